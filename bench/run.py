@@ -1,0 +1,266 @@
+"""Measure what the gateway costs, beside nginx and beside no proxy at all, in one run.
+
+    python bench/run.py [--rounds 3] [--seconds 4] [--write docs/performance.md] [--python PATH]
+
+Needs Linux, gcc, nginx and two cores: whatever is measured has core 0, load and fake provider have core 1. Sides are
+interleaved and the medians of the rounds are printed, so that a noisy minute hits all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- bench/run.py begins -->", "<!-- bench/run.py ends -->"
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def pinned(core: int, *command: str) -> list[str]:
+    return ["taskset", "-c", str(core), *command]
+
+
+def build(folder: Path, name: str) -> str:
+    out = folder / name
+    subprocess.run(["gcc", "-O2", "-o", str(out), str(HERE / f"{name}.c"), "-lpthread"], check=True)
+    return str(out)
+
+
+def cpu_s(pid: int) -> float:
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def rss_mb(pid: int) -> float:
+    line = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def wait_until_it_answers(url: str, data: bytes | None = None) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            request = urllib.request.Request(url, data, {"content-type": "application/json"})
+            urllib.request.urlopen(request).read()
+            return
+        except urllib.error.HTTPError:
+            return  # it answers, that is all we wait for
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+class Bench:
+    def __init__(self, folder: Path, python: str, seconds: float) -> None:
+        self.folder, self.python, self.seconds = folder, python, seconds
+        self.load = build(folder, "load")
+        self.processes: list[subprocess.Popen] = []
+        self.upstream_port = free_port()
+        self.start(pinned(1, build(folder, "fake_upstream"), str(self.upstream_port)))
+        wait_until_it_answers(f"http://127.0.0.1:{self.upstream_port}/")
+        self.nginx_port, self.nginx_pid = self.start_nginx()
+        self.gw_port, self.gw_pid, self.first_answer_s = self.start_gateway()
+        self.idle_mb = rss_mb(self.gw_pid)
+
+    def start(self, command: list[str], **kw) -> subprocess.Popen:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **kw)
+        self.processes.append(process)
+        return process
+
+    def start_nginx(self) -> tuple[int, int]:
+        port = free_port()
+        config = self.folder / "nginx.conf"
+        config.write_text(f"""
+daemon off; worker_processes 1; pid {self.folder}/nginx.pid; error_log /dev/null;
+events {{ worker_connections 4096; }}
+http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_path {self.folder}/proxy;
+  fastcgi_temp_path {self.folder}/f; uwsgi_temp_path {self.folder}/u; scgi_temp_path {self.folder}/s; keepalive_requests 100000000;
+  upstream provider {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 100000000; }}
+  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }} }} }}
+""")
+        master = self.start(
+            pinned(0, shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(config), "-p", str(self.folder))
+        )
+        wait_until_it_answers(f"http://127.0.0.1:{port}/")
+        worker = int(Path(f"/proc/{master.pid}/task/{master.pid}/children").read_text().split()[0])
+        return port, worker
+
+    def start_gateway(self) -> tuple[int, int, float]:
+        port = free_port()
+        config = self.folder / "gw.yaml"
+        config.write_text(f"""
+providers: {{up: {{type: openai, api_key: sk-bench-0000000000000000, base_url: "http://127.0.0.1:{self.upstream_port}/v1"}}}}
+models:
+  llm: {{up/bench: {{price: {{unit: 1M_tokens, input: 0.5, output: 1.5}}}}}}
+  tts: {{up/bench: {{price: {{unit: 1M_characters, input: 15}}}}}}
+rate_limiting: {{up: {{requests_per_minute: 100000000}}}}
+projects: {{default: {{daily_budget: 100000, budget_action: block}}}}
+cost_tracking: {{db_path: {self.folder}/bench.db}}
+""")
+        began = time.monotonic()
+        env = os.environ | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
+        process = self.start(pinned(0, self.python, "-m", "gw", "serve", "--port", str(port)), env=env)
+        wait_until_it_answers(
+            f"http://127.0.0.1:{port}/v1/chat/completions",
+            b'{"model":"up/bench","messages":[{"role":"user","content":"hi"}]}',
+        )
+        return port, process.pid, time.monotonic() - began
+
+    def setting(self, query: str) -> None:
+        urllib.request.urlopen(f"http://127.0.0.1:{self.upstream_port}/set?{query}").read()
+
+    def run(self, port: int, pid: int | None, mode: str, connections: int, rate: float = 0) -> dict:
+        command = pinned(1, self.load, str(port), mode, "up/bench", str(connections), str(self.seconds), str(rate))
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            time.sleep(1.0)  # the load's own warm-up
+            before = cpu_s(pid) if pid else 0.0
+            time.sleep(self.seconds)
+            spent = cpu_s(pid) - before if pid else 0.0
+            out = json.loads(process.communicate()[0])
+        if out["bad"]:
+            raise SystemExit(f"failed requests in {command}: {out}")
+        out["cpu_us"] = spent * 1e6 / max(1, out["good"])
+        return out
+
+    def sides(self) -> dict[str, tuple[int, int | None]]:
+        return {
+            "direct": (self.upstream_port, None),
+            "nginx": (self.nginx_port, self.nginx_pid),
+            "gw": (self.gw_port, self.gw_pid),
+        }
+
+    def close(self) -> None:
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def measure(bench: Bench, rounds: int) -> dict[str, dict[str, list[dict]]]:
+    """scenario → side → one result a round."""
+    scenarios = {
+        "chat, 32 connections": ("latency=0&tokens=32&interval=0", "chat", 32, 0),
+        "chat, 1 connection": ("latency=0", "chat", 1, 0),
+        "stream, 1 connection": ("latency=2000&tokens=32&interval=2000", "stream", 1, 0),
+        "stream, 32 connections": ("latency=0&tokens=32&interval=1000", "stream", 32, 0),
+        "speech, 1 connection": ("latency=2000&tokens=32&interval=2000", "speech", 1, 0),
+        "chat, 256 in flight at 160/s": ("latency=1600000", "chat", 320, 160),
+    }
+    results: dict[str, dict[str, list[dict]]] = {}
+    for name, (setting, mode, connections, rate) in scenarios.items():
+        bench.setting(setting)
+        for number in range(rounds):
+            for side, (port, pid) in bench.sides().items():
+                print(f"{name}: round {number + 1}, {side}", file=sys.stderr)
+                results.setdefault(name, {}).setdefault(side, []).append(bench.run(port, pid, mode, connections, rate))
+    return results
+
+
+def median(runs: list[dict], *path: str) -> float:
+    values = []
+    for run in runs:
+        value: object = run
+        for key in path:
+            value = value[key]  # type: ignore[index]
+        values.append(value)
+    return statistics.median(values)
+
+
+def table(bench: Bench, results: dict, help_s: float) -> str:
+    lines = ["| scenario | figure | direct | nginx | gw | gw adds |", "|---|---|---|---|---|---|"]
+
+    def row(scenario: str, label: str, *path: str) -> None:
+        sides = {side: median(runs, *path) for side, runs in results[scenario].items()}
+        added = sides["gw"] - sides["direct"]
+        lines.append(
+            f"| {scenario} | {label} | {sides['direct']:.0f} | {sides['nginx']:.0f} | {sides['gw']:.0f} | {added:+.0f} |"
+        )
+
+    chat32 = results["chat, 32 connections"]
+    nginx_cpu, gw_cpu = median(chat32["nginx"], "cpu_us"), median(chat32["gw"], "cpu_us")
+    lines.append(
+        f"| chat, 32 connections | CPU a request, µs | | {nginx_cpu:.1f} | {gw_cpu:.0f} | {gw_cpu / nginx_cpu:.1f} × nginx |"
+    )
+    rps = {side: median(runs, "per_s") for side, runs in chat32.items()}
+    lines.append(
+        f"| chat, 32 connections | requests a second | {rps['direct']:.0f} | {rps['nginx']:.0f} | {rps['gw']:.0f} | |"
+    )
+    for q in ("p50", "p99"):
+        row("chat, 1 connection", f"{q}, µs", "whole", q)
+        row("stream, 1 connection", f"first token {q}, µs", "first", q)
+        row("stream, 1 connection", f"age of a token on arrival {q}, µs", "relay", q)
+        row("speech, 1 connection", f"first audio {q}, µs", "first", q)
+        row("chat, 256 in flight at 160/s", f"{q}, µs", "whole", q)
+    stream_cpu = median(results["stream, 32 connections"]["gw"], "cpu_us")
+    lines.append(
+        f"| stream of 32 tokens, 32 connections | CPU a request, µs | | {median(results['stream, 32 connections']['nginx'], 'cpu_us'):.0f} | {stream_cpu:.0f} | |"
+    )
+    lines.append(f"| start | process start to first answer, s | | | {bench.first_answer_s:.2f} | |")
+    lines.append(f"| idle | memory after the first answer, MB | | | {bench.idle_mb:.0f} | |")
+    lines.append(f"| `gw --help` | wall time, s | | | {help_s:.2f} | |")
+    return "\n".join(lines)
+
+
+def help_time(python: str) -> float:
+    gw = Path(python).with_name("gw")
+    command = [str(gw)] if gw.exists() else [python, "-m", "gw"]
+    times = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run([*command, "--help"], check=True, stdout=subprocess.DEVNULL)
+        times.append(time.monotonic() - began)
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), options.python, options.seconds)
+        try:
+            text = table(bench, measure(bench, options.rounds), help_time(options.python))
+        finally:
+            bench.close()
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    text = f"Measured {datetime.date.today()} on {machine}; medians of {options.rounds} rounds of {options.seconds:g} s.\n\n{text}"
+    print(text)
+    if options.write:
+        page = options.write.read_text()
+        head, _, rest = page.partition(BEGIN)
+        tail = rest.partition(END)[2]
+        options.write.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}")
+
+
+if __name__ == "__main__":
+    main()

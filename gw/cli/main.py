@@ -1,0 +1,124 @@
+"""The `gw` command: a group that imports a command only when it is called, and turns errors into words and exit codes.
+
+stdout carries data, stderr everything else. Exit codes: 0 ok, 1 failed, 2 usage, 3 configuration, 4 access, 5 a check
+failed, 130 Ctrl-C. A traceback is shown only with `--debug`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+import gw
+
+FAILED = 1
+CONFIG = 3
+ACCESS = 4
+CHECK_FAILED = 5
+INTERRUPTED = 128 + 2
+"""Killed by SIGINT, as shells say it."""
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "serve": ("gw.cli.serve", "Run the gateway."),
+    "init": ("gw.cli.init", "Write a starter gw.yaml, or compare yours with the example."),
+    "check": ("gw.cli.check", "Check the configuration without starting."),
+    "say": ("gw.cli.voice", "Speak TEXT into an audio file."),
+    "transcribe": ("gw.cli.voice", "Print what is said in an audio file."),
+    "chat": ("gw.cli.voice", "Ask a language model and print its answer as it comes."),
+    "turn": ("gw.cli.voice", "Listen, think and speak: one whole turn of a conversation."),
+    "costs": ("gw.cli.reports", "Show what was spent."),
+    "logs": ("gw.cli.reports", "Show the latest requests, newest first."),
+}
+"""Name → module that holds the command under that name, and its one-line help: `gw --help` imports none of them."""
+
+
+class Failed(click.ClickException):
+    """A command failed; the message is for people, `status` (an exit code) for scripts."""
+
+    def __init__(self, message: str, status: int = FAILED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def failure_of(error: Exception) -> Failed:
+    """What the user is told. Imports our error tree, which `gw --help` has no need of.
+
+    A database held by another instance counts as configuration: each instance needs its own `db_path`.
+    """
+    from gw.errors import AuthError, ConfigError, DatabaseLocked, GwError
+
+    if isinstance(error, GwError):
+        code = CONFIG if isinstance(error, (ConfigError, DatabaseLocked)) else FAILED
+        return Failed(str(error), ACCESS if isinstance(error, AuthError) else code)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return Failed(f"{where}{error.strerror or error}")
+    return Failed(f"fault in gw: {type(error).__name__}: {error} (`gw --debug …` shows where)")
+
+
+class LazyGroup(click.Group):
+    """Commands come from `COMMANDS`; everything a command raises ends here."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, COMMANDS, n=1)
+        raise click.UsageError(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""), ctx)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """The outermost place of every command: whatever it raises becomes one message and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params.get("debug"):
+                import traceback
+
+                traceback.print_exc()
+            raise failure_of(error) from error
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run and exit; unlike click's own, Ctrl-C is 130."""
+        options |= {"standalone_mode": False, "prog_name": "gw"}
+        try:
+            code = super().main(*args, **options)
+        except click.Abort:
+            sys.exit(INTERRUPTED)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.status if isinstance(error, Failed) else error.exit_code)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(gw.__version__, message="gw %(version)s")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def main(debug: bool) -> None:
+    """A self-hosted gateway for voice AI: speech-to-text, language models and text-to-speech on one port.
+
+    First steps: `gw serve --demo` in one terminal, `gw say hello -o hi.wav` in another.
+    """

@@ -1,0 +1,103 @@
+"""How commands print: data on stdout (a table on a terminal, else TSV; JSON when asked), the rest on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from math import floor, log10
+from typing import TextIO
+
+import click
+
+Cell = str | int | float | None
+
+MAX_WIDTH = 10_000
+_AMOUNT = re.compile(r"-?\$?-?[\d.,]+( m?s)?")
+_CONTROL = dict.fromkeys((*range(0x20), 0x7F, *range(0x80, 0xA0)), " ")
+"""Control characters would break a table, and could drive the reader's terminal."""
+_CONTROL_BUT_LINES = dict.fromkeys((n for n in _CONTROL if n not in (0x09, 0x0A)), "")
+
+
+def aside(text: str) -> None:
+    """A line for people: progress, timings, where the data came from."""
+    click.echo(text, err=True)
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_text(text: str, *, end: str = "") -> None:
+    """Text as it arrives. A terminal is kept from control sequences inside it; a pipe gets it as it is."""
+    click.echo((text.translate(_CONTROL_BUT_LINES) if sys.stdout.isatty() else text) + end, nl=False)
+    sys.stdout.flush()
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """`rows` under `columns`. Numbers stand to the right; None is an empty cell.
+
+    A pipe gets one line of column names and one line per row, cells separated by tabs: nothing is cut or padded.
+    """
+    if not sys.stdout.isatty():
+        for row in ([*columns], *rows):
+            click.echo("\t".join(_cell(value) for value in row))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console, ConsoleDimensions
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for index, name in enumerate(columns):
+        numeric = all(_is_amount(row[index]) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    console = Console()
+    needed = Measurement.get(console, console.options.update(max_width=MAX_WIDTH), table).maximum
+    console.size = ConsoleDimensions(max(console.width, needed), console.height)  # rather a wrapped row than cut cells
+    console.print(table)
+
+
+def _cell(value: Cell) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value).translate(_CONTROL)
+
+
+def _is_amount(value: Cell) -> bool:
+    """Numbers, money and durations, which stand to the right; an empty cell may stand anywhere."""
+    return not isinstance(value, str) or not value or value == "unpriced" or bool(_AMOUNT.fullmatch(value))
+
+
+def usd(amount: float | None) -> str:
+    """`$0.00042`: at least two digits after the point, and three that count. None = the model has no known price."""
+    if amount is None:
+        return "unpriced"
+    if amount == 0:
+        return "$0"
+    if abs(amount) >= 1:
+        return f"${amount:,.2f}"
+    digits = min(9, max(2, 2 - floor(log10(abs(amount)))))
+    whole, _, fraction = f"{amount:.{digits}f}".rstrip("0").partition(".")
+    return f"${whole}.{fraction:0<2}"
+
+
+def ms(duration_ms: float) -> str:
+    """`0.4 ms`, `38 ms`, `1.25 s`."""
+    if duration_ms >= 1_000:
+        return f"{duration_ms / 1_000:.2f} s"
+    return f"{duration_ms:.0f} ms" if duration_ms >= 10 else f"{duration_ms:.1f} ms"
+
+
+def can_show(stream: TextIO, characters: str) -> bool:
+    """Whether `stream`'s encoding has these characters, such as the blocks of a bar."""
+    try:
+        characters.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return os.environ.get("TERM") != "dumb"

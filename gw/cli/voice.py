@@ -1,0 +1,148 @@
+"""`gw say`, `transcribe`, `chat` and `turn`: the three jobs of a voice app, and all three in a row, from a shell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+import click
+
+from gw.cli import calls
+from gw.cli.daemon import Daemon, daemon_options
+from gw.cli.main import Failed
+from gw.cli.output import aside, can_show, ms, print_table, print_text, usd
+from gw.cli.waterfall import waterfall
+
+WHOLE_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUT_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+
+
+def _text(argument: str) -> str:
+    text = sys.stdin.read() if argument == "-" else argument
+    if not text.strip():
+        raise click.UsageError("TEXT is empty")
+    return text
+
+
+@contextmanager
+def _whole_or_nothing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name only when the block ends well."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("w+b") as out:
+            yield out
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _speak_to(daemon: Daemon, out: Path, text: str, model: str, voice: str, headers: dict[str, str]) -> calls.Call:
+    if str(out) == "-":
+        return calls.speak(daemon, text, model, voice, "wav", headers, sys.stdout.buffer)
+    audio_format = calls.speech_format(out)
+    with _whole_or_nothing(out) as file:
+        call = calls.speak(daemon, text, model, voice, audio_format, headers, file)
+        if audio_format == "wav":
+            calls.mend_wav_sizes(file)
+    return call
+
+
+def _length(path: Path) -> str:
+    seconds = calls.audio_seconds(path) if path.is_file() else None
+    return "" if seconds is None else f"{seconds:.2f} s audio"
+
+
+@click.command()
+@click.argument("text")
+@click.option("-o", "--out", type=OUT_FILE, required=True, help="Where the audio goes; its extension is the format.")
+@click.option("--model", default="default", help="Model, stack or alias.")
+@click.option("--voice", default="", help="Voice, or an alias of the configuration.")
+@daemon_options
+def say(text: str, out: Path, model: str, voice: str, url: str | None, key: str) -> None:
+    """Speak TEXT into an audio file.
+
+    TEXT of `-` is read from standard input; `-o -` writes WAV to standard output.
+    """
+    text = _text(text)
+    call = _speak_to(Daemon.at(url, key), out, text, model, voice, {})
+    facts = [_length(out), f"ttfb {ms(call.ttfb_ms)}", f"{len(text)} characters"]
+    aside("   ".join([str(out), call.summary(*facts)]))
+
+
+@click.command()
+@click.argument("file", type=WHOLE_FILE)
+@click.option("--model", default="default", help="Model, stack or alias.")
+@daemon_options
+def transcribe(file: Path, model: str, url: str | None, key: str) -> None:
+    """Print what is said in an audio file."""
+    text, call = calls.transcribe(Daemon.at(url, key), file, model, {})
+    print_text(text, end="\n")
+    aside(call.summary(_length(file), ms(call.total_ms)))
+
+
+@click.command()
+@click.argument("text")
+@click.option("--model", default="default", help="Model, stack or alias.")
+@click.option("--system", default="", help="System message.")
+@daemon_options
+def chat(text: str, model: str, system: str, url: str | None, key: str) -> None:
+    """Ask a language model and print its answer as it comes.
+
+    TEXT of `-` is read from standard input.
+    """
+    printed = False
+
+    def show(piece: str) -> None:
+        nonlocal printed
+        printed = True
+        print_text(piece)
+
+    try:
+        _, call = calls.chat(Daemon.at(url, key), _text(text), model, system, {}, show)
+    except Failed:
+        if printed:
+            aside("")  # ends the line at which the answer stopped
+        raise
+    print_text("", end="\n")
+    aside(call.summary(f"ttfb {ms(call.ttfb_ms)}", f"total {ms(call.total_ms)}"))
+
+
+@click.command()
+@click.argument("file", type=WHOLE_FILE)
+@click.option("-o", "--out", type=OUT_FILE, required=True, help="Where the spoken answer goes.")
+@click.option("--stt", default="default", help="Model that listens.")
+@click.option("--llm", default="default", help="Model that thinks.")
+@click.option("--tts", default="default", help="Model that speaks.")
+@click.option("--voice", default="", help="Voice, or an alias of the configuration.")
+@click.option("--system", default="", help="System message.")
+@daemon_options
+def turn(
+    file: Path, out: Path, stt: str, llm: str, tts: str, voice: str, system: str, url: str | None, key: str
+) -> None:
+    """Listen, think and speak: one whole turn of a conversation.
+
+    Prints what was heard and what was answered, and a bar per stage: light until its first byte, full while it streams.
+    """
+    if str(out) == "-":
+        raise click.UsageError("turn prints text on standard output; give -o a file")
+    daemon = Daemon.at(url, key)
+    headers = {"X-GW-Session": uuid4().hex, "X-GW-Turn": uuid4().hex}
+    heard, listening = calls.transcribe(daemon, file, stt, headers)
+    if not heard.strip():
+        raise Failed(f"{file}: nothing was heard")
+    said, thinking = calls.chat(daemon, heard, llm, system, headers, lambda _: None)
+    if not said.strip():
+        raise Failed("the language model answered without text")
+    speaking = _speak_to(daemon, out, said, tts, voice, headers)
+    print_table(("part", "text"), [("heard", heard), ("said", said)])
+    stages = [listening, thinking, speaking]
+    for line in waterfall(stages, blocks=can_show(sys.stderr, "░█")):
+        aside(line)
+    facts = [str(out), f"first audio {ms((speaking.first - listening.began) * 1_000)}"]
+    if all(stage.priced and stage.cost_usd is not None for stage in stages):
+        facts.append(usd(sum(stage.cost_usd or 0 for stage in stages)))
+    aside("   ".join(facts))

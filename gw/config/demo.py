@@ -1,0 +1,45 @@
+"""The configuration of `gw serve --demo`: no keys, no network, and things going wrong on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from gw.config.parse import parse
+from gw.config.settings import Settings
+
+_DEMO = """
+providers:
+  sim:
+models:
+  stt: [sim/tone]
+  llm: [sim/flaky, sim/echo, sim/scripted]
+  tts: [sim/tone]
+fallbacks:
+  llm: [sim/flaky, sim/echo]
+stacks:
+  demo: {stt: sim/tone, llm: sim/echo, tts: sim/tone}
+projects:
+  default: {name: Default, default_stack: demo}
+  demo:
+    name: Demo
+    description: A small budget that really stops
+    daily_budget: 0.01
+    budget_action: block
+    default_stack: demo
+    tags: [demo]
+voices:
+"""
+_VOICES = (
+    *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
+    *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
+)
+"""OpenAI's names, which its clients insist on (protocol notes of the vendor's SDK, 2026)."""
+
+
+def demo_settings(data_dir: Path) -> Settings:
+    """Settings of the demo with its database in `data_dir`."""
+    voices = "".join(f"  {name}: {{sim: tone}}\n" for name in _VOICES)
+    settings = parse(_DEMO + voices, file="demo", env={}, data_dir=data_dir)
+    return attrs.evolve(settings, path=None)

@@ -1,0 +1,278 @@
+"""YAML text to plain values that know where they stand, with `${VAR}` replaced from the environment.
+
+The document is composed into nodes (which carry line and column) and walked here, not by PyYAML's constructor: that
+would lose the positions and accept duplicate keys in silence. Three caps keep a hostile or broken file from using up
+the process: size, nesting (checked on the event stream, before any recursion) and the number of values after aliases
+are followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import yaml
+
+from gw.config.excerpt import secret_value, shown_line
+from gw.errors import ConfigError, Problem
+
+MAX_CHARACTERS = 1_000_000
+MAX_DEPTH = 24
+MAX_VALUES = 50_000
+
+Path = tuple[str | int, ...]
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STANDARD = "tag:yaml.org,2002:"
+_MERGE = _STANDARD + "merge"
+_NAMED = re.compile(r"(alias|anchor|tag handle) .*")  # what follows may be a secret that was written without quotes
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_HINTS = (
+    ("cannot start any token", "indent with spaces, not tabs, and quote text that begins with @ ` or %"),
+    ("mapping values are not allowed", "quote a text that contains ': '"),
+    ("could not find expected ':'", "a key must be followed by ': '"),
+    ("expected <block end>", "check the indentation"),
+    ("did not find expected key", "check the indentation"),
+    ("unexpected end of stream", "a quote or bracket is not closed"),
+    ("expected a single document", "keep everything in one document: remove the '---'"),
+)
+
+
+class FromEnv(str):
+    """Text that came, wholly or in part, from the environment: it may stand for a number, and is never shown."""
+
+    __slots__ = ()
+
+
+@attrs.define
+class Document:
+    """A loaded file: `data` (mappings, lists and scalars), where each value stands, and the problems found so far."""
+
+    file: str
+    lines: list[str]
+    data: object = None
+    marks: dict[Path, tuple[int, int]] = attrs.field(factory=dict)
+    """Line and column of each value, from 1."""
+    key_marks: dict[Path, tuple[int, int]] = attrs.field(factory=dict)
+    problems: list[Problem] = attrs.field(factory=list)
+    hidden: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
+    """Line → spans of columns (from 0) that hold something secret."""
+
+    def position(self, path: Path, *, key: bool = False) -> tuple[int, int]:
+        """Of the value (or its key); of the nearest parent when the value itself is not there; (1, 1) at last."""
+        while path:
+            found = (self.key_marks if key else self.marks).get(path) or self.marks.get(path)
+            if found is not None:
+                return found
+            path = path[:-1]
+        return self.marks.get((), (1, 1))
+
+    def problem(self, path: Path, what: str, hint: str = "", *, key: bool = False) -> None:
+        line, column = self.position(path, key=key)
+        self.add(line, column, what, hint, where=dotted(path))
+
+    def add(self, line: int, column: int, what: str, hint: str = "", where: str = "") -> None:
+        self.problems.append(
+            Problem(
+                file=self.file, line=line, column=column, what=what, hint=hint, where=where,
+                excerpt=self.excerpt(line, column),
+            )
+        )  # fmt: skip
+
+    def excerpt(self, line: int, column: int) -> str:
+        if not 0 < line <= len(self.lines):
+            return ""
+        return shown_line(self.lines[line - 1], self.hidden.get(line, []), column)
+
+
+def dotted(path: Path) -> str:
+    return ".".join(str(part) for part in path)
+
+
+def load(text: str, *, file: str, env: Mapping[str, str] | None) -> Document:
+    """Read `text`; `env` None leaves `${VAR}` as it is.
+
+    Returns a Document whose `problems` may be filled (duplicate keys, unset variables). Raises ConfigError for what can
+    not be read at all: syntax errors and the caps.
+    """
+    document = Document(file=file, lines=text.splitlines())
+    if len(text) > MAX_CHARACTERS:
+        what = f"the file is larger than {MAX_CHARACTERS} characters"
+        raise ConfigError(problems=(Problem(file=file, line=1, column=1, what=what),))
+    try:
+        _check_depth(text, document)
+        root = yaml.compose(text, _Loader)
+    except yaml.YAMLError as error:
+        _syntax_error(document, error, text)
+        raise ConfigError(problems=tuple(document.problems)) from None
+    if root is not None:
+        _Walk(document, env).root(root)
+    return document
+
+
+def _check_depth(text: str, document: Document) -> None:
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                _refuse(document, event, f"nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _refuse(document: Document, marked: yaml.Event | yaml.Node, what: str) -> None:
+    document.add(marked.start_mark.line + 1, marked.start_mark.column + 1, what)
+    raise ConfigError(problems=tuple(document.problems))
+
+
+def _syntax_error(document: Document, error: yaml.YAMLError, text: str) -> None:
+    line = column = 1
+    what = "not readable as YAML"
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        if mark is not None and mark.line < len(document.lines):
+            line, column = mark.line + 1, mark.column + 1
+        elif document.lines:
+            line, column = len(document.lines), len(document.lines[-1]) + 1
+        said = error.problem or what
+        said = f"{error.context}, {said}" if said.startswith("but") else said
+        what = _NAMED.sub(r"\1", said.replace("\n", " "))
+    elif (bad := yaml.reader.Reader.NON_PRINTABLE.search(text)) is not None:
+        line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
+        what = f"the character {bad[0]!r} is not allowed in YAML"
+    hint = next((hint for part, hint in _HINTS if part in what), "")
+    if 0 < line <= len(document.lines):
+        # Nothing is known about this line but its text, so all that follows a colon is hidden.
+        colon = document.lines[line - 1].find(":")
+        if colon >= 0:
+            document.hidden[line] = [(colon + 1, len(document.lines[line - 1]))]
+    document.add(line, column, f"syntax error: {what}", hint)
+
+
+class _Walk:
+    """One pass over the nodes: plain values out, positions and problems into the document."""
+
+    def __init__(self, document: Document, env: Mapping[str, str] | None) -> None:
+        self._document = document
+        self._env = env
+        self._left = MAX_VALUES
+        self._scalars: Any = yaml.constructor.SafeConstructor()
+
+    def root(self, node: yaml.Node) -> None:
+        self._hide(node, ())
+        self._document.data = self._value(node, ())
+
+    def _hide(self, node: yaml.Node, path: Path, depth: int = 0) -> None:
+        """Note where secrets stand, before any problem is reported."""
+        self._count(node, depth)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                self._hide(value, (*path, str(key.value)), depth + 1)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                self._hide(value, (*path, index), depth + 1)
+        elif secret_value(path, node.value):
+            for line in range(node.start_mark.line, node.end_mark.line + 1):
+                start = node.start_mark.column if line == node.start_mark.line else 0
+                end = node.end_mark.column if line == node.end_mark.line else 1_000_000
+                self._document.hidden.setdefault(line + 1, []).append((start, end))
+
+    def _count(self, node: yaml.Node, depth: int) -> None:
+        self._left -= 1
+        if self._left < 0:
+            _refuse(self._document, node, f"more than {MAX_VALUES} values, aliases included")
+        if depth > MAX_DEPTH:
+            _refuse(self._document, node, f"nested deeper than {MAX_DEPTH} levels, aliases included")
+
+    def _value(self, node: yaml.Node, path: Path) -> object:
+        self._document.marks.setdefault(path, _place(node))
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
+        result: dict[str, object] = {}
+        merged: list[yaml.Node] = []
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                merged.extend(value.value if isinstance(value, yaml.SequenceNode) else [value])
+                continue
+            line, column = _place(key)
+            if not isinstance(key, yaml.ScalarNode):
+                self._document.add(line, column, "a key must be a plain text")
+                continue
+            place = (*path, key.value)
+            if key.value in result:
+                first = self._document.key_marks[place][0]
+                what = f"duplicate key {dotted(place)!r}"
+                self._document.add(line, column, what, f"first on line {first}", dotted(place))
+                continue
+            self._document.key_marks.setdefault(place, (line, column))
+            result[key.value] = self._value(value, place)
+        for source in merged:
+            if not isinstance(source, yaml.MappingNode):
+                self._document.add(*_place(source), "'<<' takes a mapping, or a list of mappings")
+                continue
+            for name, value in self._mapping(source, path).items():
+                result.setdefault(name, value)
+        return result
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
+        try:
+            value = self._scalars.construct_object(node)
+        except (yaml.YAMLError, ValueError):
+            kind = node.tag.removeprefix(_STANDARD) if node.tag.startswith(_STANDARD) else "a tag of its own"
+            self._document.problem(path, f"not a value that can stand here ({kind})", "quote it if it is text")
+            return None
+        if isinstance(value, str) and "${" in value and self._env is not None:
+            return self._replaced(value, node, path)
+        return value
+
+    def _replaced(self, text: str, node: yaml.ScalarNode, path: Path) -> str:
+        """`${VAR}` from the environment, once (a value is not searched again); `$${` is a literal `${`."""
+        env = self._env or {}
+        parts: list[str] = []
+        end = 0
+        used = False
+        for match in _VARIABLE.finditer(text):
+            parts.append(text[end : match.start()])
+            end = match.end()
+            name = match[1]
+            if name is None:
+                parts.append("${")
+                continue
+            used = True
+            if name in env and _NAME.fullmatch(name):
+                parts.append(env[name])
+                continue
+            line, column = self._found(match[0], node)
+            if not _NAME.fullmatch(name):
+                hint = "write ${NAME}, or $${ for a literal ${"
+                self._document.add(line, column, "not a variable reference", hint, dotted(path))
+            else:
+                hint = f"export {name}=… or remove {dotted(path)}"
+                self._document.add(line, column, f"the environment variable {name} is not set", hint, dotted(path))
+        result = "".join([*parts, text[end:]])
+        return FromEnv(result) if used else result
+
+    def _found(self, reference: str, node: yaml.ScalarNode) -> tuple[int, int]:
+        lines = self._document.lines
+        for number in range(node.start_mark.line, min(node.end_mark.line + 1, len(lines))):
+            at = lines[number].find(reference, node.start_mark.column if number == node.start_mark.line else 0)
+            if at >= 0:
+                return number + 1, at + 1
+        return _place(node)
+
+
+def _place(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def key_paths(text: str, *, file: str) -> Iterator[Path]:
+    """Every key of a file as its path, in the file's order. Raises ConfigError when it is not YAML."""
+    yield from load(text, file=file, env=None).key_marks

@@ -1,0 +1,60 @@
+"""What `gw init` writes, and how a file differs from the example that shows every setting."""
+
+from __future__ import annotations
+
+import difflib
+from importlib.resources import files
+from pathlib import Path
+
+from gw.config import load
+
+_EXAMPLE = "gw.yaml.example"
+_NAMED_ENTRIES = {"providers": 1, "models": 2, "stacks": 1, "projects": 1, "voices": 1, "rate_limiting": 1}
+"""Section → which part of a key's path is a name that the user chooses."""
+
+
+def starter_text() -> str:
+    """A short configuration that works with `OPENAI_API_KEY` alone."""
+    return files("gw.config").joinpath("starter.yaml").read_text(encoding="utf-8")
+
+
+def example_text() -> str:
+    """The commented file with every setting: inside the installed package, or at the root of a source checkout."""
+    packaged = files("gw.config").joinpath(_EXAMPLE)
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    return Path(__file__).parents[2].joinpath(_EXAMPLE).read_text(encoding="utf-8")
+
+
+def key_names(text: str, *, file: str) -> list[str]:
+    """The keys a file uses, sorted, with chosen names as `*`: `providers.*.api_key`.
+
+    Raises ConfigError when it is not YAML.
+    """
+    return sorted({_general(path) for path in load.key_paths(text, file=file)})
+
+
+def _general(path: load.Path) -> str:
+    parts = ["*" if isinstance(part, int) else part for part in path]
+    if parts[0] == "rate_limits":
+        parts[0] = "rate_limiting"
+    named = _NAMED_ENTRIES.get(parts[0])
+    if named is not None and len(parts) > named:
+        parts[named] = "*"
+    if parts[0] == "voices":
+        parts[1:] = ["*"] * (len(parts) - 1)
+    elif "script" in parts[:-1]:
+        parts[-1] = "*"
+    elif parts[0] == "projects" and parts[2:3] == ["providers"]:
+        parts[3:] = ["*"] * (len(parts) - 3)
+    return ".".join(parts)
+
+
+def diff_against_example(text: str, *, file: str = "gw.yaml") -> str:
+    """Unified diff of the keys of `text` against those of the example; "" when they are the same.
+
+    `-` is a key only this file has, `+` one it could have. Raises ConfigError when `text` is not YAML.
+    """
+    own = key_names(text, file=file)
+    example = key_names(example_text(), file=_EXAMPLE)
+    return "".join(f"{line}\n" for line in difflib.unified_diff(own, example, file, _EXAMPLE, lineterm="", n=0))

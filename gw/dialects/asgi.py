@@ -1,0 +1,90 @@
+"""The few ASGI moves every dialect makes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from gw.errors import TooLarge, one_error
+from gw.types.asgi import Receive, Scope, Send
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """First value of lower-case `name`."""
+    for key, value in scope["headers"]:
+        if key == name:
+            found: bytes = value
+            return found
+    return None
+
+
+async def read_body(receive: Receive, *, limit_bytes: int) -> bytes:
+    """The whole request body. Raises TooLarge; OSError when the client leaves before its end."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        whole: bytes = message.get("body", b"")
+        return _within(whole, len(whole), limit_bytes)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the client left before its request was complete")
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        parts.append(_within(part, size, limit_bytes))
+        if not message.get("more_body"):
+            return b"".join(parts)
+        message = await receive()
+
+
+def _within(part: bytes, size: int, limit_bytes: int) -> bytes:
+    if size > limit_bytes:
+        raise TooLarge(what=f"the request body is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+    return part
+
+
+async def send_whole(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-type", content_type), length, *headers],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_start(send: Send, content_type: bytes, headers: Headers) -> None:
+    """Head of a streamed 200."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), *headers]})
+
+
+async def send_piece(send: Send, body: bytes, *, more: bool) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+@asynccontextmanager
+async def until_disconnect(scope: Scope, receive: Receive) -> AsyncIterator[None]:
+    """Cancel the body when the client leaves.
+
+    Our own host does that by itself (extension `gw.cancels`); under another one a task listens for `http.disconnect`.
+    """
+    if "gw.cancels" in scope.get("extensions", {}):
+        yield
+        return
+
+    async def listen() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        nursery.cancel_scope.cancel()
+
+    with one_error():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listen)
+            yield
+            nursery.cancel_scope.cancel()

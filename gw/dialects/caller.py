@@ -1,0 +1,215 @@
+"""Who asks: from a request's headers and query to its project and ids.
+
+One function reads the credential in every spelling that voice clients use, and one maps it to a project; both planes
+use them, so that there is no second place where access is decided. A credential is looked up by its SHA-256: the time
+that takes says nothing about the credentials there are, and any bytes are allowed.
+
+Spellings: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
+`token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
+`token`, `access_token`, `api_key`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Literal, Protocol
+from urllib.parse import unquote_to_bytes
+
+import attrs
+
+from gw.config.settings import Auth, Settings
+from gw.errors import AuthError, ForbiddenError, UnknownProjectError
+from gw.registry.catalog import Catalog
+from gw.types.asgi import Scope
+from gw.types.caller import Caller
+
+DEFAULT_PROJECT = "default"
+_QUERY_KEYS = (b"token", b"access_token", b"api_key")
+_OWN_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback")
+_KEY_HEADERS = (b"xi-api-key", b"x-api-key", b"api-key")
+_OPENAI_PROTOCOL = b"openai-insecure-api-key."
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_LONGEST_ID = 128
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class _Live(Protocol):
+    @property
+    def catalog(self) -> Catalog: ...
+
+
+class Access(Protocol):
+    """What deciding needs of the gateway: the settings and the catalog in force."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def live(self) -> _Live: ...
+
+
+@attrs.frozen(kw_only=True)
+class Principal:
+    """Whom a credential stands for. `anyone`: open mode, no credential is asked for. `project` is a key's project."""
+
+    kind: Literal["anyone", "admin", "key"]
+    project: str | None = None
+    key_id: str | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        return self.kind != "key"
+
+
+_ANYONE = Principal(kind="anyone")
+_ADMIN = Principal(kind="admin")
+
+
+def credential(headers: Headers, query: bytes = b"") -> bytes | None:
+    """The credential as sent, or None. Header names are lower-case; `query` is the raw query string."""
+    by_name: dict[bytes, bytes] = {}
+    for name, value in headers:
+        by_name.setdefault(name, value)
+    if authorization := by_name.get(b"authorization"):
+        scheme, _, rest = authorization.strip().partition(b" ")
+        known = scheme.lower() in (b"bearer", b"token")
+        if rest and known:
+            return rest.strip()
+        if not rest and not known:
+            return scheme
+    for name in _KEY_HEADERS:
+        if key := by_name.get(name):
+            return key.strip()
+    if (offered := by_name.get(b"sec-websocket-protocol")) and (embedded := _from_subprotocols(offered)):
+        return embedded
+    if query:
+        fields = query_fields(query, _QUERY_KEYS)
+        return next((fields[name] for name in _QUERY_KEYS if fields.get(name)), None)
+    return None
+
+
+def _from_subprotocols(offered: bytes) -> bytes | None:
+    names = [name.strip() for name in offered.split(b",")]
+    for name in names:
+        if name.startswith(_OPENAI_PROTOCOL):
+            return name[len(_OPENAI_PROTOCOL) :] or None
+    if len(names) == 2 and names[0].lower() in (b"token", b"bearer"):
+        return names[1] or None
+    return None
+
+
+def query_fields(query: bytes, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
+    """The first value of each wanted field of a query string, percent-decoded."""
+    found: dict[bytes, bytes] = {}
+    for pair in query.split(b"&"):
+        name, _, value = pair.partition(b"=")
+        if name in wanted and name not in found:
+            found[name] = unquote_to_bytes(value.replace(b"+", b" "))
+    return found
+
+
+class _Ring:
+    """The credentials of one `Auth`, by digest."""
+
+    def __init__(self, auth: Auth) -> None:
+        self.auth = auth
+        self.principals: dict[bytes, Principal] = {}
+        for number, key in enumerate(auth.keys, 1):
+            found = Principal(kind="key", project=key.project, key_id=key.name or f"key-{number}")
+            self.principals[_digest(key.key.reveal().encode())] = found
+        if auth.admin_token:
+            self.principals[_digest(auth.admin_token.reveal().encode())] = _ADMIN
+
+    def principal(self, presented: bytes) -> Principal | None:
+        return self.principals.get(_digest(presented))
+
+
+def _digest(value: bytes) -> bytes:
+    return sha256(value).digest()
+
+
+_ring: _Ring | None = None  # of the `Auth` last asked about; a reload brings a new one
+
+
+def principal(auth: Auth, presented: bytes | None) -> Principal:
+    """Whom `presented` stands for. Raises AuthError for none or a wrong one, unless the gateway is open."""
+    global _ring
+    if not auth.on:
+        return _ANYONE
+    if not presented:
+        raise AuthError()
+    ring = _ring
+    if ring is None or ring.auth is not auth:
+        ring = _ring = _Ring(auth)
+    found = ring.principal(presented)
+    if found is None:
+        raise AuthError(what="this credential is not known")
+    return found
+
+
+def request_id(scope: Scope) -> str:
+    """The id of the request this scope belongs to: 32 hex digits, made at the first call."""
+    made: str | None = scope.get("gw.request_id")
+    if made is None:
+        made = scope["gw.request_id"] = secrets.token_hex(16)
+    return made
+
+
+def identify(access: Access, scope: Scope) -> Caller:
+    """The caller of an ASGI request (`http` or `websocket`).
+
+    A key's project is the project. The admin token, and anybody in open mode, may name one with `X-GW-Project` or
+    `gw_project`; without it the project is `default`. Raises AuthError, ForbiddenError (a key that names another
+    project) and UnknownProjectError.
+    """
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    query: bytes = scope.get("query_string", b"")
+    who = principal(access.settings.auth, credential(headers, query) if access.settings.auth.on else None)
+    sent = _own_fields(headers, query)
+    asked = _text(sent.get(b"project"))
+    if who.project is not None and asked not in (None, who.project):
+        raise ForbiddenError(what="this key belongs to another project")
+    project = who.project or asked or DEFAULT_PROJECT
+    projects = access.live.catalog.projects
+    if project not in projects:
+        raise UnknownProjectError(name=project, available=() if who.kind == "key" else tuple(projects))
+    return Caller(
+        project=project,
+        key_id=who.key_id,
+        session_id=_text(sent.get(b"session")),
+        turn_id=_text(sent.get(b"turn")) or _trace_id(sent.get(b"traceparent")),
+        request_id=request_id(scope),
+        endpoint=scope["path"],
+        fallback=sent.get(b"fallback", b"").lower() != b"off",
+    )
+
+
+def _own_fields(headers: Headers, query: bytes) -> Mapping[bytes, bytes]:
+    """`X-GW-<Name>` headers and `gw_<name>` query fields by bare name, the headers first; and `traceparent`."""
+    sent: dict[bytes, bytes] = {}
+    if b"gw_" in query:
+        sent = {name[3:]: value for name, value in query_fields(query, _OWN_QUERY).items()}
+    for name, value in headers:
+        if name.startswith(b"x-gw-"):
+            sent[name[5:]] = value.strip()
+        elif name == b"traceparent":
+            sent[name] = value.strip()
+    return sent
+
+
+def _text(value: bytes | None) -> str | None:
+    """An id somebody sent, as text: at most 128 characters; None when empty or holding control characters."""
+    if not value:
+        return None
+    text = value.decode("utf-8", "replace")[:_LONGEST_ID]
+    return text if text.isprintable() else None
+
+
+def _trace_id(traceparent: bytes | None) -> str | None:
+    """The trace id of a W3C `traceparent` header (Trace Context, section 3.2), which stands in for a turn id."""
+    match = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
+    return match[1].decode() if match else None

@@ -1,0 +1,92 @@
+"""Server-sent events with signs of life while candidates are tried.
+
+Clients give up on a stream that is silent for ten seconds. One task looks after all waiting streams (a task per request
+would cost a fifth of the throughput): every few seconds it sends a comment line to each stream that is still waiting.
+Once a comment went out, the status line has gone: a failure is then told inside the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+from gw.dialects.asgi import Headers, send_piece, send_start
+from gw.types.asgi import Send
+
+_COMMENT = b": waiting for the model\n\n"
+_COMMENT_DEADLINE_S = 1.0
+"""A client whose socket cannot take twenty bytes must not hold up the other streams' comments."""
+
+
+class SseResponse:
+    """One event-stream response; `started` tells whether its head has been sent."""
+
+    def __init__(self, send: Send) -> None:
+        self.started = False
+        self._send = send
+        self._commenting: trio.Event | None = None
+        self._broken = False
+
+    async def begin(self, headers: Headers) -> None:
+        """Send the head, unless a comment has done so already."""
+        if self._commenting is not None:
+            await self._commenting.wait()
+        if not self.started:
+            await self._head(headers)
+
+    async def write(self, data: bytes, *, more: bool = True) -> None:
+        if self._broken:
+            raise ConnectionAbortedError("the client does not read")
+        await send_piece(self._send, data, more=more)
+
+    async def comment(self) -> None:
+        """Only while waiting: `begin` waits for a comment that is on its way."""
+        self._commenting = trio.Event()
+        self._broken = True
+        try:
+            with trio.move_on_after(_COMMENT_DEADLINE_S):
+                if not self.started:
+                    await self._head([])
+                await send_piece(self._send, _COMMENT, more=True)
+                self._broken = False
+        except OSError:
+            pass  # the client has gone; its own request notices
+        finally:
+            self._commenting.set()
+            self._commenting = None
+
+    async def _head(self, headers: Headers) -> None:
+        self.started = True
+        await send_start(
+            self._send,
+            b"text/event-stream; charset=utf-8",
+            [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"), *headers],
+        )
+
+
+class KeepAlive:
+    """The waiting streams. `run` belongs to whoever serves the data plane; its failure ends the daemon."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._waiting: dict[SseResponse, float] = {}
+
+    @contextmanager
+    def watch(self, response: SseResponse) -> Iterator[None]:
+        """While inside, `response` gets comments. Leave it before writing."""
+        self._waiting[response] = trio.current_time() + self._every_s
+        try:
+            yield
+        finally:
+            self._waiting.pop(response, None)
+
+    async def run(self) -> None:
+        while True:
+            await trio.sleep(self._every_s / 4)
+            now = trio.current_time()
+            for response, due in list(self._waiting.items()):
+                if due <= now and response in self._waiting:
+                    self._waiting[response] = now + self._every_s
+                    await response.comment()

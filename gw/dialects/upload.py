@@ -1,0 +1,116 @@
+"""Multipart uploads: fields in memory, the file spooled.
+
+The fields that decide the route may come after the file (some SDKs send it first), and a fallback has to send the audio
+again. So the file goes to a spool as it arrives (memory up to a megabyte, then a temporary file) and upstreams are fed
+from there in pieces; it is never held in memory whole.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from types import TracebackType
+
+import trio
+
+from gw.dialects.asgi import header
+from gw.errors import ClientProtocolError, TooLarge
+from gw.types.asgi import Receive, Scope
+from gw.wire import multipart
+
+_IN_MEMORY_BYTES = 1024 * 1024
+_PIECE_BYTES = 64 * 1024
+_PREFIX_BYTES = 4096
+"""Enough for any audio header we read."""
+
+
+class Upload:
+    """A spooled file and the form's fields. Use as an async context manager; leaving it deletes the spool."""
+
+    def __init__(self) -> None:
+        self.fields: list[tuple[str, str]] = []
+        self.filename = "audio"
+        self.content_type = "application/octet-stream"
+        self.size = 0
+        self.prefix = b""
+        self.has_file = False
+        self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115  # closed in __aexit__
+
+    async def __aenter__(self) -> Upload:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spool.close()
+
+    async def write(self, data: bytes) -> None:
+        if len(self.prefix) < _PREFIX_BYTES:
+            self.prefix = (self.prefix + data)[:_PREFIX_BYTES]
+        self.size += len(data)
+        if self.size <= _IN_MEMORY_BYTES:
+            self._spool.write(data)
+        else:
+            await trio.to_thread.run_sync(self._append, data)
+
+    def _append(self, data: bytes) -> None:
+        self._spool.write(data)
+        self._spool.flush()  # `_read_file` goes past Python's buffer
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The file from its beginning; reads hold their own position, so two candidates may read at once."""
+        at = 0
+        while at < self.size:
+            piece = (
+                self._read_memory(at)
+                if self.size <= _IN_MEMORY_BYTES
+                else await trio.to_thread.run_sync(self._read_file, at)
+            )
+            at += len(piece)
+            yield piece
+
+    def _read_memory(self, at: int) -> bytes:
+        self._spool.seek(at)
+        return self._spool.read(_PIECE_BYTES)
+
+    def _read_file(self, at: int) -> bytes:
+        return os.pread(self._spool.fileno(), _PIECE_BYTES, at)
+
+
+async def read_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_bytes: int) -> None:
+    """Fill `upload` from the request body. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
+    content_type = header(scope, b"content-type") or b""
+    if not content_type.lower().startswith(b"multipart/form-data"):
+        raise ClientProtocolError(what="send the audio as multipart/form-data", param="content-type")
+    decoder = multipart.MultipartDecoder(multipart.boundary_of(content_type))
+    total = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the client left before its upload was complete")
+        data: bytes = message.get("body", b"")
+        more = bool(message.get("more_body"))
+        total += len(data)
+        if total > limit_bytes:
+            raise TooLarge(what=f"the upload is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+        for event in decoder.feed(data):
+            await _take(event, upload)
+    decoder.end()
+
+
+async def _take(event: multipart.Part, upload: Upload) -> None:
+    match event:
+        case multipart.Field():
+            upload.fields.append((event.name, event.value))
+        case multipart.FileStart():
+            if upload.has_file:
+                raise ClientProtocolError(what="one file per request", param=event.name)
+            upload.has_file = True
+            upload.filename = event.filename or upload.filename
+            upload.content_type = event.content_type or upload.content_type
+        case multipart.FileData():
+            await upload.write(event.data)
+        case _:
+            pass

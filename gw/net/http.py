@@ -1,0 +1,104 @@
+"""HTTP off the hot path: the command line's client (the only user of httpx2) and one-shot GETs for health checks.
+
+Importing this module loads no library, so that a command which makes no call pays for none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:  # loaded only where they are used
+    from collections.abc import Iterator
+
+    import httpx2
+
+    from gw.net.http1 import Headers, Origin, Pool
+    from gw.types.secret import Secret
+
+ANSWER_LIMIT_S: Final = 30.0
+"""How long the command line waits for the gateway."""
+PROBE_MAX_BYTES: Final = 1_000_000
+
+
+@attrs.frozen(kw_only=True)
+class Probe:
+    """What a GET brought. `body` is the vendor's own bytes: look into it, never show it."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes = attrs.field(repr=False)
+
+
+async def probe(pool: Pool, provider: str, origin: Origin, path: str, headers: Headers = ()) -> Probe:
+    """GET `origin` + `path` and read up to 1 MB. Any status is an answer; redirects are not followed.
+
+    Goes through the pool, so that the same addresses are refused as in a real call. Raises ProviderUnreachable,
+    UpstreamCut, UpstreamProtocolError. Blocks; no deadline of its own.
+    """
+    async with pool.open(provider, b"GET", origin, path.encode("ascii"), headers) as response:
+        body = await response.read(PROBE_MAX_BYTES)
+        return Probe(status=response.status, headers=tuple(response.headers), body=body)
+
+
+def client(
+    base_url: str, token: Secret | None = None, *, transport: httpx2.BaseTransport | None = None
+) -> httpx2.Client:
+    """A blocking client of a running gateway: `with client(url, token) as http: http.get("/api/overview").json()`.
+
+    Follows no redirect, asks for no content coding, and ignores proxy settings of the environment, since the gateway is
+    mostly on this machine. `http.stream(…)` gives an answer as it arrives. A gateway that cannot be reached raises
+    ProviderUnreachable, which is a ConnectionError; one that breaks off UpstreamCut. `transport` replaces the network (tests).
+    """
+    import ssl
+
+    import httpx2
+
+    from gw.errors import ProviderUnreachable, UpstreamCut
+
+    class Body(httpx2.SyncByteStream):
+        """The body as it arrives; a connection that breaks meanwhile is UpstreamCut."""
+
+        def __init__(self, inner: httpx2.SyncByteStream) -> None:
+            self.inner = inner
+
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                yield from self.inner
+            except httpx2.TransportError as error:
+                raise UpstreamCut(provider="gateway", detail=str(error)) from error
+
+        def close(self) -> None:
+            self.inner.close()
+
+    class Translating(httpx2.BaseTransport):
+        """Turns the library's errors into ours, so that no caller needs to know the library."""
+
+        def __init__(self, inner: httpx2.BaseTransport) -> None:
+            self.inner = inner
+
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            try:
+                response = self.inner.handle_request(request)
+            except httpx2.TransportError as error:
+                raise ProviderUnreachable(provider="gateway", detail=f"{base_url}: {error}") from error
+            if isinstance(response.stream, httpx2.SyncByteStream):
+                response.stream = Body(response.stream)
+            return response
+
+        def close(self) -> None:
+            self.inner.close()
+
+    # Loading the trust store takes longer than a call: plain HTTP gets an empty one, which would accept no certificate.
+    verify = True if base_url.lower().startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    headers = {"accept-encoding": "identity"}
+    if token:
+        headers["authorization"] = f"Bearer {token.reveal()}"
+    return httpx2.Client(
+        base_url=base_url,
+        headers=headers,
+        timeout=ANSWER_LIMIT_S,
+        follow_redirects=False,
+        transport=Translating(transport or httpx2.HTTPTransport(verify=verify, trust_env=False)),
+    )

@@ -1,0 +1,255 @@
+"""HTTP/1.1 upstream: a keep-alive pool on trio streams and httptools.
+
+One call = one write and, for a short answer, one read, in the caller's own task. A connection goes back to the pool
+only if its answer was read to the end; in every other case leaving `async with pool.open(...)` closes it on the spot,
+and that is how an upstream is cancelled. Redirects are never followed and no content coding is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+import trio
+
+from gw.errors import ProviderUnreachable
+from gw.net.answer import Response
+from gw.net.origin import Origin
+from gw.net.tls import LOST, Connect, Transport, connect_tcp, describe
+
+__all__ = ["Body", "Headers", "Origin", "Pool", "Response", "header_lines", "request_target"]
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+IDLE_MAX_S: Final = 30.0
+"""Servers commonly drop idle connections after 60 s or more; a younger one is rarely found dead."""
+IDLE_MAX: Final = 256
+"""Idle connections kept per origin; one file descriptor each. Beyond it a finished connection is closed."""
+JOIN_MAX_BYTES: Final = 65_536
+"""Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
+
+_NOT_IN_PATH: Final = re.compile(rb"[^\x21-\x7e]")
+
+
+class Body(Protocol):
+    """A request body that is read in pieces. `size` in bytes is known beforehand.
+
+    `chunks()` begins anew each time it is called: a call that meets a dead idle connection is made again.
+    """
+
+    size: int
+
+    def chunks(self) -> AsyncIterator[bytes]: ...
+
+
+def header_lines(headers: Headers) -> bytes:
+    """`name: value` lines, each ended by CRLF. Raises ValueError, without the value, if one holds CR, LF or NUL."""
+    lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+    if lines.count(b"\r") != len(headers) or lines.count(b"\n") != len(headers) or b"\0" in lines:
+        raise ValueError("a header may not hold CR, LF or NUL")
+    return lines
+
+
+def request_target(origin: Origin, path: bytes) -> bytes:
+    """What stands in the request line. Raises ValueError for a path that could break out of it."""
+    if _NOT_IN_PATH.search(path):
+        raise ValueError("a path may hold printable ASCII only")
+    return (origin.prefix + path) or b"/"
+
+
+class _Site:
+    """What the pool keeps per scheme, host and port."""
+
+    __slots__ = ("host_line", "idle", "in_use")
+
+    def __init__(self, origin: Origin) -> None:
+        self.host_line = b"host: %b\r\naccept-encoding: identity\r\n" % origin.authority.encode("ascii")
+        self.idle: deque[tuple[Transport, float]] = deque()  # oldest first; at most IDLE_MAX
+        self.in_use = 0
+
+
+class Pool:
+    """Keep-alive connections by origin. Any number of calls at a time; limiting them is the relay's business."""
+
+    def __init__(self, connect: Connect | None = None, *, ssl_context: ssl.SSLContext | None = None) -> None:
+        """`ssl_context` replaces the system's trust store; it is not used with a `connect` of your own."""
+        self.connect: Connect = connect or partial(connect_tcp, ssl_context=ssl_context)
+        """Also for WebSockets, so that they reach the same network."""
+        self.opened = 0
+        """Connections made so far."""
+        self.reused = 0
+        """Calls that began on a kept connection."""
+        self._sites: dict[tuple[str, str, int], _Site] = {}
+        self._closed = False
+
+    def open(
+        self, provider: str, method: bytes, origin: Origin, path: bytes, headers: Headers, body: bytes | Body = b""
+    ) -> _Exchange:
+        """Send a request to `origin.prefix + path` (query included) and read the answer's head.
+
+        `host`, `accept-encoding` and `content-length` are added here. Raises, when entered: ProviderUnreachable,
+        UpstreamProtocolError; at once: ValueError for a path or header that could break out of its line. Any status is
+        an answer. A kept connection that turns out dead before the first byte of an answer is replaced once.
+        """
+        site = self._site(origin)
+        target = request_target(origin, path)
+        length = len(body) if isinstance(body, bytes) else body.size
+        sized = b"content-length: %d\r\n" % length if length or method != b"GET" else b""
+        lines = header_lines(headers)
+        head = b"%b %b HTTP/1.1\r\n%b%b%b\r\n" % (method, target, site.host_line, sized, lines)
+        return _Exchange(self, site, provider, origin, head, body)
+
+    @property
+    def in_use(self) -> dict[str, int]:
+        """Connections that carry a call now, by origin (`https://host`)."""
+        return {f"{scheme}://{host}:{port}": s.in_use for (scheme, host, port), s in self._sites.items() if s.in_use}
+
+    @property
+    def idle(self) -> int:
+        """Connections kept for later."""
+        return sum(len(site.idle) for site in self._sites.values())
+
+    async def aclose(self) -> None:
+        """Close what is idle; what is in use closes when its call ends."""
+        self._closed = True
+        for site in self._sites.values():
+            while site.idle:
+                site.idle.pop()[0].abort()
+        await trio.lowlevel.checkpoint()
+
+    def _site(self, origin: Origin) -> _Site:
+        key = (origin.scheme, origin.host, origin.port)
+        site = self._sites.get(key)
+        if site is None:
+            site = self._sites[key] = _Site(origin)
+        return site
+
+    def _take(self, site: _Site) -> Transport | None:
+        """The connection used last, if it is young and silent."""
+        while site.idle:
+            transport, since = site.idle.pop()
+            if trio.current_time() - since < IDLE_MAX_S and not transport.is_stale():
+                self.reused += 1
+                return transport
+            transport.abort()
+        return None
+
+    async def _connect(self, provider: str, origin: Origin) -> Transport:
+        self._drop_expired()
+        try:
+            transport = await self.connect(origin)
+        except LOST as error:
+            raise ProviderUnreachable(provider=provider, detail=describe(error)) from error
+        self.opened += 1
+        return transport
+
+    def _give_back(self, site: _Site, transport: Transport, keep: bool) -> None:
+        if not keep or self._closed or len(site.idle) >= IDLE_MAX:
+            transport.abort()
+            return
+        now = trio.current_time()
+        site.idle.append((transport, now))
+        if now - site.idle[0][1] > IDLE_MAX_S:
+            site.idle.popleft()[0].abort()
+
+    def _drop_expired(self) -> None:
+        """Close what waited too long, also for origins that are no longer called. Touches no younger connection."""
+        limit = trio.current_time() - IDLE_MAX_S
+        for site in self._sites.values():
+            while site.idle and site.idle[0][1] < limit:
+                site.idle.popleft()[0].abort()
+
+
+class _Exchange:
+    """One request and its answer. A class and not a generator: entering costs less."""
+
+    __slots__ = ("_body", "_head", "_origin", "_pool", "_provider", "_response", "_site")
+
+    def __init__(self, pool: Pool, site: _Site, provider: str, origin: Origin, head: bytes, body: bytes | Body) -> None:
+        self._pool = pool
+        self._site = site
+        self._provider = provider
+        self._origin = origin
+        self._head = head
+        self._body = body
+        self._response: Response | None = None
+
+    async def __aenter__(self) -> Response:
+        site, pool = self._site, self._pool
+        site.in_use += 1
+        try:
+            transport = pool._take(site)
+            if transport is not None:
+                try:
+                    self._response = response = await self._ask(transport)
+                    return response
+                except ProviderUnreachable:  # the upstream had dropped it; once more on a fresh connection
+                    pass
+            self._response = response = await self._ask(await pool._connect(self._provider, self._origin))
+        except BaseException:
+            site.in_use -= 1
+            raise
+        return response
+
+    async def __aexit__(self, *exc: object) -> None:
+        response, self._response = self._response, None
+        assert response is not None
+        self._site.in_use -= 1
+        self._pool._give_back(self._site, *response.release())
+
+    async def _ask(self, transport: Transport) -> Response:
+        response = Response(self._provider, transport)
+        try:
+            if not await self._send(transport):
+                # An upstream may answer and hang up before it has read a large body: look for that answer first.
+                response.lose()
+            await response.await_head()
+        except BaseException:
+            response.release()
+            transport.abort()
+            raise
+        return response
+
+    async def _send(self, transport: Transport) -> bool:
+        """Whether all of the request was written. Raises what reading the body raises."""
+        body = self._body
+        if not isinstance(body, bytes):
+            return await _write(transport, self._head) and await _send_chunks(transport, body)
+        if len(body) > JOIN_MAX_BYTES:
+            return await _write(transport, self._head) and await _write(transport, body)
+        try:
+            await transport.send_all(self._head + body)
+        except LOST:
+            return False
+        return True
+
+
+async def _write(transport: Transport, data: bytes) -> bool:
+    try:
+        await transport.send_all(data)
+    except LOST:
+        return False
+    return True
+
+
+async def _send_chunks(transport: Transport, body: Body) -> bool:
+    """Raises ValueError if the body is not as long as it said."""
+    left = body.size
+    chunks = body.chunks()
+    try:
+        async for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                raise ValueError("the request body is longer than its announced size")
+            if chunk and not await _write(transport, chunk):
+                return False
+    finally:
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
+    if left:
+        raise ValueError(f"the request body ended {left} bytes short of its announced size")
+    return True

@@ -1,0 +1,276 @@
+"""Connections to upstreams: the transport interface, TCP on non-blocking sockets, TLS on top, forbidden addresses.
+
+A socket call is tried first and parks only when the kernel says so, which saves a pass through the scheduler per call.
+A read checks for cancellation each time and yields to other tasks now and then, so that a fast upstream starves nobody.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import ssl
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any, Final
+
+import trio
+
+from gw.net.origin import Origin
+
+READ_BYTES: Final = 65_536
+READS_BEFORE_YIELD: Final = 32
+"""Reads in a row that found data waiting before other tasks get their turn: at most 2 MiB of work."""
+
+LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+"""What a transport raises when its connection is gone."""
+
+_REFUSED_NETWORKS: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "169.254.0.0/16",  # link-local, and the metadata service of most clouds
+            "100.100.100.200/32",  # Alibaba Cloud metadata
+            "168.63.129.16/32",  # Azure host agent
+            "192.0.0.192/32",  # Oracle Cloud metadata
+            "fe80::/10",
+            "fd00:ec2::/32",  # AWS metadata and credential endpoints
+            "fd20:ce::254/128",  # Google Cloud metadata
+        ),
+    )
+)
+_REFUSED_NAMES: Final = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+_NAT64: Final = 0x64_FF9B << 64  # 64:ff9b::/96, the upper 96 bits
+_IPV4_INSIDE: Final = frozenset({0, 0xFFFF, _NAT64})  # upper 96 bits of IPv6 addresses that stand for an IPv4 one
+
+
+class ConnectFailed(OSError):
+    """No connection; the text is a plain explanation fit for an error's `detail`."""
+
+
+class Transport(trio.abc.Stream):
+    """A byte stream that can also be judged and dropped without waiting. Lost connections raise one of `LOST`."""
+
+    @abstractmethod
+    def is_stale(self) -> bool:
+        """Whether an idle connection has been closed, or has bytes nobody asked for. Never blocks."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Close at once, without any goodbye. Idempotent."""
+
+
+Connect = Callable[[Origin], Awaitable[Transport]]
+"""Opens a connection, TLS included where the origin says https. Raises one of `LOST`."""
+
+
+def describe(error: BaseException) -> str:
+    """Why a connection failed, in words without addresses of code or vendor bytes."""
+    if isinstance(error, ConnectFailed):
+        return str(error)
+    cause = error.__cause__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(cause, OSError) and cause is not error:
+        return describe(cause)
+    return "connection lost"
+
+
+class TcpStream(Transport):
+    """A connected, non-blocking stdlib socket."""
+
+    __slots__ = ("_busy_reads", "_sock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._busy_reads = 0
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """A send cancelled half-way closes the connection, since nobody could tell where it stopped."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            sent = self._sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent == len(data):
+            return
+        rest = memoryview(data)[sent:]
+        try:
+            while rest:
+                await trio.lowlevel.wait_writable(self._sock)
+                try:
+                    rest = rest[self._sock.send(rest) :]
+                except BlockingIOError:
+                    continue
+        except BaseException:
+            self.abort()
+            raise
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.wait_writable(self._sock)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        self._busy_reads += 1
+        if self._busy_reads < READS_BEFORE_YIELD:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        else:
+            self._busy_reads = 0
+            await trio.lowlevel.checkpoint()
+        while True:
+            try:
+                return self._sock.recv(READ_BYTES if max_bytes is None else max_bytes)
+            except BlockingIOError:
+                self._busy_reads = 0
+            await trio.lowlevel.wait_readable(self._sock)
+
+    def is_stale(self) -> bool:
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def abort(self) -> None:
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+
+    async def aclose(self) -> None:
+        self.abort()
+        await trio.lowlevel.checkpoint()
+
+
+class TlsStream(Transport):
+    """TLS over a transport, after its handshake."""
+
+    __slots__ = ("_ssl", "_tcp")
+
+    def __init__(self, stream: trio.SSLStream[Transport]) -> None:
+        self._ssl = stream
+        self._tcp = stream.transport_stream
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._ssl.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._ssl.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._ssl.receive_some(max_bytes)
+
+    def is_stale(self) -> bool:
+        # A session ticket that comes late looks like data too; it costs a new connection, never a wrong answer.
+        return bool(self._ssl.pending()) or self._tcp.is_stale()
+
+    def abort(self) -> None:
+        self._tcp.abort()
+
+    async def aclose(self) -> None:
+        await self._ssl.aclose()
+
+
+@cache
+def client_context() -> ssl.SSLContext:
+    """The system's trust store; TLS 1.2 and up; HTTP/1.1 only. Read once: it takes some milliseconds."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None) -> Transport:
+    """Connect to the first address of `origin` that answers, with TLS for https. Nagle's algorithm is off.
+
+    Raises ConnectFailed (no such name, nobody listens, TLS, an address that is never allowed). No deadline of its own.
+    """
+    addresses = await _resolve(origin.host, origin.port)
+    failure = ConnectFailed(f"cannot resolve {origin.host}: no address")
+    for family, address in addresses:
+        if is_refused(address[0]):
+            failure = ConnectFailed(f"{origin.host} is a link-local or metadata address, which is never called")
+            continue
+        try:
+            transport = await _connect(family, address)
+        except OSError as error:
+            failure = ConnectFailed(f"{error.strerror or 'cannot connect'} ({origin.host}:{origin.port})")
+            continue
+        if origin.scheme != "https":
+            return transport
+        return await _start_tls(transport, origin.host, ssl_context or client_context())
+    raise failure
+
+
+def is_refused(address: str) -> bool:
+    """Whether this numeric address is link-local or a cloud's metadata service, also when wrapped in IPv6."""
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        inside = ip.sixtofour
+        if int(ip) >> 32 in _IPV4_INSIDE:
+            inside = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+        if inside is not None and is_refused(str(inside)):
+            return True
+    return any(ip in network for network in _REFUSED_NETWORKS)
+
+
+async def _resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    if host.rstrip(".") in _REFUSED_NAMES:
+        raise ConnectFailed(f"{host} is a cloud's metadata service, which is never called")
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        pass
+    else:
+        return [(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))]
+    try:
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConnectFailed(f"cannot resolve {host}: {error.strerror or 'name lookup failed'}") from error
+    except UnicodeError:
+        raise ConnectFailed(f"cannot resolve {host}: not a host name") from None
+    return [(family, address) for family, _, _, _, address in found]
+
+
+async def _connect(family: int, address: tuple[Any, ...]) -> TcpStream:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            sock.connect(address)
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)
+            if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code)) from None
+    except BaseException:
+        sock.close()
+        raise
+    return TcpStream(sock)
+
+
+async def _start_tls(transport: Transport, host: str, context: ssl.SSLContext) -> TlsStream:
+    # https_compatible: a close without goodbye counts as an end, as web servers do it; framing shows a cut answer.
+    stream = trio.SSLStream(transport, context, server_hostname=host, https_compatible=True)
+    try:
+        await stream.do_handshake()
+    except LOST as error:
+        transport.abort()
+        raise ConnectFailed(f"TLS: {_tls_reason(error)}") from error
+    except BaseException:
+        transport.abort()
+        raise
+    return TlsStream(stream)
+
+
+def _tls_reason(error: BaseException) -> str:
+    cause = error.__cause__ or error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"certificate not accepted: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLEOFError):
+        return "closed the connection during the handshake"
+    if isinstance(cause, ssl.SSLError) and cause.reason:
+        return cause.reason.replace("_", " ").lower()
+    return describe(cause)

@@ -1,0 +1,60 @@
+"""Circuit breaker: stop calling a provider that fails, and try it again with one call at a time.
+
+    closed ── `failures` in a row ──> open ── after open_s ──> half open ── trial succeeds ──> closed
+                                       ^                          │
+                                       └────── trial fails ───────┘
+
+Every `allow` that says yes is answered by exactly one of `success`, `failure` or `abandoned`. A call may have begun
+before the breaker opened and report after: while it is open, such late reports change nothing. While a trial is out
+they cannot be told from the trial's own.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
+
+
+class Breaker:
+    """`failures` in a row open it for `open_s` seconds. `now` is monotonic seconds."""
+
+    def __init__(self, failures: int, open_s: float) -> None:
+        if failures < 1 or open_s < 0:
+            raise ValueError(f"failures must be at least 1 and open_s not negative, not {failures} and {open_s}")
+        self._limit = failures
+        self._open_s = open_s
+        self._failures = 0
+        self._opened_at: float | None = None
+        self._trial = False
+
+    def allow(self, now: float) -> bool:
+        """May a call begin? When half open, a yes is the one trial."""
+        state = self.state(now)
+        if state == "closed":
+            return True
+        if state == "open" or self._trial:
+            return False
+        self._trial = True
+        return True
+
+    def success(self) -> None:
+        if self._opened_at is None or self._trial:
+            self._failures, self._opened_at, self._trial = 0, None, False
+
+    def failure(self, now: float) -> None:
+        if self._opened_at is None:
+            self._failures += 1
+            if self._failures >= self._limit:
+                self._opened_at = now
+        elif self._trial:
+            self._opened_at, self._trial = now, False
+
+    def abandoned(self) -> None:
+        """The call ended without saying anything about the provider (its caller left): the trial's place is free."""
+        self._trial = False
+
+    def state(self, now: float) -> BreakerState:
+        if self._opened_at is None:
+            return "closed"
+        return "half_open" if self._trial or now - self._opened_at >= self._open_s else "open"

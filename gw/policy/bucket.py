@@ -1,0 +1,46 @@
+"""Token bucket: how many requests a minute one provider gets.
+
+The bucket begins full with one minute's tokens and refills evenly, `per_minute / 60` tokens a second. So any 60
+seconds see at most twice `per_minute` grants: one burst that empties a full bucket, and what flowed in meanwhile. In
+the long run the rate is exactly `per_minute`.
+"""
+
+from __future__ import annotations
+
+_SLACK = 1e-9
+"""A token this nearly whole counts as whole, so that waiting exactly as long as `take` said is enough."""
+
+
+class Bucket:
+    """`now` is monotonic seconds; a `now` before an earlier one counts as that earlier one."""
+
+    def __init__(self, per_minute: int, now: float) -> None:
+        if per_minute < 1:
+            raise ValueError(f"per_minute must be at least 1, not {per_minute}")
+        self.per_minute = per_minute
+        self._per_second = per_minute / 60
+        self._tokens = float(per_minute)
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """0.0 = granted, and one token is gone; else the seconds until a token will be there, and nothing is taken."""
+        self._refill(now)
+        if self._tokens >= 1 - _SLACK:
+            self._tokens -= 1
+            return 0.0
+        return (1 - self._tokens) / self._per_second
+
+    def remaining(self, now: float) -> int:
+        """Whole tokens left."""
+        self._refill(now)
+        return max(0, int(self._tokens + _SLACK))
+
+    def reset_s(self, now: float) -> float:
+        """Seconds until the bucket is full again."""
+        self._refill(now)
+        return (self.per_minute - self._tokens) / self._per_second
+
+    def _refill(self, now: float) -> None:
+        if now > self._at:
+            self._tokens = min(float(self.per_minute), self._tokens + (now - self._at) * self._per_second)
+            self._at = now

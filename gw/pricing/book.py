@@ -1,0 +1,157 @@
+"""The cost of a usage at a time, naming the rate used. Pure: the tables are read by `load`.
+
+All arithmetic is on integers. A rate is nano-USD per 1,000,000 units; audio is measured in whole microseconds. The
+parts of a cost are summed as numbers of 10**-12 nano-USD, and rounded half up once, at the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import attrs
+
+from gw.types.usage import Cost, Usage
+
+_PER = 1_000_000
+_SCALE = _PER * _PER
+_CACHED_NAMES = 4_096  # found rates kept by name; names come from the configuration, so it is never full in practice
+
+_OTHER_MODEL = frozenset(
+    {"audio", "codex", "diarize", "embedding", "flash", "hd", "image", "large", "lite", "live", "mini", "nano", "pro"}
+    | {"realtime", "search", "small", "transcribe", "tts", "turbo", "whisper"}
+)
+"""Words that make a suffix a model of its own (`gpt-5.4-pro`): its price is not that of the shorter name."""
+
+
+@attrs.frozen(kw_only=True)
+class Price:
+    """Rates in nano-USD per one million units (tokens, characters, seconds of audio). None = not billed by that unit.
+
+    `source` names where the rate is from; `valid_from` is a UTC day number (days since 1970-01-01).
+    """
+
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    output_audio_tokens: int | None = None
+    audio_seconds: int | None = None
+    characters: int | None = None
+    min_audio_seconds: float = 0.0
+    """Shortest audio billed for."""
+    source: str = ""
+    valid_from: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class RateRow:
+    """A line of a rate table: for `model` (vendor's name) and, by longest prefix, its dated or suffixed variants."""
+
+    provider_type: str
+    model: str
+    price: Price
+
+
+class _History:
+    """The prices of one model, oldest first."""
+
+    def __init__(self, prices: Sequence[Price]) -> None:
+        self._prices = sorted(prices, key=lambda price: price.valid_from)
+        self._days = [price.valid_from for price in self._prices]
+
+    def at(self, day: int) -> Price | None:
+        index = bisect_right(self._days, day)
+        return self._prices[index - 1] if index else None
+
+
+class PriceBook:
+    """Look-up of rates: override of the configuration first, then the table, longest prefix, newest valid row."""
+
+    def __init__(self, rows: Sequence[RateRow]) -> None:
+        prices: dict[tuple[str, str], list[Price]] = {}
+        for row in rows:
+            prices.setdefault((row.provider_type, row.model), []).append(row.price)
+        self._rates = {key: _History(found) for key, found in prices.items()}
+        self._found: dict[tuple[str, str], _History | None] = {}
+
+    def price(self, provider_type: str, model_name: str, *, at_day: int) -> Price | None:
+        """The table's price on a UTC day; None = unpriced. A model's own `price` setting goes before this one."""
+        key = (provider_type, model_name)
+        try:
+            history = self._found[key]
+        except KeyError:
+            if len(self._found) >= _CACHED_NAMES:
+                self._found.clear()
+            history = self._found[key] = self._search(provider_type, model_name)
+        return None if history is None else history.at(at_day)
+
+    def _search(self, provider_type: str, model_name: str) -> _History | None:
+        exact = self._rates.get((provider_type, model_name))
+        if exact is not None:
+            return exact
+        for cut in range(len(model_name) - 1, 0, -1):
+            if model_name[cut] in "-:@":
+                history = self._rates.get((provider_type, model_name[:cut]))
+                if history is not None:
+                    return None if _names_another(model_name[cut:]) else history
+        return None
+
+    def cost(self, usage: Usage, price: Price | None, *, local: bool) -> Cost:
+        """Three states: priced, unpriced (`nusd` None, source "unpriced"), free (0, source "local").
+
+        A local provider with an explicit price is priced. A price without a rate for the unit that was used (tokens
+        known, price per character) is no price: unpriced, never a silent 0.
+        """
+        if price is None:
+            return Cost(nusd=0, source="local") if local else Cost(nusd=None, source="unpriced")
+        if usage.input_tokens or usage.output_tokens:
+            amount = _tokens(usage, price)
+            if amount is not None:
+                return Cost(nusd=_round(amount), source=price.source)
+        if usage.characters and price.characters is not None:
+            return Cost(nusd=_round(usage.characters * price.characters * _PER), source=price.source)
+        if usage.audio_seconds > 0 and price.audio_seconds is not None:
+            heard = max(usage.audio_seconds, price.min_audio_seconds)
+            return Cost(nusd=_round(round(heard * _PER) * price.audio_seconds), source=price.source)
+        if usage.input_tokens or usage.output_tokens or usage.characters or usage.audio_seconds > 0:
+            return Cost(nusd=None, source="unpriced")
+        return Cost(nusd=0, source=price.source)
+
+
+def _names_another(suffix: str) -> bool:
+    words = suffix[1:].replace(":", "-").replace("@", "-").split("-")
+    return not _OTHER_MODEL.isdisjoint(words)
+
+
+def _tokens(usage: Usage, price: Price) -> int | None:
+    """Cost of the tokens in 10**-12 nano-USD; None when the price has no rate for tokens.
+
+    Cached, written and audio tokens are parts of the input tokens: each is billed at its own rate where there is one,
+    the rest of the input at the input rate. A part never exceeds what is left of the whole, so that a vendor's odd
+    count cannot make a cost negative.
+    """
+    if price.input_tokens is None and price.output_tokens is None:
+        return None
+    input_rate = price.input_tokens or 0
+    left = usage.input_tokens
+    total = 0
+    for part, rate in (
+        (usage.cached_input_tokens, price.cached_input_tokens),
+        (usage.cache_write_tokens, price.cache_write_tokens),
+        (usage.input_audio_tokens, price.input_audio_tokens),
+    ):
+        if part and rate is not None:
+            part = min(part, left)
+            left -= part
+            total += part * rate
+    total += left * input_rate
+    spoken = min(usage.output_audio_tokens, usage.output_tokens) if price.output_audio_tokens is not None else 0
+    total += spoken * (price.output_audio_tokens or 0) + (usage.output_tokens - spoken) * (price.output_tokens or 0)
+    return total * _PER
+
+
+def _round(amount: int) -> int:
+    """10**-12 nano-USD to nano-USD, half up."""
+    return (2 * amount + _SCALE) // (2 * _SCALE)

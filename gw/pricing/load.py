@@ -1,0 +1,100 @@
+"""Reads the rate tables shipped beside this file: `rates/<provider type>.toml`.
+
+A table is a list of `[[rate]]`: `model`, `unit` and its amounts (`gw.pricing.units.AMOUNTS`, decimal strings in USD),
+`valid_from` and `seen` (dates), `source`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from importlib.resources import files
+
+import attrs
+
+from gw.pricing.book import PriceBook, RateRow
+from gw.pricing.units import AMOUNTS, price_in
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_FACTS = frozenset({"model", "unit", "valid_from", "source", "seen"})
+_AMOUNTS = frozenset(name for names in AMOUNTS.values() for name in names)
+
+
+def load_book() -> PriceBook:
+    """All shipped tables. Reads a few small files; raises ValueError naming file and row."""
+    folder = files("gw.pricing").joinpath("rates")
+    tables = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda entry: entry.name)
+    return PriceBook([row for table in tables for row in parse_table(table.name, table.read_text(encoding="utf-8"))])
+
+
+def parse_table(name: str, text: str) -> list[RateRow]:
+    """The rows of one table; `name` is `<provider type>.toml`. Raises ValueError naming file and row."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name}: {error}") from None
+    rates = document.pop("rate", [])
+    if document or not isinstance(rates, list):
+        raise ValueError(f"{name}: only [[rate]] tables are expected, found {', '.join(document) or 'a single rate'}")
+    provider_type = name.removesuffix(".toml")
+    rows: dict[tuple[str, int], RateRow] = {}
+    for number, rate in enumerate(rates, 1):
+        try:
+            row = _row(provider_type, rate)
+            key = (row.model, row.price.valid_from)
+            rows[key] = _joined(rows[key], row) if key in rows else row
+        except ValueError as error:
+            raise ValueError(f"{name}: rate {number} ({rate.get('model', 'no model')}): {error}") from None
+    return list(rows.values())
+
+
+def _joined(first: RateRow, second: RateRow) -> RateRow:
+    """Two rows of one model and day are one price, when they bill different units."""
+    rates = attrs.asdict(first.price, filter=_is_rate)
+    more = attrs.asdict(second.price, filter=_is_rate)
+    if rates.keys() & more.keys():
+        raise ValueError("a second row for this model, unit and valid_from")
+    return attrs.evolve(first, price=attrs.evolve(first.price, **more))
+
+
+def _is_rate(field: attrs.Attribute[object], value: object) -> bool:
+    return bool(value) and field.name not in {"source", "valid_from"}
+
+
+def _row(provider_type: str, rate: Mapping[str, object]) -> RateRow:
+    unknown = rate.keys() - _FACTS - _AMOUNTS
+    if unknown:
+        raise ValueError(f"unknown key {min(unknown)!r}")
+    valid_from = _date(rate, "valid_from")
+    _date(rate, "seen")
+    _text(rate, "source")
+    amounts = {name: _decimal(rate, name) for name in rate.keys() & _AMOUNTS}
+    source = f"table:{provider_type}@{valid_from.isoformat()}"
+    price = price_in(_text(rate, "unit"), amounts, source=source, valid_from=valid_from.toordinal() - _EPOCH)
+    return RateRow(provider_type=provider_type, model=_text(rate, "model"), price=price)
+
+
+def _text(rate: Mapping[str, object], name: str) -> str:
+    value = rate.get(name)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} is missing")
+    return value
+
+
+def _date(rate: Mapping[str, object], name: str) -> date:
+    value = rate.get(name)
+    if type(value) is not date:
+        raise ValueError(f"{name} must be a date, such as 2026-11-01")
+    return value
+
+
+def _decimal(rate: Mapping[str, object], name: str) -> Decimal:
+    value = rate[name]
+    if not isinstance(value, str):
+        raise ValueError(f'{name} must be a decimal in quotes, such as "0.15"')
+    try:
+        return Decimal(value)
+    except InvalidOperation:
+        raise ValueError(f"{name} is not a decimal: {value!r}") from None

@@ -1,0 +1,170 @@
+"""What the `sim` language models say. No I/O.
+
+Messages and tools are read from OpenAI's fields; what is not needed is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from gw.types.llm import ChatRequest, ToolCallPiece
+from gw.wire import openai_chat
+from gw.wire.openai_chat import ChatMessage
+
+_BUILT_IN: Mapping[str, str] = {
+    "weather": "It is sunny in Paris.",
+    "hello": "Hello! How can I help you?",
+    "your name": "I am the demo voice of this gateway.",
+    "time": "It is half past nine.",
+    "joke": "I would tell you a joke about UDP, but you might not get it.",
+    "thank": "You are welcome.",
+    "bye": "Goodbye, and have a nice day.",
+}
+_DEFAULT = "I am glad to help. Ask me about the weather."
+_DEPTH = 8
+"""Nesting of a tool's schema that is followed."""
+_TOKEN = re.compile(r"\s*\S+|\s+")
+_FRAGMENT = 16
+"""Characters of one streamed piece of a tool call's arguments."""
+_T = TypeVar("_T")
+
+
+class _Function(msgspec.Struct):
+    name: str
+    parameters: dict[str, object] | None = None
+
+
+class _Tool(msgspec.Struct):
+    function: _Function | None = None
+
+
+class _NamedFunction(msgspec.Struct):
+    name: str = ""
+
+
+class _Choice(msgspec.Struct):
+    function: _NamedFunction | None = None
+
+
+class TextReply(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ToolReply(msgspec.Struct, frozen=True):
+    """`arguments` is JSON text."""
+
+    name: str
+    arguments: str
+
+
+Reply: TypeAlias = TextReply | ToolReply
+
+_tools = msgspec.json.Decoder(list[_Tool] | None)
+_choice = msgspec.json.Decoder(str | _Choice | None)
+
+
+def read_messages(request: ChatRequest) -> list[ChatMessage]:
+    """Raises ValueError when the messages are missing or not of OpenAI's shape."""
+    if "messages" not in request.fields:
+        raise ValueError("messages is missing")
+    return openai_chat.messages(request)
+
+
+def echo(messages: Sequence[ChatMessage]) -> TextReply:
+    """The last thing the user said."""
+    return TextReply(_last_user(messages))
+
+
+def scripted(messages: Sequence[ChatMessage], fields: Mapping[str, msgspec.Raw], script: Mapping[str, str]) -> Reply:
+    """A tool call when the user spoke last and tools are there; the tool's answer in words; else a line of the script.
+
+    `script` is asked before the built-in lines; a key matches anywhere in the user's last message, in any case. Raises
+    ValueError when tools or tool_choice are not of OpenAI's shape.
+    """
+    last = messages[-1] if messages else None
+    if last is not None and last.role == "tool":
+        return TextReply(f"Here is what I found: {last.text}")
+    said = _last_user(messages)
+    if last is not None and last.role == "user" and (function := _chosen(fields)) is not None:
+        schema = {"type": "object", **(function.parameters or {})}
+        return ToolReply(function.name, msgspec.json.encode(_example(schema, said, _DEPTH)).decode())
+    lowered = said.lower()
+    for lines in (script, _BUILT_IN):
+        for key, reply in lines.items():
+            if key.lower() in lowered:
+                return TextReply(reply)
+    return TextReply(_DEFAULT)
+
+
+def tokens(text: str) -> list[str]:
+    """`text` cut before each word's blanks; joined they are `text` again."""
+    return _TOKEN.findall(text)
+
+
+def count_tokens(text: str) -> int:
+    """One token for every four characters of a word, begun ones included."""
+    return sum((len(word) + 3) // 4 for word in text.split())
+
+
+def tool_pieces(reply: ToolReply, call_id: str) -> list[ToolCallPiece]:
+    """The call as it is streamed: id and name first, then its arguments in fragments."""
+    text = reply.arguments
+    return [
+        ToolCallPiece(index=0, id=call_id, name=reply.name),
+        *(ToolCallPiece(index=0, arguments=text[i : i + _FRAGMENT]) for i in range(0, len(text), _FRAGMENT)),
+    ]
+
+
+def _decode(decoder: msgspec.json.Decoder[_T], name: str, raw: msgspec.Raw) -> _T:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        raise ValueError(f"{name} does not have the expected shape") from None
+
+
+def _last_user(messages: Sequence[ChatMessage]) -> str:
+    return next((m.text for m in reversed(messages) if m.role == "user"), "")
+
+
+def _chosen(fields: Mapping[str, msgspec.Raw]) -> _Function | None:
+    """The tool named by tool_choice, else the first; None when there is none or tool_choice is "none"."""
+    if "tools" not in fields:
+        return None
+    functions = [tool.function for tool in _decode(_tools, "tools", fields["tools"]) or () if tool.function]
+    choice = _decode(_choice, "tool_choice", fields["tool_choice"]) if "tool_choice" in fields else None
+    if choice == "none" or not functions:
+        return None
+    wanted = choice.function.name if isinstance(choice, _Choice) and choice.function else functions[0].name
+    return next((f for f in functions if f.name == wanted), None)
+
+
+def _example(schema: object, said: str, depth: int) -> object:
+    """A value that fits a JSON schema: strings hold what the user said, numbers are 1, booleans true."""
+    if not isinstance(schema, dict) or not depth:
+        return None
+    if "const" in schema:
+        return schema["const"]
+    for source in ("enum", "anyOf", "oneOf"):
+        options = schema.get(source)
+        if isinstance(options, list) and options:
+            return options[0] if source == "enum" else _example(options[0], said, depth - 1)
+    kinds = schema.get("type")
+    match kinds[0] if isinstance(kinds, list) and kinds else kinds:
+        case "object":
+            properties = schema.get("properties")
+            members = properties.items() if isinstance(properties, dict) else ()
+            return {name: _example(member, said, depth - 1) for name, member in members}
+        case "array":
+            return [_example(schema["items"], said, depth - 1)] if "items" in schema else []
+        case "number" | "integer":
+            return 1
+        case "boolean":
+            return True
+        case "null":
+            return None
+        case _:
+            return said

@@ -1,0 +1,59 @@
+"""Catalog entries made callable: the spec of a provider's type, and an Account for a model and project."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from gw.errors import CandidateSkipped, PluginMissing, UnknownProviderError
+from gw.net.http1 import Origin, Pool
+from gw.providers.spec import Account, ProviderSpec, spec_of
+from gw.registry.catalog import Catalog, Model, Provider
+from gw.types.project import Project
+from gw.types.secret import Secret
+
+
+class Accounts:
+    """Builds each Account once per catalog; a swapped catalog begins anew."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._catalog: Catalog | None = None
+        self._made: dict[tuple[str, str, str], Account] = {}
+
+    @staticmethod
+    def warm(catalog: Catalog) -> None:
+        """Import the providers in use now, so that no request waits for it. A type we cannot serve fails when it is called."""
+        for provider in catalog.providers.values():
+            with suppress(UnknownProviderError, PluginMissing):
+                spec_of(provider.type)
+
+    def get(self, catalog: Catalog, model: Model, project: Project) -> tuple[Provider, ProviderSpec, Account]:
+        """Raises CandidateSkipped when the provider is switched off or has no key."""
+        provider = catalog.provider(model.provider)
+        own_key = project.provider_keys.get(provider.id)
+        if not provider.enabled:
+            raise CandidateSkipped(provider=provider.id, reason="disabled", detail="switched off in the configuration")
+        if not (provider.configured or own_key):
+            raise CandidateSkipped(
+                provider=provider.id, reason="not_configured", detail=provider.key_error or "no API key"
+            )
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            self._made = {}
+        spec = spec_of(provider.type)
+        key = (provider.id, model.name, project.id if own_key else "")
+        account = self._made.get(key)
+        if account is None:
+            account = self._made[key] = self._build(provider, spec, model, own_key or provider.api_key)
+        return provider, spec, account
+
+    def _build(self, provider: Provider, spec: ProviderSpec, model: Model, api_key: Secret) -> Account:
+        base = (provider.base_url or spec.base_url).rstrip("/")
+        return Account(
+            provider_id=provider.id,
+            model=model.name,
+            origin=Origin.parse(base + spec.api_path if spec.needs_address else "http://127.0.0.1"),
+            api_key=api_key,
+            pool=self._pool,
+            options=provider.options,
+        )

@@ -1,0 +1,111 @@
+"""One gate per provider: token bucket, circuit breaker, concurrency, and the vendor's own Retry-After.
+
+Plain objects, no tasks: nothing here waits. An empty bucket or an open breaker means the next candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from gw.config.settings import Breaker as BreakerSettings
+from gw.errors import CandidateSkipped, ProviderError, ProviderRefused, ProviderRejected, RateLimitError
+from gw.policy.breaker import Breaker
+from gw.policy.bucket import Bucket
+from gw.registry.catalog import Provider
+
+_LONGEST_RETRY_AFTER_S = 120.0
+"""A vendor's Retry-After is believed up to this; an absurd one must not switch a provider off for a day."""
+
+
+class Gate:
+    """State of one provider. `enter` before a call, `leave` after it."""
+
+    def __init__(self, provider: Provider, breaker: BreakerSettings, now: float) -> None:
+        self.provider = provider
+        self.in_flight = 0
+        self.breaker = Breaker(breaker.failures, breaker.open_s)
+        self.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
+        self._closed_until = 0.0
+
+    def enter(self, now: float) -> None:
+        """Take a place. Raises RateLimitError or CandidateSkipped, saying why this provider is passed over."""
+        provider = self.provider
+        if self._closed_until > now:
+            raise RateLimitError(
+                provider=provider.id,
+                limit_source="upstream",
+                retry_after_s=self._closed_until - now,
+                detail="its Retry-After has not passed",
+            )
+        if provider.max_concurrent is not None and self.in_flight >= provider.max_concurrent:
+            raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
+        if not self.breaker.allow(now):
+            raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker open")
+        if self.bucket is not None and (wait := self.bucket.take(now)):
+            self.breaker.abandoned()
+            raise RateLimitError(
+                provider=provider.id,
+                limit_source="configured",
+                retry_after_s=wait,
+                detail=f"requests_per_minute {provider.requests_per_minute} used up",
+            )
+        self.in_flight += 1
+
+    def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
+        """Give the place back. `answered`: content came, or the error says the vendor is alive; a cancelled call is neither."""
+        self.in_flight -= 1
+        if isinstance(error, RateLimitError) and error.retry_after_s:
+            self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
+        if error is None and not answered:
+            self.breaker.abandoned()
+        elif error is None or isinstance(error, (ProviderRejected, ProviderRefused, RateLimitError)):
+            self.breaker.success()
+        else:
+            self.breaker.failure(now)
+
+
+@attrs.frozen(kw_only=True)
+class GateView:
+    """What reports show of a gate."""
+
+    provider: str
+    breaker: str
+    in_flight: int
+    limit: int | None
+    remaining: int | None
+    reset_s: float | None
+
+
+class Limits:
+    """The gates by provider id. A changed provider keeps its breaker and count and gets a new bucket."""
+
+    def __init__(self, breaker: BreakerSettings) -> None:
+        self._breaker = breaker
+        self._gates: dict[str, Gate] = {}
+
+    def gate(self, provider: Provider, now: float) -> Gate:
+        gate = self._gates.get(provider.id)
+        if gate is None:
+            gate = self._gates[provider.id] = Gate(provider, self._breaker, now)
+        elif gate.provider is not provider:
+            if gate.provider.requests_per_minute != provider.requests_per_minute:
+                gate.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
+            gate.provider = provider
+        return gate
+
+    def view(self, now: float) -> Mapping[str, GateView]:
+        return {name: _view(gate, now) for name, gate in self._gates.items()}
+
+
+def _view(gate: Gate, now: float) -> GateView:
+    bucket = gate.bucket
+    return GateView(
+        provider=gate.provider.id,
+        breaker=gate.breaker.state(now),
+        in_flight=gate.in_flight,
+        limit=gate.provider.requests_per_minute,
+        remaining=bucket.remaining(now) if bucket else None,
+        reset_s=bucket.reset_s(now) if bucket else None,
+    )

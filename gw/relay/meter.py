@@ -1,0 +1,212 @@
+"""Marks and units of one request → its RequestRecord."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Protocol
+
+import attrs
+import trio
+
+from gw.errors import CandidateSkipped, GwError, ProviderError, RateLimitError
+from gw.pricing.book import Price, PriceBook
+from gw.registry.catalog import Model, Provider
+from gw.relay.ledger import Ledger, Reservation
+from gw.telemetry.clock import Clock, utc_day
+from gw.types.caller import Caller
+from gw.types.ids import Modality
+from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage
+
+
+class Records(Protocol):
+    """Where records go. Given to the relay, which knows no storage."""
+
+    @property
+    def accepting(self) -> bool: ...
+
+    def intent(self, intent: Intent) -> None:
+        """On return the line survives a kill -9."""
+
+    def finish(self, record: RequestRecord) -> None:
+        """On return the record survives a kill -9; it is queued for the database."""
+
+    async def settled(self, record_id: str) -> None:
+        """Where durability is `power`: until the record is committed."""
+
+
+class Observer(Protocol):
+    """Told of every finished record (metrics, live views)."""
+
+    def observe(self, record: RequestRecord) -> None: ...
+
+
+@attrs.define
+class Mark:
+    """One attempt in the making. Times are monotonic seconds."""
+
+    model: Model
+    started: float
+    ready_at: float | None = None
+    ended: float | None = None
+    error: ProviderError | None = None
+    called: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Books:
+    """What the meter needs of the house."""
+
+    clock: Clock
+    book: PriceBook
+    ledger: Ledger
+    records: Records
+    observer: Observer
+
+
+def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int) -> Cost:
+    return book.cost(usage, price_of(book, model, provider, day), local=provider.location == "local")
+
+
+def price_of(book: PriceBook, model: Model, provider: Provider, day: int) -> Price | None:
+    """The price of the configuration, else of the table."""
+    return model.price or book.price(provider.type, model.name, at_day=day)
+
+
+class Meter:
+    """Follows one request from its acceptance to its record."""
+
+    def __init__(self, books: Books, caller: Caller, modality: Modality, requested: str, *, stream: bool) -> None:
+        self._books = books
+        self.caller = caller
+        self.modality: Modality = modality
+        self.requested = requested
+        self.stream = stream
+        self.id = caller.request_id or secrets.token_hex(16)
+        self.timestamp = books.clock.now()
+        self.started = trio.current_time()
+        self.marks: list[Mark] = []
+        self.reservation: Reservation | None = None
+        self.estimate = Usage(source="estimated")
+        self.estimate_nusd: int | None = 0
+        self.answering: Mark | None = None
+        """The attempt whose content goes to the caller."""
+        self.first_call_at: float | None = None
+        self.content_at: float | None = None
+        self.last_event_at: float | None = None
+        self.record: RequestRecord | None = None
+
+    def attempt(self, model: Model) -> Mark:
+        mark = Mark(model, trio.current_time())
+        self.marks.append(mark)
+        return mark
+
+    def calling(self, mark: Mark, model: Model) -> None:
+        """Immediately before an upstream call: the intent goes to the journal."""
+        mark.called = True
+        if self.first_call_at is None:
+            self.first_call_at = trio.current_time()
+        caller = self.caller
+        self._books.records.intent(
+            Intent(
+                id=self.id,
+                attempt=len(self.marks) - 1,
+                timestamp=self.timestamp,
+                project=caller.project,
+                modality=self.modality,
+                model_id=model.id,
+                requested_model=self.requested,
+                estimate=self.estimate,
+                estimate_nusd=self.estimate_nusd,
+                stream=self.stream,
+                session_id=caller.session_id,
+                turn_id=caller.turn_id,
+                key_id=caller.key_id,
+                endpoint=caller.endpoint,
+            )
+        )
+
+    def ready(self, mark: Mark) -> None:
+        mark.ready_at = self.content_at = self.last_event_at = trio.current_time()
+
+    def ended(self, mark: Mark, error: ProviderError | None) -> None:
+        mark.ended = trio.current_time()
+        mark.error = error
+
+    def finish(
+        self, *, usage: Usage, measured: Usage | None, cost: Cost, error: GwError | None, cancelled: bool
+    ) -> RequestRecord:
+        """Make the record, journal it, settle the budget. Everything here is synchronous, so cancellation cannot split it."""
+        now = trio.current_time()
+        caller = self.caller
+        mark = self.answering or (self.marks[-1] if self.marks else None)
+        model = mark.model if mark else None
+        fell_back = self.answering is not None and self.answering is not self.marks[0]
+        status: Status = "cancelled" if cancelled else "error" if error else "fallback" if fell_back else "success"
+        record = RequestRecord(
+            id=self.id,
+            timestamp=self.timestamp,
+            project=caller.project,
+            modality=self.modality,
+            model_id=model.id if model else self.requested,
+            provider=model.provider if model else self.requested.partition("/")[0],
+            requested_model=self.requested,
+            status=status,
+            total_latency_ms=_ms(now - self.started),
+            ttfb_ms=None if self.content_at is None else _ms(self.content_at - self.started),
+            gateway_ms=self._own_time(now),
+            cost_nusd=cost.nusd,
+            pricing_source=cost.source,
+            usage=usage,
+            measured=measured,
+            attempts=tuple(self._attempt_record(m, now) for m in self.marks),
+            fallback_from=self.marks[0].model.id if fell_back else None,
+            error_code=error.code if error else None,
+            stream=self.stream,
+            session_id=caller.session_id,
+            turn_id=caller.turn_id,
+            key_id=caller.key_id,
+            endpoint=caller.endpoint,
+        )
+        self.record = record
+        books = self._books
+        books.records.finish(record)
+        if self.reservation is not None:
+            books.ledger.settle(self.reservation, cost.nusd or 0)
+        books.observer.observe(record)
+        return record
+
+    def _own_time(self, now: float) -> float | None:
+        if self.first_call_at is None:
+            return None
+        after = now - self.last_event_at if self.last_event_at is not None else 0.0
+        return _ms(self.first_call_at - self.started + after)
+
+    def _attempt_record(self, mark: Mark, now: float) -> AttemptRecord:
+        error = mark.error
+        return AttemptRecord(
+            model_id=mark.model.id,
+            outcome="ok" if mark.ready_at is not None and error is None else _outcome(error),
+            started_ms=_ms(mark.started - self.started),
+            duration_ms=_ms((now if mark.ended is None else mark.ended) - mark.started),
+            ttfb_ms=None if mark.ready_at is None else _ms(mark.ready_at - mark.started),
+            error_code=error.code if error else None,
+            upstream_status=getattr(error, "upstream_status", None) or _status(error),
+        )
+
+    @property
+    def day(self) -> int:
+        return utc_day(self.timestamp)
+
+
+def _outcome(error: ProviderError | None) -> str:
+    if error is None:
+        return "cancelled"
+    return error.reason if isinstance(error, CandidateSkipped) else error.outcome
+
+
+def _status(error: ProviderError | None) -> int | None:
+    return 429 if isinstance(error, RateLimitError) and error.limit_source == "upstream" else None
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)

@@ -1,0 +1,264 @@
+"""Append-only journal of intents and finished records, beside the database as `<database>.journal.<n>`.
+
+A line is in the kernel's hands when its one `write` returns, so it survives kill -9 without an fsync (a power cut is
+what `durability: power` is for). A line is a tag, a JSON value and a newline: `I` an Intent, `F` a RequestRecord. One
+without its newline was cut off in the writing and counts as not written.
+
+Segments of about 1 MB keep trimming cheap: each counts the finished records not yet in SQLite and the open intents it
+holds, and when both are none it is unlinked. Nothing is ever rewritten. An intent stays open until its request's record
+is a line itself, or, if that line could not be written, is committed.
+
+A full disk makes a write fail, perhaps half done: the half is cut off again, the fault is remembered in `trouble`, and
+the next write that works, or `probe`, clears it.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gw.errors import StoreUnavailable
+from gw.types.usage import Intent, RequestRecord
+
+SEGMENT_BYTES = 2**20
+SPILL_BYTES = 256 * 2**20
+"""All segments together: about 400,000 records that SQLite would not take. Beyond it writes fail as on a full disk."""
+_PROBE = b" " * 4095 + b"\n"
+"""A whole block, since on a full disk a few bytes may still fit into the last one."""
+_INTENT, _RECORD = b"I"[0], b"F"[0]
+
+
+class Segment:
+    """`live` counts records not yet committed and open intents; `oldest` is their earliest timestamp ever."""
+
+    __slots__ = ("live", "n", "oldest", "path", "size")
+
+    def __init__(self, n: int, path: Path) -> None:
+        self.n = n
+        self.path = path
+        self.size = 0
+        self.live = 0
+        self.oldest = math.inf
+
+
+class Journal:
+    """Written by one thread, the event loop's. Every method is a few microseconds, but for a new segment every 1 MB."""
+
+    def __init__(
+        self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES
+    ) -> None:
+        """Begin a segment after those already there. Raises StoreUnavailable."""
+        self._segment_bytes = segment_bytes
+        self._spill_bytes = spill_bytes
+        self._database = database
+        self._encode = msgspec.json.Encoder().encode_into
+        self._intent_line = bytearray([_INTENT])
+        self._record_line = bytearray([_RECORD])
+        self._open: dict[str, list[Segment]] = {}
+        self._done: list[Segment] = []
+        self._fd = -1
+        self.segments: dict[int, Segment] = {}
+        self.bytes = 0
+        self.failures = 0
+        self.trouble = ""
+        try:
+            self.current = self._begin_segment(1 + max(map(number_of, segment_paths(database)), default=0))
+        except OSError as error:
+            raise StoreUnavailable(what=f"cannot write beside the database {database}: {error.strerror}") from error
+
+    def intent(self, intent: Intent) -> None:
+        """Write an intent; it stays open until `finish` or `committed` names its request. A fault goes to `trouble`."""
+        if not self._append(self._intent_line, intent, intent.timestamp):
+            return
+        segment = self.current
+        held = self._open.get(intent.id)
+        if held is None:
+            self._open[intent.id] = [segment]
+            segment.live += 1
+        elif held[-1] is not segment:
+            held.append(segment)
+            segment.live += 1
+
+    def finish(self, record: RequestRecord) -> Segment | None:
+        """Write a finished record, to be given back with `committed`. None when it could not be written."""
+        if not self._append(self._record_line, record, record.timestamp):
+            return None
+        self.current.live += 1
+        self._close_intents(record.id)
+        return self.current
+
+    @property
+    def last_offset(self) -> int:
+        """Where the record written last begins in the current segment."""
+        return self.current.size - len(self._record_line)
+
+    def committed(self, record_id: str, segment: Segment | None) -> None:
+        """A record is in SQLite: its line, or in want of one its intents, are no longer needed."""
+        if segment is None:
+            self._close_intents(record_id)
+        else:
+            self._release(segment)
+
+    @property
+    def open_intents(self) -> int:
+        return len(self._open)
+
+    @property
+    def oldest(self) -> float:
+        """No line in the journal is about a request earlier than this (Unix seconds; infinity when it is empty)."""
+        return min((segment.oldest for segment in self.segments.values()), default=math.inf)
+
+    def turn_over(self, before: float) -> None:
+        """Begin another segment if the current one has lines from before this time, so that it can go."""
+        if self.current.oldest < before:
+            try:
+                self._rotate()
+            except OSError as error:
+                self._failed(error)
+
+    def take_done(self) -> list[Path]:
+        """Segments nobody needs, for the caller to unlink off the event loop."""
+        paths = [segment.path for segment in self._done]
+        self._done.clear()
+        return paths
+
+    def probe(self) -> bool:
+        """Whether writing works again. What it writes is an unreadable line, and is removed."""
+        if self._write(_PROBE):
+            with suppress(OSError):
+                os.ftruncate(self._fd, self.current.size - len(_PROBE))
+                self.current.size -= len(_PROBE)
+                self.bytes -= len(_PROBE)
+        return not self.trouble
+
+    def close(self) -> None:
+        """Close the file, and remove the segments that hold nothing open."""
+        os.close(self._fd)
+        if not self.current.live:
+            self._retire(self.current)
+        for path in self.take_done():
+            path.unlink(missing_ok=True)
+
+    def _append(self, line: bytearray, value: Intent | RequestRecord, timestamp: float) -> bool:
+        self._encode(value, line, 1)
+        line += b"\n"
+        if not self._write(line):
+            return False
+        if timestamp < self.current.oldest:
+            self.current.oldest = timestamp
+        return True
+
+    def _write(self, data: bytes | bytearray) -> bool:
+        try:
+            if self.current.size >= self._segment_bytes:
+                self._rotate()
+            if self.bytes >= self._spill_bytes:
+                raise OSError(errno.ENOSPC, f"{self._spill_bytes >> 20} MiB of records wait for the database")
+            written = os.write(self._fd, data)
+            if written != len(data):
+                self._cut_off()
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._failed(error)
+            return False
+        self.current.size += written
+        self.bytes += written
+        if self.trouble:
+            self.trouble = ""
+        return True
+
+    def _failed(self, error: OSError) -> None:
+        self.failures += 1
+        self.trouble = f"the journal of {self._database} cannot be written: {error.strerror}"
+
+    def _cut_off(self) -> None:
+        """Remove a half-written line; where even that fails, go on in another segment, since a torn end is ignored."""
+        try:
+            os.ftruncate(self._fd, self.current.size)
+        except OSError:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        before, fd = self.current, self._fd
+        self.current = self._begin_segment(before.n + 1)
+        os.close(fd)
+        if not before.live:
+            self._retire(before)
+
+    def _begin_segment(self, n: int) -> Segment:
+        segment = Segment(n, self._database.with_name(f"{self._database.name}.journal.{n}"))
+        self._fd = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self.segments[n] = segment
+        return segment
+
+    def _close_intents(self, record_id: str) -> None:
+        for segment in self._open.pop(record_id, ()):
+            self._release(segment)
+
+    def _release(self, segment: Segment) -> None:
+        segment.live -= 1
+        if not segment.live and segment is not self.current:
+            self._retire(segment)
+
+    def _retire(self, segment: Segment) -> None:
+        del self.segments[segment.n]
+        self.bytes -= segment.size
+        self._done.append(segment)
+
+
+_record_decoder = msgspec.json.Decoder(RequestRecord)
+_intent_decoder = msgspec.json.Decoder(Intent)
+
+
+def number_of(path: Path) -> int:
+    return int(path.name.rpartition(".")[2])
+
+
+def segment_paths(database: Path) -> list[Path]:
+    """The database's segments, oldest first."""
+    prefix = f"{database.name}.journal."
+    found = [p for p in database.parent.iterdir() if p.name.startswith(prefix) and p.name[len(prefix) :].isdecimal()]
+    return sorted(found, key=number_of)
+
+
+def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, Intent | RequestRecord | None]]:
+    """Each whole line from `offset` on as (offset after it, value); None for a line that cannot be read. Blocks.
+
+    A torn end is left out.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            offset += len(line)
+            yield offset, _decode(line)
+
+
+def read_records(path: Path, offset: int, limit: int) -> tuple[list[RequestRecord], int]:
+    """At most `limit` finished records from `offset` on, and the offset after them. Blocks."""
+    records: list[RequestRecord] = []
+    for end, value in read_lines(path, offset):
+        offset = end
+        if isinstance(value, RequestRecord):
+            records.append(value)
+            if len(records) == limit:
+                break
+    return records, offset
+
+
+def _decode(line: bytes) -> Intent | RequestRecord | None:
+    try:
+        if line[0] == _RECORD:
+            return _record_decoder.decode(line[1:])
+        if line[0] == _INTENT:
+            return _intent_decoder.decode(line[1:])
+    except msgspec.DecodeError:
+        pass
+    return None

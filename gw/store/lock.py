@@ -1,0 +1,105 @@
+"""One writer per database: an advisory lock on `<realpath of the database>.lock`, held while the store is open.
+
+The kernel frees a `flock` when its holder dies, so nothing has to be cleaned up after kill -9. The file's content
+(JSON: pid, host, url, started) only says who holds it, and means nothing while nobody does. The file is never removed:
+two openers could otherwise each lock a file of that name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import trio
+
+from gw.errors import DatabaseLocked, StoreUnavailable
+
+_MAX_BYTES = 4096
+_TRIES = 5
+_PAUSE_S = 0.02
+"""`holder()` takes the lock shared for a moment; an opener that meets it just then tries again."""
+
+
+def lock_path(database: Path) -> Path:
+    """Links are followed, so that two names of one database share one lock."""
+    real = Path(os.path.realpath(database))
+    return real.with_name(real.name + ".lock")
+
+
+class Lock:
+    """The held lock. Blocking calls here are single writes of a few bytes."""
+
+    def __init__(self, fd: int, facts: Mapping[str, object]) -> None:
+        self._fd = fd
+        self._facts = dict(facts)
+        self._write()
+
+    def set_address(self, url: str) -> None:
+        """Tell other processes where the holder can be reached."""
+        self._facts["url"] = url
+        self._write()
+
+    def release(self) -> None:
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+
+    def _write(self) -> None:
+        text = msgspec.json.encode(self._facts)
+        os.pwrite(self._fd, text, 0)
+        os.ftruncate(self._fd, len(text))
+
+
+async def acquire(database: Path, *, started: float, facts: Mapping[str, object]) -> Lock:
+    """Take the lock. Raises DatabaseLocked naming the holder, StoreUnavailable when the file cannot be used."""
+    path = lock_path(database)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnavailable(what=f"cannot use the lock file {path}: {error.strerror}") from error
+    try:
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not tries_left:
+                    raise DatabaseLocked(what=_refusal(database, _read(fd))) from None
+            await trio.sleep(_PAUSE_S)
+        return Lock(fd, {"pid": os.getpid(), "host": socket.gethostname(), "url": "", "started": started, **facts})
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def holder(database: Path) -> dict[str, object] | None:
+    """Who holds the database: pid, host, url ("" until it listens), started. None when nobody does."""
+    try:
+        fd = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(fd)
+    else:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(os.pread(fd, _MAX_BYTES, 0), type=dict[str, object])
+    except msgspec.DecodeError:  # between its lock and its first write
+        return {}
+
+
+def _refusal(database: Path, facts: Mapping[str, object]) -> str:
+    who = f"process {facts.get('pid', '(unknown)')} on {facts.get('host', 'this host')}"
+    where = f", {facts['url']}" if facts.get("url") else ""
+    remedy = "stop it, or give this one its own cost_tracking.db_path"
+    return f"database is locked: {database} is in use by {who}{where}; {remedy}"

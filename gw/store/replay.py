@@ -1,0 +1,103 @@
+"""What a killed process left in its journal becomes records, once.
+
+Finished records are inserted unless their id is there already; an intent whose request never finished becomes a record
+`error` / `interrupted` with what was estimated before the call, since the vendor may charge for it. The segments go
+only after the last commit, so a start that is killed replays again and changes nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import apsw
+import attrs
+
+from gw.store.journal import read_lines, segment_paths
+from gw.store.writer import BATCH, write_batch
+from gw.types.ids import split_model_id
+from gw.types.usage import AttemptRecord, Intent, RequestRecord, Usage
+
+
+@attrs.define
+class Replayed:
+    """What was found. `records` were not in the database yet; `unreadable` lines were skipped."""
+
+    records: int = 0
+    interrupted: int = 0
+    unreadable: int = 0
+
+
+def replay(db: apsw.Connection, database: Path) -> Replayed:
+    """Bring the journal's segments into the database and remove them. Blocks."""
+    found = Replayed()
+    unfinished: dict[str, list[Intent]] = {}
+    batch: list[RequestRecord] = []
+    paths = segment_paths(database)
+    for path in paths:
+        for _, line in read_lines(path):
+            match line:
+                case Intent():
+                    unfinished.setdefault(line.id, []).append(line)
+                case RequestRecord():
+                    unfinished.pop(line.id, None)
+                    batch.append(line)
+                case None:
+                    found.unreadable += 1
+            if len(batch) == BATCH:
+                found.records += write_batch(db, batch)
+                batch = []
+    found.records += write_batch(db, batch)
+    found.interrupted = write_batch(db, [interrupted(intents) for intents in unfinished.values()])
+    for path in paths:
+        path.unlink()
+    return found
+
+
+def interrupted(intents: Iterable[Intent]) -> RequestRecord:
+    """The record of a request that was in flight when the process died, from its intents (at least one).
+
+    Units and cost are the sums of the estimates; the cost is unknown only when no attempt had one.
+    """
+    intents = sorted(intents, key=lambda intent: intent.attempt)
+    first, last = intents[0], intents[-1]
+    priced = [intent.estimate_nusd for intent in intents if intent.estimate_nusd is not None]
+    started_ms = [max(0.0, (intent.timestamp - first.timestamp) * 1000) for intent in intents]
+    return RequestRecord(
+        id=first.id,
+        timestamp=first.timestamp,
+        project=first.project,
+        modality=first.modality,
+        model_id=last.model_id,
+        provider=split_model_id(last.model_id)[0],
+        requested_model=first.requested_model,
+        status="error",
+        total_latency_ms=max(started_ms),
+        cost_nusd=sum(priced) if priced else None,
+        pricing_source="estimated" if priced else "unpriced",
+        usage=_sum([intent.estimate for intent in intents]),
+        attempts=tuple(
+            AttemptRecord(model_id=intent.model_id, outcome="interrupted", started_ms=began, duration_ms=0.0)
+            for intent, began in zip(intents, started_ms, strict=True)
+        ),
+        error_code="interrupted",
+        stream=first.stream,
+        session_id=first.session_id,
+        turn_id=first.turn_id,
+        key_id=first.key_id,
+        endpoint=first.endpoint,
+    )
+
+
+def _sum(usages: list[Usage]) -> Usage:
+    return Usage(
+        input_tokens=sum(usage.input_tokens for usage in usages),
+        cached_input_tokens=sum(usage.cached_input_tokens for usage in usages),
+        cache_write_tokens=sum(usage.cache_write_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
+        input_audio_tokens=sum(usage.input_audio_tokens for usage in usages),
+        output_audio_tokens=sum(usage.output_audio_tokens for usage in usages),
+        audio_seconds=sum(usage.audio_seconds for usage in usages),
+        characters=sum(usage.characters for usage in usages),
+        source="estimated",
+    )

@@ -1,0 +1,278 @@
+"""What may be asked of storage. `open_store` is the daemon's door, `open_readonly` that of a command beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+import msgspec
+import structlog
+import trio
+
+from gw.errors import one_error
+from gw.store import lock, requests, rollups
+from gw.store.journal import Journal
+from gw.store.replay import Replayed, replay
+from gw.store.rollups import CostRow, LatencyRow, Totals
+from gw.store.sqlite import ReaderPool, open_reader, open_writer, prepare_folder, translated
+from gw.store.writer import Counters, Writer
+from gw.telemetry.clock import Clock, SystemClock
+from gw.types.usage import Intent, RequestRecord
+
+Line = TypeVar("Line", Intent, RequestRecord)
+log = structlog.get_logger()
+
+_NOBODY: Mapping[str, object] = {}
+CLOSE_S = 5.0
+"""For the last records at the end; what is not committed by then is replayed at the next start."""
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """`size_bytes` is the database's without its WAL."""
+
+    requests: int
+    size_bytes: int
+    schema_version: int
+
+
+class Reader:
+    """Reports, each in a thread on a read-only connection. They see what is committed. Raise StoreUnavailable.
+
+    `since_day` counts UTC days (`clock.utc_day`), None = everything; `project` None = all projects.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._readers = ReaderPool(path, clock)
+
+    async def costs(self, since_day: int | None = None, project: str | None = None) -> list[CostRow]:
+        """Per provider, model and project, the dearest first."""
+        return await self._readers.read(lambda db: rollups.costs(db, since_day, project))
+
+    async def latency(self, since_day: int | None = None, project: str | None = None) -> dict[str, LatencyRow]:
+        """Per model id."""
+        return await self._readers.read(lambda db: rollups.latency(db, since_day, project))
+
+    async def totals(self, since_day: int | None = None, project: str | None = None) -> Totals:
+        return await self._readers.read(lambda db: rollups.totals(db, since_day, project))
+
+    async def spend(self, day: int) -> dict[str, int]:
+        """Project → nano-USD of one UTC day. After the start this includes what the journal held."""
+        return await self._readers.read(lambda db: rollups.spend(db, day))
+
+    async def logs(
+        self,
+        limit: int = 100,
+        before: tuple[float, str] | None = None,
+        *,
+        modality: str | None = None,
+        project: str | None = None,
+        status: str | None = None,
+        model_id: str | None = None,
+        session_id: str | None = None,
+        turn_id: str | None = None,
+    ) -> list[RequestRecord]:
+        """The newest records that pass every filter; `before` = (timestamp, id) of the last one of the page before."""
+        filters = {
+            "modality": modality,
+            "project": project,
+            "status": status,
+            "model_id": model_id,
+            "session_id": session_id,
+            "turn_id": turn_id,
+        }
+        return await self._readers.read(lambda db: requests.page(db, limit=limit, before=before, **filters))
+
+    async def request(self, record_id: str) -> RequestRecord | None:
+        return await self._readers.read(lambda db: requests.find(db, record_id))
+
+    async def stats(self) -> Stats:
+        return await self._readers.read(self._stats)
+
+    def close(self) -> None:
+        self._readers.close()
+
+    def _stats(self, db: apsw.Connection) -> Stats:
+        return Stats(
+            requests=requests.count(db),
+            size_bytes=self._path.stat().st_size,
+            schema_version=db.pragma("user_version"),
+        )
+
+
+class Store(Reader):
+    """The daemon's store. `intent` and `finish` are single writes, for the event loop's thread only."""
+
+    def __init__(
+        self, path: Path, clock: Clock, *, journal: Journal, writer: Writer, held: lock.Lock, replayed: Replayed
+    ) -> None:
+        super().__init__(path, clock)
+        self._journal = journal
+        self._writer = writer
+        self._held = held
+        self.replayed = replayed
+
+    def intent(self, intent: Intent) -> None:
+        """Before an upstream call. Never raises: a fault makes `accepting` False; serving on is the caller's choice."""
+        try:
+            self._journal.intent(intent)
+        except UnicodeEncodeError:
+            self._journal.intent(_scrubbed(intent))
+        if self._journal.trouble:
+            self._writer.wake()
+
+    def finish(self, record: RequestRecord) -> None:
+        """Once per request, before its last byte. From then on the record survives kill -9. Never raises or blocks."""
+        try:
+            segment = self._journal.finish(record)
+        except UnicodeEncodeError:
+            record = _scrubbed(record)
+            segment = self._journal.finish(record)
+        self._writer.put(record, segment)
+
+    async def settled(self, record_id: str) -> None:
+        """With durability "power" until the record is committed (the caller sets the bound); else returns at once."""
+        await self._writer.settled(record_id)
+
+    async def flush(self) -> None:
+        """Until everything finished so far can be read back. The caller sets the bound."""
+        await self._writer.flush()
+
+    def set_address(self, url: str) -> None:
+        """Where other processes reach this one; stands in the lock file."""
+        self._held.set_address(url)
+
+    @property
+    def queue_depth(self) -> int:
+        """Finished records not yet in SQLite."""
+        return self._writer.depth
+
+    @property
+    def open_intents(self) -> int:
+        return self._journal.open_intents
+
+    @property
+    def degraded(self) -> str:
+        """What is wrong, for people; empty = nothing."""
+        return "; ".join(filter(None, (self._journal.trouble, self._writer.trouble)))
+
+    @property
+    def accepting(self) -> bool:
+        """False while a record could be lost: the journal cannot be written."""
+        return not self._journal.trouble
+
+    @property
+    def counters(self) -> Counters:
+        return self._writer.counters
+
+    @property
+    def journal_failures(self) -> int:
+        return self._journal.failures
+
+    @property
+    def journal_bytes(self) -> int:
+        return self._journal.bytes
+
+
+@asynccontextmanager
+async def open_store(
+    path: Path,
+    *,
+    clock: Clock,
+    durability: str = "crash",
+    retention_days: int = 90,
+    holder: Mapping[str, object] = _NOBODY,
+) -> AsyncIterator[Store]:
+    """Lock, open, upgrade and replay, then yield; commits what is left on exit.
+
+    `holder` adds facts to the lock file. Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
+    StoreUnavailable. A bug in the writer ends the caller's block with that error.
+    """
+    path = prepare_folder(path)
+    held = await lock.acquire(path, started=clock.now(), facts=holder)
+    try:
+        db = await trio.to_thread.run_sync(open_writer, path)
+        try:
+            replayed = await trio.to_thread.run_sync(_replay, db, path)
+            async with _opened(db, path, clock, durability == "power", retention_days, held, replayed) as store:
+                yield store
+        finally:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await trio.to_thread.run_sync(db.close)
+    finally:
+        held.release()
+
+
+@asynccontextmanager
+async def _opened(
+    db: apsw.Connection,
+    path: Path,
+    clock: Clock,
+    power: bool,
+    retention_days: int,
+    held: lock.Lock,
+    replayed: Replayed,
+) -> AsyncIterator[Store]:
+    journal = Journal(path)
+    writer = Writer(db, path=path, journal=journal, clock=clock, retention_days=retention_days, power=power)
+    store = Store(path, clock, journal=journal, writer=writer, held=held, replayed=replayed)
+    try:
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                await nursery.start(writer.run)
+                yield store
+                nursery.cancel_scope.cancel()
+    finally:
+        # Here and not in the task: the task is cancelled together with the block, the records must not be.
+        try:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await writer.drain()
+        finally:
+            if writer.depth:
+                log.warning("usage_records_left_in_journal", records=writer.depth, why=writer.trouble)
+            store.close()
+            journal.close()
+
+
+@asynccontextmanager
+async def open_readonly(path: Path, *, clock: Clock | None = None) -> AsyncIterator[Reader]:
+    """Reports from a database that a daemon may have open or not. Raises StoreUnavailable."""
+    await trio.to_thread.run_sync(lambda: open_reader(path).close())
+    reader = Reader(path, clock or SystemClock())
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def _replay(db: apsw.Connection, path: Path) -> Replayed:
+    with translated(path):
+        found = replay(db, path)
+    if found != Replayed():
+        log.warning(
+            "usage_journal_replayed",
+            records=found.records,
+            interrupted=found.interrupted,
+            unreadable=found.unreadable,
+        )
+    return found
+
+
+def _scrubbed(line: Line) -> Line:
+    """With every character that UTF-8 cannot carry (lone surrogates from a caller's header) replaced."""
+    return msgspec.convert(_clean(msgspec.to_builtins(line)), type(line))
+
+
+def _clean(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {name: _clean(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_clean(inner) for inner in value]
+        case _:
+            return value

@@ -1,0 +1,280 @@
+"""The one writer: takes finished records to SQLite, as fast as the disk commits and no faster.
+
+Group commit without a timer: whatever has queued up while one batch was being committed is the next batch. An idle
+gateway commits a record within a few ms; a busy one commits hundreds at a time.
+
+The queue is bounded. When it is full, records stay where they already are, in the journal, and the writer remembers the
+place from which on it must read them from there; while it is behind, later records wait there too, so their order holds
+and memory stays flat. Only a record that neither the journal nor the queue can take is lost, and it is logged whole.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+import attrs
+import msgspec
+import structlog
+import trio
+
+from gw.store import requests, rollups
+from gw.store.journal import Journal, Segment, read_records
+from gw.store.sqlite import TRANSIENT, describe
+from gw.telemetry.clock import DAY_S, Clock
+from gw.types.usage import RequestRecord
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+QUEUED = 1_000  # finished records awaiting disk, about 2 KB each; full = they wait in the journal, no request waits
+BATCH = 500  # records in one transaction, about 20 ms of work
+BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it we back off, and say so
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
+PROBE_S = 1.0  # between two looks whether the journal can be written again
+PRUNE_EVERY_S = 3600.0
+_PRUNE_ROWS = 2_000  # in one transaction, so that records hardly wait
+_CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
+_CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
+
+
+@attrs.define
+class Counters:
+    """Since the start. `finished` = committed + still waiting; `dropped` are not among them."""
+
+    finished: int = 0
+    committed: int = 0
+    spilled: int = 0
+    dropped: int = 0
+    retries: int = 0
+    pruned: int = 0
+
+
+def _tell(level: Callable[..., object], event: str, **fields: object) -> None:
+    """Log, also where the log lies on the disk that is full."""
+    with suppress(OSError):
+        level(event, **fields)
+
+
+def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
+    """Insert records and their rollups in one transaction; returns how many were new. Blocks; all or nothing."""
+    if not records:
+        return 0
+    db.execute("begin immediate")
+    try:
+        fresh = requests.insert(db, records)
+        rollups.add(db, fresh)
+        db.execute("commit")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
+    return len(fresh)
+
+
+class Writer:
+    """Owns the writing connection. `put` and the counters belong to the event loop, SQL to the writer's one thread."""
+
+    def __init__(
+        self, db: apsw.Connection, *, path: Path, journal: Journal, clock: Clock, retention_days: int, power: bool
+    ) -> None:
+        self._db = db
+        self._path = path
+        self._journal = journal
+        self._clock = clock
+        self._retention_s = retention_days * DAY_S
+        self._limiter = trio.CapacityLimiter(1)
+        self._queue: deque[tuple[RequestRecord, Segment | None]] = deque()
+        self._batch: list[tuple[RequestRecord, Segment | None]] = []
+        self._behind: tuple[Segment, int] | None = None
+        self._settling: dict[str, trio.Event] | None = {} if power else None
+        self._wake = trio.Event()
+        self._progress = trio.Event()
+        self._prune_due = trio.current_time()
+        self._wal_pages = 0
+        self._broken = False
+        self._waiting_in_journal = 0
+        self.counters = Counters()
+        self.trouble = ""
+        db.set_busy_timeout(BUSY_MS)
+        db.set_wal_hook(self._on_commit)
+
+    @property
+    def depth(self) -> int:
+        """Finished records not yet in SQLite."""
+        return len(self._queue) + len(self._batch) + self._waiting_in_journal
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def put(self, record: RequestRecord, segment: Segment | None) -> None:
+        """Take a finished record over; `segment` holds its journal line, None = it has none. Never blocks or raises."""
+        full = len(self._queue) >= QUEUED
+        if segment is not None and (full or self._behind is not None):
+            if self._behind is None:
+                self._behind = (segment, self._journal.last_offset)
+            self._waiting_in_journal += 1
+            self.counters.spilled += 1
+        elif not full:
+            self._queue.append((record, segment))
+        else:
+            self.counters.dropped += 1
+            _tell(log.error, "usage_record_dropped", why=self._journal.trouble, record=msgspec.to_builtins(record))
+            return
+        self.counters.finished += 1
+        if self._settling is not None:
+            self._settling[record.id] = trio.Event()
+        self._wake.set()
+
+    async def settled(self, record_id: str) -> None:
+        """With durability "power": wait until the record is committed, for as long as that takes."""
+        if self._settling is not None and (event := self._settling.get(record_id)) is not None:
+            await event.wait()
+
+    async def flush(self) -> None:
+        """Wait until everything finished so far is committed, for as long as that takes."""
+        await trio.lowlevel.checkpoint()
+        target = self.counters.finished
+        while self.counters.committed < target:
+            await self._progress.wait()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Commit and prune until cancelled. Faults of the disk are retried; a bug of ours ends the daemon."""
+        task_status.started()
+        try:
+            while True:
+                await self.drain()
+                await self._keep_house()
+                await self._wait_work()
+        except Exception:
+            self._broken = True
+            raise
+
+    async def drain(self) -> None:
+        """Commit all there is. Also called when the task has ended, to leave nothing for a replay."""
+        while not self._broken:
+            if not self._batch:
+                self._batch = await self._next_batch()
+            if not self._batch:
+                return
+            await self._commit()
+
+    async def _wait_work(self) -> None:
+        troubled = self._journal.trouble or self.trouble
+        pause = PROBE_S if troubled else max(0.0, self._prune_due - trio.current_time())
+        with trio.move_on_after(pause):
+            await self._wake.wait()
+        self._wake = trio.Event()
+        if self._journal.trouble:
+            self._journal.probe()
+
+    async def _next_batch(self) -> list[tuple[RequestRecord, Segment | None]]:
+        if not self._queue and self._behind is not None:
+            return await self._catch_up(*self._behind)
+        return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+
+    async def _catch_up(self, segment: Segment, offset: int) -> list[tuple[RequestRecord, Segment | None]]:
+        """Read on in the journal; at its end, leave the rest to the queue again."""
+        while True:
+            if segment.n in self._journal.segments:  # else done with, and perhaps unlinked
+                records, offset = await self._in_thread(partial(read_records, segment.path, offset, BATCH))
+                if records:
+                    self._behind = (segment, offset)
+                    self._waiting_in_journal -= len(records)
+                    return [(record, segment) for record in records]
+                if offset < segment.size:  # written while we read
+                    continue
+            later = [n for n in self._journal.segments if n > segment.n]
+            if not later:
+                break
+            segment, offset = self._journal.segments[min(later)], 0
+        self._behind = None
+        self._waiting_in_journal = 0
+        if not self._queue:  # a line that could not be read back must not be waited for
+            self._count(self.counters.finished - self.counters.committed)
+        return []
+
+    async def _commit(self) -> None:
+        records = [record for record, _ in self._batch]
+        pause = FIRST_PAUSE_S
+        while await self._try(partial(write_batch, self._db, records)) is None:
+            self.counters.retries += 1
+            await trio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+            if self._journal.trouble:
+                self._journal.probe()
+        for record, segment in self._batch:
+            self._journal.committed(record.id, segment)
+            if self._settling is not None and (event := self._settling.pop(record.id, None)) is not None:
+                event.set()
+        self._batch = []
+        self._count(len(records))
+        if self._wal_pages >= _CHECKPOINT_NOW_PAGES:
+            await self._checkpoint()
+
+    def _count(self, committed: int) -> None:
+        self.counters.committed += committed
+        self._progress.set()
+        self._progress = trio.Event()
+
+    async def _keep_house(self) -> None:
+        """What a fault prevents here is tried again after PROBE_S."""
+        if self._wal_pages >= _CHECKPOINT_PAGES:
+            await self._checkpoint()
+        if trio.current_time() < self._prune_due:
+            return
+        deleted = _PRUNE_ROWS
+        while deleted == _PRUNE_ROWS:
+            # A row stays while the journal has a line about it: replaying that line must find the row.
+            cutoff = self._clock.now() - self._retention_s
+            self._journal.turn_over(cutoff)
+            before = min(cutoff, self._journal.oldest)
+            result = await self._try(partial(requests.prune, self._db, before=before, limit=_PRUNE_ROWS))
+            if result is None:
+                return
+            deleted = result
+            self.counters.pruned += deleted
+            await self.drain()
+        self._prune_due = trio.current_time() + PRUNE_EVERY_S
+
+    async def _checkpoint(self) -> None:
+        """Move the WAL into the database as far as readers allow."""
+        if await self._try(partial(self._db.wal_checkpoint, mode=apsw.SQLITE_CHECKPOINT_PASSIVE)) is not None:
+            self._wal_pages = 0
+
+    async def _try(self, work: Callable[[], T]) -> T | None:
+        """Do SQL in the thread; None after a fault that may pass, which is then told in `trouble`."""
+        try:
+            result = await self._in_thread(work)
+        except TRANSIENT as error:
+            trouble = describe(error, self._path)
+            if trouble != self.trouble:
+                _tell(log.warning, "usage_store_degraded", why=trouble, waiting=self.depth)
+            self.trouble = trouble
+            return None
+        if self.trouble:
+            _tell(log.info, "usage_store_recovered", waiting=self.depth)
+            self.trouble = ""
+        return result
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Not cut short when cancelled: a commit is either known to have happened or known not to."""
+        await trio.lowlevel.checkpoint_if_cancelled()  # here, or what was taken over would not be unlinked
+        done = self._journal.take_done()
+
+        def unlink_and_work() -> T:
+            for path in done:
+                with suppress(OSError):  # replaying it once more changes nothing
+                    path.unlink()
+            return work()
+
+        return await trio.to_thread.run_sync(unlink_and_work, limiter=self._limiter)
+
+    def _on_commit(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK

@@ -1,0 +1,100 @@
+"""Structured logs: one line an event, to stderr, JSON unless somebody watches a terminal.
+
+Every event, also those of the libraries that use `logging`, is redacted as the last step before it is rendered, after
+exceptions have become text. Tracebacks never show local variables.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+from gw.errors import ConfigError, Problem
+from gw.telemetry.redact import Redactor
+
+LEVELS: Mapping[str, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+FORMATS = ("json", "text")
+_Event = MutableMapping[str, Any]
+
+
+def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = None) -> Redactor:
+    """Route all logging of the process to `stream` (stderr) and return the redactor, which can `learn` secrets.
+
+    `GW_LOG_LEVEL`: debug, info (default), warning, error. `GW_LOG_FORMAT`: json or text; default text on a terminal,
+    else json. Raises ConfigError for other values. May be called again: the last call holds.
+    """
+    env = os.environ if env is None else env
+    stream = stream or sys.stderr
+    level = _choice(env, "GW_LOG_LEVEL", tuple(LEVELS), "info")
+    style = _choice(env, "GW_LOG_FORMAT", FORMATS, "text" if stream.isatty() else "json")
+    redactor = Redactor()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.StackInfoRenderer(),
+            structlog.processors.ExceptionRenderer(),  # type, text and lines; no local variables
+            _redaction(redactor),
+            _renderer(style, colors=stream.isatty() and not env.get("NO_COLOR")),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=False,  # loggers made at import time must follow a later call of this function
+    )
+    root = logging.getLogger()
+    for handler in [h for h in root.handlers if isinstance(h, _Forward)]:
+        root.removeHandler(handler)
+    root.addHandler(_Forward())
+    root.setLevel(max(LEVELS[level], logging.INFO))  # the libraries' debug output holds headers and bodies
+    return redactor
+
+
+def _choice(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
+    value = env.get(name, "").strip().lower() or default
+    if value not in allowed:
+        raise ConfigError(problems=(Problem(where=name, what=f"{name} must be one of {', '.join(allowed)}"),))
+    return value
+
+
+def _redaction(redactor: Redactor) -> Callable[[Any, str, _Event], _Event]:
+    def redact(_logger: Any, _method: str, event: _Event) -> _Event:
+        return redactor.event(event)
+
+    return redact
+
+
+def _renderer(style: str, *, colors: bool) -> Callable[[Any, str, _Event], str]:
+    if style == "json":
+        return _json_line
+    return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+
+
+def _json_line(_logger: Any, _method: str, event: _Event) -> str:
+    first = {name: event[name] for name in ("timestamp", "level", "event") if name in event}
+    return msgspec.json.encode(first | dict(event)).decode()
+
+
+class _Forward(logging.Handler):
+    """Hands the records of libraries that use `logging` to structlog, so that they are redacted too."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields: dict[str, object] = {"logger": record.name}
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["exc_info"] = record.exc_info
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):  # arguments that do not fit their format must not end the caller
+            text = str(record.msg)
+        structlog.get_logger().log(max(record.levelno, logging.DEBUG), text, **fields)

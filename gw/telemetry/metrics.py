@@ -1,0 +1,283 @@
+"""What the data plane counts, and the Prometheus text made of it.
+
+`observe` runs once a request and touches plain ints, floats and dicts only; `prometheus_client` is imported when
+somebody asks for the text. Label values are bounded: a model or provider that was never announced with `know` counts as
+`other`, and a project is never a label.
+
+`gw_cost_usd_total` holds two label sets in one family (`period` and `provider`), as the service's users scrape it. The
+metric classes of `prometheus_client` refuse that; its exposition of a custom collector does not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from gw.errors import BudgetExceededError
+from gw.types.ids import split_model_id
+from gw.types.usage import NANO, RequestRecord
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+OTHER = "other"
+MAX_NAMES = 2_000
+"""Models plus providers that may become label values in one process; those announced later count as `other`."""
+
+LATENCY_BUCKETS_S = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0)
+OVERHEAD_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5)
+
+
+class BucketCounts:
+    """Counts by upper bound, in seconds. `observe` takes milliseconds, as the records hold them."""
+
+    __slots__ = ("bounds_s", "counts", "sum_s")
+
+    def __init__(self, bounds_s: tuple[float, ...]) -> None:
+        self.bounds_s = bounds_s
+        self.counts = [0] * (len(bounds_s) + 1)
+        self.sum_s = 0.0
+
+    def observe_ms(self, value_ms: float) -> None:
+        seconds = value_ms / 1_000
+        self.counts[bisect_left(self.bounds_s, seconds)] += 1
+        self.sum_s += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """`(le, count)` up to and including `+Inf`."""
+        total = 0
+        pairs: list[tuple[str, float]] = []
+        for bound, count in zip((*self.bounds_s, None), self.counts, strict=True):
+            total += count
+            pairs.append(("+Inf" if bound is None else repr(bound), total))
+        return pairs
+
+
+class _ModelSeries:
+    __slots__ = ("duration", "outcomes", "ttfb")
+
+    def __init__(self) -> None:
+        self.duration = BucketCounts(LATENCY_BUCKETS_S)
+        self.ttfb = BucketCounts(LATENCY_BUCKETS_S)
+        self.outcomes: dict[str, int] = {}
+
+
+class _ProviderSeries:
+    __slots__ = ("cost_nusd", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.cost_nusd = 0
+
+
+@attrs.frozen(kw_only=True)
+class MetricFacts:
+    """What the text says beside the counters: read from the catalog, the store and the limits when somebody scrapes."""
+
+    uptime_s: float
+    version: str
+    providers_configured: int
+    cost_today_nusd: int
+    provider_up: Mapping[str, bool] = attrs.field(factory=dict)
+    """Provider id → configured and its breaker not open."""
+    in_flight: int = 0
+    write_queue_depth: int = 0
+    store_degraded: bool = False
+
+
+class Metrics:
+    """The counters of one process. Not thread-safe: everything runs on the event loop."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._models: dict[tuple[str, str, str], _ModelSeries] = {}
+        self._providers: dict[str, _ProviderSeries] = {}
+        self._overhead: dict[str, BucketCounts] = {}
+        self._fallbacks: dict[tuple[str, str, str], int] = {}
+        self._rate_limited: dict[tuple[str, str], int] = {}
+        self._budget_blocked = 0
+
+    def know(self, *, models: Iterable[str], providers: Iterable[str]) -> None:
+        """Let these ids be label values; called with the catalog at start and after each change of it."""
+        for name in (*providers, *models):
+            if len(self._known) >= MAX_NAMES:
+                return
+            self._known.add(name)
+        for provider in providers:
+            self._providers.setdefault(self._name(provider), _ProviderSeries())
+
+    def observe(self, record: RequestRecord) -> None:
+        """Count one finished request."""
+        provider = self._name(record.provider)
+        totals = self._providers.get(provider)
+        if totals is None:
+            totals = self._providers[provider] = _ProviderSeries()
+        totals.requests += 1
+        totals.cost_nusd += record.cost_nusd or 0
+        key = (record.modality, provider, self._name(record.model_id))
+        series = self._models.get(key)
+        if series is None:
+            series = self._models[key] = _ModelSeries()
+        series.outcomes[record.status] = series.outcomes.get(record.status, 0) + 1
+        series.duration.observe_ms(record.total_latency_ms)
+        if record.ttfb_ms is not None:
+            series.ttfb.observe_ms(record.ttfb_ms)
+        if record.gateway_ms is not None:
+            overhead = self._overhead.get(record.modality)
+            if overhead is None:
+                overhead = self._overhead[record.modality] = BucketCounts(OVERHEAD_BUCKETS_S)
+            overhead.observe_ms(record.gateway_ms)
+        if record.error_code == BudgetExceededError.code:
+            self._budget_blocked += 1
+        if len(record.attempts) > 1 or record.status != "success":
+            self._count_attempts(record)
+
+    def render(self, facts: MetricFacts) -> bytes:
+        """The Prometheus text format, version 0.0.4."""
+        from prometheus_client.exposition import generate_latest
+        from prometheus_client.registry import Collector, CollectorRegistry
+
+        class _Once(Collector):
+            def collect(inner) -> Iterator[Metric]:  # `self` is the Metrics around it
+                yield from self._families(facts)
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Once())
+        return generate_latest(registry)
+
+    def _name(self, name: str) -> str:
+        return name if name in self._known else OTHER
+
+    def _count_attempts(self, record: RequestRecord) -> None:
+        for attempt in record.attempts:
+            if attempt.outcome == "rate_limited":
+                source = "upstream" if attempt.upstream_status else "configured"
+                limit = (self._name(split_model_id(attempt.model_id)[0]), source)
+                self._rate_limited[limit] = self._rate_limited.get(limit, 0) + 1
+        for failed, following in zip(record.attempts, record.attempts[1:], strict=False):
+            key = (self._name(failed.model_id), self._name(following.model_id), failed.outcome)
+            self._fallbacks[key] = self._fallbacks.get(key, 0) + 1
+
+    def _families(self, facts: MetricFacts) -> Iterator[Metric]:
+        yield from self._fact_families(facts)
+        yield _family(
+            "gw_requests",
+            "counter",
+            "Finished requests by the provider that answered, or was tried last.",
+            [({"provider": p}, s.requests) for p, s in self._providers.items()],
+        )
+        cost: list[_Sample] = [({"period": "today"}, facts.cost_today_nusd / NANO)]
+        cost += [({"provider": p}, s.cost_nusd / NANO) for p, s in self._providers.items()]
+        yield _family(
+            "gw_cost_usd",
+            "counter",
+            "Cost in USD: of the current UTC day (period), and since this process started (provider).",
+            cost,
+        )
+        yield _family(
+            "gw_request_outcomes",
+            "counter",
+            "Finished requests by model and status.",
+            [
+                ({"modality": m, "provider": p, "model": model, "status": status}, count)
+                for (m, p, model), series in self._models.items()
+                for status, count in series.outcomes.items()
+            ],
+        )
+        yield from self._latency_families()
+        yield _family(
+            "gw_fallbacks",
+            "counter",
+            "Moves from a candidate that failed to the next one, by the reason of the failure.",
+            [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()],
+        )
+        yield _family(
+            "gw_rate_limited",
+            "counter",
+            "Candidates refused for their rate: by the vendor (upstream) or by rate_limiting in gw.yaml (configured).",
+            [({"provider": p, "source": source}, n) for (p, source), n in self._rate_limited.items()],
+        )
+        yield _family(
+            "gw_budget_blocked", "counter", "Requests refused because of a daily budget.", [({}, self._budget_blocked)]
+        )
+
+    def _fact_families(self, facts: MetricFacts) -> Iterator[Metric]:
+        yield _family("gw_uptime_seconds", "gauge", "Seconds since this process started.", [({}, facts.uptime_s)])
+        yield _family(
+            "gw_providers_configured",
+            "gauge",
+            "Providers that have a key, or are local.",
+            [({}, facts.providers_configured)],
+        )
+        yield _family("gw_build_info", "gauge", "Version of the running gateway.", [({"version": facts.version}, 1)])
+        yield _family(
+            "gw_provider_up",
+            "gauge",
+            "1 when the provider is configured and its breaker is not open.",
+            [({"provider": p}, int(up)) for p, up in facts.provider_up.items()],
+        )
+        yield _family(
+            "gw_requests_in_flight",
+            "gauge",
+            "Requests of the data plane that are running.",
+            [({}, facts.in_flight)],
+        )
+        yield _family(
+            "gw_write_queue_depth",
+            "gauge",
+            "Finished records that wait for their commit.",
+            [({}, facts.write_queue_depth)],
+        )
+        yield _family(
+            "gw_store_degraded",
+            "gauge",
+            "1 while records cannot be written to the database.",
+            [({}, int(facts.store_degraded))],
+        )
+
+    def _latency_families(self) -> Iterator[Metric]:
+        by_model = [({"modality": m, "provider": p, "model": x}, s) for (m, p, x), s in self._models.items()]
+        yield _histogram(
+            "gw_request_duration_seconds",
+            "From the request's start to its last byte.",
+            [(labels, series.duration) for labels, series in by_model],
+        )
+        yield _histogram(
+            "gw_time_to_first_byte_seconds",
+            "From the request's start to the first content of the provider that answered.",
+            [(labels, series.ttfb) for labels, series in by_model],
+        )
+        yield _histogram(
+            "gw_gateway_overhead_seconds",
+            "Time spent in the gateway itself.",
+            [({"modality": m}, histogram) for m, histogram in self._overhead.items()],
+        )
+
+
+_Sample = tuple[dict[str, str], float]
+
+
+def _family(name: str, kind: str, text: str, samples: Iterable[_Sample]) -> Metric:
+    from prometheus_client.core import Metric
+
+    metric = Metric(name, text, kind)
+    sample_name = name + "_total" if kind == "counter" else name
+    for labels, value in samples:
+        metric.add_sample(sample_name, labels, value)
+    return metric
+
+
+def _histogram(name: str, text: str, series: Iterable[tuple[dict[str, str], BucketCounts]]) -> Metric:
+    from prometheus_client.core import Metric
+
+    metric = Metric(name, text, "histogram")
+    for labels, histogram in series:
+        pairs = histogram.cumulative()
+        for le, count in pairs:
+            metric.add_sample(name + "_bucket", {**labels, "le": le}, count)
+        metric.add_sample(name + "_count", labels, pairs[-1][1])
+        metric.add_sample(name + "_sum", labels, histogram.sum_s)
+    return metric

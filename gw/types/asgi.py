@@ -1,0 +1,17 @@
+"""Names for the ASGI call shape (https://asgi.readthedocs.io, HTTP and WebSocket message format 2.5).
+
+What the express host adds: `"gw.cancels"` is a key of `scope["extensions"]` when the app is cancelled as soon as
+its client leaves, so it need not watch `receive()` for a disconnect. `scope["state"]["drain"]` is the host's drain: its
+`draining` and `wait_begun()` let a long session end at a good place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]

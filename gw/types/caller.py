@@ -1,0 +1,19 @@
+"""Who asks."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """The project a request belongs to and the ids it carries, read from its credential and headers."""
+
+    project: str = "default"
+    key_id: str | None = None
+    session_id: str | None = None
+    turn_id: str | None = None
+    request_id: str = ""
+    endpoint: str = ""
+    fallback: bool = True
+    """False: `X-GW-Fallback: off`, stop after the model asked for."""

@@ -1,0 +1,90 @@
+"""Chat: the request and the events of an answer.
+
+The common form of a chat request is OpenAI's field set, kept as raw JSON per field, so that what we do not know passes
+through untouched. A dialect that speaks something else translates into these fields; a provider that speaks something
+else decodes the fields it needs. Events carry `raw` (one OpenAI chunk or completion, as JSON bytes) where the upstream
+speaks OpenAI's dialect: it goes out unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from gw.types.usage import Usage
+
+Ability = Literal["tools", "stream", "vision", "audio_in"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`model` as the caller wrote it. `fields` are OpenAI's request members, JSON per member, `model` included."""
+
+    model: str
+    fields: Mapping[str, msgspec.Raw]
+    stream: bool = False
+    include_usage: bool = False
+    """The caller asked for the usage chunk; upstream is always asked."""
+    needs: frozenset[Ability] = frozenset()
+    input_characters: int = 0
+    """Size of the messages, for estimates."""
+    max_output_tokens: int | None = None
+
+
+class ToolCallPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a tool call; `id` and `name` come with the first piece only, `arguments` is a fragment of JSON text."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of the answer. `role_only` marks an opening chunk without content."""
+
+    text: str = ""
+    refusal: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCallPiece, ...] = ()
+    finish_reason: str | None = None
+    choice: int = 0
+    raw: bytes | None = None
+
+    @property
+    def has_content(self) -> bool:
+        return bool(self.text or self.tool_calls or self.reasoning)
+
+
+class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Usage as the vendor counts it. `raw` is the chunk that held only it."""
+
+    usage: Usage
+    raw: bytes | None = None
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole, unstreamed answer."""
+
+    text: str
+    refusal: str = ""
+    tool_calls: tuple[ToolCallPiece, ...] = ()
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    raw: bytes | None = None
+
+
+class StreamError(msgspec.Struct, frozen=True, kw_only=True):
+    """The vendor reported a failure inside the stream."""
+
+    code: str
+    message: str
+
+
+class ChatEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The upstream's own end marker. A stream that stops without one was cut."""
+
+
+ChatEvent: TypeAlias = Delta | UsageReport | Completion | StreamError | ChatEnd

@@ -1,0 +1,49 @@
+"""A value that must not be seen: keys, tokens."""
+
+from __future__ import annotations
+
+import hmac
+
+
+class Secret:
+    """Wraps a secret string. `repr`, `str` and formatting show the masked form; only `reveal()` gives the value."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    @property
+    def masked(self) -> str:
+        """Short prefix, ellipsis, short suffix; a short secret shows nothing of itself."""
+        value = self._value
+        if not value:
+            return ""
+        return f"{value[:3]}…{value[-4:]}" if len(value) >= 12 else "…"
+
+    def matches(self, other: bytes) -> bool:
+        """Constant-time comparison on bytes."""
+        return hmac.compare_digest(self._value.encode(), other)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash(("Secret", self._value))
+
+    def __repr__(self) -> str:
+        return f"Secret({self.masked!r})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a Secret is not pickled")

@@ -1,0 +1,65 @@
+"""Text-to-speech: text in, audio out; and live sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import attrs
+import msgspec
+
+from gw.types.audio import AudioFormat
+from gw.types.usage import Usage
+
+
+@attrs.frozen(kw_only=True)
+class SpeakRequest:
+    """Speak `text` whole. `format` is what the caller wants back. `voice` is a vendor's voice, or an alias of `voices`."""
+
+    model: str
+    text: str
+    voice: str = ""
+    format: AudioFormat
+    speed: float | None = None
+    instructions: str | None = None
+    language: str | None = None
+    want_events: bool = False
+    """The caller asked for the event form (OpenAI's stream_format sse)."""
+    extra: Mapping[str, msgspec.Raw] = attrs.field(factory=dict)
+    """Members we do not know, JSON each, passed on where the upstream speaks the same dialect."""
+
+
+@attrs.frozen(kw_only=True)
+class SpeakLiveRequest:
+    """A live session: text arrives in pieces."""
+
+    model: str
+    voice: str = ""
+    format: AudioFormat
+    language: str | None = None
+    options: Mapping[str, str] = attrs.field(factory=dict)
+
+
+class AudioChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of audio in the stream's format, any length."""
+
+    data: bytes
+
+
+class WordTiming(msgspec.Struct, frozen=True, kw_only=True):
+    word: str
+    start_s: float
+    end_s: float
+
+
+class Flushed(msgspec.Struct, frozen=True, kw_only=True):
+    """All text sent so far has been spoken."""
+
+
+class SpeakEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The vendor's end of audio; a stream that stops without one was cut. `usage` where it reports it."""
+
+    usage: Usage | None = None
+
+
+SpeakEvent: TypeAlias = AudioChunk | WordTiming | Flushed | SpeakEnd

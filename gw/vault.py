@@ -1,0 +1,163 @@
+"""Stored provider keys: where the secret comes from, and the envelope that keeps a key.
+
+A key is encrypted together with the provider id and the origin it is for, so a row copied to another provider, or a
+`base_url` moved to another host, does not carry the key along. The library is imported at the first use: a gateway
+without stored keys, and `gw --help`, do not pay for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gw.errors import ConfigError, KeyDecryptError, Problem
+from gw.types.secret import Secret
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
+SECRET_FILE = ".secret"
+_SALT = b"gw vault"
+_FOR_ENCRYPTION, _FOR_CHECK = b"fernet key v1", b"key check v1"
+_KEY_BYTES = 32
+
+
+def load_secret(from_env: str | None, folder: Path) -> Secret:
+    """`from_env` (GW_SECRET) when not empty, else the file `.secret` in `folder`, else a new one written there. Blocks.
+
+    The file is 0600, complete from the moment it has its name, and never overwritten. Raises ConfigError.
+    """
+    if from_env:
+        return Secret(from_env)
+    path = folder / SECRET_FILE
+    try:
+        if not path.exists():
+            _generate(path)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with os.fdopen(fd, encoding="utf-8") as file:
+            if os.fstat(fd).st_mode & 0o077:
+                os.fchmod(fd, 0o600)
+            value = file.read(4096).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        what = f"the secret cannot be used: {_reason(error)}"
+        raise ConfigError(problems=(Problem(what=what, file=str(path)),)) from None
+    if not value:
+        hint = "set GW_SECRET or restore the file; remove it only if no key is stored"
+        raise ConfigError(problems=(Problem(what="the secret is empty", file=str(path), hint=hint),))
+    return Secret(value)
+
+
+class Vault:
+    """Encrypts with `secret`; decrypts also what was encrypted with one of `previous`, so that a secret can be changed.
+
+    A secret is a Fernet key (44 characters of URL-safe base64) or any other string, from which one is derived.
+    """
+
+    def __init__(self, secret: Secret, previous: Iterable[Secret] = ()) -> None:
+        self._secrets = (secret, *previous)
+
+    def encrypt(self, key: Secret, *, provider: str, origin: str) -> bytes:
+        envelope = {"provider": provider, "origin": origin, "key": key.reveal()}
+        return self._fernet.encrypt(msgspec.json.encode(envelope))
+
+    def decrypt(self, token: bytes, *, provider: str, origin: str) -> Secret:
+        """Raises KeyDecryptError under another secret, and for a key stored for another provider or origin."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            envelope = msgspec.json.decode(self._fernet.decrypt(token), type=_Envelope)
+        except (InvalidToken, msgspec.DecodeError) as error:
+            raise KeyDecryptError(provider=provider) from error
+        if (envelope.provider, envelope.origin) != (provider, origin):
+            raise KeyDecryptError(provider=provider)
+        return Secret(envelope.key)
+
+    def rotate(self, token: bytes, *, provider: str) -> bytes:
+        """The same envelope under the present secret. Raises KeyDecryptError."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._fernet.rotate(token)
+        except InvalidToken as error:
+            raise KeyDecryptError(provider=provider) from error
+
+    @property
+    def check_value(self) -> str:
+        """A fingerprint of the present secret, to be kept beside the keys; tells nothing of the secret but equality."""
+        return _derive(self._secrets[0], _FOR_CHECK).hex()
+
+    def recognises(self, check_value: str) -> bool:
+        """Whether `check_value` was made with one of our secrets; if not, the stored keys cannot be read."""
+        given = check_value.encode()
+        return any(hmac.compare_digest(_derive(s, _FOR_CHECK).hex().encode(), given) for s in self._secrets)
+
+    @cached_property
+    def _fernet(self) -> MultiFernet:
+        from cryptography.fernet import Fernet, MultiFernet
+
+        return MultiFernet([Fernet(_fernet_key(secret)) for secret in self._secrets])
+
+    def __repr__(self) -> str:
+        return f"Vault({len(self._secrets)} secrets)"
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    provider: str
+    origin: str
+    key: str
+
+    def __repr__(self) -> str:
+        return f"_Envelope({self.provider!r}, {self.origin!r})"
+
+
+def _fernet_key(secret: Secret) -> bytes:
+    value = _raw(secret)
+    with suppress(ValueError):
+        if len(value) == 44 and len(base64.b64decode(value, altchars=b"-_", validate=True)) == _KEY_BYTES:
+            return value
+    return base64.urlsafe_b64encode(_derive(secret, _FOR_ENCRYPTION))
+
+
+def _derive(secret: Secret, purpose: bytes) -> bytes:
+    """HKDF-SHA256 (RFC 5869), one block of 32 bytes."""
+    extracted = hmac.digest(_SALT, _raw(secret), hashlib.sha256)
+    return hmac.digest(extracted, purpose + b"\x01", hashlib.sha256)
+
+
+def _raw(secret: Secret) -> bytes:
+    """The bytes the environment had: a value that is no UTF-8 comes with surrogates."""
+    return secret.reveal().encode("utf-8", "surrogateescape")
+
+
+def _generate(path: Path) -> None:
+    """Write a new secret beside `path`, then give it the name. Who comes second finds the name taken and uses that."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(base64.urlsafe_b64encode(os.urandom(_KEY_BYTES)) + b"\n")
+            file.flush()
+            os.fsync(fd)
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or "unknown" if isinstance(error, OSError) else "it is not text"

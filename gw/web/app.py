@@ -1,0 +1,156 @@
+"""The control plane as one ASGI app: Quart-Trio behind the fence, with the data plane's functions mounted beside it.
+
+The data plane is mounted for connections that went to Hypercorn first (TLS aside, any keep-alive connection whose first
+request was a cold one): its requests never enter Quart, which would hold their answers in its own response machinery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from quart import Response, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException, NotFound
+
+from gw.dialects.caller import request_id
+from gw.errors import GwError
+from gw.gateway import Gateway
+from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
+from gw.web import dashboard, errors, frontend, public
+from gw.web.drain import Drain
+from gw.web.guard import authorize, fenced
+from gw.web.views import BODY_BYTES, json_reply, needs, right_of, scope
+
+IsHot = Callable[[bytes, bytes], bool]
+
+
+def make_app(
+    gateway: Gateway, hot: ASGIApp, is_hot: IsHot, drain: Drain, site: frontend.Frontend | None = None
+) -> ASGIApp:
+    """`is_hot(method, raw path without query)` says what belongs to `hot`. `site`: the dashboard's files."""
+    public.announce(gateway)
+    cold = fenced(_identified(_quart(gateway, drain, site or frontend.load())), gateway)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and is_hot(_method(scope), _raw_path(scope)):
+            await hot(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await _no_such_socket(scope, send)
+        else:
+            await cold(scope, receive, send)
+
+    return app
+
+
+def _method(scope: Scope) -> bytes:
+    method: str = scope.get("method", "GET")
+    return method.encode("latin-1")
+
+
+def _raw_path(scope: Scope) -> bytes:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0]
+
+
+async def _no_such_socket(scope: Scope, send: Send) -> None:
+    """The control plane has no WebSockets: 404 where the host can say so, else its refusal (403)."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    ident = request_id(scope)
+    status, headers, body = errors.of_http(NotFound(), ident)
+    headers = [*headers, (b"content-length", b"%d" % len(body)), (b"x-request-id", ident.encode())]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+def _identified(app: ASGIApp) -> ASGIApp:
+    """Put `X-Request-Id` and `nosniff` on every answer; keep the body back that a HEAD request does not get."""
+
+    async def identified(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        added = [(b"x-request-id", request_id(scope).encode()), (b"x-content-type-options", b"nosniff")]
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *added]}
+            elif scope["method"] == "HEAD" and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await app(scope, receive, send_with_id)
+
+    return identified
+
+
+def _quart(gateway: Gateway, drain: Drain, site: frontend.Frontend) -> ASGIApp:
+    app = QuartTrio(__name__, static_folder=None)
+    app.url_map.merge_slashes = False
+    app.url_map.strict_slashes = False
+    app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES
+    app.register_blueprint(public.blueprint(gateway, drain))
+    app.register_blueprint(dashboard.blueprint(gateway))
+    _add_site(app, gateway, site)
+    _add_errors(app, site)
+
+    @app.before_request
+    async def check_right() -> None:
+        if request.endpoint is not None:  # an unknown path has no view, and shows nothing
+            authorize(gateway, right_of(app.view_functions.get(request.endpoint)), scope(), gateway.clock.now())
+
+    return cast("ASGIApp", app)  # its annotations name every ASGI message; ours do not
+
+
+def _add_site(app: QuartTrio, gateway: Gateway, site: frontend.Frontend) -> None:
+    @app.get("/")
+    @needs("public")
+    async def index() -> Response:
+        """HTML for who asks for it; voice SDKs use the same path as a sign of life and get a small status."""
+        if "text/html" in (request.headers.get("accept") or "").lower():
+            return _file(site.page(_header("accept-encoding"), _header("if-none-match")))
+        dashboard_state = "built" if site.built else frontend.NOT_BUILT
+        return json_reply({**public.state(gateway), "dashboard": dashboard_state}, headers={"vary": "accept"})
+
+
+def _file(reply: frontend.Reply) -> Response:
+    return Response(reply.body, reply.status, headers=dict(reply.headers))
+
+
+def _header(name: str) -> str:
+    return request.headers.get(name) or ""
+
+
+def _add_errors(app: QuartTrio, site: frontend.Frontend) -> None:
+    @app.errorhandler(GwError)
+    async def of_gateway(error: GwError) -> Response:
+        return _response(errors.of_gateway(error, request_id(scope())))
+
+    @app.errorhandler(HTTPException)
+    async def of_http(error: HTTPException) -> Response:
+        return _response(errors.of_http(error, request_id(scope())))
+
+    @app.errorhandler(NotFound)
+    async def not_found(error: NotFound) -> Response:
+        """Files of the dashboard, then its page for paths that its own router reads."""
+        if request.method in ("GET", "HEAD"):
+            found = site.file(request.path, _header("accept-encoding"), _header("if-none-match"))
+            if found is None and not request.path.startswith(frontend.NOT_PAGES):
+                found = site.page(_header("accept-encoding"), _header("if-none-match"))
+            if found is not None:
+                return _file(found)
+        return _response(errors.of_http(error, request_id(scope())))
+
+    @app.errorhandler(Exception)
+    async def of_unexpected(error: Exception) -> Response:
+        return _response(errors.of_unexpected(error, request_id(scope())))
+
+
+def _response(answer: errors.Answer) -> Response:
+    status, headers, body = answer
+    response = Response(body, status)
+    for name, value in headers:
+        response.headers[name.decode()] = value.decode("latin-1")
+    return response

@@ -1,0 +1,74 @@
+"""Stopping without cutting anybody off: one object that every connection of both planes asks.
+
+`begin()` is called once, by whoever handles the stop signal. From then on idle connections are closed, answers carry
+`connection: close`, and no write may wait for its client past the drain's end. `halt()` ends the waiting writes now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+
+import trio
+
+
+class Drain:
+    """Not thread-safe. Owned by the server; shared by all of its connections."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        self.deadline = inf
+        """On trio's clock; infinite until `begin`."""
+        self.in_flight = 0
+        """Requests and sessions of the data plane now running."""
+        self.idle: set[trio.CancelScope] = set()
+        """Scopes around the wait for a next request; cancelled when the drain begins."""
+        self._writes: set[trio.CancelScope] = set()
+        self._begun = trio.Event()
+        self._all_done = trio.lowlevel.ParkingLot()
+
+    def begin(self, within_s: float = inf) -> None:
+        """Stop taking work; what runs may go on for `within_s` seconds. A second call may only bring the end nearer."""
+        self.deadline = min(self.deadline, trio.current_time() + within_s)
+        self.draining = True
+        self._begun.set()
+        for scope in tuple(self.idle):
+            scope.cancel()
+        for scope in self._writes:
+            scope.deadline = min(scope.deadline, self.deadline)
+
+    def halt(self) -> None:
+        """Give up on every write that waits for its client, the shielded ones too."""
+        self.begin(-1.0)
+
+    async def wait_begun(self) -> None:
+        await self._begun.wait()
+
+    def enter(self) -> None:
+        self.in_flight += 1
+
+    def leave(self) -> None:
+        self.in_flight -= 1
+        if not self.in_flight:
+            self._all_done.unpark_all()
+
+    async def wait_idle(self) -> None:
+        """Until no request of the data plane runs."""
+        while self.in_flight:
+            await self._all_done.park()
+
+    @contextmanager
+    def writing(self, within_s: float, *, shield: bool = False) -> Iterator[trio.CancelScope]:
+        """Bound a write that waits for its client by `within_s` and by what is left of the drain.
+
+        The scope is `cancelled_caught` when time ran out. With `shield` only time and `halt()` can stop the write.
+        """
+        deadline = min(trio.current_time() + within_s, self.deadline)
+        scope = trio.CancelScope(deadline=deadline, shield=shield)
+        self._writes.add(scope)
+        try:
+            with scope:
+                yield scope
+        finally:
+            self._writes.discard(scope)

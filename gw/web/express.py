@@ -1,0 +1,260 @@
+"""ASGI host of the data plane: HTTP/1.1 by httptools, WebSocket by the Sans-I/O core of `websockets`, on trio.
+
+A connection is two tasks for its whole life: the reader of its Link, and the one that runs its requests one after
+another. No task or channel is made per request, and a deadline exists only while something is waited for. When the
+client leaves, the app is cancelled at once (scope extension "gw.cancels").
+
+    no bytes ──first byte──▶ head ──blank line──▶ hot? ──no──▶ the bytes go back to the front door
+       ▲                      │                    │yes
+       │keep-alive            │ too slow, malformed ▼
+       └───── complete ◀──── app ──▶ refused (4xx, close) or cut (connection reset)
+"""
+
+from __future__ import annotations
+
+import traceback
+import uuid
+from collections.abc import Callable
+from math import inf
+
+import structlog
+import trio
+
+from gw.errors import Overloaded
+from gw.telemetry.clock import Clock, SystemClock
+from gw.types.asgi import ASGIApp, Receive, Scope, Send
+from gw.web import refusal
+from gw.web.drain import Drain
+from gw.web.express_head import Head, head_end, parse_head, route_of
+from gw.web.express_http import DateField, Exchange
+from gw.web.express_ws import Session
+from gw.web.link import Limits, Link
+from gw.web.refusal import Refused
+from gw.web.transport import Transport
+
+IsHot = Callable[[bytes, bytes], bool]
+"""(method, path without query) → whether the data plane answers it."""
+
+log = structlog.get_logger("gw.web")
+
+
+def log_crash(event: str, error: BaseException, **facts: object) -> None:
+    """Log where it failed, without the exception's text: that may quote a request."""
+    log.error(event, exc_type=_type_names(error), traceback="".join(_frames(error)), **facts)
+
+
+def _type_names(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        return ", ".join(_type_names(inner) for inner in error.exceptions)
+    return type(error).__name__
+
+
+def _frames(error: BaseException) -> list[str]:
+    if isinstance(error, BaseExceptionGroup):
+        return [line for inner in error.exceptions for line in _frames(inner)]
+    return traceback.format_tb(error.__traceback__)[-20:]
+
+
+class Express:
+    """Serves connections with `app`. One instance for all connections of a server."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        is_hot: IsHot,
+        drain: Drain,
+        *,
+        limits: Limits | None = None,
+        max_in_flight: int = 2_000,
+        clock: Clock | None = None,
+    ) -> None:
+        self.app = app
+        self.is_hot = is_hot
+        self.drain = drain
+        self.limits = limits or Limits()
+        self.max_in_flight = max_in_flight
+        self.date = DateField(clock or SystemClock())
+
+    async def run_connection(self, transport: Transport, first_bytes: bytes = b"") -> bytes | None:
+        """Serve requests until the connection ends (None) or a request is not hot (its bytes, all of them).
+
+        The caller closes the transport. It has been aborted already when a response was cut. Blocks; never raises for
+        what a client or an app does.
+        """
+        link = Link(transport, self.limits, self.drain)
+        link.buffer += first_bytes
+        connection = _Connection(self, link)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(link.read)
+                with connection.life:
+                    await connection.serve()
+                nursery.cancel_scope.cancel()
+        finally:
+            if not connection.clean:
+                await transport.abort()
+        return bytes(link.buffer) if connection.moves and not link.left else None
+
+    def admitted(self) -> ASGIApp:
+        """The app, or in its place a refusal while too much is in flight."""
+        return self.app if self.drain.in_flight < self.max_in_flight else shed
+
+
+async def shed(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers 503 with Retry-After, over HTTP and as a denied WebSocket handshake."""
+    refused = refusal.overloaded(Overloaded().message)
+    body = refused.body
+    kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
+    headers = [*refused.headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": f"{kind}.start", "status": refused.status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})
+
+
+class _Connection:
+    """`life` is the one cancel scope of the connection: idleness is its deadline, and a client that leaves cancels it."""
+
+    __slots__ = ("_first", "_host", "_link", "clean", "life", "moves")
+
+    def __init__(self, host: Express, link: Link) -> None:
+        self._host = host
+        self._link = link
+        self._first = True
+        self.life = trio.CancelScope()
+        self.clean = True
+        """The connection may end with a plain close; otherwise the client must see that something was cut."""
+        self.moves = False
+        """The rest of the buffer belongs to another host."""
+
+    async def serve(self) -> None:
+        link = self._link
+        keep = True
+        while keep and not link.left:
+            try:
+                end = await self._next_head()
+                if not end:
+                    return
+                route = route_of(link.buffer)
+                if route is not None and not self._host.is_hot(*route):
+                    self.moves = True
+                    return
+                head = parse_head(bytes(link.buffer[:end]))
+            except Refused as refused:
+                await self._refuse(refused)
+                return
+            del link.buffer[:end]
+            link.taken()
+            self.clean = False  # until the answer is complete
+            if head.upgrade == b"websocket":
+                self.clean = await self._websocket(head)
+                return
+            keep = await self._http(head)
+
+    async def _next_head(self) -> int:
+        """Where the next request's head ends; 0 when there will be none. Raises Refused."""
+        link, limits = self._link, self._host.limits
+        first, self._first = self._first, False
+        if link.buffer:
+            await trio.lowlevel.checkpoint()  # pipelined requests are fair to other connections
+        else:
+            await self._idle(limits.head_s if first else limits.idle_s)
+            if not link.buffer:
+                return 0
+        end, searched = self._search(0)
+        if end < 0:
+            with trio.move_on_after(limits.head_s):
+                while end < 0 and not link.left:
+                    await link.wait()
+                    end, searched = self._search(searched)
+        if link.left:
+            return 0
+        if end < 0:
+            raise Refused(408, "the request head came too slowly")
+        return end
+
+    async def _idle(self, within_s: float) -> None:
+        """Until a byte arrives, the client leaves, the time is over or the drain begins."""
+        link, idle = self._link, self._host.drain.idle
+        if self._host.drain.draining or link.left:
+            return
+        life = self.life
+        life.deadline = trio.current_time() + within_s
+        idle.add(life)
+        try:
+            while not link.buffer and not link.left:
+                await link.wait()
+        finally:
+            idle.discard(life)
+        if life.cancel_called:
+            await (
+                trio.lowlevel.checkpoint()
+            )  # the time was over as the byte arrived; no request begins under a cancelled scope
+        life.deadline = inf
+
+    def _search(self, searched: int) -> tuple[int, int]:
+        buffer = self._link.buffer
+        while buffer[:2] == b"\r\n":  # RFC 9112 2.2: blank lines before a request are skipped
+            del buffer[:2]
+            searched = 0
+        end = head_end(buffer, searched) if buffer else -1
+        return end, len(buffer)
+
+    async def _refuse(self, refused: Refused, *, with_body: bool = True) -> None:
+        self.clean = False
+        try:
+            await self._link.send(refused.response(with_body=with_body))
+        except OSError:
+            return
+        await self._link.linger()
+        self.clean = True
+
+    async def _http(self, head: Head) -> bool:
+        """Run the app once. Returns whether the connection may carry another request."""
+        host, link = self._host, self._link
+        app = host.admitted()
+        exchange = Exchange(head, link, host.date)
+        crash: Exception | None = None
+        host.drain.enter()
+        link.on_left = self.life.cancel
+        try:
+            await app(exchange.scope(), exchange.receive, exchange.send)
+        except Exception as error:
+            crash = error
+        finally:
+            link.on_left = None
+            host.drain.leave()
+        return await self._settle(exchange, crash)
+
+    async def _settle(self, exchange: Exchange, crash: Exception | None) -> bool:
+        link = self._link
+        request_id = uuid.uuid4().hex if crash else ""
+        if crash and not (link.left or link.dead or exchange.refused):
+            log_crash("request_crashed", crash, path=exchange.head.path, request_id=request_id)
+        if exchange.complete:
+            self.clean = True
+            if exchange.keep and (exchange.body.done or await exchange.drop_rest()):
+                return True
+            if not exchange.body.done:
+                await link.linger()
+        elif not exchange.started and not link.left:
+            refused = exchange.refused or refusal.crashed(request_id)
+            await self._refuse(refused, with_body=exchange.head.method != b"HEAD")
+        return False
+
+    async def _websocket(self, head: Head) -> bool:
+        host, link = self._host, self._link
+        session = Session(head, link)
+        refused = session.handshake()
+        if refused is not None:
+            await self._refuse(refused)
+            return self.clean
+        crash: Exception | None = None
+        host.drain.enter()
+        try:
+            await session.run(host.admitted())
+        except Exception as error:
+            crash = error
+        finally:
+            host.drain.leave()
+        if crash and not (link.left or link.dead):
+            log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)
+        return await session.finish(failed=crash is not None)

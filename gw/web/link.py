@@ -1,0 +1,170 @@
+"""One express connection's bytes: a reader task that keeps reading while the app runs, and writes with a deadline.
+
+The reader puts what arrives into `buffer` and rests while more than UNREAD_BYTES wait there, which is what holds back a
+fast uploader and bounds pipelining. Because it keeps reading, a client that leaves is seen at once: `on_left` is
+called, which cancels the app. (With more than UNREAD_BYTES unread nothing is read: leaving shows at the next write.)
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable
+
+import attrs
+import trio
+
+from gw.web.drain import Drain
+from gw.web.transport import Transport
+
+UNREAD_BYTES = 262_144
+"""Received and not yet taken by the app; beyond it the reader pauses and the client's TCP window closes."""
+PIECE_BYTES = 262_144
+"""A blocked write gets its deadline anew after each such piece: a large body needs 9 kB/s, not one deadline in all."""
+LINGER_BYTES = 1_048_576
+LINGER_S = 1.0
+"""After a refusal what the client still sends is dropped, else the kernel's reset would overtake our answer."""
+
+GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """Seconds on trio's clock, and counts."""
+
+    head_s: float = 10.0
+    """For a request head, from its first byte; on a new connection from the accept."""
+    body_idle_s: float = 30.0
+    """Without one byte of a request body the app waits for."""
+    body_rate: float = 100.0
+    """Bytes per second a body must keep up on top of `body_idle_s`, counted only while the app waits for it."""
+    idle_s: float = 75.0
+    """Between two requests."""
+    write_s: float = 30.0
+    """For a client to take PIECE_BYTES."""
+    max_connections: int = 10_000
+
+
+async def send_bounded(
+    transport: Transport, data: bytes, write_s: float, drain: Drain, *, shield: bool = False
+) -> None:
+    """Send all of `data`. Raises OSError when the client is gone or does not read in time; the caller aborts then."""
+    try:
+        view = memoryview(data)[transport.send_now(data) :]
+        while view:
+            with drain.writing(write_s, shield=shield) as scope:
+                await transport.send_all(view[:PIECE_BYTES])
+            if scope.cancelled_caught:
+                raise OSError(errno.ETIMEDOUT, "the client stopped reading")
+            view = view[PIECE_BYTES:]
+    except GONE as error:
+        raise OSError(errno.EPIPE, "the client is gone") from error
+
+
+class Link:
+    __slots__ = (
+        "_paused",
+        "_room",
+        "_waiter",
+        "buffer",
+        "dead",
+        "discarding",
+        "drain",
+        "dropped",
+        "left",
+        "limits",
+        "on_left",
+        "sink",
+        "transport",
+    )
+
+    def __init__(self, transport: Transport, limits: Limits, drain: Drain) -> None:
+        self.transport = transport
+        self.limits = limits
+        self.drain = drain
+        self.buffer = bytearray()
+        self.left = False
+        """The client has finished sending, or the connection broke; a half-close counts as leaving."""
+        self.dead = False
+        """A write failed; what the app raises because of it is no fault of the app."""
+        self.on_left: Callable[[], object] | None = None
+        self.sink: Callable[[bytes], Awaitable[None]] | None = None
+        """Takes what arrives in place of `buffer`; may wait to hold the reader back."""
+        self.discarding = False
+        self.dropped = 0
+        self._paused = False
+        self._waiter: trio.lowlevel.Task | None = None
+        self._room = trio.lowlevel.ParkingLot()
+
+    async def read(self) -> None:
+        """The reader task; ends when the client leaves. Its owner cancels it, losing nothing that was received."""
+        while True:
+            while len(self.buffer) > UNREAD_BYTES:
+                self._paused = True
+                await self._room.park()
+            try:
+                data = await self.transport.receive_some()
+            except GONE:
+                data = b""
+            if not data:
+                break
+            if self.discarding:
+                self.dropped += len(data)
+            elif self.sink is not None:
+                await self.sink(data)
+            else:
+                self.buffer += data
+            self.wake()
+        self.left = True
+        if self.on_left is not None and not self.dead:  # else the app hears it from its `send`
+            self.on_left()
+        self.wake()
+
+    async def wait(self) -> None:
+        """Until bytes arrive or the client leaves; returns at once when it has left. For one task at a time.
+
+        A bare trap in place of a ParkingLot: this runs once per request.
+        """
+        if self.left:
+            return
+        if self._waiter is not None:
+            raise trio.BusyResourceError("another task waits for this client already")
+        self._waiter = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort_wait)
+
+    def _abort_wait(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def wake(self) -> None:
+        """Let `wait` return, because something changed that its caller looks at."""
+        if self._waiter is not None:
+            task, self._waiter = self._waiter, None
+            trio.lowlevel.reschedule(task)
+
+    def taken(self) -> None:
+        """To be called after removing bytes from `buffer`."""
+        if self._paused and len(self.buffer) <= UNREAD_BYTES:
+            self._paused = False
+            self._room.unpark_all()
+
+    async def send(self, data: bytes) -> None:
+        """Raises OSError when the client is gone or does not take `data` in time; the connection is then dead."""
+        try:
+            await send_bounded(self.transport, data, self.limits.write_s, self.drain)
+        except OSError:
+            self.dead = True
+            await self.transport.abort()
+            raise
+
+    async def linger(self) -> None:
+        """After the last answer to a client that may still be sending: finish our side, drop what comes."""
+        self.discarding = True
+        self.buffer.clear()
+        self.taken()
+        try:
+            await self.transport.send_eof()
+        except GONE:
+            return
+        with trio.move_on_after(LINGER_S):
+            while not self.left and self.dropped < LINGER_BYTES:
+                await self.wait()

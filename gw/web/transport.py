@@ -1,0 +1,168 @@
+"""One small interface over what a connection runs on: a non-blocking socket, or any trio stream (TLS, memory streams).
+
+The plain socket is called first and parked only when the kernel says so: a write that fits the send buffer costs one
+system call and no pass through the scheduler. Reads always park first, which keeps a fast sender from starving others.
+Both raise trio.BrokenResourceError and trio.ClosedResourceError like a trio stream, so Hypercorn can run on them too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from typing import Protocol
+
+import trio
+
+RECV_BYTES = 65_536
+CLOSE_S = 1.0
+"""What a TLS goodbye may take."""
+
+Address = tuple[str, int]
+_RESET = struct.pack("ii", 1, 0)
+
+
+class Transport(Protocol):
+    tls: bool
+    client: Address | None
+    server: Address | None
+
+    def unread(self, data: bytes) -> None:
+        """Give back bytes that were read ahead; the next `receive_some` returns them."""
+        ...
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """At least one byte, or b"" when the peer has finished sending."""
+        ...
+
+    def send_now(self, data: bytes) -> int:
+        """Hand over what can be taken without waiting; returns how many bytes that was."""
+        ...
+
+    async def send_all(self, data: bytes | memoryview) -> None: ...
+
+    async def send_eof(self) -> None:
+        """Finish sending, where the transport can do so alone; else nothing."""
+        ...
+
+    async def abort(self) -> None:
+        """Close at once, so that the peer sees a broken connection and not an end."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+def addresses(sock: socket.socket) -> tuple[Address | None, Address | None]:
+    """(client, server) as ASGI wants them; None for what is not an internet address or already gone."""
+    try:
+        return sock.getpeername()[:2], sock.getsockname()[:2]
+    except (OSError, TypeError):
+        return None, None
+
+
+class SocketTransport:
+    """Owns a connected, non-blocking TCP socket."""
+
+    tls = False
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._first = b""
+        self.client, self.server = addresses(sock)
+
+    def unread(self, data: bytes) -> None:
+        self._first = data + self._first
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if self._first:
+            await trio.lowlevel.checkpoint()
+            first, self._first = self._first, b""
+            return first
+        if self._sock.fileno() < 0:
+            raise trio.ClosedResourceError("this connection is closed")
+        while True:
+            await trio.lowlevel.wait_readable(self._sock)
+            try:
+                return self._sock.recv(max_bytes or RECV_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise trio.BrokenResourceError("reading failed") from error
+
+    def send_now(self, data: bytes | memoryview) -> int:
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            if self._sock.fileno() < 0:
+                raise trio.ClosedResourceError("this connection is closed") from error
+            raise trio.BrokenResourceError("writing failed") from error
+
+    async def send_all(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            sent = self.send_now(view)
+            view = view[sent:]
+            if view:
+                await trio.lowlevel.wait_writable(self._sock)
+
+    async def send_eof(self) -> None:
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise trio.BrokenResourceError("the connection is gone") from error
+
+    async def abort(self) -> None:
+        if self._sock.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+
+
+class StreamTransport:
+    """Owns any trio stream. Writes never succeed "now": every one is awaited."""
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        *,
+        tls: bool = False,
+        client: Address | None = None,
+        server: Address | None = None,
+    ) -> None:
+        self._stream = stream
+        self._first = b""
+        self.tls, self.client, self.server = tls, client, server
+
+    def unread(self, data: bytes) -> None:
+        self._first = data + self._first
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if self._first:
+            await trio.lowlevel.checkpoint()
+            first, self._first = self._first, b""
+            return first
+        return bytes(await self._stream.receive_some(max_bytes or RECV_BYTES))
+
+    def send_now(self, data: bytes) -> int:
+        return 0
+
+    async def send_all(self, data: bytes | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def send_eof(self) -> None:
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            await self._stream.send_eof()
+
+    async def abort(self) -> None:
+        await trio.aclose_forcefully(self._stream)
+
+    async def aclose(self) -> None:
+        with trio.move_on_after(CLOSE_S, shield=True), contextlib.suppress(trio.BrokenResourceError):
+            await self._stream.aclose()

@@ -1,0 +1,255 @@
+"""multipart/form-data (RFC 7578, RFC 2046 §5.1), both directions, without holding the file.
+
+Theory of operation: the body is treated as if CRLF stood before it, so that every delimiter is `CRLF -- boundary`.
+Inside a file all bytes go out at once but for a tail that could be the beginning of a delimiter: from the first CR in
+a delimiter's length of the end. Fields are small and are collected. Names and values are UTF-8; browsers escape `"`, CR
+and LF in names as %22, %0D and %0A (WHATWG HTML, "multipart/form-data encoding algorithm").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from gw.errors import ClientProtocolError, TooLarge
+
+_DISPOSITION = re.compile(r'(?is)(?<=[;\s])(name\*?|filename\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
+_BOUNDARY = re.compile(rb'(?i);[ \t]*boundary=(?:"([^"\r\n]+)"|([^\s;"]+))')
+_ESCAPES = (("%22", '"'), ("%0D", "\r"), ("%0A", "\n"))
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    value: str
+
+
+class FileStart(msgspec.Struct, frozen=True, kw_only=True):
+    """`content_type` is "" where the part names none."""
+
+    name: str
+    filename: str
+    content_type: str
+
+
+class FileData(msgspec.Struct, frozen=True, kw_only=True):
+    data: bytes
+
+
+class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """The closing delimiter has been read; what follows is ignored."""
+
+
+Part: TypeAlias = Field | FileStart | FileData | FileEnd | End
+
+
+class _Reading:
+    """Where the decoder is in the body."""
+
+    PREAMBLE, DELIMITER, HEADERS, FIELD, FILE, DONE = range(6)
+
+
+class MultipartDecoder:
+    """Body bytes in, parts out. A part with a filename is a file; any other is a field and must fit in memory."""
+
+    def __init__(
+        self, boundary: bytes, *, max_parts: int = 256, max_header_bytes: int = 16_384, max_field_bytes: int = 262_144
+    ) -> None:
+        self._delimiter = b"\r\n--" + boundary
+        self._max_parts = max_parts
+        self._max_header_bytes = max_header_bytes
+        self._max_field_bytes = max_field_bytes
+        self._buffer = bytearray(b"\r\n")
+        self._reading = _Reading.PREAMBLE
+        self._name = ""
+        self._parts = 0
+        self._field_bytes = 0
+        self._searched = 0   # no delimiter begins before this in the field being collected
+        self._skip = 0       # bytes at the front of a file's buffer that belong to the headers
+
+    def feed(self, data: bytes) -> list[Part]:
+        """What `data` completes. Raises ClientProtocolError (malformed), TooLarge (a cap)."""
+        if self._reading == _Reading.DONE:
+            return []
+        self._buffer += data
+        parts: list[Part] = []
+        while self._step(parts):
+            pass
+        return parts
+
+    def end(self) -> None:
+        """The body has ended. Raises ClientProtocolError when the closing delimiter has not come."""
+        if self._reading != _Reading.DONE:
+            raise ClientProtocolError(what="the multipart body ends without its closing boundary")
+
+    def _step(self, parts: list[Part]) -> bool:
+        """Take one thing off the buffer; False when more bytes are needed."""
+        match self._reading:
+            case _Reading.PREAMBLE:
+                return self._preamble()
+            case _Reading.DELIMITER:
+                return self._after_delimiter(parts)
+            case _Reading.HEADERS:
+                return self._headers(parts)
+            case _Reading.FIELD:
+                return self._field(parts)
+            case _Reading.FILE:
+                return self._file(parts)
+        return False
+
+    def _preamble(self) -> bool:
+        at = self._buffer.find(self._delimiter)
+        if at < 0:
+            _cap(len(self._buffer), self._max_header_bytes + len(self._delimiter), "the text before the first part")
+            return False
+        del self._buffer[: at + len(self._delimiter)]
+        self._reading = _Reading.DELIMITER
+        return True
+
+    def _after_delimiter(self, parts: list[Part]) -> bool:
+        buffer = self._buffer
+        if buffer.startswith(b"--"):
+            buffer.clear()
+            self._reading = _Reading.DONE
+            parts.append(End())
+            return False
+        if len(buffer) < 2:
+            return False
+        at = buffer.find(b"\r\n", 0, 256)
+        if buffer[: at if at >= 0 else 256].strip(b" \t\r"):
+            raise ClientProtocolError(what="a multipart boundary is followed by other text")
+        if at < 0:
+            _cap(len(buffer), 256, "the line of a multipart boundary")
+            return False
+        del buffer[:at]   # the CRLF stays: headers end with an empty line, also when there are none
+        self._parts += 1
+        if self._parts > self._max_parts:
+            raise TooLarge(what=f"the form has more than {self._max_parts} parts")
+        self._reading = _Reading.HEADERS
+        return True
+
+    def _headers(self, parts: list[Part]) -> bool:
+        at = self._buffer.find(b"\r\n\r\n", 0, self._max_header_bytes + 4)
+        if at < 0:
+            _cap(len(self._buffer), self._max_header_bytes, "the header of a form part")
+            return False
+        headers = _header_lines(bytes(self._buffer[2:at]))
+        del self._buffer[: at + 2]   # the CRLF stays, so that a delimiter right after the headers is seen
+        name, filename = _disposition(headers.get("content-disposition", ""))
+        if filename is None:
+            self._name = name
+            self._searched = 0
+            self._reading = _Reading.FIELD
+        else:
+            parts.append(FileStart(name=name, filename=filename, content_type=headers.get("content-type", "")))
+            self._reading = _Reading.FILE
+            self._skip = 2
+        return True
+
+    def _field(self, parts: list[Part]) -> bool:
+        at = self._buffer.find(self._delimiter, self._searched)
+        size = max(0, (len(self._buffer) if at < 0 else at) - 2)
+        _cap(size, self._max_field_bytes + (len(self._delimiter) if at < 0 else 0), f"form field {self._name!r}")
+        if at < 0:
+            self._searched = max(0, len(self._buffer) - len(self._delimiter))
+            return False
+        self._field_bytes += size
+        _cap(self._field_bytes, 4 * self._max_field_bytes, "the form's fields")
+        try:
+            value = bytes(self._buffer[2:at]).decode()
+        except UnicodeDecodeError:
+            raise ClientProtocolError(what="a form field is not UTF-8", param=self._name) from None
+        parts.append(Field(name=self._name, value=value))
+        del self._buffer[: at + len(self._delimiter)]
+        self._reading = _Reading.DELIMITER
+        return True
+
+    def _file(self, parts: list[Part]) -> bool:
+        buffer, delimiter = self._buffer, self._delimiter
+        at = buffer.find(delimiter)
+        if at >= 0:
+            if at > self._skip:
+                parts.append(FileData(data=bytes(buffer[self._skip : at])))
+            parts.append(FileEnd())
+            del buffer[: at + len(delimiter)]
+            self._reading = _Reading.DELIMITER
+            return True
+        keep = buffer.find(b"\r", max(0, len(buffer) - len(delimiter) + 1))
+        keep = len(buffer) if keep < 0 else keep
+        if keep > self._skip:
+            parts.append(FileData(data=bytes(buffer[self._skip : keep])))
+            del buffer[:keep]
+            self._skip = 0
+        return False
+
+
+def _cap(size: int, limit: int, what: str) -> None:
+    if size > limit:
+        raise TooLarge(what=f"{what} is larger than {limit} bytes", limit_bytes=limit)
+
+
+def _header_lines(block: bytes) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in block.decode("utf-8", "replace").split("\r\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            headers[name.strip().lower()] = value.strip()
+    return headers
+
+
+def _disposition(value: str) -> tuple[str, str | None]:
+    """Name, and filename or None. Raises ClientProtocolError for a part that is no form-data."""
+    found: dict[str, str] = {}
+    for match in _DISPOSITION.finditer(value):
+        quoted = match[2]
+        text = match[3] if quoted is None else quoted.replace('\\"', '"')
+        for escape, character in _ESCAPES:
+            text = text.replace(escape, character)
+        found.setdefault(match[1].lower(), text)
+    if not value.lower().startswith("form-data") or "name" not in found:
+        raise ClientProtocolError(what="a form part has no name")
+    extended = found.get("filename*")
+    return found["name"], found.get("filename") if extended is None else extended.rpartition("'")[2]
+
+
+def boundary_of(content_type: bytes) -> bytes:
+    """The boundary of a `multipart/form-data` content type. Raises ClientProtocolError."""
+    match = _BOUNDARY.search(content_type)
+    if not content_type.strip().lower().startswith(b"multipart/form-data") or match is None:
+        raise ClientProtocolError(what="expected multipart/form-data with a boundary")
+    boundary = match[1] or match[2]
+    if len(boundary) > 200:
+        raise ClientProtocolError(what="the multipart boundary is longer than 200 bytes")
+    return boundary
+
+
+def encode_form(
+    fields: Iterable[tuple[str, str]], *, file_name: str, file_content_type: str, boundary: bytes
+) -> tuple[bytes, bytes]:
+    """What goes before and after the bytes of the part `file`: all fields come first, as vendors stream the file last.
+
+    The caller makes a boundary that the file does not hold. `file_content_type` must come from a checked source.
+    """
+    dashes = b"--" + boundary
+    head = [
+        b'%b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % (dashes, _escaped(name), value.encode())
+        for name, value in fields
+    ]
+    content_type = file_content_type.replace("\r", "").replace("\n", "") or "application/octet-stream"
+    head.append(
+        b'%b\r\nContent-Disposition: form-data; name="file"; filename="%b"\r\nContent-Type: %b\r\n\r\n'
+        % (dashes, _escaped(file_name.replace("\\", "_")), content_type.encode("ascii", "replace"))
+    )
+    return b"".join(head), b"\r\n" + dashes + b"--\r\n"
+
+
+def _escaped(name: str) -> bytes:
+    for escape, character in _ESCAPES:
+        name = name.replace(character, escape)
+    return name.encode()

@@ -1,0 +1,120 @@
+"""Everything that must pass: `uv run nox`. Beyond that: `nox -s clients`, `nox -s bench`.
+
+Sessions install the versions of requirements.lock, checked by hash. `GW_LATEST=1` installs the newest versions that
+pyproject.toml allows instead, to learn early what the next lock would break.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["tests", "lint", "types", "imports", "docs", "build"]
+nox.options.error_on_missing_interpreters = True
+
+PROJECT = nox.project.load_toml("pyproject.toml")
+CLIENTS = Path("tests/clients")
+LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    """gw itself, editable, with its dependencies and those of `groups`."""
+    if LATEST:
+        session.log("newest versions that pyproject.toml allows (GW_LATEST)")
+        session.install("--upgrade", "-e", ".", *nox.project.dependency_groups(PROJECT, *groups))
+    else:
+        session.install("--require-hashes", "-r", "requirements.lock")
+        session.install("--no-deps", "-e", ".")
+
+
+def locked_versions(folder: Path) -> Path:
+    """The lock without its hashes: a wheel just built has none, and one file with hashes asks for all."""
+    versions = [line.removesuffix(" \\") for line in Path("requirements.lock").read_text().splitlines() if "==" in line]
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join(versions))
+    return constraints
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The test suite; arguments after -- go to pytest."""
+    install(session, "test")
+    session.run("pytest", "-q", "-m", "not clients", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    install(session, "lint")
+    session.run("ruff", "check", ".")
+    # ASYNC123 forbids what errors.one_error() is for
+    session.run("flake8-async", "--disable=ASYNC123", *(str(module) for module in sorted(Path("gw").rglob("*.py"))))
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    install(session, "test", "lint")
+    session.run("mypy")
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """The layers of docs/architecture.md."""
+    install(session, "lint")
+    session.run("lint-imports", "--no-cache")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Links resolve, and docs/cli.md says what `gw --help` says."""
+    install(session, "test")
+    session.run("python", "docs/check.py", *session.posargs)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """sdist and wheel; the wheel works in an environment of its own."""
+    out = Path(session.create_tmp()).resolve()
+    for old in out.glob("gw-*"):
+        old.unlink()
+    session.install("build[uv]")
+    session.run("python", "-m", "build", "--installer=uv", "--outdir", str(out), silent=True)
+    (wheel,) = out.glob("gw-*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    for needed in ("gw/py.typed", "gw/config/gw.yaml.example", "gw/cli/main.py"):
+        if needed not in held:
+            session.error(f"{wheel.name} lacks {needed}")
+    session.install(str(wheel), "--constraint", str(locked_versions(out)))
+    session.chdir(out)
+    session.run("gw", "--version")
+
+
+@nox.session
+def clients(session: nox.Session) -> None:
+    """Unchanged third-party voice clients against a running gateway. Needs flite and, for the Node part, npm."""
+    install(session, "test")
+    pinned = CLIENTS / "requirements.txt"
+    if pinned.exists():
+        session.install("-r", str(pinned))
+    leave_out: list[str] = []
+    if shutil.which("flite") is None:
+        session.warn("LEFT OUT: what needs real speech, because flite is not installed (Debian package: flite)")
+        leave_out.append("--ignore-glob=*/test_speech*.py")
+    if (CLIENTS / "package.json").exists() and shutil.which("node") and shutil.which("npm"):
+        session.run("npm", "ci", "--no-audit", "--no-fund", "--prefix", str(CLIENTS), external=True)
+    else:
+        session.warn("LEFT OUT: the Node clients, because node or npm is not installed, or there are none here")
+        leave_out.append("--ignore-glob=*/test_node*.py")
+    session.run("pytest", "-q", "-m", "clients", str(CLIENTS), *leave_out, *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Added latency and CPU per request against a fake provider on loopback; arguments after -- go to bench/run.py."""
+    install(session, "test")
+    session.run("python", "bench/run.py", *session.posargs)

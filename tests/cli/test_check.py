@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+
+import pytest
+
+from tests.fakes.gateway_http import json_reply
+
+SIM = "providers: {sim: }\nmodels: {llm: [sim/echo], stt: [sim/tone], tts: [sim/tone]}\nserve: {port: 0}\n"
+
+
+@pytest.fixture
+def check(run, tmp_path):
+    """The rows of `gw check` on a configuration, by subject, and its exit code."""
+
+    def do(text: str, *args: str, **env: str):
+        (tmp_path / "gw.yaml").write_text(text + "cost_tracking: {db_path: gw.db}\n")
+        result = run("check", *args, **env)
+        rows = [line.split("\t") for line in result.stdout.splitlines()[1:]]
+        return {row[0]: tuple(row[1:]) for row in rows}, result
+
+    return do
+
+
+def test_a_configuration_that_works(check, tmp_path):
+    rows, result = check(SIM)
+    assert result.exit_code == 0, result.output
+    assert {row[0] for row in rows.values()} == {"ok"}
+    assert rows["configuration"][1].endswith("gw.yaml: 1 provider, 3 models")
+    assert rows["prices"][1] == "known for 3 of 3 models"
+    assert rows["database"][1].endswith("gw.db (will be made)")
+    assert rows["address"][1] == "127.0.0.1:0 is free"
+
+
+def test_every_problem_is_shown_with_its_place(check):
+    _, result = check("providers: {sim: }\nmodels: {lllm: []}\nserve: {port: ten}\n")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Error: configuration validation failed (2 problems)")
+    assert "gw.yaml:2:" in result.stderr
+    assert "gw.yaml:3:" in result.stderr
+
+
+def test_no_configuration_at_all(run):
+    result = run("check")
+    assert result.exit_code == 3
+    assert "no config file was found" in result.stderr
+
+
+def test_a_named_file(run, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(SIM)
+    assert "other.yaml: 1 provider" in run("check", other, GW_DB_PATH=str(tmp_path / "gw.db")).stdout
+
+
+def test_models_without_a_price_are_named(check):
+    text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/never-heard-of]}\nserve: {port: 0}\n"
+    rows, result = check(text)
+    assert result.exit_code == 0
+    assert rows["prices"] == ("warning", "known for 0 of 1 model; not for openai/never-heard-of")
+
+
+def test_a_provider_without_a_key_is_a_warning(check):
+    text = "providers: {openai: , sim: }\nmodels: {llm: [openai/gpt-4o-mini, sim/echo]}\nserve: {port: 0}\n"
+    rows, result = check(text)
+    assert result.exit_code == 0
+    assert rows["provider openai"] == ("warning", "no API key: its models are passed over")
+
+
+def test_a_taken_port_fails(check):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        rows, result = check(SIM.replace("port: 0", f"port: {port}"))
+    assert result.exit_code == 5
+    assert rows["address"] == ("failed", f"127.0.0.1:{port} cannot be bound: Address already in use")
+
+
+def test_a_running_gateway_may_hold_port_and_database(check, tmp_path):
+    lock = tmp_path / "gw.db.lock"
+    lock.write_text(json.dumps({"pid": 1, "url": "http://127.0.0.1:9"}))
+    held = os.open(lock, os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    rows, result = check(SIM)
+    os.close(held)
+    assert result.exit_code == 0
+    assert rows["database"][1].endswith("is in use by the gateway at http://127.0.0.1:9")
+    assert "runs" in rows["address"][1]
+
+
+def test_a_database_of_another_program_fails(check, tmp_path):
+    (tmp_path / "gw.db").write_bytes(b"not a database" * 100)
+    rows, result = check(SIM)
+    assert result.exit_code == 5
+    assert rows["database"][0] == "failed"
+    assert (tmp_path / "gw.db").read_bytes() == b"not a database" * 100
+
+
+def _vendor(url: str) -> str:
+    provider = f"{{api_key: sk-vendor-key-123, base_url: '{url}/v1'}}"
+    return f"providers: {{openai: {provider}}}\nmodels: {{llm: [openai/gpt-4o-mini]}}\nserve: {{port: 0}}\n"
+
+
+def test_online_asks_each_provider_with_its_key(check, gateway):
+    gateway.replies["GET /v1/models"] = json_reply({"data": []})
+    rows, result = check(_vendor(gateway.url), "--online")
+    assert result.exit_code == 0, result.output
+    assert rows["online openai"][0] == "ok"
+    assert gateway.asked[0].headers["Authorization"] == "Bearer sk-vendor-key-123"
+    assert "sk-vendor" not in result.output
+
+
+def test_online_with_a_refused_key_fails(check, gateway):
+    gateway.replies["GET /v1/models"] = json_reply({}, 401)
+    rows, result = check(_vendor(gateway.url), "--online")
+    assert result.exit_code == 5
+    assert rows["online openai"][1].startswith("the key was refused (HTTP 401)")

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from gw.cli.daemon import Daemon, NoDaemon, Refused
+from gw.cli.main import ACCESS, FAILED, Failed
+from gw.types.secret import Secret
+from tests.fakes.gateway_http import Reply, json_reply
+
+
+@pytest.fixture
+def daemon(gateway):
+    return Daemon(url=gateway.url, key=Secret("gwk_test"))
+
+
+def test_get_sends_the_key_and_leaves_out_what_was_not_asked(gateway, daemon):
+    gateway.replies["GET /v1/costs"] = json_reply({"total": 1})
+    assert daemon.get("/v1/costs", period="week", project=None) == {"total": 1}
+    (asked,) = gateway.asked
+    assert asked.query == {"period": "week"}
+    assert asked.headers["Authorization"] == "Bearer gwk_test"
+
+
+def test_without_a_key_no_credential_is_sent(gateway):
+    gateway.replies["GET /health"] = json_reply({})
+    Daemon(url=gateway.url).get("/health")
+    assert gateway.asked[0].headers["Authorization"] is None
+
+
+def test_an_address_may_lack_its_scheme():
+    assert Daemon.at("127.0.0.1:9000/", "").url == "http://127.0.0.1:9000"
+
+
+def test_nobody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(NoDaemon, match=f"no gateway answers at http://127.0.0.1:{port}; start one with: gw serve --demo"):
+        Daemon(url=f"http://127.0.0.1:{port}").get("/health")
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, ACCESS), (403, ACCESS), (402, FAILED), (500, FAILED)])
+def test_a_refusal_is_told_in_the_gateways_words(gateway, daemon, status, code):
+    body = {"error": {"type": "SomeError", "code": "some_code", "message": "not like this"}}
+    gateway.replies["GET /v1/costs"] = json_reply(body, status)
+    with pytest.raises(Refused, match=r"not like this \(some_code\)") as refused:
+        daemon.get("/v1/costs")
+    assert refused.value.status == code
+
+
+def test_a_refusal_for_want_of_a_key_says_how_to_give_one(gateway, daemon):
+    gateway.replies["GET /v1/costs"] = json_reply({"error": {"code": "unauthorized", "message": "a key is needed"}}, 401)
+    with pytest.raises(Refused, match="--key or GW_API_KEY"):
+        daemon.get("/v1/costs")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"error": "no"}', b'{"error": {}}', b"[]"])
+def test_a_refusal_in_another_form(gateway, daemon, body):
+    gateway.replies["GET /v1/costs"] = Reply([body], 502)
+    with pytest.raises(Refused, match="the gateway answered 502"):
+        daemon.get("/v1/costs")
+
+
+def test_something_else_listens_there(gateway, daemon):
+    gateway.replies["GET /v1/costs"] = Reply([b"<html>hello"])
+    with pytest.raises(Failed, match="does not answer as a gateway does"):
+        daemon.get("/v1/costs")
+
+
+def test_an_answer_is_read_while_it_arrives(gateway, daemon):
+    read = threading.Event()
+
+    def chunks():
+        yield b"first"
+        yield b"second" if read.wait(timeout=5) else b"nobody read the first"
+
+    gateway.replies["POST /v1/audio/speech"] = Reply(chunks())
+    with daemon.open("POST", "/v1/audio/speech") as answer:
+        arriving = answer.chunks()
+        assert next(arriving) == b"first"
+        read.set()
+        assert list(arriving) == [b"second"]
+
+
+def test_an_answer_that_breaks_off_is_not_taken_for_a_gateway_that_is_away(gateway, daemon):
+    gateway.replies["POST /v1/audio/speech"] = Reply([b"first"], cut=True)
+    with pytest.raises(Failed, match="gateway: cut"), daemon.open("POST", "/v1/audio/speech") as answer:
+        list(answer.chunks())
+
+
+def test_a_record_may_need_a_moment(gateway, daemon):
+    gateway.replies["GET /v1/requests/r1"] = [json_reply({}, 404), json_reply({"cost_usd": 0.5})]
+    assert daemon.record("r1") == {"cost_usd": 0.5}
+
+
+def test_a_record_that_this_key_may_not_see(gateway, daemon):
+    gateway.replies["GET /v1/requests/r1"] = json_reply({}, 403)
+    assert daemon.record("r1") is None
+    assert len(gateway.asked) == 1
+
+
+def test_no_request_id_no_record(gateway, daemon):
+    assert daemon.record("") is None
+    assert gateway.asked == []

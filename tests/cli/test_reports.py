@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gw.cli import reports
+from tests.fakes.gateway_http import json_reply
+
+COSTS = {
+    "period": "today",
+    "project": None,
+    "total": 0.0015,
+    "unpriced_requests": 0,
+    "by_provider": {"sim": {"cost": 0.001, "requests": 5}, "groq": {"cost": 0.0005, "requests": 1}},
+    "by_model": {"sim/echo": {"cost": 0.001, "requests": 5}, "groq/x": {"cost": 0.0005, "requests": 1}},
+    "by_project": {"demo": {"cost": 0.0015, "requests": 6}},
+}
+RECORD = {
+    "id": "0123456789abcdef",
+    "timestamp": 1_750_000_000.25,
+    "project": "demo",
+    "modality": "llm",
+    "model_id": "sim/echo",
+    "status": "fallback",
+    "ttfb_ms": 12.5,
+    "total_latency_ms": 1_250.0,
+    "cost_usd": 0.00001,
+}
+PROJECTS = {
+    "projects": [{"id": "demo", "daily_budget": 0.01}, {"id": "default", "daily_budget": 0}],
+    "stats": {"demo": {"cost_today": 0.0015, "requests_today": 6}},
+}
+
+
+@pytest.fixture
+def gw(gateway, run):
+    gateway.replies |= {
+        "GET /v1/costs": json_reply(COSTS),
+        "GET /v1/logs": json_reply([RECORD, RECORD | {"ttfb_ms": None, "cost_usd": None, "status": "error"}]),
+        "GET /v1/projects": json_reply(PROJECTS),
+    }
+    return lambda *args: run(*args, "--url", gateway.url)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes the commands believe that a person reads them."""
+
+    class Streams:
+        def __getattr__(self, name: str) -> object:
+            import sys
+
+            stream = getattr(sys, name)
+            stream.isatty = lambda: True
+            return stream
+
+    monkeypatch.setattr(reports, "sys", Streams())
+    monkeypatch.setenv("TERM", "dumb")
+
+
+def test_costs_as_tab_separated_values(gw, gateway):
+    result = gw("costs")
+    assert result.stdout == "provider\trequests\tcost\nsim\t5\t0.001000000\ngroq\t1\t0.000500000\n"
+    assert gateway.asked[0].query == {"period": "today"}
+
+
+def test_costs_by_model_of_a_project_and_period(gw, gateway):
+    result = gw("costs", "--by", "model", "--period", "week", "--project", "demo")
+    assert result.stdout.splitlines()[1] == "sim/echo\t5\t0.001000000"
+    assert gateway.asked[0].query == {"period": "week", "project": "demo"}
+
+
+def test_costs_as_json(gw):
+    assert json.loads(gw("costs", "--json").stdout) == COSTS
+
+
+def test_costs_for_people_have_a_total_and_budgets(gw, terminal):
+    result = gw("costs")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["sim", "5", "$0.001"] in lines
+    assert ["total", "6", "$0.0015"] in lines
+    assert result.stderr.startswith("budget demo: $0.0015 of $0.01")
+    assert "15%" in result.stderr
+
+
+def test_a_key_that_may_not_see_budgets_still_sees_costs(gw, gateway, terminal):
+    gateway.replies["GET /v1/projects"] = json_reply({}, 403)
+    result = gw("costs")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_costs_that_are_not_whole_say_so(gw, gateway):
+    gateway.replies["GET /v1/costs"] = json_reply(COSTS | {"unpriced_requests": 2})
+    assert "2 requests to models without a known price are not in this sum" in gw("costs").stderr
+
+
+@pytest.mark.parametrize("args", [("--period", "yesterday"), ("--by", "colour")])
+def test_costs_with_a_word_it_does_not_know_is_usage(gw, args):
+    assert gw("costs", *args).exit_code == 2
+
+
+def test_logs_as_tab_separated_values(gw, gateway):
+    result = gw("logs", "--limit", "2", "--status", "error", "--modality", "llm")
+    head, first, second = (line.split("\t") for line in result.stdout.splitlines())
+    assert head == ["time", "project", "modality", "model", "status", "ttfb_ms", "total_ms", "cost_usd", "id"]
+    when = "2025-06-15T15:06:40.250+00:00"
+    assert first == [when, "demo", "llm", "sim/echo", "fallback", "12.5", "1250", "0.000010000", "0123456789abcdef"]
+    assert (second[5], second[7]) == ("", "")
+    assert gateway.asked[0].query == {"limit": "2", "status": "error", "modality": "llm"}
+
+
+def test_logs_as_json(gw):
+    assert json.loads(gw("logs", "--json").stdout)[0] == RECORD
+
+
+def test_logs_for_people(gw, terminal):
+    result = gw("logs")
+    assert "06-15 15:06:40" in result.stdout
+    assert "1.25 s" in result.stdout
+    assert "unpriced" in result.stdout
+
+
+@pytest.mark.parametrize("limit", ["0", "1001", "x"])
+def test_logs_limit(gw, limit):
+    assert gw("logs", "--limit", limit).exit_code == 2

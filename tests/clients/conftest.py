@@ -1,0 +1,75 @@
+"""One `gw serve --demo` for all third-party clients, and what their tests share.
+
+The clients are imported inside tests: without their packages the other tests must still be collected.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import urllib.request
+import wave
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.e2e.conftest import Daemon, launch
+
+HOW_TO_INSTALL = {
+    "flite": "apt-get install flite",
+    "node": "apt-get install nodejs",
+    "npm": "apt-get install npm",
+}
+
+
+@attrs.frozen
+class Gateway:
+    """A running gateway. `base` is the one address that a client is given."""
+
+    daemon: Daemon
+
+    @property
+    def base(self) -> str:
+        return self.daemon.url + "/v1"
+
+    def record(self, request_id: str) -> dict[str, Any]:
+        """What the gateway wrote down about one request."""
+        with urllib.request.urlopen(f"{self.base}/requests/{request_id}") as response:
+            found: dict[str, Any] = json.load(response)
+        return found
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    daemon = launch("--demo", folder=tmp_path_factory.mktemp("demo"))
+    yield Gateway(daemon)
+    daemon.stop()
+    assert "Traceback" not in daemon.text(), daemon.text()
+
+
+@pytest.fixture(scope="session")
+def tool() -> Callable[[str], str]:
+    """`tool("flite")` is its path; a missing one fails the test and says how to install it."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            pytest.fail(f"{name} is not installed; on Debian: {HOW_TO_INSTALL[name]}")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def as_wav() -> Callable[..., bytes]:
+    def pack(pcm: bytes, sample_rate_hz: int = 24_000) -> bytes:
+        packed = io.BytesIO()
+        with wave.open(packed, "wb") as file:
+            file.setparams((1, 2, sample_rate_hz, 0, "NONE", ""))
+            file.writeframes(pcm)
+        return packed.getvalue()
+
+    return pack

@@ -1,0 +1,99 @@
+"""LiveKit Agents with its unchanged OpenAI plugin: base_url, key and model names are ours."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.clients
+
+TEXT = "what is the weather in Paris today"
+
+
+@pytest.fixture
+def address(demo):
+    return {"base_url": demo.base, "api_key": "any"}
+
+
+def test_llm_streams_text_and_usage(address):
+    from livekit.agents import llm
+    from livekit.plugins import openai
+
+    async def talk() -> list[llm.ChatChunk]:
+        model = openai.LLM(model="sim/echo", **address)
+        context = llm.ChatContext.empty()
+        context.add_message(role="system", content="Be brief.")
+        context.add_message(role="user", content=TEXT)
+        async with model.chat(chat_ctx=context) as stream:
+            chunks = [chunk async for chunk in stream]
+        await model.aclose()
+        return chunks
+
+    chunks = asyncio.run(talk())
+    pieces = [chunk.delta.content for chunk in chunks if chunk.delta and chunk.delta.content]
+    assert "".join(pieces) == TEXT
+    assert len(pieces) > 3
+    (usage,) = [chunk.usage for chunk in chunks if chunk.usage]
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens > 0
+
+
+def test_llm_calls_a_tool_and_reads_its_answer(address):
+    from livekit.agents import llm
+    from livekit.plugins import openai
+
+    @llm.function_tool
+    async def get_weather(city: str) -> str:
+        """The weather in a city.
+
+        Args:
+            city: the city's name
+        """
+        return f"18 degrees in {city}"
+
+    async def talk() -> tuple[list[Any], str]:
+        model = openai.LLM(model="sim/scripted", **address)
+        tools = llm.ToolContext([get_weather])
+        context = llm.ChatContext.empty()
+        context.add_message(role="user", content="Paris")
+        async with model.chat(chat_ctx=context, tools=[get_weather]) as stream:
+            asked = await stream.collect()
+        for call in asked.tool_calls:
+            done = await llm.execute_function_call(call, tools)
+            context.insert([done.fnc_call, done.fnc_call_out])
+        async with model.chat(chat_ctx=context, tools=[get_weather]) as stream:
+            answer = await stream.collect()
+        await model.aclose()
+        return asked.tool_calls, answer.text
+
+    calls, answer = asyncio.run(talk())
+    assert [call.name for call in calls] == ["get_weather"]
+    assert "18 degrees in" in answer
+
+
+@pytest.mark.parametrize("options", [{}, {"response_format": "wav"}, {"response_format": "pcm"}], ids=["default", "wav", "pcm"])
+def test_tts_and_stt_round_trip(demo, address, options):
+    """The default is MP3 in events, which the demo's voice cannot make: it must say what it sends instead."""
+    from livekit import rtc
+    from livekit.agents import APIConnectOptions, stt
+    from livekit.plugins import openai
+
+    async def talk() -> tuple[list[Any], stt.SpeechEvent]:
+        voice = openai.TTS(model="sim/tone", voice="alloy", **address, **options)
+        async with voice.synthesize(TEXT, conn_options=APIConnectOptions(max_retry=0)) as stream:
+            heard = [event async for event in stream]
+        ears = openai.STT(model="sim/tone", **address)
+        event = await ears.recognize(rtc.combine_audio_frames([h.frame for h in heard]))
+        await voice.aclose()
+        await ears.aclose()
+        return heard, event
+
+    heard, event = asyncio.run(talk())
+    assert {(h.frame.sample_rate, h.frame.num_channels) for h in heard} == {(24_000, 1)}
+    assert event.type == stt.SpeechEventType.FINAL_TRANSCRIPT
+    assert event.alternatives[0].text == TEXT
+    record = demo.record(heard[0].request_id)
+    assert (record["status"], record["model"]) == ("success", "sim/tone")
+    spoken = sum(h.frame.duration for h in heard)
+    assert record["output_units"] == len(TEXT) or record["output_units"] == pytest.approx(spoken, abs=0.01), record

@@ -1,0 +1,114 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from gw.config import fields
+from gw.config.load import FromEnv, load
+from gw.pricing.book import Price
+
+
+def place(value, path=("section", "setting")):
+    return fields.Place(load("", file="conf/gw.yaml", env={}), path, value)
+
+
+def rejected(parser, value):
+    with pytest.raises(fields.Rejected) as raised:
+        parser(place(value))
+    return f"{raised.value.what}; {raised.value.hint}"
+
+
+def test_numbers():
+    assert fields.integer(0, 10)(place(7)) == 7
+    assert fields.integer(0, 9_000)(place(FromEnv("8080"))) == 8080
+    assert fields.number()(place(2)) == 2.0
+    assert fields.number()(place(FromEnv("2.5"))) == 2.5
+    assert "without quotes" in rejected(fields.integer(), "8080")
+    assert "whole number" in rejected(fields.integer(), 1.5)
+    assert "whole number" in rejected(fields.integer(), True)
+    assert "from 0 to 10" in rejected(fields.integer(0, 10), 11)
+    assert "environment variable holds something else" in rejected(fields.number(), FromEnv("ten"))
+    for bad in (math.nan, math.inf, -1, -0.001):
+        assert "0 or more" in rejected(fields.number(), bad) or "from 0" in rejected(fields.number(), bad)
+    assert "more than 0" in rejected(fields.number(above=True), 0)
+    assert "from 0 to 1" in rejected(fields.number(0, 1), 2)
+    assert "too large" in rejected(fields.number(), 10**400)
+
+
+def test_words():
+    assert fields.text(place("a")) == "a"
+    assert fields.boolean(place(FromEnv("true"))) is True
+    assert fields.boolean(place(FromEnv("0"))) is False
+    assert "in quotes" in rejected(fields.text, 5)
+    assert "true or false, found the text 'ture'" in rejected(fields.boolean, "ture")
+    assert "did you mean 'block'" in rejected(fields.choice("warn", "block"), "blok")
+    assert "choices: warn, block" in rejected(fields.choice("warn", "block"), "zzz")
+    assert "#rrggbb" in rejected(fields.colour, "#12345g")
+    assert fields.colour(place("#ABCDEF")) == "#abcdef"
+    assert fields.texts(place(["a", "b"])) == ("a", "b")
+    assert "must be a list" in rejected(fields.texts, "a")
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "x" * 65, "ä", ".a"])
+def test_bad_identifiers(name):
+    with pytest.raises(fields.Rejected, match="cannot be an id"):
+        fields.identifier(name)
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("ftp://h", "http:// or https://"),
+        ("h:80", "http:// or https://"),
+        ("http://", "http:// or https://"),
+        ("http://h:99999", "http:// or https://"),
+        ("http://[::1", "http:// or https://"),
+        ("http://u:p@h", "user name or password"),
+        ("http://h?x=1", "query"),
+    ],
+)
+def test_bad_addresses(url, what):
+    message = rejected(fields.http_url, url)
+    assert what in message
+    assert "u:p" not in message
+
+
+def test_addresses_and_paths():
+    assert fields.http_url(place("https://h:8/v1/")) == "https://h:8/v1"
+    assert fields.file_path(place("x/y.pem")) == Path("conf/x/y.pem")
+    assert fields.file_path(place("/x/y.pem")) == Path("/x/y.pem")
+    assert "empty" in rejected(fields.file_path, " ")
+
+
+def test_prices_are_exact():
+    assert fields.price(place({"unit": "1M_tokens", "input": 0.15, "output": 0.6})) == Price(
+        input_tokens=150_000_000, output_tokens=600_000_000, source="config"
+    )
+    assert fields.price(place({"unit": "minute", "usd": 0.0045})).audio_seconds == 75_000_000_000
+    assert "needs a unit" in rejected(fields.price, {"usd": 1})
+    assert "takes usd, min_seconds, not 'input'" in rejected(fields.price, {"unit": "minute", "input": 1})
+    assert "needs usd" in rejected(fields.price, {"unit": "hour"})
+    assert "must be a mapping" in rejected(fields.price, 5)
+
+
+def test_a_bad_price_is_noted_where_it_is_wrong():
+    at = place({"unit": "1M_token", "usd": -1, "inptu": 2})
+    fields.price(at)
+    whats = [f"{p.what}; {p.hint}" for p in at.document.problems]
+    assert "did you mean '1M_tokens'" in whats[0]
+    assert "0 or more" in whats[1]
+    assert "did you mean 'input'" in whats[2]
+
+
+def test_secrets_are_not_described():
+    secret = fields.Place(load("", file="f", env={}), ("providers", "a", "api_key"), "sk-1234")
+    assert fields.found(secret) == "text"
+    assert fields.found(fields.Place(secret.document, ("providers", "a", "api_key"), 1234567)) == "a number"
+    assert fields.found(place(FromEnv("x"))) == "text"
+    assert "empty" in rejected(fields.required_secret, " ")
+
+
+def test_suggestions_list_what_there_is():
+    assert fields.suggestion("opnai", ["openai", "groq"]) == "did you mean 'openai'?"
+    assert fields.suggestion("zzz", []) == "known: none"
+    assert fields.suggestion("zzz", [f"n{i}" for i in range(40)]).endswith("n29 and 10 more")

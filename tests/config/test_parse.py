@@ -1,0 +1,279 @@
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+
+from gw.config.fields import PRICE
+from gw.config.known import ENGINE_OPTIONS
+from gw.config.load import load
+from gw.config.parse import load_settings, parse
+from gw.config.settings import (
+    Auth,
+    AuthKey,
+    Breaker,
+    CostTracking,
+    Latency,
+    Mcp,
+    ModelSettings,
+    ProjectSettings,
+    ProviderSettings,
+    RateLimit,
+    Routing,
+    Serve,
+    Settings,
+    StackSettings,
+)
+from gw.config.starter import example_text, key_names
+from gw.errors import ConfigError
+from gw.pricing.book import Price
+from gw.types.secret import Secret
+
+DATA = Path("/data")
+BASE = "providers: {openai: {api_key: k}, sim: }\nmodels: {llm: [openai/gpt-4o, sim/echo], stt: [sim/tone], tts: [sim/tone]}\n"
+
+
+def read(text, **env):
+    return parse(text, file="gw.yaml", env=env, data_dir=DATA)
+
+
+def problems(text, **env):
+    with pytest.raises(ConfigError) as raised:
+        read(text, **env)
+    assert str(raised.value).startswith("configuration validation failed")
+    return raised.value.problems
+
+
+def test_the_example_is_valid_and_changes_what_it_says():
+    env = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", example_text())}
+    settings = parse(example_text(), file="conf/gw.yaml", env=env, data_dir=DATA)
+    assert settings.warnings == ()
+    assert settings.providers["openai-eu"].type == "openai"
+    assert settings.providers["openai"].api_key == Secret("value-of-OPENAI_API_KEY")
+    assert settings.models["llm:fast:eu/any"].provider == "openai-eu"
+    assert settings.models["llm:openai/gpt-4o-mini"].price == Price(
+        input_tokens=150_000_000, cached_input_tokens=75_000_000, output_tokens=600_000_000, source="config"
+    )
+    assert settings.cost_tracking.db_path == Path("conf/data/gw.db")
+    assert settings.serve.tls_cert == Path("conf/tls/cert.pem")
+    assert settings.projects["support"].providers == {"groq": Secret("value-of-SUPPORT_GROQ_API_KEY")}
+    assert settings.auth.keys[0].project == "support"
+    assert settings.voices["alloy"] == {"kokoro": "am_adam", "sim": "tone"}
+
+
+def fields(kind, *without):
+    return {field.name for field in attrs.fields(kind)} - set(without)
+
+
+EVERY_SETTING = {
+    *fields(Settings, "path", "warnings"),
+    *(f"providers.*.{name}" for name in fields(ProviderSettings, "id", "options")),
+    *(f"providers.*.{name}" for names in ENGINE_OPTIONS.values() for name in names),
+    *(f"models.llm.*.{name}" for name in fields(ModelSettings, "id", "modality")),
+    *(f"models.llm.*.price.{name}" for name in PRICE),
+    *(f"stacks.*.{name}" for name in fields(StackSettings, "name")),
+    *(f"projects.*.{name}" for name in fields(ProjectSettings, "id")),
+    *(f"projects.*.fallbacks.{name}" for name in ("stt", "llm", "tts")),
+    *(f"fallbacks.{name}" for name in ("stt", "llm", "tts")),
+    *(f"rate_limiting.*.{name}" for name in fields(RateLimit)),
+    *(f"cost_tracking.{name}" for name in fields(CostTracking)),
+    *(f"serve.{name}" for name in fields(Serve)),
+    *(f"routing.{name}" for name in fields(Routing)),
+    *(f"routing.first_event_s.{name}" for name in ("stt", "llm", "tts")),
+    *(f"routing.breaker.{name}" for name in fields(Breaker)),
+    *(f"auth.{name}" for name in fields(Auth)),
+    *(f"auth.keys.*.{name}" for name in fields(AuthKey)),
+    *(f"mcp.{name}" for name in fields(Mcp)),
+    *(f"latency.{name}" for name in fields(Latency)),
+}
+
+
+def test_the_example_shows_every_setting():
+    shown = {re.sub(r"^models\.\w+", "models.llm", name) for name in key_names(example_text(), file="example")}
+    assert EVERY_SETTING - shown == set()
+
+
+def test_defaults_are_those_of_the_classes():
+    settings = read(BASE)
+    assert settings.serve == Serve()
+    assert settings.routing == Routing()
+    assert settings.auth == Auth()
+    assert settings.cost_tracking == CostTracking(db_path=DATA / "gw.db")
+    assert settings.path == Path("gw.yaml")
+    assert list(settings.models) == ["llm:openai/gpt-4o", "llm:sim/echo", "stt:sim/tone", "tts:sim/tone"]
+    assert settings.models["llm:openai/gpt-4o"] == ModelSettings(
+        id="openai/gpt-4o", modality="llm", provider="openai", model="gpt-4o"
+    )
+
+
+def test_types_that_no_engine_is_built_for_are_valid():
+    read("providers: {deepgram: {api_key: k}}\nmodels: {stt: [deepgram/nova-3]}")
+
+
+def test_one_first_event_deadline_leaves_the_others():
+    settings = read(BASE + "routing: {first_event_s: {llm: 3}, breaker: {failures: 2}}")
+    assert settings.routing.first_event_s == {"stt": 10.0, "llm": 3.0, "tts": 5.0}
+    assert settings.routing.breaker == Breaker(failures=2)
+
+
+def test_ports():
+    assert read(BASE).serve.port == 8080
+    assert read(BASE, PORT="9000").serve.port == 9000
+    assert read(BASE + "serve: {port: 7000}", PORT="9000").serve.port == 7000
+    assert read(BASE + "serve: {port: '${P}'}", P="7001").serve.port == 7001
+    (problem,) = problems(BASE, PORT="http")
+    assert problem.where == "PORT"
+    assert "PORT must be a port number" in problem.what
+
+
+def test_the_database_path():
+    text = BASE + "cost_tracking: {db_path: my.db}"
+    assert read(text).cost_tracking.db_path == Path("my.db")
+    assert read(text, GW_DB_PATH="/x/y.db").cost_tracking.db_path == Path("/x/y.db")
+
+
+def test_rate_limits_is_another_name():
+    assert read(BASE + "rate_limits: {openai: {requests_per_minute: 5}}").rate_limiting == {
+        "openai": RateLimit(requests_per_minute=5)
+    }
+    (problem,) = problems(BASE + "rate_limits: {openai: }\nrate_limiting: {openai: }\n")
+    assert (problem.line, problem.column) == (3, 1)
+    assert "keep one" in problem.what
+
+
+PROVIDERS = "providers:\n  openai: {api_key: k}\n  sim:\n"
+MODELS = "models:\n  llm: [openai/gpt-4o, sim/echo]\n  stt: [sim/tone]\n"
+MALFORMED = [
+    ("providers:\n  openai:\n    base_ulr: http://x\nmodels:\n", 3, 5, "unknown key 'providers.openai.base_ulr'", "base_url"),
+    ("modles:\nproviders:\nmodels:\n", 1, 1, "unknown key 'modles'", "did you mean 'models'?"),
+    ("providers:\n  opnai: {api_key: k}\nmodels:\n", 2, 3, "unknown provider type 'opnai'", "did you mean 'openai'?"),
+    ("providers:\n  x: {type: deepgrm}\nmodels:\n", 2, 13, "unknown provider type 'deepgrm'", "'deepgram'"),
+    ("providers:\n  openai: {api_key: }\n  a b: {type: openai}\nmodels:\n", 3, 3, "'a b' cannot be an id", "letters"),
+    ("providers:\n  openai: sk-secret-1234567890\nmodels:\n", 2, 11, "must be a mapping, found text", ""),
+    ("providers:\n  openai: {base_url: 'ftp://x'}\nmodels:\n", 2, 22, "must be an http:// or https:// address", ""),
+    (PROVIDERS + "models:\n  llm: [groq/x]\n", 5, 9, "'groq' is not in 'providers'", "providers: openai, sim"),
+    (PROVIDERS + "models:\n  llm:\n    opneai/x:\n", 6, 5, "'opneai' is not in 'providers'", "did you mean 'openai'"),
+    (PROVIDERS + "models:\n  llm:\n    a/b: {provider: groq}\n", 6, 21, "'groq' is not in", "providers: openai, sim"),
+    (PROVIDERS + "models:\n  lmm: []\n", 5, 3, "unknown key 'models.lmm'", "did you mean 'llm'?"),
+    (PROVIDERS + "models:\n  llm: [gpt-4o]\n", 5, 9, "'gpt-4o' is not a model id", "<provider>/<model>"),
+    (PROVIDERS + "models:\n  llm: [sim/echo, sim/echo]\n", 5, 19, "'sim/echo' stands twice in models.llm", ""),
+    (PROVIDERS + "models:\n  llm: 5\n", 5, 8, "models.llm must be a mapping, found 5", ""),
+    ("providers: {ollama: }\nmodels:\n  tts: [ollama/x]\n", 3, 9, "the type 'ollama' has not", "ollama offers llm"),
+    (PROVIDERS + MODELS + "stacks:\n  a: {llm: sim/ecko}\n", 8, 12, "unknown llm model 'sim/ecko'", "'sim/echo'"),
+    (PROVIDERS + MODELS + "stacks:\n  a: {stt: sim/echo}\n", 8, 12, "unknown stt model 'sim/echo'", "did you mean 'sim/tone'?"),
+    (PROVIDERS + MODELS + "fallbacks: {llm: [sim/eco]}\n", 7, 19, "unknown llm model 'sim/eco'", "'sim/echo'"),
+    (PROVIDERS + MODELS + "fallbacks: {llm: [sim/echo, sim/echo]}\n", 7, 29, "stands twice", ""),
+    (PROVIDERS + MODELS + "projects:\n  a: {default_stack: x}\n", 8, 22, "unknown stack 'x'", "stacks: none"),
+    (PROVIDERS + MODELS + "projects:\n  a: {daily_budget: ten}\n", 8, 21, "must be a number, found the text 'ten'", ""),
+    (PROVIDERS + MODELS + "projects:\n  a: {daily_budget: -1}\n", 8, 21, "must be a number 0 or more, found -1", ""),
+    (PROVIDERS + MODELS + "projects:\n  a: {daily_budget: .inf}\n", 8, 21, "must be a number", ""),
+    (PROVIDERS + MODELS + "projects:\n  a: {daily_budget: .nan}\n", 8, 21, "must be a number", ""),
+    (PROVIDERS + MODELS + "projects:\n  a: {budget_action: blok}\n", 8, 22, "must be warn or block", "'block'"),
+    (PROVIDERS + MODELS + "projects:\n  a: {accent: '#12'}\n", 8, 15, "must be a colour", "#5b7fa6"),
+    (PROVIDERS + MODELS + "projects:\n  a: {providers: {grq: k}}\n", 8, 19, "unknown provider 'grq'", "openai, sim"),
+    (PROVIDERS + MODELS + "projects:\n  a: {fallbacks: {stt: [x/y]}}\n", 8, 25, "unknown stt model 'x/y'", "sim/tone"),
+    (PROVIDERS + MODELS + "rate_limiting: {opena: {}}\n", 7, 17, "unknown provider 'opena'", "'openai'"),
+    (PROVIDERS + MODELS + "voices: {alloy: {zzz: tone}}\n", 7, 18, "unknown provider 'zzz'", "providers: openai"),
+    (PROVIDERS + MODELS + "serve: {port: 99999}\n", 7, 15, "from 0 to 65535, found 99999", ""),
+    (PROVIDERS + MODELS + 'serve: {port: "8080"}\n', 7, 15, "must be a whole number", "without quotes"),
+    (PROVIDERS + MODELS + "serve: {tls_cert: a.pem}\n", 7, 19, "serve.tls_cert needs serve.tls_key too", ""),
+    (PROVIDERS + MODELS + "serve: {host: 0.0.0.0}\n", 7, 15, "can be reached from other machines", "auth.admin_token"),
+    (PROVIDERS + MODELS + "cost_tracking: {durability: disk}\n", 7, 29, "must be crash or power", "choices: crash, power"),
+    (PROVIDERS + MODELS + "auth: {keys: [{key: k, project: nobody}]}\n", 7, 33, "unknown project 'nobody'", "default"),
+    (PROVIDERS + MODELS + "auth: {keys: [{key: k}, {key: k}]}\n", 7, 31, "the same as that of auth.keys.0", ""),
+    (PROVIDERS + MODELS + "auth: {keys: [{project: default}]}\n", 7, 15, "auth.keys.0 needs a key", "key: ${NAME}"),
+    (PROVIDERS + MODELS + "auth: {keys: {key: k}}\n", 7, 14, "auth.keys must be a list", ""),
+    (PROVIDERS + MODELS + "mcp: {enabled: yess}\n", 7, 16, "must be true or false, found the text 'yess'", ""),
+    ("providers: {sim: {fail_with: sloww}}\nmodels:\n", 1, 30, "must be reset or", "did you mean 'slow'?"),
+    ("providers: {sim: {fail_with: 200}}\nmodels:\n", 1, 30, "from 400 to 599", ""),
+    ("providers: {openai: {fail_rate: 1}}\nmodels:\n", 1, 22, "unknown key 'providers.openai.fail_rate'", "known keys"),
+    ("providers:\n", 1, 1, "the section 'models' is missing", "needs 'providers' and 'models'"),
+    ("just text", 1, 1, "must be a mapping, found the text 'just text'", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "what", "hint"), MALFORMED)
+def test_one_mistake_is_reported_with_its_place_and_a_way_out(text, line, column, what, hint):
+    (problem,) = problems(text)
+    assert (problem.file, problem.line, problem.column) == ("gw.yaml", line, column)
+    assert what in problem.what
+    assert hint in problem.hint
+    assert str(problem).startswith(f"gw.yaml:{line}:{column}: ")
+
+
+def test_duplicate_aliases():
+    models = "models:\n  llm:\n    sim/echo: {aliases: [fast]}\n    sim/x: {aliases: [fast, sim/echo, st]}\n"
+    found = problems(PROVIDERS + models + "stacks: {st: {llm: sim/x}}\n")
+    assert [(p.line, p.column) for p in found] == [(7, 23), (7, 29), (7, 39)]
+    assert "duplicate alias 'fast'" in found[0].what
+    assert "'sim/echo' already" in found[0].hint
+    assert "name of a stack or model" in found[1].what
+
+
+def test_everything_at_once_in_the_order_of_the_file():
+    found = problems(
+        "providers:\n  openai: {api_key: '${NOPE}', enabled: maybe}\n  openai: {}\n"
+        "models:\n  llm: [opnai/x, openai/gpt-4o]\nserve: {prot: 1, port: -1}\nlatency: {ttfb_warning_ms: 0}\n"
+    )
+    assert [p.line for p in found] == [2, 2, 3, 5, 6, 6, 7]
+    whats = " | ".join(p.what for p in found)
+    for part in ("NOPE is not set", "true or false", "duplicate key", "'opnai' is not in", "serve.prot", "serve.port"):
+        assert part in whats
+    assert "more than 0" in whats
+
+
+CANARY = "c4n4ry-s3cr3t-value"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"providers:\n  openai: {{api_key: {CANARY}, enabled: 5}}\nmodels:\n",
+        f"providers:\n  openai: {{api_kye: {CANARY}}}\nmodels:\n",
+        f"providers:\n  openai: {CANARY}\nmodels:\n",
+        f"providers:\n  openai: {{api_key: [{CANARY}]}}\nmodels:\n",
+        f"providers:\n  openai: {{api_key: {{k: {CANARY}}}}}\nmodels:\n",
+        f"providers:\n  openai: {{api_key: !{CANARY} x}}\nmodels:\n",
+        f"providers:\n  openai: {{api_key: *{CANARY}}}\nmodels:\n",
+        f"providers:\n  openai:\n    api_key: '{CANARY}\nmodels:\n",
+        f"providers:\n  openai: {{base_url: 'http://me:{CANARY}@host'}}\nmodels:\n",
+        BASE + f"projects: {{a: {{providers: {{nobody: {CANARY}}}}}}}\n",
+        BASE + f"auth: {{admin_token: {CANARY}, keys: 5}}\n",
+        BASE + f"auth: {{keys: [{{key: {CANARY}, porject: a}}]}}\n",
+        BASE + f"auth: {{keys: [{CANARY}]}}\n",
+    ],
+)
+def test_no_problem_shows_a_secret(text):
+    with pytest.raises(ConfigError) as raised:
+        read(text)
+    assert CANARY not in str(raised.value)
+    assert CANARY not in repr(raised.value)
+
+
+def test_no_problem_shows_a_value_of_the_environment():
+    found = problems(BASE + "serve: {port: '${P}'}\nmcp: {enabled: '${P}'}\n", P=CANARY)
+    assert CANARY not in "".join(str(problem) for problem in found)
+
+
+def test_an_empty_variable_counts_as_set_but_empty():
+    settings = read("providers: {openai: {api_key: '${K}'}}\nmodels:\n", K="")
+    assert not settings.providers["openai"].api_key
+    assert settings.warnings == ("gw.yaml:1:13: providers.openai has no api_key: it is not used",)
+
+
+def test_load_settings(tmp_path):
+    path = tmp_path / "gw.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + BASE.encode())
+    assert load_settings(path, {"GW_DB_PATH": "/x.db"}).path == path
+    path.write_bytes(b"a: 1\nb: \xff\n")
+    with pytest.raises(ConfigError, match=r"gw.yaml:2:4: the file is not UTF-8"):
+        load_settings(path, {})
+    with pytest.raises(ConfigError, match=r"cannot be read: No such file"):
+        load_settings(tmp_path / "gone.yaml", {})
+
+
+def test_positions_survive_windows_line_ends():
+    text = (PROVIDERS + "models:\n  lmm: []\n").replace("\n", "\r\n")
+    (problem,) = problems(text)
+    assert (problem.line, problem.column, problem.excerpt) == (5, 3, "  lmm: []")
+    assert load(text, file="f", env={}).data is not None

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from gw.config.parse import parse
+
+BASE = "providers: {sim: }\nmodels: {llm: [sim/echo, sim/flaky]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("fallbacks: {llm: [sim/echo]}", "gw.yaml:3:13: fallbacks.llm has one model: nothing to fall back to"),
+        (
+            "projects: {a: {fallbacks: {llm: [sim/echo]}}}",
+            "gw.yaml:3:28: projects.a.fallbacks.llm has one model: nothing to fall back to",
+        ),
+        ("auth: {admin_token: ''}", "gw.yaml:3:8: auth.admin_token is empty: nobody is asked for a credential"),
+        (
+            "serve: {host: 0.0.0.0}\nauth: {allow_open: true}",
+            "gw.yaml:3:9: open to every machine that can reach it (auth.allow_open)",
+        ),
+    ],
+)
+def test_what_works_but_deserves_a_look(text, warning):
+    assert parse(BASE + text, file="gw.yaml", env={}, data_dir=Path("/d")).warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "providers: {openai: {enabled: false}}\nmodels:",
+        "providers: {openai: }\nmodels:\nprojects: {a: {providers: {openai: own-key}}}",
+        "providers: {ollama: , whisper: , kokoro: , piper: , sim: }\nmodels:",
+        BASE + "fallbacks: {llm: [sim/flaky, sim/echo]}",
+        BASE + "fallbacks: {llm: []}",
+        BASE + "serve: {host: 0.0.0.0}\nauth: {admin_token: t}",
+        BASE + "voices: {a: {openai: alloy, sim: tone}}",
+    ],
+)
+def test_nothing_to_say(text):
+    assert parse(text, file="gw.yaml", env={}, data_dir=Path("/d")).warnings == ()
+
+
+def test_one_fault_of_a_provider_is_not_reported_again_by_its_models():
+    with pytest.raises(Exception, match=r"\(1 problem\)"):
+        parse("providers: {x: {type: nope}}\nmodels: {llm: [x/y]}", file="f", env={}, data_dir=Path("/d"))

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gw.dialects.upload import Upload, read_upload
+from gw.errors import ClientProtocolError, TooLarge
+from gw.wire.multipart import encode_form
+
+BOUNDARY = b"x-boundary"
+
+
+def form(fields, audio: bytes, *, file_first: bool = False) -> bytes:
+    head, tail = encode_form(fields, file_name="a.wav", file_content_type="audio/wav", boundary=BOUNDARY)
+    if not file_first:
+        return head + audio + tail
+    file_head, _ = encode_form([], file_name="a.wav", file_content_type="audio/wav", boundary=BOUNDARY)
+    fields_head, rest = encode_form(fields, file_name="z", file_content_type="x/y", boundary=BOUNDARY)
+    only_fields = fields_head[: fields_head.rindex(b"--" + BOUNDARY)]
+    return file_head + audio + b"\r\n" + only_fields + b"--" + BOUNDARY + b"--\r\n"
+
+
+@asynccontextmanager
+async def upload_of(
+    body: bytes, *, piece: int = 10_000, limit: int = 10**9, content_type: bytes | None = None
+) -> AsyncIterator[Upload]:
+    pieces = [body[i : i + piece] for i in range(0, len(body), piece)] or [b""]
+
+    async def receive():
+        data = pieces.pop(0)
+        return {"type": "http.request", "body": data, "more_body": bool(pieces)}
+
+    scope = {"headers": [(b"content-type", content_type or b"multipart/form-data; boundary=" + BOUNDARY)]}
+    async with Upload() as upload:
+        await read_upload(scope, receive, upload, limit_bytes=limit)
+        yield upload
+
+
+async def whole(upload: Upload) -> bytes:
+    return b"".join([piece async for piece in upload.chunks()])
+
+
+@pytest.mark.parametrize("size", [1, 70_000, 3_000_000])
+@pytest.mark.parametrize("file_first", [False, True])
+async def test_the_audio_can_be_read_twice_whatever_its_size_and_place(size, file_first):
+    audio = bytes(i % 251 for i in range(size))
+    body = form([("model", "sim/tone"), ("language", "en")], audio, file_first=file_first)
+    async with upload_of(body, piece=65_536) as upload:
+        assert upload.fields == [("model", "sim/tone"), ("language", "en")]
+        assert (upload.filename, upload.content_type, upload.size) == ("a.wav", "audio/wav", size)
+        assert upload.prefix == audio[:4096]
+        assert await whole(upload) == audio
+        assert await whole(upload) == audio
+
+
+async def test_a_large_upload_is_not_held_in_memory():
+    async with upload_of(form([], b"x" * 2_000_000), piece=65_536) as upload:
+        assert [len(piece) async for piece in upload.chunks()][:2] == [65_536, 65_536]
+        assert upload._spool._rolled
+
+
+@pytest.mark.parametrize(
+    ("body", "kw", "error"),
+    [
+        (b"{}", {"content_type": b"application/json"}, ClientProtocolError),
+        (b"no boundary in here", {}, ClientProtocolError),
+        (form([("model", "m")], b"abc")[:-10], {}, ClientProtocolError),
+        (form([], b"x" * 1000), {"limit": 500}, TooLarge),
+    ],
+)
+async def test_bad_uploads_are_typed_errors(body, kw, error):
+    with pytest.raises(error):
+        async with upload_of(body, **kw):
+            raise AssertionError("it was taken")
+
+
+async def test_a_client_that_leaves_is_an_oserror():
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async with Upload() as upload:
+        with pytest.raises(OSError, match="left"):
+            await read_upload(
+                {"headers": [(b"content-type", b"multipart/form-data; boundary=x")]}, receive, upload, limit_bytes=10
+            )

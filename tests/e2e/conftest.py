@@ -1,0 +1,119 @@
+"""`gw` as a process on loopback, as its users run it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+STARTS_WITHIN_S = 30.0
+URL = re.compile(r"API\s+(http://\S+)/v1")
+
+
+@attrs.define
+class Daemon:
+    """A running `gw serve`. `log` is what it wrote to stderr, where everything but data goes."""
+
+    process: subprocess.Popen[str]
+    url: str
+    started_s: float
+    output: list[str]
+    reader: threading.Thread
+
+    def stop(self, number: int = signal.SIGTERM, within_s: float = 15.0) -> tuple[int, float]:
+        """Signal it; returns exit code and the seconds it took."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        code = self.process.wait(within_s)
+        return code, time.monotonic() - began
+
+    def text(self) -> str:
+        return "".join(self.output)
+
+
+def launch(*arguments: str, folder: Path, **env: str) -> Daemon:
+    """Start `gw serve ARGUMENTS --port 0` in `folder` and wait until it says where it listens."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gw", "serve", *arguments, "--port", "0"],
+        cwd=folder,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    output: list[str] = []
+    listening = threading.Event()
+    found: list[str] = []
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                output.append(line)
+                if not found and (match := URL.search(line)):
+                    found.append(match[1])
+                if "ready in" in line:
+                    listening.set()
+        listening.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    if not listening.wait(STARTS_WITHIN_S) or not found or process.poll() is not None:
+        process.kill()
+        process.wait()
+        reader.join()
+        raise AssertionError("gw serve did not start:\n" + "".join(output))
+    return Daemon(process, found[0], time.monotonic() - began, output, reader)
+
+
+Start = Callable[..., Daemon]
+
+
+@contextlib.contextmanager
+def starter(folder: Path) -> Iterator[Start]:
+    """`start()` runs the demo, `start(text)` a gw.yaml, both with a database in `folder`; all are ended afterwards."""
+    running: list[Daemon] = []
+
+    def start(text: str | None = None, *arguments: str, **env: str) -> Daemon:
+        if text is None:
+            daemon = launch("--demo", *arguments, folder=folder, **env)
+        else:
+            (folder / "gw.yaml").write_text(text)
+            daemon = launch(*arguments, folder=folder, GW_CONFIG=str(folder / "gw.yaml"), **env)
+        running.append(daemon)
+        return daemon
+
+    yield start
+    for daemon in running:
+        if daemon.process.poll() is None:
+            daemon.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                daemon.process.wait(5)
+        if daemon.process.poll() is None:
+            daemon.process.kill()
+            daemon.process.wait()
+        daemon.reader.join()
+        assert "Traceback" not in daemon.text(), daemon.text()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starter(tmp_path) as begin:
+        yield begin
+
+
+@pytest.fixture(scope="module")
+def start_for_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    with starter(tmp_path_factory.mktemp("gw")) as begin:
+        yield begin

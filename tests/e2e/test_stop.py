@@ -1,0 +1,100 @@
+"""SIGTERM: idle connections do not hold it, running streams finish, a stalled reader cannot hold it for ever."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+
+def connect(url: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urlsplit(url).netloc)
+
+
+def chat(connection: http.client.HTTPConnection, model: str, text: str, *, stream: bool) -> http.client.HTTPResponse:
+    body = json.dumps({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]})
+    connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+    return connection.getresponse()
+
+
+def test_idle_connections_of_both_planes_exit_at_once(start):
+    daemon = start()
+    hot, cold = connect(daemon.url), connect(daemon.url)
+    assert chat(hot, "sim/echo", "hi", stream=False).read()
+    cold.request("GET", "/v1/status")
+    assert cold.getresponse().read()
+    code, took = daemon.stop()
+    assert code == 0, daemon.text()
+    assert took < 0.3 + 0.2  # the promise, and the interpreter's own end
+    assert hot.sock.recv(1) == b""
+    hot.close()
+    cold.close()
+
+
+def test_a_running_stream_finishes_and_new_connections_are_refused(start):
+    daemon = start("providers: {sim: {token_ms: 150}}\nmodels: {llm: [sim/echo]}\n")
+    connection = connect(daemon.url)
+    response = chat(connection, "sim/echo", "one two three four five six seven eight", stream=True)
+    first = response.readline()
+    daemon.process.send_signal(signal.SIGTERM)
+    rest = response.read()
+    assert first.startswith(b"data: ")
+    assert rest.endswith(b"data: [DONE]\n\n")
+    assert daemon.process.wait(10) == 0
+    with pytest.raises(OSError):
+        connect(daemon.url).connect()
+    connection.close()
+
+
+def test_a_stalled_reader_cannot_hold_it_beyond_drain_s(start):
+    daemon = start("providers: {sim: {}}\nmodels: {tts: [sim/tone]}\nserve: {drain_s: 1}\n")
+    stalled = socket.create_connection(urlsplit(daemon.url).netloc.split(":"))
+    stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    body = json.dumps({"model": "sim/tone", "voice": "tone", "input": "word " * 2000, "response_format": "pcm"}).encode()
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+    stalled.sendall(head + body)
+    assert stalled.recv(10)
+    code, took = daemon.stop()
+    assert code == 0, daemon.text()
+    assert took < 1 + 1.5
+    stalled.close()
+
+
+def test_a_second_signal_stops_now_and_still_keeps_the_record(start, tmp_path):
+    text = f"providers: {{sim: {{token_ms: 500}}}}\nmodels: {{llm: [sim/echo]}}\ncost_tracking: {{db_path: {tmp_path}/gw.db}}\n"
+    daemon = start(text)
+    connection = connect(daemon.url)
+    response = chat(connection, "sim/echo", "word " * 40, stream=True)
+    response.readline()
+    daemon.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)  # two signals at once would be one
+    assert daemon.process.poll() is None
+    code, took = daemon.stop()
+    assert (code, took < 2.0) == (0, True), daemon.text()
+    connection.close()
+    again = start(text)
+    reader = connect(again.url)
+    reader.request("GET", "/v1/logs")
+    (record,) = json.loads(reader.getresponse().read())
+    assert record["status"] == "cancelled"
+    reader.close()
+
+
+def test_a_second_gateway_on_the_same_database_is_refused_and_told_who_holds_it(start, tmp_path):
+    text = f"providers: {{sim: {{}}}}\nmodels: {{llm: [sim/echo]}}\ncost_tracking: {{db_path: {tmp_path}/gw.db}}\n"
+    first = start(text)
+    with pytest.raises(AssertionError) as caught:
+        start(text)
+    assert str(first.process.pid) in str(caught.value)
+    assert threading.active_count() < 50
+    first.process.kill()
+    first.process.wait()
+    start(text)

@@ -1,0 +1,131 @@
+import attrs
+import pytest
+
+from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderError
+from gw.registry.catalog import Catalog, Model, Provider, Stack
+from gw.types.project import Project
+from gw.types.secret import Secret
+
+KEY = Secret("k")
+
+
+def model(id_, modality="llm", **fields):
+    provider, _, name = id_.partition("/")
+    return Model(id=id_, modality=modality, provider=provider, name=name, **fields)
+
+
+def catalog(*models, **fields):
+    providers = {
+        "openai": Provider(id="openai", type="openai", location="cloud", api_key=KEY),
+        "eu": Provider(id="eu", type="openai", location="cloud", api_key=KEY),
+        "groq": Provider(id="groq", type="groq", location="cloud"),
+        "sim": Provider(id="sim", type="sim", location="local"),
+    }
+    return Catalog(
+        **{"providers": providers, "models": {f"{m.modality}:{m.id}": m for m in models}, "projects": {}, **fields}
+    )
+
+
+PLAIN = Project(id="default")
+TONES = (model("sim/tone", "stt"), model("sim/tone", "tts"))
+
+
+def test_one_id_serves_two_modalities():
+    found = catalog(*TONES)
+    assert found.resolve("sim/tone", "stt", PLAIN) is TONES[0]
+    assert found.resolve("sim/tone", "tts", PLAIN) is TONES[1]
+    with pytest.raises(UnknownModelError):
+        found.resolve("sim/tone", "llm", PLAIN)
+
+
+def test_an_id_goes_before_a_stack_before_an_alias_before_a_bare_name():
+    models = [model("sim/a"), model("sim/b"), model("sim/c", aliases=("x", "d")), model("sim/d"), model("sim/x")]
+    full = catalog(*models, stacks={"x": Stack(name="x", llm="sim/b")})
+    assert full.resolve("sim/a", "llm", PLAIN).id == "sim/a"
+    assert full.resolve("x", "llm", PLAIN).id == "sim/b"
+    assert attrs.evolve(full, stacks={}).resolve("x", "llm", PLAIN).id == "sim/c"
+    assert full.resolve("d", "llm", PLAIN).id == "sim/c"
+    assert full.resolve("a", "llm", PLAIN).id == "sim/a"
+
+
+def test_a_stack_without_the_modality_says_nothing_about_it():
+    full = catalog(model("sim/a"), stacks={"x": Stack(name="x", stt="sim/tone")})
+    with pytest.raises(UnknownModelError):
+        full.resolve("x", "llm", PLAIN)
+
+
+@pytest.mark.parametrize("name", ["", "default"])
+def test_no_model_named(name):
+    full = catalog(
+        *(model("sim/a"), model("sim/b"), model("sim/c")),
+        stacks={"s": Stack(name="s", llm="sim/c")},
+        chains={"llm": ("sim/b", "sim/a")},
+    )
+    assert full.resolve(name, "llm", Project(id="p", default_stack="s")).id == "sim/c"
+    assert full.resolve(name, "llm", PLAIN).id == "sim/b"
+    assert full.resolve(name, "llm", Project(id="p", fallbacks={"llm": ("sim/a",)})).id == "sim/a"
+    assert catalog(model("sim/a")).resolve(name, "llm", PLAIN).id == "sim/a"
+    with pytest.raises(UnknownModelError):
+        attrs.evolve(full, chains={}).resolve(name, "llm", PLAIN)
+
+
+def test_a_bare_name_is_looked_for_at_the_dialect_s_own_provider_first():
+    same = [model("sim/m"), model("eu/m"), model("openai/m"), model("groq/only")]
+    full = catalog(*same)
+    assert full.resolve("m", "llm", PLAIN, dialect_provider="openai").id == "openai/m"
+    assert full.resolve("m", "llm", PLAIN, dialect_provider="sim").id == "sim/m"
+    assert catalog(*same[:2]).resolve("m", "llm", PLAIN, dialect_provider="openai").id == "eu/m"
+    assert full.resolve("only", "llm", PLAIN, dialect_provider="openai").id == "groq/only"
+    with pytest.raises(UnknownModelError):
+        full.resolve("m", "llm", PLAIN)
+
+
+def test_of_two_bare_names_the_configured_one_is_meant():
+    assert catalog(model("groq/m"), model("openai/m")).resolve("m", "llm", PLAIN).id == "openai/m"
+
+
+def test_a_bare_name_may_hold_a_slash():
+    assert catalog(model("groq/openai/oss")).resolve("openai/oss", "llm", PLAIN).id == "groq/openai/oss"
+
+
+def test_what_is_unknown_lists_what_is_there():
+    full = catalog(model("sim/a"), *TONES)
+    with pytest.raises(UnknownModelError) as raised:
+        full.resolve("sim/zzz", "llm", PLAIN)
+    assert raised.value.available == ("sim/a",)
+    with pytest.raises(UnknownProviderError) as raised_provider:
+        full.resolve("cohere/x", "llm", PLAIN)
+    assert (raised_provider.value.name, raised_provider.value.available[0]) == ("cohere", "openai")
+    with pytest.raises(UnknownProviderError):
+        full.provider("cohere")
+    with pytest.raises(UnknownProjectError):
+        full.project("nobody")
+
+
+def test_candidates():
+    a, b, c = models = (model("sim/a"), model("sim/b"), model("sim/c"))
+    full = catalog(*models, chains={"llm": ("sim/b", "sim/a", "sim/gone")})
+    assert full.candidates(a, PLAIN) == (a, b)
+    assert full.candidates(c, PLAIN) == (c, b, a)
+    assert full.candidates(c, PLAIN, fallback=False) == (c,)
+    assert full.candidates(c, Project(id="p", fallbacks={"llm": ("sim/a",)})) == (c, a)
+    assert full.candidates(c, Project(id="p", fallbacks={"llm": ()})) == (c,)
+    assert full.candidates(TONES[0], PLAIN) == (TONES[0],)
+
+
+def test_voices():
+    full = catalog(voices={"alloy": {"openai": "alloy", "eu": "verse", "kokoro": "am_adam"}})
+    assert full.voice("alloy", full.providers["openai"]) == "alloy"
+    assert full.voice("alloy", full.providers["eu"]) == "verse", "the id goes before the type"
+    assert full.voice("alloy", Provider(id="k2", type="kokoro", location="local")) == "am_adam"
+    assert full.voice("alloy", full.providers["sim"]) == "alloy"
+    assert full.voice("custom-voice", full.providers["sim"]) == "custom-voice"
+
+
+def test_configured():
+    cloud = Provider(id="p", type="openai", location="cloud")
+    assert not cloud.configured
+    assert attrs.evolve(cloud, api_key=KEY).configured
+    assert not attrs.evolve(cloud, api_key=KEY, enabled=False).configured
+    assert not attrs.evolve(cloud, api_key=KEY, key_error="cannot be read").configured
+    assert attrs.evolve(cloud, location="local").configured

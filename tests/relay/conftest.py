@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from gw.config.parse import parse
+from gw.net.http1 import Pool
+from gw.pricing.load import load_book
+from gw.registry.live import Live
+from gw.registry.merge import build
+from gw.relay.ledger import Ledger
+from gw.relay.limits import Limits
+from gw.relay.meter import Books
+from gw.relay.relay import Relay
+from gw.types.usage import Intent, RequestRecord
+
+NOON = 20_000 * 86_400 + 43_200
+
+
+class Kept:
+    """The relay's record sink, in memory."""
+
+    def __init__(self) -> None:
+        self.accepting = True
+        self.intents: list[Intent] = []
+        self.records: list[RequestRecord] = []
+        self.observed: list[RequestRecord] = []
+
+    def intent(self, intent):
+        self.intents.append(intent)
+
+    def finish(self, record):
+        self.records.append(record)
+
+    async def settled(self, record_id):
+        pass
+
+    def observe(self, record):
+        self.observed.append(record)
+
+    @property
+    def record(self) -> RequestRecord:
+        assert len(self.records) == 1, self.records
+        assert self.observed == self.records
+        return self.records[0]
+
+
+class VirtualWallClock:
+    """Wall time that follows trio's (virtual) clock."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def now(self) -> float:
+        return NOON + trio.current_time() + self.ahead_s
+
+
+@attrs.define
+class House:
+    """A relay over a catalog written as gw.yaml, with its surroundings in reach."""
+
+    relay: Relay
+    kept: Kept
+    ledger: Ledger
+    clock: VirtualWallClock
+
+
+@pytest.fixture
+def house(tmp_path: Path):
+    def make(text: str, pool: Pool | None = None, spent: dict[str, int] | None = None) -> House:
+        settings = parse(text, file="gw.yaml", env={}, data_dir=tmp_path)
+        kept = Kept()
+        clock = VirtualWallClock()
+        ledger = Ledger(clock, spent or {})
+        relay = Relay(
+            live=Live(build(settings)),
+            pool=pool or Pool(),
+            limits=Limits(settings.routing.breaker),
+            books=Books(clock=clock, book=load_book(), ledger=ledger, records=kept, observer=kept),
+            routing=settings.routing,
+            cost_tracking=settings.cost_tracking,
+        )
+        return House(relay, kept, ledger, clock)
+
+    return make

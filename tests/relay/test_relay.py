@@ -1,0 +1,262 @@
+"""The relay over the real `sim` provider on the virtual clock: every way a request can end leaves exactly one right record."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from gw.errors import (
+    AllCandidatesFailed,
+    BudgetExceededError,
+    ProviderFailed,
+    RateLimitError,
+    StoreUnavailable,
+    UnknownModelError,
+    UpstreamCut,
+    UpstreamSlow,
+)
+from gw.types.audio import PCM_24K
+from gw.types.caller import Caller
+from gw.types.llm import Delta
+from gw.types.tts import AudioChunk, SpeakRequest
+from gw.wire.openai_chat import parse_request
+
+CHAIN = """
+providers:
+  bad: {{type: sim, {knobs}}}
+  good: {{type: sim}}
+models:
+  llm: [bad/echo, good/echo]
+  tts: [bad/tone, good/tone]
+fallbacks:
+  llm: [bad/echo, good/echo]
+  tts: [bad/tone, good/tone]
+routing: {{first_event_s: {{llm: 2, tts: 2}}, idle_s: 5}}
+projects:
+  small: {{daily_budget: 0.0001, budget_action: block}}
+  warned: {{daily_budget: 0.0001, budget_action: warn}}
+"""
+
+
+def chat(model: str = "bad/echo", text: str = "hello there", stream: bool = True):
+    flag = "true" if stream else "false"
+    return parse_request(
+        b'{"model":"%s","stream":%s,"messages":[{"role":"user","content":"%s"}]}'
+        % (model.encode(), flag.encode(), text.encode())
+    )
+
+
+async def said(relay, request, caller=None) -> str:
+    text = ""
+    async with relay.chat(request, caller or Caller(request_id="r1")) as answer:
+        while not answer.done:
+            text += "".join(e.text for e in await answer.receive() if isinstance(e, Delta))
+    return text
+
+
+async def test_one_good_answer(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 100"))
+    assert await said(h.relay, chat()) == "hello there"
+    record = h.kept.record
+    assert (record.id, record.status, record.model_id, record.fallback_from) == ("r1", "success", "bad/echo", None)
+    assert record.ttfb_ms == pytest.approx(100, abs=1)
+    assert record.usage.source == "vendor"
+    assert record.cost_nusd == record.usage.input_tokens * 100 + record.usage.output_tokens * 400
+    assert h.ledger.spent("default") == record.cost_nusd
+    assert h.ledger.reserved("default") == 0
+    assert [i.model_id for i in h.kept.intents] == ["bad/echo"]
+    assert h.relay.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("knobs", "outcome"),
+    [
+        ("fail_rate: 1, fail_with: 429", "rate_limited"),
+        ("fail_rate: 1, fail_with: 429, retry_after_s: 7", "rate_limited"),
+        ("fail_rate: 1, fail_with: 500", "failed"),
+        ("fail_rate: 1, fail_with: 503", "failed"),
+        ("fail_rate: 1, fail_with: refused", "unreachable"),
+        ("fail_rate: 1, fail_with: slow", "too_slow"),
+        ("fail_rate: 1, fail_with: malformed", "malformed"),
+        ("fail_rate: 1, fail_with: reset", "cut"),
+        ("refuse: true", "refused"),
+        ("latency_ms: 60000", "too_slow"),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_every_failure_before_content_moves_on(house, autojump_clock, knobs, outcome, stream):
+    h = house(CHAIN.format(knobs=knobs))
+    assert await said(h.relay, chat(stream=stream)) == "hello there"
+    record = h.kept.record
+    assert (record.status, record.model_id, record.provider, record.fallback_from) == (
+        "fallback",
+        "good/echo",
+        "good",
+        "bad/echo",
+    )
+    assert [a.outcome for a in record.attempts] == [outcome, "ok"]
+    assert record.attempts[1].started_ms >= record.attempts[0].started_ms + record.attempts[0].duration_ms - 0.01
+    assert [(i.attempt, i.model_id) for i in h.kept.intents] == [(0, "bad/echo"), (1, "good/echo")]
+
+
+async def test_fallback_off_stops_after_the_model_asked_for(house, autojump_clock):
+    h = house(CHAIN.format(knobs="fail_rate: 1, fail_with: 503"))
+    with pytest.raises(ProviderFailed):
+        await said(h.relay, chat(), Caller(request_id="r1", fallback=False))
+    assert (h.kept.record.status, h.kept.record.error_code, h.kept.record.cost_nusd) == ("error", "upstream_failed", 0)
+
+
+async def test_all_failed_is_one_error_and_one_record(house, autojump_clock):
+    h = house(
+        CHAIN.format(knobs="fail_rate: 1, fail_with: 503").replace(
+            "good: {type: sim}", "good: {type: sim, refuse: true}"
+        )
+    )
+    with pytest.raises(AllCandidatesFailed) as caught:
+        await said(h.relay, chat())
+    assert caught.value.status == 502
+    assert [a.outcome for a in h.kept.record.attempts] == ["failed", "refused"]
+    assert h.kept.record.status == "error"
+
+
+async def test_after_content_there_is_no_switch(house, autojump_clock):
+    h = house(CHAIN.format(knobs="cut_after: 1"))
+    with pytest.raises(UpstreamCut):
+        await said(h.relay, chat(text="one two three four five six"))
+    record = h.kept.record
+    assert (record.status, record.model_id) == ("error", "bad/echo")
+    assert len(record.attempts) == 1
+    assert record.usage.source == "estimated"
+    assert record.cost_nusd > 0
+
+
+async def test_silence_in_the_middle_of_an_answer_is_an_error(house, autojump_clock):
+    h = house(CHAIN.format(knobs="token_ms: 60000"))
+    with pytest.raises(UpstreamSlow):
+        await said(h.relay, chat(text="one two three"))
+    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "upstream_too_slow")
+
+
+async def test_the_caller_leaves_in_mid_stream(house, autojump_clock):
+    h = house(CHAIN.format(knobs="token_ms: 1000"))
+    with trio.move_on_after(2.5) as scope:
+        await said(h.relay, chat(text="one two three four five six seven"))
+    assert scope.cancelled_caught
+    record = h.kept.record
+    assert record.status == "cancelled"
+    assert 0 < record.usage.output_tokens < 7
+    assert record.cost_nusd > 0
+    assert h.ledger.reserved("default") == 0
+    assert h.relay.in_flight == 0
+
+
+async def test_the_caller_leaves_before_any_content(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1500"))
+    with trio.move_on_after(1):
+        await said(h.relay, chat())
+    assert (h.kept.record.status, h.kept.record.cost_nusd) == ("cancelled", 0)
+    assert [a.outcome for a in h.kept.record.attempts] == ["cancelled"]
+
+
+async def test_a_defect_is_an_error_not_a_cancellation(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1"))
+    with pytest.raises(ZeroDivisionError):
+        async with h.relay.chat(chat(), Caller(request_id="r1")):
+            1 / 0  # noqa: B018
+    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "internal_error")
+
+
+async def test_unknown_model_lists_what_there_is(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1"))
+    with pytest.raises(UnknownModelError, match="bad/echo"):
+        await said(h.relay, chat("bad/nothing"))
+    assert h.kept.records == []
+
+
+async def test_rate_limiting_moves_on_and_refuses_when_nothing_is_left(house, autojump_clock):
+    h = house(
+        CHAIN.format(knobs="latency_ms: 1")
+        + "rate_limiting: {bad: {requests_per_minute: 1}, good: {requests_per_minute: 1}}\n"
+    )
+    for _ in range(2):
+        await said(h.relay, chat())
+    assert [r.model_id for r in h.kept.records] == ["bad/echo", "good/echo"]
+    with pytest.raises(AllCandidatesFailed) as caught:
+        await said(h.relay, chat())
+    assert caught.value.status == 429
+    assert caught.value.retry_after_s == pytest.approx(60, abs=1)
+    assert len(h.kept.intents) == 2  # nobody was called a third time
+    with pytest.raises(RateLimitError):
+        await said(h.relay, chat(), Caller(fallback=False))
+    await trio.sleep(60)
+    await said(h.relay, chat())
+
+
+async def test_a_spent_budget_blocks_before_any_upstream_call_and_midnight_opens_it(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1"), spent={"small": 100_000})
+    with pytest.raises(BudgetExceededError) as caught:
+        await said(h.relay, chat(), Caller(request_id="r1", project="small"))
+    assert (caught.value.project, caught.value.daily_budget, caught.value.status) == ("small", 0.0001, 402)
+    assert h.kept.intents == []
+    assert (h.kept.record.status, h.kept.record.error_code, h.kept.record.attempts) == ("error", "budget_exceeded", ())
+    h.clock.ahead_s = 43_200
+    await said(h.relay, chat(), Caller(project="small"))
+    assert h.kept.records[-1].status == "success"
+
+
+async def test_warn_only_warns(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1"), spent={"warned": 200_000})
+    await said(h.relay, chat(), Caller(project="warned"))
+    assert h.kept.record.status == "success"
+
+
+async def test_a_burst_cannot_overshoot_by_more_than_its_reservations(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1000"))
+    outcomes: list[str] = []
+
+    async def one():
+        try:
+            await said(h.relay, chat(), Caller(project="small"))
+            outcomes.append("ok")
+        except BudgetExceededError:
+            outcomes.append("blocked")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(200):
+            nursery.start_soon(one)
+    reservation = max(i.estimate_nusd for i in h.kept.intents)
+    assert outcomes.count("blocked") >= 190
+    assert outcomes.count("ok") >= 1
+    assert sum(i.estimate_nusd for i in h.kept.intents) < 100_000 + reservation
+    assert h.ledger.spent("small") <= 100_000 + reservation
+
+
+async def test_a_blocking_budget_is_not_served_when_usage_cannot_be_kept(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1"))
+    h.kept.accepting = False
+    with pytest.raises(StoreUnavailable):
+        await said(h.relay, chat(), Caller(project="small"))
+    await said(h.relay, chat(), Caller(project="default"))
+
+
+async def test_hedging_answers_from_the_quicker_one_and_leaves_one_record(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
+    assert await said(h.relay, chat()) == "hello there"
+    record = h.kept.record
+    assert record.model_id == "good/echo"
+    assert record.total_latency_ms < 500
+    assert {a.outcome for a in record.attempts} == {"ok", "cancelled"}
+
+
+async def test_speech_passes_on_the_first_audio_before_the_last_is_made(house, autojump_clock):
+    h = house(CHAIN.format(knobs="token_ms: 500"))
+    arrivals = []
+    async with h.relay.speak(SpeakRequest(model="bad/tone", text="hello", format=PCM_24K), Caller()) as answer:
+        while not answer.done:
+            if any(isinstance(e, AudioChunk) for e in await answer.receive()):
+                arrivals.append(trio.current_time())
+    assert arrivals[0] < arrivals[-1] - 1
+    record = h.kept.record
+    assert record.usage.characters == 5
+    assert record.usage.audio_seconds > 0.2
+    assert record.cost_nusd == 5 * 15_000

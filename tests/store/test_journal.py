@@ -1,0 +1,190 @@
+import stat
+
+import pytest
+
+from gw.errors import StoreUnavailable
+from gw.store.journal import Journal, read_lines, read_records, segment_paths
+from tests.fakes.disk import files_end_at
+from tests.fakes.records import intent, record
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "gw.db"
+
+
+def lines(db):
+    return [value for path in segment_paths(db) for _, value in read_lines(path)]
+
+
+def test_what_was_written_can_be_read(db):
+    journal = Journal(db)
+    journal.intent(intent())
+    journal.finish(record())
+    assert lines(db) == [intent(), record()]
+    assert stat.S_IMODE(segment_paths(db)[0].stat().st_mode) == 0o600
+
+
+def test_a_torn_end_was_not_written(db):
+    journal = Journal(db)
+    journal.finish(record("a"))
+    journal.finish(record("b"))
+    path = segment_paths(db)[0]
+    whole = path.read_bytes()
+    for cut in range(1, len(whole) // 2):
+        path.write_bytes(whole[:-cut])
+        assert lines(db) == [record("a")]
+
+
+def test_a_line_that_cannot_be_read_does_not_hide_the_next(db):
+    journal = Journal(db)
+    journal.finish(record("a"))
+    path = segment_paths(db)[0]
+    path.write_bytes(b"F{]\nXhello\n\n" + path.read_bytes())
+    assert lines(db) == [None, None, None, record("a")]
+
+
+def test_reading_goes_on_where_it_stopped(db):
+    journal = Journal(db)
+    for name in "abc":
+        journal.intent(intent(name))
+        journal.finish(record(name))
+    path = segment_paths(db)[0]
+    first, offset = read_records(path, 0, 2)
+    rest, end = read_records(path, offset, 2)
+    assert [r.id for r in first + rest] == ["a", "b", "c"]
+    assert end == path.stat().st_size == journal.current.size
+
+
+def test_the_offset_of_the_last_record(db):
+    journal = Journal(db)
+    journal.finish(record("a"))
+    journal.finish(record("b"))
+    assert read_records(segment_paths(db)[0], journal.last_offset, 5)[0] == [record("b")]
+
+
+def test_a_segment_goes_when_all_of_it_is_committed(db):
+    journal = Journal(db, segment_bytes=1)  # every line begins one
+    held = {name: journal.finish(record(name)) for name in "abc"}
+    journal.committed("b", held["b"])
+    assert [path.name for path in journal.take_done()] == ["gw.db.journal.2"]
+    journal.committed("a", held["a"])
+    journal.committed("c", held["c"])
+    assert [path.name for path in journal.take_done()] == ["gw.db.journal.1"]  # the third is still being written
+    assert journal.bytes == journal.current.size
+
+
+def test_an_open_intent_keeps_its_segment(db):
+    journal = Journal(db, segment_bytes=1)
+    journal.intent(intent(attempt=0))
+    journal.intent(intent(attempt=1))
+    journal.intent(intent("other"))
+    assert journal.take_done() == []
+    assert journal.open_intents == 2
+    journal.finish(record())
+    assert [path.name for path in journal.take_done()] == ["gw.db.journal.1", "gw.db.journal.2"]
+    assert journal.open_intents == 1
+
+
+def test_intents_of_one_request_in_one_segment_count_once(db):
+    journal = Journal(db)
+    for attempt in range(3):
+        journal.intent(intent(attempt=attempt))
+    segment = journal.finish(record())
+    journal.committed("r1", segment)
+    assert segment.live == 0
+
+
+def test_closing_removes_what_is_settled_and_keeps_what_is_not(db):
+    journal = Journal(db, segment_bytes=1)
+    journal.committed("a", journal.finish(record("a")))
+    journal.finish(record("b"))
+    journal.committed("c", journal.finish(record("c")))
+    journal.close()
+    assert lines(db) == [record("b")]
+
+
+def test_a_new_journal_leaves_old_segments_alone(db):
+    Journal(db).finish(record("a"))
+    Journal(db).finish(record("b"))
+    assert [path.name for path in segment_paths(db)] == ["gw.db.journal.1", "gw.db.journal.2"]
+
+
+def test_files_of_other_names_are_not_segments(db):
+    for name in ("gw.db.journal.x", "gw.db-journal", "gw.db.journal.3.bak", "aw.db.journal.1"):
+        db.with_name(name).touch()
+    assert segment_paths(db) == []
+
+
+def test_segments_are_read_in_order_of_their_numbers(db):
+    for n in (10, 9, 1):
+        db.with_name(f"gw.db.journal.{n}").touch()
+    assert [path.name for path in segment_paths(db)] == ["gw.db.journal.1", "gw.db.journal.9", "gw.db.journal.10"]
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_line(db):
+    journal = Journal(db)
+    journal.finish(record("a"))
+    size = segment_paths(db)[0].stat().st_size
+    with files_end_at(size + 100):
+        assert journal.finish(record("b")) is None
+        journal.intent(intent("c"))
+        assert "cannot be written" in journal.trouble
+        assert not journal.probe()
+    assert journal.failures == 3
+    assert journal.open_intents == 0
+    assert segment_paths(db)[0].stat().st_size == size
+    assert journal.probe()
+    assert journal.trouble == ""
+    journal.finish(record("d"))
+    assert lines(db) == [record("a"), record("d")]
+
+
+def test_an_intent_stays_open_until_a_record_without_a_line_is_committed(db):
+    journal = Journal(db)
+    journal.intent(intent())
+    with files_end_at(0):
+        assert journal.finish(record()) is None
+    assert journal.open_intents == 1
+    journal.committed("r1", None)
+    assert journal.open_intents == 0
+
+
+def test_the_spill_has_a_bound(db):
+    journal = Journal(db, segment_bytes=2_000, spill_bytes=10_000)
+    held = {}
+    while not journal.trouble:
+        name = f"r{len(held)}"
+        held[name] = journal.finish(record(name))
+    assert "wait for the database" in journal.trouble
+    assert journal.bytes < 11_000
+    for name, segment in held.items():
+        if segment:
+            journal.committed(name, segment)
+    assert journal.probe()
+
+
+def test_the_oldest_line_is_known(db):
+    journal = Journal(db)
+    assert journal.oldest == float("inf")
+    journal.intent(intent(timestamp=50.0))
+    held = journal.finish(record(timestamp=60.0))
+    assert journal.oldest == 50.0
+    journal.committed("r1", held)
+    journal.turn_over(before=40.0)
+    assert journal.oldest == 50.0
+    journal.turn_over(before=55.0)
+    assert journal.oldest == float("inf")
+
+
+def test_a_segment_that_cannot_be_turned_over_is_told(db):
+    journal = Journal(db)
+    journal.finish(record(timestamp=50.0))
+    db.with_name("gw.db.journal.2").touch()
+    journal.turn_over(before=55.0)
+    assert "cannot be written" in journal.trouble
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    with pytest.raises(StoreUnavailable, match="cannot write beside"):
+        Journal(tmp_path / ("x" * 250))

@@ -1,0 +1,143 @@
+import math
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.store import requests
+from gw.store.migrations import migrate
+from gw.types.usage import AttemptRecord, RequestRecord, Usage
+from tests.fakes.records import NOON, record
+
+
+def _database():
+    connection = apsw.Connection(":memory:")
+    migrate(connection)
+    return connection
+
+
+@pytest.fixture
+def db():
+    connection = _database()
+    yield connection
+    connection.close()
+
+
+FULL = record(
+    "full",
+    ttfb_ms=None,
+    gateway_ms=None,
+    cost_nusd=None,
+    usage=Usage(
+        input_tokens=1,
+        cached_input_tokens=2,
+        cache_write_tokens=3,
+        output_tokens=4,
+        input_audio_tokens=5,
+        output_audio_tokens=6,
+        audio_seconds=7.5,
+        characters=8,
+        source="estimated",
+    ),
+    measured=Usage(characters=9),
+    attempts=(
+        AttemptRecord(model_id="a/b", outcome="rate_limited", started_ms=0, duration_ms=4, upstream_status=429),
+        AttemptRecord(model_id="c/d", outcome="ok", started_ms=4, duration_ms=9, ttfb_ms=3),
+    ),
+    fallback_from="a/b",
+    error_code="e",
+    stream=True,
+    session_id="s",
+    turn_id="t",
+    key_id="k",
+)
+
+
+@pytest.mark.parametrize("one", [record(), FULL], ids=["usual", "full"])
+def test_a_record_comes_back_as_it_went(db, one):
+    requests.insert(db, [one])
+    assert requests.find(db, one.id) == one
+
+
+def test_an_id_goes_in_once(db):
+    first, again = record("a", cost_nusd=1), record("a", cost_nusd=2)
+    assert requests.insert(db, [first, again]) == [first]
+    assert requests.insert(db, [again, record("b")]) == [record("b")]
+    assert requests.find(db, "a") == first
+    assert requests.count(db) == 2
+
+
+def test_what_is_not_there_is_none(db):
+    assert requests.find(db, "x") is None
+
+
+@pytest.mark.parametrize("n", [10**30, -(10**30)])
+def test_absurd_numbers_do_not_hold_up_the_rest(db, n):
+    odd = record(
+        cost_nusd=n,
+        timestamp=math.nan,
+        total_latency_ms=math.inf,
+        ttfb_ms=math.nan,
+        usage=Usage(input_tokens=n, audio_seconds=math.inf),
+    )
+    requests.insert(db, [odd, record("next")])
+    kept = requests.find(db, "r1")
+    assert abs(kept.cost_nusd) == abs(kept.usage.input_tokens) == requests.LARGEST
+    assert (kept.timestamp, kept.total_latency_ms, kept.ttfb_ms, kept.usage.audio_seconds) == (0, 0, 0, 0)
+    assert requests.count(db) == 2
+
+
+CHOICES = {
+    "modality": ["stt", "llm"],
+    "project": ["p", "q"],
+    "status": ["success", "error"],
+    "model_id": ["a/x", "b/x"],
+    "session_id": ["s", None],
+    "turn_id": ["t", None],
+}
+some_records = st.lists(
+    st.fixed_dictionaries(
+        {"timestamp": st.sampled_from([NOON, NOON + 1, NOON + 2])}
+        | {name: st.sampled_from(values) for name, values in CHOICES.items()}
+    ),
+    max_size=12,
+)
+some_filters = st.fixed_dictionaries({name: st.sampled_from([None, *values]) for name, values in CHOICES.items()})
+
+
+@given(some_records, some_filters, st.integers(1, 4))
+def test_pages_together_are_all_that_pass_the_filters_newest_first(fields, filters, size):
+    records = [record(f"{n:02}", **f) for n, f in enumerate(fields)]
+    db = _database()
+    requests.insert(db, records)
+    passing = [r for r in records if all(v is None or getattr(r, name) == v for name, v in filters.items())]
+    expected = sorted(passing, key=lambda r: (r.timestamp, r.id), reverse=True)
+    seen: list[RequestRecord] = []
+    before = None
+    while page := requests.page(db, limit=size, before=before, **filters):
+        assert len(page) <= size
+        seen += page
+        before = (page[-1].timestamp, page[-1].id)
+    db.close()
+    assert seen == expected
+
+
+@pytest.mark.parametrize("column", [None, *CHOICES])
+def test_a_page_reads_one_index_range_and_sorts_nothing(db, column):
+    plans = []
+    db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
+    requests.page(db, limit=5, before=(NOON, "x"), **({column: "v"} if column else {}))
+    db.exec_trace = None
+    [(sql, bindings)] = plans
+    steps = [row[3] for row in db.execute(f"explain query plan {sql}", bindings)]
+    assert len(steps) == 1
+    assert f"USING INDEX requests_{column or 'time'} (" in steps[0]
+
+
+def test_pruning_takes_the_oldest_first_and_not_too_many(db):
+    requests.insert(db, [record(f"{n}", timestamp=NOON + n) for n in (3, 1, 2, 0)])
+    assert requests.prune(db, before=NOON + 3, limit=2) == 2
+    assert [r.id for r in requests.page(db, limit=9)] == ["3", "2"]
+    assert requests.prune(db, before=NOON + 3, limit=2) == 1
+    assert requests.prune(db, before=NOON + 3, limit=2) == 0

@@ -1,0 +1,140 @@
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gw.store import requests, rollups
+from gw.store.migrations import migrate
+from gw.store.writer import write_batch
+from gw.telemetry.clock import utc_day
+from gw.telemetry.histogram import Histogram
+from gw.types.usage import Usage
+from tests.fakes.records import DAY, NOON, record
+
+
+def _database():
+    connection = apsw.Connection(":memory:")
+    migrate(connection)
+    return connection
+
+
+@pytest.fixture
+def db():
+    connection = _database()
+    yield connection
+    connection.close()
+
+
+fields = st.fixed_dictionaries(
+    {
+        "timestamp": st.sampled_from([NOON, NOON + 3600, NOON + 86_400]),
+        "project": st.sampled_from(["p", "q"]),
+        "model_id": st.sampled_from(["a/x", "b/x"]),
+        "status": st.sampled_from(["success", "error", "fallback", "cancelled"]),
+        "cost_nusd": st.none() | st.integers(0, 10**12),
+        "ttfb_ms": st.none() | st.floats(0, 1e5),
+        "total_latency_ms": st.floats(0, 1e6),
+        "usage": st.builds(Usage, input_tokens=st.integers(0, 999), audio_seconds=st.integers(0, 99).map(float)),
+    }
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(fields, max_size=5), max_size=5), st.sampled_from([None, "p"]), st.sampled_from([None, DAY + 1]))
+def test_reports_are_the_sums_of_the_records(batches, project, since_day):
+    db = _database()
+    everything = []
+    for batch in batches:
+        records = [record(f"{len(everything) + n}", **f) for n, f in enumerate(batch)]
+        write_batch(db, records)
+        everything += records
+    counted = [
+        r
+        for r in everything
+        if (project is None or r.project == project) and (since_day is None or utc_day(r.timestamp) >= since_day)
+    ]
+    costs = rollups.costs(db, since_day, project)
+    assert sum(row.cost_nusd for row in costs) == sum(r.cost_nusd or 0 for r in counted)
+    assert sum(row.unpriced for row in costs) == sum(r.cost_nusd is None for r in counted)
+    assert sum(row.input_tokens for row in costs) == sum(r.usage.input_tokens for r in counted)
+    assert sum(row.audio_seconds for row in costs) == sum(r.usage.audio_seconds for r in counted)
+    assert {(row.project, row.model_id): row.requests for row in costs} == _counts(counted)
+    totals = rollups.totals(db, since_day, project)
+    statuses = [r.status for r in counted]
+    assert (totals.requests, totals.errors, totals.fallbacks, totals.cancelled) == (
+        len(counted),
+        statuses.count("error"),
+        statuses.count("fallback"),
+        statuses.count("cancelled"),
+    )
+    assert (totals.cost_nusd, totals.unpriced) == (sum(r.cost_nusd for r in costs), sum(r.unpriced for r in costs))
+    for model_id, row in rollups.latency(db, since_day, project).items():
+        mine = [r for r in counted if r.model_id == model_id]
+        _same(row.ttfb, [r.ttfb_ms for r in mine if r.ttfb_ms is not None])
+        _same(row.total, [r.total_latency_ms for r in mine if r.status in ("success", "fallback")])
+        assert row.requests == len(mine)
+    assert _hours(db) == _days(db)
+    db.close()
+
+
+def _counts(records):
+    keys = [(r.project, r.model_id) for r in records]
+    return {key: keys.count(key) for key in keys}
+
+
+def _same(histogram, values):
+    direct = Histogram(values)
+    assert histogram.sum_ms == pytest.approx(direct.sum_ms)
+    assert [histogram.quantile(q) for q in (0, 0.5, 1)] == [direct.quantile(q) for q in (0, 0.5, 1)]
+
+
+def _hours(db):
+    return list(db.execute("select bucket / 24, sum(requests), sum(cost_nusd) from rollup_hour group by 1 order by 1"))
+
+
+def _days(db):
+    return list(db.execute("select bucket, sum(requests), sum(cost_nusd) from rollup_day group by 1 order by 1"))
+
+
+def test_an_unpriced_request_is_counted_and_not_summed(db):
+    write_batch(db, [record("a", cost_nusd=None), record("b", cost_nusd=7)])
+    [row] = rollups.costs(db, DAY, None)
+    assert (row.cost_nusd, row.requests, row.unpriced) == (7, 2, 1)
+
+
+def test_the_dearest_comes_first(db):
+    write_batch(db, [record("a", model_id="a/x", cost_nusd=1), record("b", model_id="b/x", cost_nusd=2)])
+    assert [row.model_id for row in rollups.costs(db, None, None)] == ["b/x", "a/x"]
+
+
+def test_what_was_there_already_is_not_counted_again(db):
+    write_batch(db, [record("a")])
+    write_batch(db, [record("a"), record("b"), record("b")])
+    assert rollups.totals(db, None, None).requests == 2
+
+
+def test_pruning_leaves_the_rollups(db):
+    write_batch(db, [record("a")])
+    requests.prune(db, before=NOON + 1, limit=9)
+    assert rollups.totals(db, None, None).requests == 1
+
+
+def test_spend_is_that_of_one_day_by_project(db):
+    later = NOON + 86_400
+    write_batch(db, [record("a", project="p"), record("b", project="q"), record("c", project="p", timestamp=later)])
+    assert rollups.spend(db, DAY) == {"p": 1_000, "q": 1_000}
+    assert rollups.spend(db, DAY + 1) == {"p": 1_000}
+    assert rollups.spend(db, DAY + 2) == {}
+
+
+def test_nothing_at_all(db):
+    assert rollups.costs(db, None, None) == []
+    assert rollups.latency(db, None, None) == {}
+    assert rollups.totals(db, None, None) == rollups.Totals(
+        requests=0, errors=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0
+    )
+
+
+def test_the_sums_of_absurd_numbers_stay_sums(db):
+    write_batch(db, [record(f"{n}", cost_nusd=10**30) for n in range(3)])
+    assert rollups.totals(db, None, None).cost_nusd == 3 * requests.LARGEST

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gw.types.asgi import ASGIApp
+from gw.web.app import make_app
+from gw.web.drain import Drain
+from gw.web.frontend import Frontend
+from tests.fakes.house import WITH_AUTH, YAML, open_house
+
+
+async def _no_data_plane(scope, receive, send):
+    raise AssertionError("the data plane was not asked for")
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path):
+    async with open_house(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path):
+    """One that asks for credentials."""
+    async with open_house(tmp_path, YAML + WITH_AUTH) as opened:
+        yield opened
+
+
+@pytest.fixture
+def app_of():
+    """The control plane of a gateway, without a data plane and without a built dashboard unless one is given."""
+
+    def make(gateway, *, hot=_no_data_plane, is_hot=lambda method, path: False, drain=None, site=None) -> ASGIApp:
+        return make_app(gateway, hot, is_hot, drain or Drain(), site or Frontend({}))
+
+    return make
+
+
+@pytest.fixture
+def app(gateway, app_of) -> ASGIApp:
+    return app_of(gateway)

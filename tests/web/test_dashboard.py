@@ -1,0 +1,108 @@
+"""/api/*."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.house import ADMIN, SHOP, call, keep, record
+
+JSON = {"content-type": "application/json"}
+
+
+async def test_status(app):
+    body = (await call(app, "/api/status")).json
+    assert body["providers"]["groq"] == {"configured": True, "type": "cloud"}
+    assert body["models"]["sim/echo"] == {"modality": "llm", "provider": "sim"}
+    assert body["fallbacks"] == {"stt": [], "llm": ["groq/openai/gpt-oss-20b", "sim/echo"], "tts": []}
+
+
+async def test_costs_by_project_only_without_a_filter(gateway, app):
+    await keep(gateway, record(1), record(2, project="default"))
+    body = (await call(app, "/api/costs")).json
+    assert body["by_project"] == {
+        "default": {"cost": 0.25, "requests": 1},
+        "shop": {"cost": 0.25, "requests": 1},
+    }
+    body = (await call(app, "/api/costs?project=shop&period=week")).json
+    assert "by_project" not in body
+    assert (body["total"], body["period"]) == (0.25, "week")
+
+
+@pytest.mark.parametrize(("period", "status"), [("today", 200), ("week", 200), ("month", 422), ("all", 422)])
+async def test_periods_of_latency(app, period, status):
+    assert (await call(app, f"/api/latency?period={period}")).status == status
+
+
+async def test_overview(gateway, app):
+    await keep(gateway, record(1), record(2, status="error", cost_nusd=0), record(3, timestamp=record().timestamp - 9 * 86_400))
+    body = (await call(app, "/api/overview")).json
+    assert {
+        "total_requests": 3,
+        "total_cost_today": 0.25,
+        "total_cost_all": 0.5,
+        "active_models": 4,
+        "providers_configured": 2,
+    }.items() <= body.items()
+    assert (body["requests_today"], body["errors_today"]) == (2, 1)
+    body = (await call(app, "/api/overview?project=shop")).json
+    assert (body["total_requests"], body["active_models"]) == (3, 2)
+    assert (await call(app, "/api/overview?project=default")).json["total_requests"] == 0
+
+
+async def test_logs_and_projects_are_those_of_the_public_api(gateway, app):
+    await keep(gateway, record(1))
+    for name in ("logs", "projects"):
+        assert (await call(app, f"/api/{name}")).json == (await call(app, f"/v1/{name}")).json
+
+
+@pytest.mark.parametrize("name", ["status", "costs", "latency", "logs", "overview", "projects"])
+async def test_everything_needs_the_admin_token(guarded, app_of, name):
+    app = app_of(guarded)
+    assert (await call(app, f"/api/{name}")).status == 401
+    assert (await call(app, f"/api/{name}", SHOP)).status == 403
+    assert (await call(app, f"/api/{name}", ADMIN)).status == 200
+
+
+async def test_login_gives_a_session_and_logout_takes_it(guarded, app_of):
+    app = app_of(guarded)
+    answer = await call(
+        app, "/api/login", JSON, method="POST", body=b'{"token": "admin-token-0123456789"}', scheme="https"
+    )
+    assert answer.status == 200
+    cookie, *attributes = answer.headers["set-cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict", "Secure", "Path=/"} <= set(attributes)
+    assert (await call(app, "/api/overview", {"cookie": cookie})).status == 200
+    assert (await call(app, "/v1/costs", {"cookie": cookie})).status == 200
+    guarded.clock.at += 8 * 86_400
+    assert (await call(app, "/api/overview", {"cookie": cookie})).status == 401
+    answer = await call(app, "/api/logout", JSON, method="POST", body=b"{}")
+    assert answer.headers["set-cookie"].startswith("gw_session=; ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        (JSON, b'{"token": "wrong"}', 401),
+        (JSON, b'{"token": ""}', 401),
+        (JSON, b'{"token": "\\ud800"}', 422),
+        (JSON, b'{"token": "gwk_shop_0123456789"}', 403),
+        (JSON, b'{"token": 7}', 422),
+        (JSON, b'{"token": "x", "more": 1}', 422),
+        (JSON, b"{", 422),
+        (JSON, b"\xff", 422),
+        (JSON, b"[" * 100_000, 422),
+        ({"content-type": "text/plain"}, b'{"token": "admin-token-0123456789"}', 422),
+        ({}, b"", 422),
+    ],
+)
+async def test_bad_logins(guarded, app_of, headers, body, status):
+    answer = await call(app_of(guarded), "/api/login", headers, method="POST", body=body)
+    assert answer.status == status
+    assert "set-cookie" not in answer.headers
+    assert b"admin-token" not in answer.body
+
+
+async def test_an_open_gateway_needs_no_login(app):
+    answer = await call(app, "/api/login", JSON, method="POST", body=b'{"token": "x"}')
+    assert answer.json == {"status": "open"}
+    assert "set-cookie" not in answer.headers

@@ -1,0 +1,76 @@
+from math import inf
+
+import trio
+import trio.testing
+
+from gw.web.drain import Drain
+
+
+async def test_begin_cancels_idle_scopes_and_shortens_waiting_writes(autojump_clock):
+    drain = Drain()
+    idle = trio.CancelScope()
+    drain.idle.add(idle)
+    ended_at = []
+
+    async def write():
+        with drain.writing(100) as scope:
+            await trio.sleep_forever()
+        ended_at.append((trio.current_time(), scope.cancelled_caught))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        drain.begin(5)
+        assert idle.cancel_called
+        assert drain.draining
+        await drain.wait_begun()
+    assert ended_at == [(began + 5, True)]
+
+
+async def test_halt_ends_a_shielded_write(autojump_clock):
+    drain = Drain()
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+
+        async def write():
+            with drain.writing(100, shield=True):
+                await trio.sleep_forever()
+
+        nursery.start_soon(write)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        drain.halt()
+    assert trio.current_time() == began
+
+
+async def test_a_second_begin_only_brings_the_end_nearer():
+    drain = Drain()
+    assert drain.deadline == inf
+    drain.begin(10)
+    first = drain.deadline
+    drain.begin(100)
+    assert drain.deadline == first
+    drain.begin(1)
+    assert drain.deadline < first
+
+
+async def test_wait_idle_returns_when_the_last_request_ends():
+    drain = Drain()
+    await drain.wait_idle()
+    drain.enter()
+    drain.enter()
+    order = []
+
+    async def wait():
+        await drain.wait_idle()
+        order.append("idle")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        drain.leave()
+        await trio.testing.wait_all_tasks_blocked()
+        assert order == []
+        drain.leave()
+    assert order == ["idle"]

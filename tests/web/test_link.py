@@ -1,0 +1,95 @@
+import pytest
+import trio
+import trio.testing
+
+from gw.web.drain import Drain
+from gw.web.link import LINGER_S, PIECE_BYTES, UNREAD_BYTES, Limits, Link
+from gw.web.transport import StreamTransport
+
+
+@pytest.fixture
+def ends():
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    return ours, Link(StreamTransport(theirs), Limits(write_s=30), Drain())
+
+
+async def test_the_reader_rests_while_much_is_unread(ends, nursery):
+    client, link = ends
+    nursery.start_soon(link.read)
+    sent = 0
+    with trio.move_on_after(0.05):
+        while True:
+            await client.send_all(b"x" * 65_536)
+            sent += 65_536
+    assert UNREAD_BYTES < len(link.buffer) <= UNREAD_BYTES + 2 * 65_536
+    link.buffer.clear()
+    link.taken()
+    await trio.testing.wait_all_tasks_blocked()
+    assert link.buffer
+
+
+async def test_leaving_is_told_once_and_wait_returns(ends, nursery):
+    client, link = ends
+    told = []
+    link.on_left = lambda: told.append(True)
+    nursery.start_soon(link.read)
+    await client.aclose()
+    await link.wait()
+    await link.wait()
+    assert link.left
+    assert told == [True]
+
+
+async def test_only_one_task_waits(ends, nursery):
+    _client, link = ends
+    nursery.start_soon(link.wait)
+    await trio.testing.wait_all_tasks_blocked()
+    with pytest.raises(trio.BusyResourceError):
+        await link.wait()
+    link.wake()
+
+
+async def test_a_cancelled_wait_leaves_no_waiter(ends, nursery):
+    _client, link = ends
+    with trio.move_on_after(0):
+        await link.wait()
+    nursery.start_soon(link.wait)
+    await trio.testing.wait_all_tasks_blocked()
+    link.wake()
+
+
+async def test_each_piece_of_a_large_write_has_its_own_deadline(ends, nursery, autojump_clock):
+    client, link = ends
+
+    async def read_slowly():
+        while True:
+            await trio.sleep(20)
+            got = 0
+            while got < PIECE_BYTES:
+                got += len(await client.receive_some(PIECE_BYTES - got))
+
+    nursery.start_soon(read_slowly)
+    await link.send(b"x" * (4 * PIECE_BYTES))
+    nursery.cancel_scope.cancel()
+    assert trio.current_time() >= 60
+
+
+async def test_a_write_nobody_takes_kills_the_connection(ends, autojump_clock):
+    _client, link = ends
+    with pytest.raises(TimeoutError, match="stopped reading"):
+        await link.send(b"x")
+    assert link.dead
+    with pytest.raises(OSError, match="gone"):
+        await link.send(b"x")
+
+
+async def test_linger_drops_what_still_comes_and_gives_up(nursery, autojump_clock):
+    client, theirs = trio.testing.memory_stream_pair()
+    link = Link(StreamTransport(theirs), Limits(), Drain())
+    nursery.start_soon(link.read)
+    await client.send_all(b"x" * 1000)
+    began = trio.current_time()
+    await link.linger()
+    assert link.dropped == 1000
+    assert not link.buffer
+    assert trio.current_time() - began == pytest.approx(LINGER_S)

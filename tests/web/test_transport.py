@@ -1,0 +1,104 @@
+import socket
+
+import pytest
+import trio
+import trio.testing
+
+from gw.web.transport import SocketTransport, StreamTransport, addresses
+
+
+def _tcp_pair():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    for sock in (near, far):
+        sock.setblocking(False)
+    return SocketTransport(near), SocketTransport(far)
+
+
+def _memory_pair():
+    near, far = trio.testing.memory_stream_pair()
+    return StreamTransport(near), StreamTransport(far)
+
+
+@pytest.fixture(params=[_tcp_pair, _memory_pair])
+async def pair(request):
+    near, far = request.param()
+    yield near, far
+    await near.aclose()
+    await far.aclose()
+
+
+async def test_what_is_sent_arrives_and_eof_follows(pair):
+    near, far = pair
+    data = bytes(range(256)) * 20_000
+    async with trio.open_nursery() as nursery:
+
+        async def send():
+            await near.send_all(memoryview(data)[near.send_now(data) :])
+            await near.send_eof()
+
+        nursery.start_soon(send)
+        got = b""
+        while piece := await far.receive_some():
+            got += piece
+    assert got == data
+
+
+async def test_bytes_given_back_come_first(pair):
+    near, far = pair
+    await near.send_all(b"c")
+    far.unread(b"b")
+    far.unread(b"a")
+    assert await far.receive_some() == b"ab"
+    assert await far.receive_some() == b"c"
+
+
+async def test_a_closed_transport_says_so(pair):
+    near, _far = pair
+    await near.aclose()
+    await near.aclose()
+    with pytest.raises(trio.ClosedResourceError):
+        await near.receive_some()
+    with pytest.raises(trio.ClosedResourceError):
+        await near.send_all(b"x")
+
+
+async def test_closing_wakes_a_reader(pair):
+    near, _far = pair
+    async with trio.open_nursery() as nursery:
+
+        async def read():
+            with pytest.raises(trio.ClosedResourceError):
+                await near.receive_some()
+
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        await near.aclose()
+
+
+async def test_an_abort_is_a_reset_for_the_peer():
+    near, far = _tcp_pair()
+    await near.abort()
+    with pytest.raises(trio.BrokenResourceError):
+        await far.receive_some()
+    with pytest.raises(trio.BrokenResourceError):
+        await far.send_eof()
+    await far.aclose()
+
+
+async def test_a_full_socket_takes_what_it_can():
+    near, far = _tcp_pair()
+    data = b"x" * 50_000_000
+    sent = near.send_now(data)
+    assert 0 < sent < len(data)
+    assert near.send_now(data) == 0
+    assert near.client is not None
+    assert near.client == far.server
+    await near.abort()
+    await far.aclose()
+
+
+def test_addresses_of_a_dead_socket():
+    with socket.socket() as sock:
+        assert addresses(sock) == (None, None)

@@ -1,0 +1,163 @@
+"""Chat requests: what routing learns of them, and what goes on untouched."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gw.errors import ClientProtocolError
+from gw.types.llm import ToolCallPiece
+from gw.wire.openai_chat import ChatMessage, InputAudio, messages, parse_request, upstream_body
+
+HI = [{"role": "user", "content": "hi"}]
+
+
+def parsed(**members: Any):
+    return parse_request(json.dumps({"model": "m", "messages": HI, **members}).encode())
+
+
+def test_a_plain_request():
+    request = parse_request(b'{"messages":[{"role":"user","content":"hi"}]}')
+    assert (request.model, request.stream, request.include_usage, request.needs) == ("", False, False, frozenset())
+    assert request.max_output_tokens is None
+    assert request.input_characters == len('[{"role":"user","content":"hi"}]')
+
+
+def test_what_routing_needs():
+    request = parsed(
+        model="openai/gpt-x", stream=True, stream_options={"include_usage": True}, tools=[{"type": "function"}],
+        max_completion_tokens=50, max_tokens=80,
+    )
+    assert (request.model, request.stream, request.include_usage) == ("openai/gpt-x", True, True)
+    assert request.needs == {"tools"}
+    assert request.max_output_tokens == 50
+    assert parsed(max_tokens=80).max_output_tokens == 80
+    assert parsed(max_tokens=-1).max_output_tokens is None
+    assert parsed(functions=[{"name": "f"}]).needs == {"tools"}
+    assert parsed(stream_options={"include_usage": True}).include_usage is False, "nothing is streamed"
+
+
+def test_null_is_as_good_as_absent():
+    request = parsed(model=None, stream=None, stream_options=None, tools=None, max_tokens=None, functions=[])
+    assert (request.model, request.stream, request.needs) == ("", False, frozenset())
+
+
+def test_pictures_and_sound():
+    content = [
+        {"type": "text", "text": "what is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 10_000}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}},
+    ]
+    request = parsed(messages=[{"role": "user", "content": content}])
+    assert request.needs == {"vision", "audio_in"}
+    assert request.input_characters == len("what is this?"), "base64 is no text"
+    assert parsed(messages=[{"role": "user", "content": "image_url"}]).needs == frozenset()
+    assert parsed(messages=[{"role": "user", "content": 'say "image_url": 1'}]).needs == frozenset()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b" ", b"[]", b"12", b'"x"', b"null", b"{", b"{}x", b"\xff", b"\xef\xbb\xbf{}", b"[" * 100_000,
+        b'{"messages":[{"role":"user","content":"hi"}],"temperature":NaN}',
+        b'{"messages":[{"role":"user","content":"hi"}],"temperature":-Infinity}',
+        b'{"messages":[{"role":"user","content":"\xff\xfe"}]}',
+        b'{"messages":[{"role":"user","content":"hi"}],"\xff":1}',
+        b'{"messages":[{"role":"user","content":"\xed\xa0\x80"}]}',
+        b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"messages":[1],"x":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+        b'{"messages":[{"role":"user","content":"\\ud800"}]}',
+    ],
+)
+def test_what_is_no_request_is_refused(body):
+    with pytest.raises(ClientProtocolError) as caught:
+        parse_request(body)
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("members", "param"),
+    [
+        ({"messages": None}, "messages"), ({"messages": []}, "messages"), ({"messages": {}}, "messages"),
+        ({"messages": "hi"}, "messages"), ({"model": 3}, "model"), ({"stream": "true"}, "stream"), ({"stream": 1}, "stream"),
+        ({"stream": True, "stream_options": []}, "stream_options"),
+        ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"tools": {}}, "tools"), ({"max_tokens": "9"}, "max_tokens"), ({"max_completion_tokens": 1.5}, "max_completion_tokens"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": 5}]}]}, "messages"),
+    ],
+)
+def test_a_bad_member_is_named(members, param):
+    with pytest.raises(ClientProtocolError) as caught:
+        parsed(**members)
+    assert caught.value.param == param
+
+
+def test_missing_messages_are_named():
+    with pytest.raises(ClientProtocolError, match="required") as caught:
+        parse_request(b'{"model":"m"}')
+    assert caught.value.param == "messages"
+
+
+def test_the_upstream_body_differs_only_where_it_must():
+    body = (
+        '{"model":"openai/x","messages":[{"role":"user","content":"h\\u00e4 \U0001f600"}],"temperature":0.30,'
+        '"vendor_new":{"a":[1,2.50]},"seed":12345678901234567890}'
+    )
+    sent = upstream_body(parse_request(body.encode()), "x")
+    assert sent.decode() == body.replace("openai/x", "x")
+
+
+def test_usage_is_always_asked_of_a_streaming_upstream():
+    sent = json.loads(upstream_body(parsed(stream=True), "x"))
+    assert sent["stream"] is True
+    assert sent["stream_options"] == {"include_usage": True}
+    sent = json.loads(upstream_body(parsed(stream=True, stream_options={"include_usage": False, "include_obfuscation": False}), "x"))
+    assert sent["stream_options"] == {"include_usage": True, "include_obfuscation": False}
+    sent = json.loads(upstream_body(parsed(stream=True, stream_options=None), "x"))
+    assert sent["stream_options"] == {"include_usage": True}
+    assert "stream_options" not in json.loads(upstream_body(parsed(), "x"))
+
+
+def test_a_request_of_another_dialect_can_be_sent_too():
+    request = parsed(stream=False)
+    request = msgspec.structs.replace(request, stream=True)
+    assert json.loads(upstream_body(request, "x"))["stream"] is True
+
+
+def test_messages_typed():
+    conversation = [
+        {"role": "system", "content": "Be short."},
+        {
+            "role": "user",
+            "name": "ann",
+            "content": [
+                {"type": "text", "text": "one"}, {"type": "text", "text": "two"},
+                {"type": "image_url", "image_url": {"url": "https://e/x.png", "detail": "low"}},
+                {"type": "image_url", "image_url": "https://e/y.png"},
+                {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}},
+                {"type": "new_kind", "what": 1},
+            ],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}, {"id": "c2", "type": "custom"},
+        ]},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "42"},
+    ]
+    assert messages(parsed(messages=conversation)) == [
+        ChatMessage(role="system", text="Be short."),
+        ChatMessage(
+            role="user", text="one\ntwo", name="ann", images=("https://e/x.png", "https://e/y.png"),
+            audio=(InputAudio(data="AAAA", format="mp3"),),
+        ),
+        ChatMessage(role="assistant", tool_calls=(ToolCallPiece(index=0, id="c1", name="f", arguments="{}"),)),
+        ChatMessage(role="assistant", text="no"),
+        ChatMessage(role="tool", tool_call_id="c1", text="42"),
+    ]
+
+
+@pytest.mark.parametrize("message", [1, {}, {"role": 1}, {"role": "user", "content": 3}])
+def test_a_message_that_is_none(message):
+    with pytest.raises(ClientProtocolError, match="message"):
+        messages(parsed(messages=[message]))

@@ -1,0 +1,175 @@
+"""Answers as callers get them; and the pair of encoder and decoder joined."""
+
+import json
+
+import msgspec
+import pytest
+
+from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
+from gw.types.usage import Usage
+from gw.wire.openai_chat_decode import ChatDecoder, decode_completion
+from gw.wire.openai_chat_encode import ChatEncoder
+from tests.fakes.golden import golden
+
+USAGE = Usage(input_tokens=7, cached_input_tokens=3, output_tokens=2, input_audio_tokens=1, source="vendor")
+
+
+def encoder(include_usage: bool = True) -> ChatEncoder:
+    return ChatEncoder(id="chatcmpl-9", created=1_795_000_000, model="m", include_usage=include_usage)
+
+
+def chunks(data: bytes) -> list[dict]:
+    lines = data.decode().split("\n\n")
+    assert lines.pop() == ""
+    return [json.loads(line.removeprefix("data: ")) if line != "data: [DONE]" else {"done": True} for line in lines]
+
+
+@pytest.mark.parametrize("name", ["chat_stream", "chat_stream_tools", "chat_stream_azure"])
+def test_what_comes_from_the_same_dialect_goes_out_unchanged(name):
+    stream = golden(f"openai/{name}")
+    events = ChatDecoder("p").feed(stream)
+    if name == "chat_stream_azure":   # usage stood on choice chunks; who asks gets the chunk of its own as well
+        events = [e for e in events if not isinstance(e, UsageReport)]
+    assert encoder().encode(events) == stream
+
+
+def test_the_usage_chunk_is_left_out_unless_asked_for():
+    stream = golden("openai/chat_stream")
+    sent = encoder(include_usage=False).encode(ChatDecoder("p").feed(stream))
+    blocks = stream.split(b"\n\n")
+    assert sent == b"\n\n".join(blocks[:4] + blocks[5:])
+    assert encoder(include_usage=False).encode([UsageReport(usage=USAGE)]) == b""
+
+
+def test_one_chunk_over_several_lines_stays_one_event():
+    assert encoder().encode([Delta(raw=b'{\n"choices":[]}')]) == b'data: {\ndata: "choices":[]}\n\n'
+    assert encoder().encode([Delta(raw=b"")]) == b""
+
+
+def test_a_built_stream():
+    writer = encoder()
+    data = writer.encode([Delta(text="Hal"), Delta(text="lo", finish_reason="stop"), UsageReport(usage=USAGE)])
+    data += writer.encode([ChatEnd()])
+    data += writer.encode([ChatEnd()])
+    head = {"id": "chatcmpl-9", "created": 1_795_000_000, "model": "m", "object": "chat.completion.chunk"}
+
+    def chunk(delta: dict, finish: str | None = None) -> dict:
+        choices = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]
+        return {**head, "choices": choices, "usage": None}
+
+    assert chunks(data) == [
+        chunk({"role": "assistant", "content": ""}),
+        chunk({"content": "Hal"}),
+        chunk({"content": "lo"}),
+        chunk({}, "stop"),
+        {**head, "choices": [], "usage": {
+            "prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9,
+            "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 0, "audio_tokens": 1},
+            "completion_tokens_details": {"audio_tokens": 0},
+        }},
+        {"done": True},
+    ]
+    assert "usage" not in chunks(encoder(include_usage=False).encode([Delta(text="a")]))[1]
+
+
+def test_built_tool_calls_refusals_and_choices():
+    writer = encoder(include_usage=False)
+    data = writer.encode([
+        Delta(),
+        Delta(tool_calls=(ToolCallPiece(index=0, id="a", name="f"),)),
+        Delta(tool_calls=(ToolCallPiece(index=0, arguments="{}"),)),
+        Delta(refusal="no", reasoning="hm", choice=1),
+    ])
+    deltas = [(c["choices"][0]["index"], c["choices"][0]["delta"]) for c in chunks(data)]
+    role = {"role": "assistant", "content": ""}
+    assert deltas == [
+        (0, role),
+        (0, {"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
+        (0, {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}),
+        (1, role),
+        (1, {"refusal": "no", "reasoning": "hm"}),
+    ]
+
+
+def test_a_failure_in_the_stream():
+    error = {"message": "m", "type": "ProviderFailed", "param": None, "code": "upstream_failed"}
+    assert chunks(encoder().error("upstream_failed", "m", "ProviderFailed")) == [{"error": error}]
+    [told] = chunks(encoder().encode([StreamError(code="c", message="m")]))
+    assert told["error"]["code"] == "c"
+
+
+def test_an_unstreamed_answer_to_a_caller_who_asked_for_a_stream():
+    whole = decode_completion(golden("openai/chat_completion"), "p")
+    events = ChatDecoder("p").feed(encoder().encode([whole]))
+    assert [p for e in events if isinstance(e, Delta) for p in e.tool_calls] == list(whole.tool_calls)
+    assert events[-1] == ChatEnd()
+    assert any(isinstance(e, UsageReport) and e.usage == whole.usage for e in events)
+    assert encoder(include_usage=False).encode([whole]).count(b"data: ") == 4
+
+
+BUILT: list[ChatEvent] = [
+    Delta(reasoning="hm"), Delta(text="a\nb "), Delta(text='"ü"'),
+    Delta(tool_calls=(ToolCallPiece(index=0, id="x", name="f", arguments="{"),)),
+    Delta(tool_calls=(ToolCallPiece(index=0, arguments="}"),)),
+    Delta(finish_reason="tool_calls"),
+    UsageReport(usage=USAGE),
+    ChatEnd(),
+]
+
+
+def stripped(events: list[ChatEvent]) -> list[ChatEvent]:
+    """Without raw bytes and the opening chunk."""
+    found: list[ChatEvent] = []
+    for event in events:
+        if isinstance(event, Delta):
+            plain = msgspec.structs.replace(event, raw=None)
+            found += [] if plain == Delta() else [plain]
+        else:
+            found.append(UsageReport(usage=event.usage) if isinstance(event, UsageReport) else event)
+    return found
+
+
+def test_the_pair_agrees_at_every_cut():
+    stream = encoder().encode(BUILT)
+    for at in range(0, len(stream), 3):
+        reader = ChatDecoder("p")
+        assert stripped(reader.feed(stream[:at]) + reader.feed(stream[at:])) == BUILT
+
+
+class TestWholeAnswers:
+    def test_the_upstreams_own(self):
+        body = golden("openai/chat_completion")
+        assert encoder().completion([decode_completion(body, "p")]) == body
+
+    def test_from_pieces(self):
+        body = json.loads(encoder().completion(BUILT))
+        assert body["object"] == "chat.completion"
+        assert body["choices"] == [{
+            "index": 0, "logprobs": None, "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant", "content": 'a\nb "ü"', "refusal": None, "reasoning": "hm",
+                "tool_calls": [{"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+            },
+        }]
+        assert body["usage"]["total_tokens"] == 9
+        assert decode_completion(json.dumps(body).encode(), "p").usage == USAGE
+
+    def test_from_a_stream_of_the_same_dialect(self):
+        body = json.loads(encoder().completion(ChatDecoder("p").feed(golden("openai/chat_stream_tools"))))
+        message = body["choices"][0]["message"]
+        assert message["content"] is None
+        assert [c["function"]["arguments"] for c in message["tool_calls"]] == ['{"city":"Rome"}', "{}"]
+        assert "usage" not in body
+
+    def test_from_a_built_completion(self):
+        body = json.loads(encoder().completion([Completion(text="", refusal="no", usage=USAGE)]))
+        assert body["choices"][0]["message"] == {"role": "assistant", "content": None, "refusal": "no"}
+        assert body["choices"][0]["finish_reason"] == "stop"
+
+    def test_several_choices(self):
+        body = json.loads(encoder().completion([Delta(text="b", choice=1), Delta(text="a"), Delta(text="a")]))
+        assert [(c["index"], c["message"]["content"]) for c in body["choices"]] == [(0, "aa"), (1, "b")]
+        assert all(c["finish_reason"] == "stop" for c in body["choices"])
+
+    def test_from_nothing(self):
+        assert json.loads(encoder().completion([ChatEnd()]))["choices"][0]["message"]["content"] == ""
