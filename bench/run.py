@@ -80,6 +80,20 @@ class Bench:
         self.load = build(folder, "load")
         self.processes: list[subprocess.Popen] = []
         self.upstream_port = free_port()
+
+    def __enter__(self) -> Bench:
+        try:
+            self.start_all()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start_all(self) -> None:
+        folder = self.folder
         self.start(pinned(1, build(folder, "fake_upstream"), str(self.upstream_port)))
         wait_until_it_answers(f"http://127.0.0.1:{self.upstream_port}/")
         self.nginx_port, self.nginx_pid = self.start_nginx()
@@ -100,7 +114,8 @@ events {{ worker_connections 4096; }}
 http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_path {self.folder}/proxy;
   fastcgi_temp_path {self.folder}/f; uwsgi_temp_path {self.folder}/u; scgi_temp_path {self.folder}/s; keepalive_requests 100000000;
   upstream provider {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 100000000; }}
-  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }} }} }}
+  server {{ listen 127.0.0.1:{port};
+    location / {{ proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }} }} }}
 """)
         master = self.start(
             pinned(0, shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(config), "-p", str(self.folder))
@@ -116,7 +131,7 @@ http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_pat
 providers: {{up: {{type: openai, api_key: sk-bench-0000000000000000, base_url: "http://127.0.0.1:{self.upstream_port}/v1"}}}}
 models:
   llm: {{up/bench: {{price: {{unit: 1M_tokens, input: 0.5, output: 1.5}}}}}}
-  tts: {{up/bench: {{price: {{unit: 1M_characters, input: 15}}}}}}
+  tts: {{up/bench: {{price: {{unit: 1M_characters, usd: 15}}}}}}
 rate_limiting: {{up: {{requests_per_minute: 100000000}}}}
 projects: {{default: {{daily_budget: 100000, budget_action: block}}}}
 cost_tracking: {{db_path: {self.folder}/bench.db}}
@@ -218,9 +233,10 @@ def table(bench: Bench, results: dict, help_s: float) -> str:
         row("stream, 1 connection", f"age of a token on arrival {q}, µs", "relay", q)
         row("speech, 1 connection", f"first audio {q}, µs", "first", q)
         row("chat, 256 in flight at 160/s", f"{q}, µs", "whole", q)
+    nginx_stream_cpu = median(results["stream, 32 connections"]["nginx"], "cpu_us")
     stream_cpu = median(results["stream, 32 connections"]["gw"], "cpu_us")
     lines.append(
-        f"| stream of 32 tokens, 32 connections | CPU a request, µs | | {median(results['stream, 32 connections']['nginx'], 'cpu_us'):.0f} | {stream_cpu:.0f} | |"
+        f"| stream of 32 tokens, 32 connections | CPU a request, µs | | {nginx_stream_cpu:.0f} | {stream_cpu:.0f} | |"
     )
     lines.append(f"| start | process start to first answer, s | | | {bench.first_answer_s:.2f} | |")
     lines.append(f"| idle | memory after the first answer, MB | | | {bench.idle_mb:.0f} | |")
@@ -246,12 +262,8 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), options.python, options.seconds)
-        try:
-            text = table(bench, measure(bench, options.rounds), help_time(options.python))
-        finally:
-            bench.close()
+    with tempfile.TemporaryDirectory() as folder, Bench(Path(folder), options.python, options.seconds) as bench:
+        text = table(bench, measure(bench, options.rounds), help_time(options.python))
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     text = f"Measured {datetime.date.today()} on {machine}; medians of {options.rounds} rounds of {options.seconds:g} s.\n\n{text}"
     print(text)

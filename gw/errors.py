@@ -265,7 +265,10 @@ class KeyDecryptError(GwError):
 
     @property
     def message(self) -> str:
-        return f"the stored key of provider {self.provider!r} cannot be decrypted; the secret has changed: set the old GW_SECRET or store the key again"
+        return (
+            f"the stored key of provider {self.provider!r} cannot be decrypted; the secret has changed: "
+            "set the old GW_SECRET or store the key again"
+        )
 
 
 @_error

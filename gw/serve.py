@@ -4,6 +4,7 @@ open_gateway
 └ root nursery
   ├ stop on signal       first: drain, then cancel; second: cancel now
   ├ data plane keepalive
+  ├ sample history       demo mode only: ends when it is loaded
   └ front.serve          every connection
 """
 
@@ -17,14 +18,18 @@ import attrs
 import structlog
 import trio
 
+from gw.admin.sample import sample_records
 from gw.config.settings import Settings
 from gw.dialects.routes import DataPlane
+from gw.errors import StoreError
 from gw.gateway import Gateway, open_gateway
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import setup_logging
+from gw.types.secret import Secret
 from gw.web import front
 from gw.web.app import make_app
 from gw.web.drain import Drain
+from gw.web.guard import fenced
 
 _log = structlog.get_logger("gw.serve")
 
@@ -39,17 +44,26 @@ class Ready:
     db_path: Path
 
 
-def run(settings: Settings, *, on_ready: Callable[[Ready], None]) -> int:
+def run(settings: Settings, *, on_ready: Callable[[Ready], None], sample_history: bool = False) -> int:
     """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called once it listens.
+
+    With `sample_history` the database is given a made-up past (`gw.admin.sample`), soon after it listens.
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
-    setup_logging()
-    trio.run(_main, settings, on_ready)
+    setup_logging().learn(_secrets(settings))
+    trio.run(_main, settings, on_ready, sample_history)
     return 0
 
 
-async def _main(settings: Settings, on_ready: Callable[[Ready], None]) -> None:
+def _secrets(settings: Settings) -> list[Secret]:
+    """Every secret of the configuration, so that none of them can get into the log."""
+    provider_keys = [p.api_key for p in settings.providers.values()]
+    project_keys = [key for p in settings.projects.values() for key in p.providers.values()]
+    return [settings.auth.admin_token, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
+
+
+async def _main(settings: Settings, on_ready: Callable[[Ready], None], sample_history: bool) -> None:
     async with open_gateway(settings) as gateway:
         drain = Drain()
         async with trio.open_nursery() as nursery:
@@ -57,6 +71,8 @@ async def _main(settings: Settings, on_ready: Callable[[Ready], None]) -> None:
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
             on_ready(Ready(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path))
+            if sample_history:
+                nursery.start_soon(load_sample_history, gateway)
 
 
 async def serve(
@@ -68,18 +84,27 @@ async def serve(
 ) -> None:
     """Both planes on one port; returns (and cancels `stop`) when a drain has ended the last connection."""
     plane = DataPlane(gateway)
+    hot = fenced(plane, gateway)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
         await front.serve(
-            hot=plane,
+            hot=hot,
             is_hot=plane.is_hot,
-            cold=make_app(gateway, plane, plane.is_hot, drain),
+            cold=make_app(gateway, hot, plane.is_hot, drain),
             config=gateway.settings.serve,
             drain=drain,
             task_status=task_status,
         )
         nursery.cancel_scope.cancel()
     stop.cancel()
+
+
+async def load_sample_history(gateway: Gateway) -> None:
+    """After the start, which it would make a tenth of a second longer. A fault of the disk leaves it out."""
+    try:
+        await gateway.store.load(sample_records(gateway.clock.now(), book=gateway.book))
+    except StoreError as error:
+        _log.warning("sample_history_left_out", why=error.message)
 
 
 async def _stop_on_signal(drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:

@@ -13,6 +13,7 @@ import attrs
 import click
 
 import gw
+from gw.admin.sample import DAYS, ID_PREFIX
 from gw.cli.configured import load
 from gw.cli.main import Failed
 from gw.cli.output import aside
@@ -60,7 +61,7 @@ def _run(settings: Settings, demo: bool) -> int:
     from gw.serve import run
 
     try:
-        return run(settings, on_ready=lambda ready: aside(banner(settings, ready, demo=demo)))
+        return run(settings, on_ready=lambda ready: aside(banner(settings, ready, demo=demo)), sample_history=demo)
     except OSError as error:
         if error.errno not in CANNOT_LISTEN:
             raise
@@ -107,7 +108,9 @@ def banner(settings: Settings, ready: Ready, *, demo: bool) -> str:
             more = f"  and {len(ids) - MODELS_SHOWN} more" if len(ids) > MODELS_SHOWN else ""
             lines.append(f"{modality:<10} " + "  ".join(ids[:MODELS_SHOWN]) + more)
     lines += [f"{'chain ' + m:<10} " + " -> ".join(chain) for m, chain in settings.fallbacks.items() if chain]
-    if not demo:
+    if demo:
+        lines.append(f"history    {DAYS} made-up days before today, every id begins with {ID_PREFIX}")
+    else:
         lines.append(f"database   {ready.db_path}")
     next_step = '        next: gw say "hello" -o hi.wav' if demo else ""
     lines.append(f"ready in {ready.started_s:.1f} s   Ctrl-C stops{next_step}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import yaml
@@ -123,8 +123,8 @@ def _check_depth(text: str, document: Document) -> None:
             depth -= 1
 
 
-def _refuse(document: Document, marked: yaml.Event | yaml.Node, what: str) -> None:
-    document.add(marked.start_mark.line + 1, marked.start_mark.column + 1, what)
+def _refuse(document: Document, marked: yaml.Event | yaml.Node, what: str) -> NoReturn:
+    document.add(*_place(marked), what)
     raise ConfigError(problems=tuple(document.problems))
 
 
@@ -193,7 +193,9 @@ class _Walk:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
-        return self._scalar(node, path)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        _refuse(self._document, node, "not a mapping, a list or a value")
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
         result: dict[str, object] = {}
@@ -269,8 +271,9 @@ class _Walk:
         return _place(node)
 
 
-def _place(node: yaml.Node) -> tuple[int, int]:
-    return node.start_mark.line + 1, node.start_mark.column + 1
+def _place(node: yaml.Node | yaml.Event) -> tuple[int, int]:
+    mark = node.start_mark
+    return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
 
 
 def key_paths(text: str, *, file: str) -> Iterator[Path]:

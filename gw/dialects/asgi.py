@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -68,14 +67,13 @@ async def send_piece(send: Send, body: bytes, *, more: bool) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-@asynccontextmanager
-async def until_disconnect(scope: Scope, receive: Receive) -> AsyncIterator[None]:
-    """Cancel the body when the client leaves.
+async def until_disconnect(scope: Scope, receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work`, unless the client leaves first: then it is cancelled.
 
     Our own host does that by itself (extension `gw.cancels`); under another one a task listens for `http.disconnect`.
     """
     if "gw.cancels" in scope.get("extensions", {}):
-        yield
+        await work()
         return
 
     async def listen() -> None:
@@ -86,5 +84,5 @@ async def until_disconnect(scope: Scope, receive: Receive) -> AsyncIterator[None
     with one_error():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen)
-            yield
+            await work()
             nursery.cancel_scope.cancel()

@@ -7,9 +7,6 @@ Once a comment went out, the status line has gone: a failure is then told inside
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import trio
 
 from gw.dialects.asgi import Headers, send_piece, send_start
@@ -73,14 +70,12 @@ class KeepAlive:
         self._every_s = every_s
         self._waiting: dict[SseResponse, float] = {}
 
-    @contextmanager
-    def watch(self, response: SseResponse) -> Iterator[None]:
-        """While inside, `response` gets comments. Leave it before writing."""
+    def watch(self, response: SseResponse) -> None:
+        """From now on `response` gets comments; `forget` it before writing and in any case at its end."""
         self._waiting[response] = trio.current_time() + self._every_s
-        try:
-            yield
-        finally:
-            self._waiting.pop(response, None)
+
+    def forget(self, response: SseResponse) -> None:
+        self._waiting.pop(response, None)
 
     async def run(self) -> None:
         while True:

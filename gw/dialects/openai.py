@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -21,7 +22,7 @@ from gw.dialects.upload import Upload, read_upload
 from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
 from gw.relay.answer import Answer
-from gw.relay.relay import ChatAnswer, TranscribeAnswer
+from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.caller import Caller
@@ -35,9 +36,9 @@ _JSON = b"application/json"
 _MEGABYTE = 1024 * 1024
 
 
-@attrs.frozen
+@attrs.define
 class Exchange:
-    """One request of this dialect."""
+    """One request of this dialect. `started`: the head of a plain answer has gone, so a failure can only cut it."""
 
     gateway: Gateway
     keepalive: KeepAlive
@@ -45,6 +46,7 @@ class Exchange:
     receive: Receive
     send: Send
     caller: Caller
+    started: bool = False
 
     @property
     def id_header(self) -> tuple[bytes, bytes]:
@@ -60,9 +62,13 @@ async def serve(
     handler: Handler, gateway: Gateway, keepalive: KeepAlive, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Run one handler: identify the caller, and answer what it raises before the head of its answer."""
+    exchange: Exchange | None = None
     try:
-        await handler(Exchange(gateway, keepalive, scope, receive, send, identify(gateway, scope)))
+        exchange = Exchange(gateway, keepalive, scope, receive, send, identify(gateway, scope))
+        await handler(exchange)
     except GwError as error:
+        if exchange is not None and exchange.started:
+            raise ConnectionAbortedError("the answer broke off after its first bytes") from None
         id_ = request_id(scope)
         headers = [(b"x-request-id", id_.encode()), *failure.headers_of(error)]
         await send_whole(send, failure.status_of(error), _JSON, failure.body_of(error, id_), headers)
@@ -108,8 +114,8 @@ async def _json_body(exchange: Exchange) -> bytes:
 
 async def chat_completions(exchange: Exchange) -> None:
     request = openai_chat.parse_request(await _json_body(exchange))
-    async with until_disconnect(exchange.scope, exchange.receive):
-        await (_chat_stream if request.stream else _chat_whole)(exchange, request)
+    answer = _chat_stream if request.stream else _chat_whole
+    await until_disconnect(exchange.scope, exchange.receive, partial(answer, exchange, request))
 
 
 def _encoder(exchange: Exchange, answer: ChatAnswer, request: ChatRequest) -> openai_chat.ChatEncoder:
@@ -144,14 +150,16 @@ async def _stream(
     exchange: Exchange,
     opening: AbstractAsyncContextManager[Answer[S, E]],
     encoder: Callable[[Answer[S, E]], Callable[[list[E]], bytes]],
+    instead: Callable[[Answer[S, E]], Awaitable[bool]] | None = None,
 ) -> None:
-    """Relay an answer as server-sent events."""
+    """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment went out before."""
     response = SseResponse(exchange.send)
-    watching = exchange.keepalive.watch(response)
-    watching.__enter__()
+    exchange.keepalive.watch(response)
     try:
         async with opening as answer:
-            watching.__exit__(None, None, None)
+            exchange.keepalive.forget(response)
+            if instead is not None and not response.started and await instead(answer):
+                return
             await response.begin(answer_headers(exchange, answer))
             encode = encoder(answer)
             while not answer.done:
@@ -163,7 +171,7 @@ async def _stream(
             raise
         await response.write(sse.encode(failure.body_of(error, exchange.caller.request_id)), more=False)
     finally:
-        watching.__exit__(None, None, None)
+        exchange.keepalive.forget(response)
 
 
 # ---- POST /v1/audio/speech
@@ -171,32 +179,36 @@ async def _stream(
 
 async def speech(exchange: Exchange) -> None:
     request = openai_audio.parse_speech(await _json_body(exchange))
-    async with until_disconnect(exchange.scope, exchange.receive):
-        await (_speech_events if request.want_events else _speech_audio)(exchange, request)
+    answer = _speech_events if request.want_events else _speech_audio
+    await until_disconnect(exchange.scope, exchange.receive, partial(answer, exchange, request))
 
 
 async def _speech_events(exchange: Exchange, request: SpeakRequest) -> None:
-    await _stream(
-        exchange, exchange.gateway.relay.speak(request, exchange.caller), lambda answer: openai_audio.encode_speech
-    )
+    async def in_another_format(answer: SpeakAnswer) -> bool:
+        if answer.stream.format.encoding == request.format.encoding:
+            return False
+        await _send_audio(exchange, answer)  # events cannot say what their audio is, a content type can
+        return True
+
+    opening = exchange.gateway.relay.speak(request, exchange.caller)
+    await _stream(exchange, opening, lambda answer: openai_audio.encode_speech, in_another_format)
 
 
 async def _speech_audio(exchange: Exchange, request: SpeakRequest) -> None:
-    started = False
-    try:
-        async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
-            content_type = CONTENT_TYPES[answer.stream.format.encoding]
-            while not answer.done:
-                audio = _audio(await answer.receive())
-                if not started:
-                    started = True
-                    await send_start(exchange.send, content_type.encode(), answer_headers(exchange, answer))
-                if audio or answer.done:
-                    await send_piece(exchange.send, audio, more=not answer.done)
-    except GwError:
-        if not started:
-            raise
-        raise ConnectionAbortedError("speech broke off after its first audio") from None
+    async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
+        await _send_audio(exchange, answer)
+
+
+async def _send_audio(exchange: Exchange, answer: SpeakAnswer) -> None:
+    """Relay the audio itself under the content type of what the provider sends."""
+    content_type = CONTENT_TYPES[answer.stream.format.encoding]
+    while not answer.done:
+        audio = _audio(await answer.receive())
+        if not exchange.started:
+            exchange.started = True
+            await send_start(exchange.send, content_type.encode(), answer_headers(exchange, answer))
+        if audio or answer.done:
+            await send_piece(exchange.send, audio, more=not answer.done)
 
 
 def _audio(events: list[SpeakEvent]) -> bytes:
@@ -222,8 +234,8 @@ async def _transcribe(exchange: Exchange, task: str) -> None:
             raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")
         fmt, seconds = wav.sniff(upload.prefix, upload.size, upload.content_type)
         request = openai_audio.parse_transcription(upload.fields, upload, fmt, seconds, task)
-        async with until_disconnect(exchange.scope, exchange.receive):
-            await (_transcript_stream if request.stream else _transcript_whole)(exchange, request)
+        answer = _transcript_stream if request.stream else _transcript_whole
+        await until_disconnect(exchange.scope, exchange.receive, partial(answer, exchange, request))
 
 
 async def _transcript_stream(exchange: Exchange, request: TranscribeRequest) -> None:

@@ -43,9 +43,14 @@ def _is(response: Response, media_type: bytes) -> bool:
     return (response.header(b"content-type") or b"").lower().startswith(media_type)
 
 
+def _past_the_end(provider: str) -> UpstreamCut:
+    return UpstreamCut(provider=provider, detail="read past the end of the answer")
+
+
 class _StreamedChat:
     def __init__(self, response: Response, provider: str) -> None:
         self._response = response
+        self._provider = provider
         self._decoder = openai_chat.ChatDecoder(provider)
 
     async def receive(self) -> list[ChatEvent]:
@@ -54,6 +59,8 @@ class _StreamedChat:
             events = self._decoder.feed(data) if data else self._decoder.end()
             if events:
                 return events
+            if not data:
+                raise _past_the_end(self._provider)
 
 
 class _WholeChat:
@@ -67,7 +74,7 @@ class _WholeChat:
 
     async def receive(self) -> list[ChatEvent]:
         if self._done:
-            raise UpstreamCut(provider=self._provider, detail="read past the end of the answer")
+            raise _past_the_end(self._provider)
         self._done = True
         completion = openai_chat.decode_completion(await self._response.read(), self._provider)
         return _as_stream(completion) if self._as_stream else [completion]

@@ -75,8 +75,9 @@ class Answer(Generic[S, E]):
         if self._tally.see(events, provider):
             self.done = True
             self.close(error=None, cancelled=False)
-            with trio.move_on_after(_COMMIT_WAIT_S):
-                await self._records.settled(self.meter.id)
+            if self._records.commits_first:
+                with trio.move_on_after(_COMMIT_WAIT_S):
+                    await self._records.settled(self.meter.id)
         return events
 
     def close(self, *, error: GwError | None, cancelled: bool) -> None:

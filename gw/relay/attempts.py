@@ -53,41 +53,42 @@ class Ready(Generic[S, E]):
 Attempt = Callable[[Model], AbstractAsyncContextManager[Ready[S, E]]]
 
 
-def attempt_with(
-    *,
-    prepare: Callable[[Model], Call[S]],
-    first_content: Callable[[S, str], Awaitable[list[E]]],
-    first_event_s: float,
-    meter: Meter,
-) -> Attempt[S, E]:
-    """The way to try one model: prepare (gate, account), journal the intent, open, wait for content within `first_event_s`.
+@attrs.define(kw_only=True)
+class Trying(Generic[S, E]):
+    """How one request tries a model. `prepare` enters the gate; `first_content` reads up to the first content."""
 
-    `prepare` and `first_content` raise ProviderError; so does entering the attempt, with UpstreamSlow for a late first event.
-    """
+    prepare: Callable[[Model], Call[S]]
+    first_content: Callable[[S, str], Awaitable[list[E]]]
+    first_event_s: float
+    meter: Meter
 
     @asynccontextmanager
-    async def attempt(model: Model) -> AsyncIterator[Ready[S, E]]:
+    async def attempt(self, model: Model) -> AsyncIterator[Ready[S, E]]:
+        """Gate and account, intent to the journal, open, wait for content within `first_event_s`.
+
+        Entering raises ProviderError: what `prepare` and `first_content` raise, and UpstreamSlow for late content.
+        """
+        meter = self.meter
         mark = meter.attempt(model)
         try:
-            call = prepare(model)
+            call = self.prepare(model)
         except ProviderError as skipped:
             meter.ended(mark, skipped)
             raise
         error: ProviderError | None = None
         answered = False
         try:
-            with trio.CancelScope(deadline=trio.current_time() + first_event_s) as scope:
+            with trio.CancelScope(deadline=trio.current_time() + self.first_event_s) as scope:
                 meter.calling(mark, model)
                 async with call.open() as stream:
-                    events = await first_content(stream, call.provider.id)
+                    events = await self.first_content(stream, call.provider.id)
                     scope.deadline = math.inf
                     answered = True
                     meter.ready(mark)
                     yield Ready(call, mark, stream, events)
             if scope.cancelled_caught:
-                raise UpstreamSlow(
-                    provider=call.provider.id, after_s=first_event_s, detail=f"no content within {first_event_s:g} s"
-                )
+                late = f"no content within {self.first_event_s:g} s"
+                raise UpstreamSlow(provider=call.provider.id, after_s=self.first_event_s, detail=late)
         except ProviderError as failure:
             error = failure
             raise
@@ -95,25 +96,18 @@ def attempt_with(
             call.gate.leave(trio.current_time(), error, answered=answered)
             meter.ended(mark, error)
 
-    return attempt
 
-
-@asynccontextmanager
-async def first_ready(
+def first_ready(
     models: Sequence[Model], attempt: Attempt[S, E], *, hedge_after_s: float = math.inf
-) -> AsyncIterator[Ready[S, E]]:
-    """Yield the first candidate that is ready.
+) -> AbstractAsyncContextManager[Ready[S, E]]:
+    """The first candidate that is ready, held open.
 
     A failure that another candidate would meet as well (`retryable` false) is raised at once; when all have failed, the
     only failure itself, or AllCandidatesFailed with one failure per candidate. Errors after readiness are the caller's.
     """
-    chosen = (
-        _hedged(models, attempt, hedge_after_s)
-        if hedge_after_s < math.inf and len(models) > 1
-        else _in_turn(models, attempt)
-    )
-    async with chosen as ready:
-        yield ready
+    if hedge_after_s < math.inf and len(models) > 1:
+        return _hedged(models, attempt, hedge_after_s)
+    return _in_turn(models, attempt)
 
 
 def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:

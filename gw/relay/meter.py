@@ -30,8 +30,12 @@ class Records(Protocol):
     def finish(self, record: RequestRecord) -> None:
         """On return the record survives a kill -9; it is queued for the database."""
 
+    @property
+    def commits_first(self) -> bool:
+        """Durability `power`: the last byte waits for the commit."""
+
     async def settled(self, record_id: str) -> None:
-        """Where durability is `power`: until the record is committed."""
+        """Until the record is committed."""
 
 
 class Observer(Protocol):

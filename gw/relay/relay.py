@@ -30,7 +30,7 @@ from gw.relay import tally
 from gw.relay.accounts import Accounts
 from gw.relay.admission import admit
 from gw.relay.answer import Answer, Tally
-from gw.relay.attempts import Call, Ready, attempt_with, first_ready
+from gw.relay.attempts import Call, Ready, Trying, first_ready
 from gw.relay.limits import Limits
 from gw.relay.meter import Books, Meter, cost_of, price_of
 from gw.telemetry.clock import utc_day
@@ -74,6 +74,7 @@ class Relay:
         self._accounts.warm(live.catalog)
         self._books = books
         self._routing = routing
+        self._hedge_after_s = hedge.begin_after(routing.hedge_after_ms, None)
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
@@ -153,15 +154,13 @@ class Relay:
         self.in_flight += 1
         try:
             self._admit(meter, kind, catalog, model, project)
-            attempt = attempt_with(
+            trying = Trying(
                 prepare=lambda m: self._prepare(catalog, m, project, kind, opener),
                 first_content=first_content,
                 first_event_s=self._routing.first_event_s[kind.modality],
                 meter=meter,
             )
-            async with first_ready(
-                models, attempt, hedge_after_s=hedge.begin_after(self._routing.hedge_after_ms, None)
-            ) as ready:
+            async with first_ready(models, trying.attempt, hedge_after_s=self._hedge_after_s) as ready:
                 meter.answering = ready.mark
                 answer = Answer(
                     meter,

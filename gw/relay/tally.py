@@ -13,6 +13,7 @@ from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, Str
 from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
+from gw.wire import wav
 
 _CHARACTERS_PER_TOKEN = 4
 _DEFAULT_OUTPUT_TOKENS = 512
@@ -160,11 +161,14 @@ class SpeakTally:
         self._characters = len(request.text)
         self._format = delivered
         self._bytes = 0
+        self._header_bytes = 0
         self._vendor: Usage | None = None
 
     def see(self, events: list[SpeakEvent], provider: str) -> bool:
         for event in events:
             if isinstance(event, AudioChunk):
+                if not self._bytes and self._format.encoding == "wav" and (info := wav.parse(event.data)) is not None:
+                    self._header_bytes = info.data_offset
                 self._bytes += len(event.data)
             elif isinstance(event, SpeakEnd):
                 self._vendor = event.usage
@@ -172,5 +176,8 @@ class SpeakTally:
         return False
 
     def usage(self) -> tuple[Usage, Usage | None]:
-        measured = Usage(characters=self._characters, audio_seconds=round(self._format.seconds(self._bytes), 6))
+        measured = Usage(characters=self._characters, audio_seconds=self._audio_seconds())
         return (self._vendor, measured) if self._vendor is not None else (measured, None)
+
+    def _audio_seconds(self) -> float:
+        return round(self._format.seconds(max(0, self._bytes - self._header_bytes)), 6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -133,6 +133,11 @@ class Store(Reader):
             segment = self._journal.finish(record)
         self._writer.put(record, segment)
 
+    @property
+    def commits_first(self) -> bool:
+        """Durability "power": an answer's last byte waits for the commit of its record."""
+        return self._writer.commits_first
+
     async def settled(self, record_id: str) -> None:
         """With durability "power" until the record is committed (the caller sets the bound); else returns at once."""
         await self._writer.settled(record_id)
@@ -140,6 +145,14 @@ class Store(Reader):
     async def flush(self) -> None:
         """Until everything finished so far can be read back. The caller sets the bound."""
         await self._writer.flush()
+
+    async def load(self, records: Iterable[RequestRecord]) -> int:
+        """Add records that are no requests of this process, those of an id already there left out; how many were new.
+
+        One transaction, so all or nothing; what is finished meanwhile waits for it in the journal. `records` is
+        consumed in another thread. Raises DatabaseLocked, StoreUnavailable.
+        """
+        return await self._writer.load(records)
 
     def set_address(self, url: str) -> None:
         """Where other processes reach this one; stands in the lock file."""

@@ -11,7 +11,7 @@ and memory stays flat. Only a record that neither the journal nor the queue can 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ import trio
 
 from gw.store import requests, rollups
 from gw.store.journal import Journal, Segment, read_records
-from gw.store.sqlite import TRANSIENT, describe
+from gw.store.sqlite import TRANSIENT, describe, translated
 from gw.telemetry.clock import DAY_S, Clock
 from gw.types.usage import RequestRecord
 
@@ -131,6 +131,10 @@ class Writer:
             self._settling[record.id] = trio.Event()
         self._wake.set()
 
+    @property
+    def commits_first(self) -> bool:
+        return self._settling is not None
+
     async def settled(self, record_id: str) -> None:
         """With durability "power": wait until the record is committed, for as long as that takes."""
         if self._settling is not None and (event := self._settling.get(record_id)) is not None:
@@ -142,6 +146,18 @@ class Writer:
         target = self.counters.finished
         while self.counters.committed < target:
             await self._progress.wait()
+
+    async def load(self, records: Iterable[RequestRecord]) -> int:
+        """Insert in one transaction what was never in the journal; returns how many were new.
+
+        `records` is consumed in the writer's thread. All or nothing: raises DatabaseLocked, StoreUnavailable.
+        """
+
+        def insert() -> int:
+            with translated(self._path):
+                return write_batch(self._db, list(records))
+
+        return await self._in_thread(insert)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Commit and prune until cancelled. Faults of the disk are retried; a bug of ours ends the daemon."""

@@ -38,7 +38,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """`nusd` is None for an unpriced model. `source` names the rate: `table:<file>@<valid-from>`, `config`, `vendor`, `local`, `unpriced`."""
+    """`nusd` is None for an unpriced model. `source`: `table:<file>@<valid-from>`, `config`, `vendor`, `local`, `unpriced`."""
 
     nusd: int | None
     source: str

@@ -28,7 +28,10 @@ IsHot = Callable[[bytes, bytes], bool]
 def make_app(
     gateway: Gateway, hot: ASGIApp, is_hot: IsHot, drain: Drain, site: frontend.Frontend | None = None
 ) -> ASGIApp:
-    """`is_hot(method, raw path without query)` says what belongs to `hot`. `site`: the dashboard's files."""
+    """`is_hot(method, raw path without query)` says what belongs to `hot`, which comes with its own fence.
+
+    `site`: the dashboard's files; None = look for them.
+    """
     public.announce(gateway)
     cold = fenced(_identified(_quart(gateway, drain, site or frontend.load())), gateway)
 

@@ -227,7 +227,8 @@ class _Connection:
     async def _settle(self, exchange: Exchange, crash: Exception | None) -> bool:
         link = self._link
         request_id = uuid.uuid4().hex if crash else ""
-        if crash and not (link.left or link.dead or exchange.refused):
+        cut_short = isinstance(crash, OSError)  # how an app says that its answer cannot be completed
+        if crash and not (cut_short or link.left or link.dead or exchange.refused):
             log_crash("request_crashed", crash, path=exchange.head.path, request_id=request_id)
         if exchange.complete:
             self.clean = True

@@ -12,6 +12,7 @@ token); `metrics` (open on loopback, else the admin token); `admin`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal
 
@@ -64,6 +65,7 @@ def _from_this_machine(serve: Serve, scope: Scope) -> bool:
     return not any(name in (b"forwarded", b"x-forwarded-for", b"x-real-ip") for name, _ in scope["headers"])
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.clients
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.usefixtures("not_ours"),
+    pytest.mark.filterwarnings("ignore"),   # of LiveKit's own making
+]
 
 TEXT = "what is the weather in Paris today"
 
 
 @pytest.fixture
-def address(demo):
+def address(package, demo):
+    package("livekit")
     return {"base_url": demo.base, "api_key": "any"}
 
 
@@ -94,6 +99,4 @@ def test_tts_and_stt_round_trip(demo, address, options):
     assert event.type == stt.SpeechEventType.FINAL_TRANSCRIPT
     assert event.alternatives[0].text == TEXT
     record = demo.record(heard[0].request_id)
-    assert (record["status"], record["model"]) == ("success", "sim/tone")
-    spoken = sum(h.frame.duration for h in heard)
-    assert record["output_units"] == len(TEXT) or record["output_units"] == pytest.approx(spoken, abs=0.01), record
+    assert (record["status"], record["model_id"], record["input_units"]) == ("success", "sim/tone", len(TEXT))

@@ -28,8 +28,9 @@ async def test_a_waiting_stream_gets_a_head_and_comments_and_then_its_content(au
     nursery.start_soon(keepalive.run)
     wire = Wire()
     response = SseResponse(wire)
-    with keepalive.watch(response):
-        await trio.sleep(10)
+    keepalive.watch(response)
+    await trio.sleep(10)
+    keepalive.forget(response)
     await response.begin([(b"x-gw-model", b"a/x")])
     await response.write(b"data: 1\n\n", more=False)
     assert wire.messages[0]["type"] == "http.response.start"
@@ -45,8 +46,9 @@ async def test_a_quick_stream_sees_no_comment_and_its_own_headers(autojump_clock
     nursery.start_soon(keepalive.run)
     wire = Wire()
     response = SseResponse(wire)
-    with keepalive.watch(response):
-        await trio.sleep(1)
+    keepalive.watch(response)
+    await trio.sleep(1)
+    keepalive.forget(response)
     await response.begin([(b"x-gw-model", b"a/x")])
     await trio.sleep(30)
     await response.write(b"", more=False)
@@ -61,8 +63,9 @@ async def test_a_client_that_does_not_read_holds_up_nobody_else(autojump_clock, 
     stuck, good = Wire(), Wire()
     stuck.stuck = True
     stuck_response = SseResponse(stuck)
-    with keepalive.watch(stuck_response), keepalive.watch(SseResponse(good)):
-        await trio.sleep(12)
+    keepalive.watch(stuck_response)
+    keepalive.watch(SseResponse(good))
+    await trio.sleep(12)
     assert len(good.bodies) >= 2
     with pytest.raises(ConnectionAbortedError):
         await stuck_response.write(b"data: 1\n\n")

@@ -17,7 +17,7 @@ def form(fields, audio: bytes, *, file_first: bool = False) -> bytes:
     if not file_first:
         return head + audio + tail
     file_head, _ = encode_form([], file_name="a.wav", file_content_type="audio/wav", boundary=BOUNDARY)
-    fields_head, rest = encode_form(fields, file_name="z", file_content_type="x/y", boundary=BOUNDARY)
+    fields_head, _ = encode_form(fields, file_name="z", file_content_type="x/y", boundary=BOUNDARY)
     only_fields = fields_head[: fields_head.rindex(b"--" + BOUNDARY)]
     return file_head + audio + b"\r\n" + only_fields + b"--" + BOUNDARY + b"--\r\n"
 

@@ -90,7 +90,7 @@ def starter(folder: Path) -> Iterator[Start]:
             daemon = launch("--demo", *arguments, folder=folder, **env)
         else:
             (folder / "gw.yaml").write_text(text)
-            daemon = launch(*arguments, folder=folder, GW_CONFIG=str(folder / "gw.yaml"), **env)
+            daemon = launch(*arguments, folder=folder, GW_CONFIG=str(folder / "gw.yaml"), **{"GW_DB_PATH": str(folder / "gw.db"), **env})
         running.append(daemon)
         return daemon
 

@@ -49,7 +49,7 @@ def test_a_running_stream_finishes_and_new_connections_are_refused(start):
     assert first.startswith(b"data: ")
     assert rest.endswith(b"data: [DONE]\n\n")
     assert daemon.process.wait(10) == 0
-    with pytest.raises(OSError):
+    with pytest.raises(ConnectionRefusedError):
         connect(daemon.url).connect()
     connection.close()
 

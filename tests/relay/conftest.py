@@ -35,6 +35,8 @@ class Kept:
     def finish(self, record):
         self.records.append(record)
 
+    commits_first = False
+
     async def settled(self, record_id):
         pass
 

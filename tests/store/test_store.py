@@ -12,6 +12,7 @@ from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store import lock
 from gw.store.journal import segment_paths
 from gw.store.store import open_readonly, open_store
+from gw.telemetry.clock import DAY_S
 from gw.types.usage import AttemptRecord
 from tests.fakes.records import DAY, NOON, HandClock, intent, record
 
@@ -145,6 +146,21 @@ async def test_pages_follow_each_other(path):
         first = await store.logs(limit=3)
         rest = await store.logs(limit=3, before=(first[-1].timestamp, first[-1].id))
         assert [r.id for r in first + rest] == ["4", "3", "2", "1", "0"]
+
+
+async def test_loaded_records_are_in_the_reports_once(path):
+    async with open_store(path, clock=HandClock()) as store:
+        store.finish(record("own"))
+        await store.flush()
+        past = [record("own", cost_nusd=9), *(record(f"s{n}", timestamp=NOON - DAY_S * n) for n in range(1, 4))]
+        assert await store.load(iter(past)) == 3
+        assert await store.load(past) == 0
+        assert await store.spend(DAY) == {"default": 1_000}
+        assert await store.spend(DAY - 3) == {"default": 1_000}
+        assert (await store.totals()).cost_nusd == 4_000
+        assert [r.id for r in await store.logs()] == ["own", "s1", "s2", "s3"]
+        assert (store.queue_depth, store.counters.finished, store.open_intents) == (0, 1, 0)
+    assert segment_paths(path) == []
 
 
 CHILD = """

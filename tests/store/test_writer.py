@@ -8,6 +8,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
+from gw.errors import DatabaseLocked
 from gw.store import writer
 from gw.store.journal import segment_paths
 from gw.store.sqlite import open_writer
@@ -35,6 +36,7 @@ async def until(condition):
 @asynccontextmanager
 async def foreign_writer(path):
     other = apsw.Connection(str(path))
+    other.set_busy_timeout(5_000)  # the store may be pruning just now
     other.execute("begin immediate")
     try:
         yield
@@ -139,6 +141,33 @@ async def test_what_neither_journal_nor_queue_takes_is_logged_whole(path):
             assert [line["record"]["id"] for line in dropped] == [f"{writer.QUEUED}", f"{writer.QUEUED + 1}"]
         await store.flush()
         assert (await store.stats()).requests == writer.QUEUED
+
+
+async def test_loading_and_the_queue_take_turns(path):
+    """One connection, one thread: what is finished while a load runs is committed after it."""
+    async with open_store(path, clock=HandClock()) as store, trio.open_nursery() as nursery:
+        nursery.start_soon(store.load, (record(f"s{n}") for n in range(1_000)))
+        for n in range(20):
+            store.finish(record(f"{n}"))
+            await trio.lowlevel.checkpoint()
+        await store.flush()
+        nursery.cancel_scope.cancel()  # too late: it is in the thread, and ends well
+    async with open_store(path, clock=HandClock()) as store:
+        assert (await store.totals()).requests == 1_020
+
+
+async def test_a_load_that_cannot_be_written_changes_nothing(path):
+    async with open_store(path, clock=HandClock()) as store:
+        async with foreign_writer(path):
+            with pytest.raises(DatabaseLocked, match="another program is writing"):
+                await store.load([record("a")])
+        assert await store.load([record("a")]) == 1
+        with pytest.raises(ZeroDivisionError):
+            await store.load(record(f"{1 // n}") for n in (1, 0))
+        assert (await store.totals()).requests == 1
+        store.finish(record("b"))
+        await store.flush()
+        assert store.degraded == ""
 
 
 async def test_with_durability_power_settled_means_committed(path):

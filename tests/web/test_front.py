@@ -185,10 +185,13 @@ async def _lifespan(receive, send):
 
 @pytest.mark.parametrize("path", ["/hot", "/cold"])
 async def test_a_client_that_never_reads_cannot_hold_up_the_end(path):
+    begun = trio.Event()
+
     async def app(scope, receive, send):
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
+        begun.set()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         while True:
             await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
@@ -196,17 +199,21 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end(path):
     async with serving(hot=app, cold=app, limits=Limits(write_s=100)) as server:
         client = await server.client()
         await client.send(request("GET", path))
-        await trio.sleep(0.05)
+        await begun.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
         server.drain.begin(0.1)
         with trio.fail_after(1):
             await server.ended.wait()
 
 
 async def test_cancelling_serve_does_not_wait_for_stalled_writes():
+    begun = trio.Event()
+
     async def app(scope, receive, send):
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
+        begun.set()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x" * 50_000_000})
 
@@ -214,7 +221,8 @@ async def test_cancelling_serve_does_not_wait_for_stalled_writes():
         async with serving(hot=app, cold=app) as server:
             client = await server.client()
             await client.send(request("GET", "/cold"))
-            await trio.sleep(0.05)
+            await begun.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 async def test_a_client_that_leaves_cancels_within_100_ms():

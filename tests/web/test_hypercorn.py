@@ -60,7 +60,7 @@ async def test_serves_quart_from_bytes_that_were_read_ahead(autojump_clock):
     [
         (b"POST /cold HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (b"GET /cold HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n", 400),
-        (b"PRI * HTTP/2.0\r\nHost: a\r\n\r\nSM\r\n\r\n", 400),
+        (b"PRI * HTTP/2.0\r\nHost: a\r\n\r\n", 400),
         (b"GET /cold HTTP/1.1\r\n\r\n", 400),
         (b"GET /cold HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 70_000, 431),
         (b"POST /cold HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n", 413),

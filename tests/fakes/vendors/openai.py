@@ -182,8 +182,7 @@ class FakeOpenAI:
             if self.malformed:
                 await answer.end(b'data: {"id":\n\n')
                 return
-            async for event in answer.paced(events, self.token_gap_s):
-                await answer.send(encoder.encode([event]))
+            await answer.paced(events, self.token_gap_s, lambda event: encoder.encode([event]))
             last: list[ChatEvent] = [UsageReport(usage=entry.usage), *([] if self.omit_done else [ChatEnd()])]
             await answer.end(encoder.encode(last))
             return
@@ -225,9 +224,11 @@ class FakeOpenAI:
         )
         await answer.start("text/event-stream" if request.want_events else CONTENT_TYPES[request.format.encoding])
         await trio.sleep(self.first_token_after_s)
-        async for chunk in answer.paced(chunks, self.speech_gap_s):
-            told = chunk if not request.want_events else openai_audio.encode_speech([AudioChunk(data=chunk)])
-            await answer.send(told)
+        await answer.paced(
+            chunks,
+            self.speech_gap_s,
+            lambda chunk: openai_audio.encode_speech([AudioChunk(data=chunk)]) if request.want_events else chunk,
+        )
         end = [] if self.omit_done else [SpeakEnd(usage=entry.usage)]
         await answer.end(openai_audio.encode_speech(end) if request.want_events else b"")
 
@@ -251,8 +252,11 @@ class FakeOpenAI:
             await answer.whole(b'{"tex' if self.malformed else told, content_type)
             return
         await answer.start("text/event-stream")
-        async for piece in answer.paced(_words(made.text), self.token_gap_s):
-            await answer.send(openai_audio.encode_transcript_events([TextDelta(text=piece)]))
+        await answer.paced(
+            _words(made.text),
+            self.token_gap_s,
+            lambda piece: openai_audio.encode_transcript_events([TextDelta(text=piece)]),
+        )
         await answer.end(b"" if self.omit_done else openai_audio.encode_transcript_events([made]))
 
 
@@ -295,8 +299,8 @@ class _Answer:
         await self.start("application/json", ("content-length", str(len(told))), status=status)
         await self.end(told)
 
-    async def paced(self, pieces: Iterable[Any], gap_s: float) -> AsyncIterator[Any]:
-        """`pieces` with a pause between them, broken off or ended with an error as scripted."""
+    async def paced(self, pieces: Iterable[Any], gap_s: float, encode: Callable[[Any], bytes]) -> None:
+        """Send `pieces` with a pause between them; broken off or ended with an error as scripted."""
         fake = self._fake
         for count, piece in enumerate(pieces):
             if count:
@@ -308,7 +312,7 @@ class _Answer:
                 encoder = openai_chat.ChatEncoder(id="", created=0, model="", include_usage=False)
                 await self.send(encoder.encode([fault]))
                 raise _Cut
-            yield piece
+            await self.send(encode(piece))
 
 
 async def _read(receive: Receive) -> bytes:

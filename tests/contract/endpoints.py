@@ -1,0 +1,153 @@
+"""The endpoints of the dialect suites: how each is asked, and how its answer is read.
+
+A new dialect is its endpoints listed in `ENDPOINTS`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import attrs
+import msgspec
+
+from gw.types.audio import PCM_16K
+from gw.types.ids import Modality
+from gw.wire import multipart, tone, wav
+from tests.fakes.hosting import Plane, Reply
+
+TEXT = "one two three four five six"
+BOUNDARY = b"contract-boundary"
+
+
+@cache
+def recording(text: str = "hello there") -> bytes:
+    samples = b"".join(tone.encode(text, 16_000))
+    return wav.header(PCM_16K, len(samples)) + samples
+
+
+def chat_body(model: str, *, stream: bool, **members: Any) -> tuple[bytes, str]:
+    body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": TEXT}], **members}
+    return msgspec.json.encode(body), "application/json"
+
+
+def speech_body(model: str, **members: Any) -> tuple[bytes, str]:
+    body = {"model": model, "input": TEXT, "voice": "alloy", "response_format": "pcm", **members}
+    return msgspec.json.encode(body), "application/json"
+
+
+def form_body(model: str, **fields: str) -> tuple[bytes, str]:
+    head, tail = multipart.encode_form(
+        [("model", model), *fields.items()], file_name="a.wav", file_content_type="audio/wav", boundary=BOUNDARY
+    )
+    return head + recording() + tail, "multipart/form-data; boundary=" + BOUNDARY.decode()
+
+
+def _members(reply: Reply, kind: str, name: str) -> list[Any]:
+    """`name` of every event whose type begins with `kind`."""
+    decoded = [msgspec.json.decode(event) for event in reply.events]
+    return [event[name] for event in decoded if event.get("type", "").startswith(kind)]
+
+
+def _chat_text(reply: Reply) -> str:
+    chunks = [msgspec.json.decode(event) for event in reply.events if event != b"[DONE]"]
+    return "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks if c.get("choices"))
+
+
+def _in_band(reply: Reply) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(reply.events[-1])["error"]
+    return found
+
+
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """One endpoint in one form. `dialect` names the wire dialect of a provider type that speaks it too."""
+
+    name: str
+    dialect: str
+    modality: Modality
+    path: str
+    body: Callable[..., tuple[bytes, str]]
+    content: Callable[[Reply], str | bytes]
+    """What was said, as text or audio."""
+    content_type: str
+    streams: bool
+    """Content goes out before the end."""
+    in_band: Callable[[Reply], dict[str, Any]] | None = None
+    """The error that came after content; None = this form has no place for one, the connection is cut."""
+    ends_with: bytes = b""
+    """The end marker of a complete stream."""
+
+    async def ask(self, plane: Plane, model: str, headers: dict[str, str] | None = None, **members: Any) -> Reply:
+        body, content_type = self.body(model, **members)
+        return await plane.post(self.path, body, content_type, **(headers or {}))
+
+
+CHAT_WHOLE = Endpoint(
+    name="chat whole",
+    dialect="openai",
+    modality="llm",
+    path="/v1/chat/completions",
+    body=partial(chat_body, stream=False),
+    content=lambda reply: reply.json["choices"][0]["message"]["content"],
+    content_type="application/json",
+    streams=False,
+)
+CHAT_STREAM = Endpoint(
+    name="chat stream",
+    dialect="openai",
+    modality="llm",
+    path="/v1/chat/completions",
+    body=partial(chat_body, stream=True),
+    content=_chat_text,
+    content_type="text/event-stream",
+    streams=True,
+    in_band=_in_band,
+    ends_with=b"data: [DONE]\n\n",
+)
+SPEECH = Endpoint(
+    name="speech",
+    dialect="openai",
+    modality="tts",
+    path="/v1/audio/speech",
+    body=speech_body,
+    content=lambda reply: reply.body,
+    content_type="audio/pcm",
+    streams=True,
+)
+SPEECH_EVENTS = Endpoint(
+    name="speech events",
+    dialect="openai",
+    modality="tts",
+    path="/v1/audio/speech",
+    body=partial(speech_body, stream_format="sse"),
+    content=lambda reply: b"".join(map(b64decode, _members(reply, "speech.audio.delta", "audio"))),
+    content_type="text/event-stream",
+    streams=True,
+    in_band=_in_band,
+)
+TRANSCRIPTION = Endpoint(
+    name="transcription",
+    dialect="openai",
+    modality="stt",
+    path="/v1/audio/transcriptions",
+    body=form_body,
+    content=lambda reply: reply.json["text"],
+    content_type="application/json",
+    streams=False,
+)
+TRANSCRIPTION_STREAM = Endpoint(
+    name="transcription stream",
+    dialect="openai",
+    modality="stt",
+    path="/v1/audio/transcriptions",
+    body=partial(form_body, stream="true"),
+    content=lambda reply: "".join(_members(reply, "transcript.text.delta", "delta")),
+    content_type="text/event-stream",
+    streams=True,
+    in_band=_in_band,
+)
+TRANSLATION = attrs.evolve(TRANSCRIPTION, name="translation", path="/v1/audio/translations")
+ENDPOINTS = (CHAT_WHOLE, CHAT_STREAM, SPEECH, SPEECH_EVENTS, TRANSCRIPTION, TRANSCRIPTION_STREAM, TRANSLATION)

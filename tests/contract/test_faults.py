@@ -1,0 +1,145 @@
+"""Every upstream fault through the whole data plane, with another candidate and without: one answer, one record, nothing left.
+
+See `faults.FAULTS` for the list.
+"""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.contract.endpoints import Endpoint
+from tests.contract.faults import FAULTS, FORMS, GOOD, HOST, Fault
+from tests.fakes.hosting import Plane, Reply, open_plane
+from tests.fakes.net import ServerSide
+
+FIRST_EVENT_S, IDLE_S = 2.0, 3.0
+CONFIG = """
+providers:
+  bad: {type: openai, api_key: a-key-of-no-value, base_url: "http://bad.test/v1"}
+  good: {type: sim}
+models:
+  llm: {bad/m: {price: {unit: 1M_tokens, input: 1, output: 2}}, good/echo: {}}
+  stt: {bad/m: {price: {unit: minute, usd: 0.006}}, good/tone: {}}
+  tts: {bad/m: {price: {unit: 1M_characters, usd: 15}}, good/tone: {}}
+routing: {first_event_s: {llm: 2, stt: 2, tts: 2}, idle_s: 3, keepalive_s: 600}
+"""
+FALLBACK = """
+fallbacks: {llm: [bad/m, good/echo], stt: [bad/m, good/tone], tts: [bad/m, good/tone]}
+"""
+MATRIX = [(fault, form) for fault in FAULTS for form in FORMS if fault.applies(GOOD[form])]
+each_fault = pytest.mark.parametrize(
+    ("fault", "form"), MATRIX, ids=[f"{fault.name}, {form.name}" for fault, form in MATRIX]
+)
+
+
+def put(fault: Fault, form: Endpoint, plane: Plane) -> list[bytes]:
+    """Let the upstream misbehave. The paths it was asked for are put in the list."""
+    asked: list[bytes] = []
+
+    async def host(stream: trio.abc.Stream) -> None:
+        if fault.play is None:
+            return
+        server = ServerSide(stream)
+        request = await server.request()
+        assert request is not None
+        asked.append(request.path)
+        await fault.play(server, GOOD[form])
+
+    net = plane.net
+    if fault.connect == "dark":
+        net.dark.add(HOST)
+    elif isinstance(fault.connect, Exception):
+        net.hosts[HOST, 80] = fault.connect
+    elif fault.connect != "nobody":
+        net.hosts[HOST, 80] = host
+    if fault.resets:
+        net.resetting.add(HOST)
+    return asked
+
+
+def check_content(form: Endpoint, reply: Reply, plane: Plane, fault: Fault) -> None:
+    assert reply.status == 200
+    assert not reply.cut
+    content = form.content(reply)
+    expected = GOOD[form].content
+    if plane.kept.record.status == "fallback":
+        assert content in ("one two three four five six", "hello there") or len(content) > 10_000
+    elif isinstance(content, str):
+        assert content == expected
+    else:
+        assert content
+        assert expected[: len(content)] == content
+    assert reply.body.endswith(form.ends_with)
+
+
+def check_error(error: dict[str, object], outcome: str) -> None:
+    """OpenAI's members, and ours."""
+    assert {"message", "type", "param", "code", "request_id"} <= set(error)
+    assert error["outcome"] == outcome
+    assert "a-key-of-no-value" not in str(error)
+
+
+def check_record(plane: Plane, status: str, *outcomes: str) -> None:
+    record = plane.kept.record
+    assert (record.status, [a.outcome for a in record.attempts]) == (status, list(outcomes))
+    assert len(plane.kept.intents) == len(outcomes)
+    assert (record.error_code is None) == (status != "error")
+    assert record.fallback_from == ("bad/m" if status == "fallback" else None)
+
+
+def check_broken_off(fault: Fault, form: Endpoint, plane: Plane, reply: Reply) -> None:
+    """A failure after content: told inside the stream, or the connection is cut; never a clean end."""
+    assert reply.status == 200
+    outcome = fault.outcome_of(form)
+    if form.in_band is None:
+        assert reply.cut
+    else:
+        assert not reply.cut
+        check_error(form.in_band(reply), outcome)
+        assert not (form.ends_with and reply.body.endswith(form.ends_with))
+    check_record(plane, "error", outcome)
+
+
+@each_fault
+async def test_with_another_candidate(fault, form, tmp_path, autojump_clock):
+    async with open_plane(CONFIG + FALLBACK, tmp_path) as plane:
+        put(fault, form, plane)
+        reply = await form.ask(plane, "bad/m")
+        outcome = fault.outcome_of(form)
+        if fault.when_of(form) == "fine":
+            check_record(plane, "success", "ok")
+            check_content(form, reply, plane, fault)
+        elif fault.when_of(form) == "after":
+            check_broken_off(fault, form, plane, reply)
+        elif fault.caller:
+            assert (reply.status, reply.error["outcome"]) == (fault.status, outcome)
+            check_record(plane, "error", outcome)
+        else:
+            check_record(plane, "fallback", outcome, "ok")
+            check_content(form, reply, plane, fault)
+            assert reply.headers["x-gw-attempts"] == "2"
+            assert reply.headers["x-gw-model"] == plane.kept.record.model_id
+            assert reply.took_s < FIRST_EVENT_S + 0.5
+
+
+@each_fault
+async def test_without_another_candidate(fault, form, tmp_path, autojump_clock):
+    async with open_plane(CONFIG, tmp_path) as plane:
+        asked = put(fault, form, plane)
+        reply = await form.ask(plane, "bad/m")
+        outcome = fault.outcome_of(form)
+        if fault.when_of(form) == "fine":
+            check_record(plane, "success", "ok")
+            check_content(form, reply, plane, fault)
+        elif fault.when_of(form) == "after":
+            check_broken_off(fault, form, plane, reply)
+            assert reply.took_s <= IDLE_S + 0.5
+        else:
+            assert reply.headers["content-type"] == "application/json"
+            assert reply.headers["x-request-id"] == reply.error["request_id"] == plane.kept.record.id
+            assert (reply.status, reply.headers.get("retry-after")) == (fault.status, fault.retry_after)
+            check_error(reply.error, outcome)
+            check_record(plane, "error", outcome)
+            assert reply.took_s <= FIRST_EVENT_S + 0.01
+        assert asked in ([], ["/v1" + form.path.removeprefix("/v1")], [b"/v1" + form.path.removeprefix("/v1").encode()])

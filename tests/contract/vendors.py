@@ -1,0 +1,211 @@
+"""The vendors of the provider suite: how each type's fake is built and told what to do.
+
+A new provider type is one entry in `VENDORS`; a new wire dialect is one class with the methods of `Vendor` and one
+entry in `ERRORS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal, Protocol
+
+import attrs
+
+from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimitError
+from gw.net.http1 import Origin, Pool
+from gw.providers.spec import Account, spec_of
+from gw.types.asgi import ASGIApp
+from gw.types.ids import Modality
+from gw.types.secret import Secret
+from gw.wire import openai_chat
+from tests.fakes.hosting import hosted
+from tests.fakes.net import FakeNet
+from tests.fakes.vendors.openai import Entry, FakeOpenAI
+
+KEY = "correct horse battery staple"
+"""Looks like no key: only who knows it can take it out of a text."""
+
+
+@attrs.frozen(kw_only=True)
+class ErrorCase:
+    """An error answer, and what it must become."""
+
+    name: str
+    status: int
+    code: str = "scripted"
+    retry_after: str = ""
+    error: type[ProviderError]
+    retryable: bool = True
+    fault: Literal["", "caller", "candidate"] = ""
+    retry_after_s: float | None = None
+
+
+_CASES = (
+    ErrorCase(name="key", status=401, error=ProviderRejected, fault="candidate"),
+    ErrorCase(name="model", status=404, error=ProviderRejected, fault="candidate"),
+    ErrorCase(name="request", status=400, error=ProviderRejected, fault="caller", retryable=False),
+    ErrorCase(name="money", status=402, error=ProviderFailed),
+    ErrorCase(name="limit", status=429, retry_after="7", error=RateLimitError, retry_after_s=7.0),
+    ErrorCase(name="limit without a time", status=429, error=RateLimitError),
+    ErrorCase(name="broken", status=500, error=ProviderFailed),
+    ErrorCase(name="overloaded", status=503, error=ProviderFailed),
+)
+ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
+    "openai": (
+        *_CASES,
+        ErrorCase(
+            name="context length", status=400, code="context_length_exceeded", error=ProviderRejected, fault="candidate"
+        ),
+        ErrorCase(name="quota", status=429, code="insufficient_quota", retry_after="7", error=ProviderFailed),
+    ),
+    "sim": _CASES,
+}
+"""By wire dialect."""
+
+
+class Vendor(Protocol):
+    """What the suite asks of a fake vendor, whatever it speaks. It says back what the user said last."""
+
+    app: ASGIApp | None
+    """To be hosted at the type's default address; None for an engine in this process."""
+    ledger: list[Entry]
+    """One entry per request seen; stays empty for an engine in this process."""
+    options: dict[str, object]
+
+    def pace(self, gap_s: float) -> None:
+        """Wait so long before each piece of an answer."""
+
+    def fail(self, case: ErrorCase) -> None: ...
+
+    def leak(self, status: int, secret: str) -> None:
+        """Fail with a message that quotes `secret`."""
+
+    def refuse(self, how: str) -> None: ...
+
+    def hear(self, text: str) -> None:
+        """What the next recording says (the engine in this process listens itself)."""
+
+    def call(self, name: str, arguments: str) -> None:
+        """Call this tool when it is offered."""
+
+
+@attrs.define
+class OpenAIVendor:
+    prefix: str
+    fake: FakeOpenAI = attrs.field(init=False)
+    options: dict[str, object] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.fake = FakeOpenAI(
+            prefix=self.prefix, api_key=KEY, reply=lambda request: openai_chat.messages(request)[-1].text
+        )
+
+    @property
+    def app(self) -> ASGIApp:
+        return self.fake
+
+    @property
+    def ledger(self) -> list[Entry]:
+        return self.fake.ledger
+
+    def pace(self, gap_s: float) -> None:
+        self.fake.first_token_after_s = self.fake.token_gap_s = self.fake.speech_gap_s = gap_s
+
+    def fail(self, case: ErrorCase) -> None:
+        self.fake.status, self.fake.error_code = case.status, case.code
+        self.fake.headers = [("retry-after", case.retry_after)] if case.retry_after else []
+
+    def leak(self, status: int, secret: str) -> None:
+        self.fake.status = status
+        self.fake.error_body = openai_chat.error_body(
+            type=secret, code=secret, message=f"bad key {secret}, header 'Bearer {secret}'", param=None, request_id=""
+        )
+
+    def refuse(self, how: str) -> None:
+        self.fake.refuse = how  # type: ignore[assignment]  # one of its words
+
+    def hear(self, text: str) -> None:
+        self.fake.transcript = text
+
+    def call(self, name: str, arguments: str) -> None:
+        self.fake.tool_call = (name, arguments)
+
+
+@attrs.define
+class SimVendor:
+    app: ASGIApp | None = None
+    ledger: list[Entry] = attrs.field(factory=list)
+    options: dict[str, object] = attrs.field(factory=dict)
+
+    def pace(self, gap_s: float) -> None:
+        self.options |= {"latency_ms": gap_s * 1000, "token_ms": gap_s * 1000}
+
+    def fail(self, case: ErrorCase) -> None:
+        self.options |= {"fail_rate": 1, "fail_with": case.status}
+        if case.retry_after:
+            self.options["retry_after_s"] = float(case.retry_after)
+
+    def leak(self, status: int, secret: str) -> None:
+        self.options |= {"fail_rate": 1, "fail_with": status}
+
+    def refuse(self, how: str) -> None:
+        self.options["refuse"] = True
+
+    def hear(self, text: str) -> None:
+        """It hears what is in the recording."""
+
+    def call(self, name: str, arguments: str) -> None:
+        """`scripted` calls the first tool it is offered."""
+
+
+@attrs.frozen(kw_only=True)
+class Entrant:
+    """One type in the suite."""
+
+    vendor: Callable[[], Vendor]
+    models: Mapping[Modality | Literal["tools"], str] = attrs.field(
+        factory=lambda: {"llm": "gpt-x", "tools": "gpt-x", "stt": "whisper-x", "tts": "tts-x"}
+    )
+
+
+VENDORS: Mapping[str, Entrant] = {
+    "openai": Entrant(vendor=partial(OpenAIVendor, "/v1")),
+    "groq": Entrant(vendor=partial(OpenAIVendor, "/openai/v1")),
+    "ollama": Entrant(vendor=partial(OpenAIVendor, "/v1")),
+    "whisper": Entrant(vendor=partial(OpenAIVendor, "/v1")),
+    "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
+    "sim": Entrant(vendor=SimVendor, models={"llm": "echo", "tools": "scripted", "stt": "tone", "tts": "tone"}),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Rig:
+    """A vendor of one type on a network in memory, and the way to it."""
+
+    type: str
+    vendor: Vendor
+    net: FakeNet
+    pool: Pool
+
+    def account(self, model: Modality | Literal["tools"]) -> Account:
+        spec = spec_of(self.type)
+        return Account(
+            provider_id=f"my-{self.type}",
+            model=VENDORS[self.type].models[model],
+            origin=Origin.parse(spec.base_url + spec.api_path if spec.needs_address else "http://127.0.0.1"),
+            api_key=Secret(KEY),
+            pool=self.pool,
+            options=self.vendor.options,
+        )
+
+
+def rig(provider_type: str, nursery: object) -> Rig:
+    """The fake stands where the type's default address says: a wrong default does not reach it."""
+    net = FakeNet(nursery)  # type: ignore[arg-type]
+    vendor = VENDORS[provider_type].vendor()
+    made = Rig(type=provider_type, vendor=vendor, net=net, pool=Pool(connect=net))
+    if vendor.app is not None:
+        origin = made.account("llm").origin
+        net.hosts[origin.host, origin.port] = hosted(vendor.app)
+    return made

@@ -1,0 +1,246 @@
+"""ASGI apps on memory streams: fake vendors behind a network in memory, and a whole data plane with a client before it.
+
+Everything stands on trio's clock, so under `autojump_clock` nothing is waited for. The hosts are the gateway's own
+(`gw.web.express`) and the client its own HTTP pool: both have tests of their own. Only the record sink is in memory,
+because threads and a virtual clock do not go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+import trio
+import trio.testing
+
+from gw.config.parse import parse
+from gw.dialects.routes import DataPlane
+from gw.errors import ProviderError, one_error
+from gw.gateway import Gateway
+from gw.net.http1 import Origin, Pool
+from gw.net.tls import Transport
+from gw.pricing.load import load_book
+from gw.registry.live import Live
+from gw.registry.merge import build
+from gw.relay.ledger import Ledger
+from gw.relay.limits import Limits
+from gw.relay.meter import Books
+from gw.relay.relay import Relay
+from gw.telemetry.metrics import Metrics
+from gw.types.asgi import ASGIApp
+from gw.types.usage import Intent, RequestRecord
+from gw.web import link
+from gw.web.drain import Drain
+from gw.web.express import Express, IsHot
+from gw.web.transport import StreamTransport
+from tests.fakes.net import FakeNet, Handler, MemoryTransport
+
+NOON = 20_000 * 86_400 + 43_200
+GATEWAY = Origin.parse("http://gateway.test")
+
+
+def hosted(app: ASGIApp, is_hot: IsHot = lambda method, path: True) -> Handler:
+    """A host for FakeNet that serves `app`."""
+    express = Express(app, is_hot, Drain(), limits=link.Limits(idle_s=3_600))
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        await express.run_connection(StreamTransport(stream))
+
+    return serve
+
+
+class ResettingTransport(Transport):
+    """The other side's close arrives as a reset."""
+
+    def __init__(self, inner: MemoryTransport) -> None:
+        self._inner = inner
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._inner.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._inner.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        data = await self._inner.receive_some(max_bytes)
+        if not data:
+            raise trio.BrokenResourceError from ConnectionResetError(104, "Connection reset by peer")
+        return data
+
+    def is_stale(self) -> bool:
+        return self._inner.is_stale()
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class FaultyNet(FakeNet):
+    """A FakeNet some of whose hosts never take a connection (`dark`) or end every one with a reset (`resetting`)."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        super().__init__(nursery)
+        self.dark: set[str] = set()
+        self.resetting: set[str] = set()
+
+    async def __call__(self, origin: Origin) -> Transport:  # type: ignore[override]  # a wider result
+        if origin.host in self.dark:
+            await trio.sleep_forever()
+        transport = await super().__call__(origin)
+        return ResettingTransport(transport) if origin.host in self.resetting else transport
+
+
+class Kept:
+    """The relay's record sink, in memory."""
+
+    commits_first = False
+
+    def __init__(self) -> None:
+        self.accepting = True
+        self.intents: list[Intent] = []
+        self.records: list[RequestRecord] = []
+
+    def intent(self, intent: Intent) -> None:
+        self.intents.append(intent)
+
+    def finish(self, record: RequestRecord) -> None:
+        self.records.append(record)
+
+    async def settled(self, record_id: str) -> None:
+        pass
+
+    @property
+    def record(self) -> RequestRecord:
+        """The only one."""
+        (record,) = self.records
+        return record
+
+
+class VirtualWallClock:
+    """Wall time that follows trio's clock."""
+
+    def now(self) -> float:
+        return NOON + trio.current_time()
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """An answer of the gateway as its client saw it. `cut`: the connection broke before the body's end."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: Sequence[tuple[float, bytes]]
+    """As they came, each with trio's time."""
+    cut: bool
+    took_s: float
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(data for _, data in self.pieces)
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.json["error"]
+        return found
+
+    @property
+    def events(self) -> list[bytes]:
+        """The data of server-sent events; comments left out."""
+        blocks = self.body.split(b"\n\n")
+        return [block.removeprefix(b"data: ") for block in blocks if block.startswith(b"data: ")]
+
+
+@attrs.frozen(kw_only=True)
+class Plane:
+    """A data plane in memory. `net` has its upstreams; `client` reaches it at `GATEWAY`."""
+
+    gateway: Gateway
+    kept: Kept
+    net: FaultyNet
+    client: Pool
+
+    def open(self, path: str, body: bytes, content_type: str = "application/json", **headers: str) -> Any:
+        """Send a POST; `async with` gives the response. Leaving it early is a client that leaves."""
+        fields = {"content-type": content_type, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        pairs = [(name.encode(), value.encode()) for name, value in fields.items()]
+        return self.client.open("client", b"POST", GATEWAY, path.encode(), pairs, body)
+
+    async def post(self, path: str, body: bytes, content_type: str = "application/json", **headers: str) -> Reply:
+        began = trio.current_time()
+        pieces: list[tuple[float, bytes]] = []
+        cut = False
+        async with self.open(path, body, content_type, **headers) as response:
+            try:
+                while data := await response.receive_some():
+                    pieces.append((trio.current_time(), data))
+            except ProviderError:
+                cut = True
+            return Reply(
+                status=response.status,
+                headers={name.decode(): value.decode("latin-1") for name, value in response.headers},
+                pieces=pieces,
+                cut=cut,
+                took_s=trio.current_time() - began,
+            )
+
+    async def check_nothing_left(self) -> None:
+        """No task, connection, reservation or place in use once the clients are gone."""
+        await self.client.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert self.gateway.pool.in_use == {}
+        assert self.gateway.relay.in_flight == 0
+        assert [view.in_flight for view in self.gateway.limits.view(0).values() if view.in_flight] == []
+        assert [p for p in self.gateway.live.catalog.projects if self.gateway.ledger.reserved(p)] == []
+        await self.gateway.pool.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (self.net.open, self.net.live) == (0, 0)
+
+
+def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str, int]) -> Gateway:
+    settings = parse(text, file="gw.yaml", env={}, data_dir=folder)
+    clock, book, metrics = VirtualWallClock(), load_book(), Metrics()
+    live, ledger, limits = Live(build(settings)), Ledger(clock, spent), Limits(settings.routing.breaker)
+    books = Books(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
+    relay = Relay(
+        live=live, pool=pool, limits=limits, books=books, routing=settings.routing, cost_tracking=settings.cost_tracking
+    )
+    return Gateway(
+        settings=settings,
+        live=live,
+        store=kept,  # type: ignore[arg-type]  # the data plane only puts records
+        relay=relay,
+        ledger=ledger,
+        limits=limits,
+        metrics=metrics,
+        clock=clock,
+        book=book,
+        pool=pool,
+        started_at=clock.now(),
+    )
+
+
+@asynccontextmanager
+async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = None) -> AsyncIterator[Plane]:
+    """A data plane over the gw.yaml `text`; at its end nothing may be left of what ran. Bounded by an hour of trio's time."""
+    with one_error(), trio.fail_after(3_600):
+        async with trio.open_nursery() as nursery:
+            net, front, kept = FaultyNet(nursery), FakeNet(nursery), Kept()
+            gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {})
+            app = DataPlane(gateway)
+            nursery.start_soon(app.run)
+            front.hosts["gateway.test", 80] = hosted(app, app.is_hot)
+            plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front))
+            yield plane
+            await plane.check_nothing_left()
+            assert (front.open, front.live) == (0, 0)
+            nursery.cancel_scope.cancel()
