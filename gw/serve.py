@@ -11,6 +11,7 @@ open_gateway
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from gw.web import front
 from gw.web.app import make_app
 from gw.web.drain import Drain
 from gw.web.guard import fenced
+
+_SWITCH_S = 0.001
+"""The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
 
 _log = structlog.get_logger("gw.serve")
 
@@ -51,6 +55,7 @@ def run(settings: Settings, *, on_ready: Callable[[Ready], None], sample_history
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
+    sys.setswitchinterval(_SWITCH_S)
     setup_logging().learn(_secrets(settings))
     trio.run(_main, settings, on_ready, sample_history)
     return 0

@@ -18,11 +18,15 @@ _COMMENT_DEADLINE_S = 1.0
 
 
 class SseResponse:
-    """One event-stream response; `started` tells whether its head has been sent."""
+    """One event-stream response; `started` tells whether its head has been sent.
 
-    def __init__(self, send: Send) -> None:
+    `early` are the headers of a head that leaves with a comment, before anybody has answered.
+    """
+
+    def __init__(self, send: Send, early: Headers | None = None) -> None:
         self.started = False
         self._send = send
+        self._early = early or []
         self._commenting: trio.Event | None = None
         self._broken = False
 
@@ -34,18 +38,20 @@ class SseResponse:
             await self._head(headers)
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
+        if self._commenting is not None:
+            await self._commenting.wait()
         if self._broken:
             raise ConnectionAbortedError("the client does not read")
         await send_piece(self._send, data, more=more)
 
     async def comment(self) -> None:
-        """Only while waiting: `begin` waits for a comment that is on its way."""
+        """Only while waiting: `begin` and `write` wait for a comment that is on its way."""
         self._commenting = trio.Event()
         self._broken = True
         try:
             with trio.move_on_after(_COMMENT_DEADLINE_S):
                 if not self.started:
-                    await self._head([])
+                    await self._head(self._early)
                 await send_piece(self._send, _COMMENT, more=True)
                 self._broken = False
         except OSError:

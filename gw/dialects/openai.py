@@ -68,7 +68,7 @@ async def serve(
         await handler(exchange)
     except GwError as error:
         if exchange is not None and exchange.started:
-            raise ConnectionAbortedError("the answer broke off after its first bytes") from None
+            return  # before the body's end: the host cuts the connection, and nothing of ours has crashed
         id_ = request_id(scope)
         headers = [(b"x-request-id", id_.encode()), *failure.headers_of(error)]
         await send_whole(send, failure.status_of(error), _JSON, failure.body_of(error, id_), headers)
@@ -153,7 +153,7 @@ async def _stream(
     instead: Callable[[Answer[S, E]], Awaitable[bool]] | None = None,
 ) -> None:
     """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment went out before."""
-    response = SseResponse(exchange.send)
+    response = SseResponse(exchange.send, [exchange.id_header])
     exchange.keepalive.watch(response)
     try:
         async with opening as answer:

@@ -35,7 +35,12 @@ async def _rejection(response: Response, account: Account) -> ProviderError:
     except ProviderError:
         body = b""
     return openai_errors.classify(
-        account.provider_id, response.status, response.header(b"retry-after"), body, (account.api_key.reveal(),)
+        account.provider_id,
+        response.status,
+        response.header(b"retry-after"),
+        body,
+        (account.api_key.reveal(),),
+        response.header(b"date"),
     )
 
 

@@ -84,6 +84,10 @@ class Answer(Generic[S, E]):
         """Make the record, once. Cut short, it bills what was used so far."""
         if self.meter.record is None:
             usage, measured = self._tally.usage()
-            call = self.call
-            cost: Cost = cost_of(self._book, usage, call.model, call.provider, self.meter.day)
+            cost = self._cost(usage)
+            if not cost.nusd and measured is not None and (counted := self._cost(measured)).nusd:
+                cost = counted  # the vendor's report is empty, or in units that the price does not know
             self.meter.finish(usage=usage, measured=measured, cost=cost, error=error, cancelled=cancelled)
+
+    def _cost(self, usage: Usage) -> Cost:
+        return cost_of(self._book, usage, self.call.model, self.call.provider, self.meter.day)

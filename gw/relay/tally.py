@@ -42,8 +42,11 @@ async def first_chat(stream: ChatStream, provider: str) -> list[ChatEvent]:
     while True:
         events = await stream.receive()
         held += events
-        for event in events:
+        for at, event in enumerate(events):
             if _is_content(event, provider):
+                for later in events[at + 1 :]:
+                    if isinstance(later, StreamError):  # nothing has gone out yet: another candidate may still answer
+                        raise _failed(provider, later)
                 return held
 
 

@@ -37,6 +37,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def whole(value: float) -> int:
+    if type(value) is int and 0 <= value <= LARGEST:
+        return value
     return max(-LARGEST, min(int(value), LARGEST)) if math.isfinite(value) else 0
 
 

@@ -7,14 +7,14 @@ total latency of requests that were answered (a failure's or a leaving caller's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import apsw
 import attrs
 import msgspec
 
 from gw.store.requests import finite, whole
-from gw.telemetry.clock import utc_day, utc_hour
+from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
 from gw.types.usage import RequestRecord
@@ -40,8 +40,7 @@ on conflict ({", ".join(_KEYS)}) do update set
 {", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)}, ttfb = excluded.ttfb, latency = excluded.latency"""
 
 
-_TABLES = tuple((bucket_of, _find_sql(table), _add_sql(table))
-                for bucket_of, table in ((utc_hour, "rollup_hour"), (utc_day, "rollup_day")))  # fmt: skip
+_SQL = {table: (_find_sql(table), _add_sql(table)) for table in ("rollup_hour", "rollup_day")}
 
 _RANGE = "where bucket >= :since and (:project is null or project = :project)"
 
@@ -106,44 +105,53 @@ class _Sums:
         self.latency = Histogram()
 
     def add(self, record: RequestRecord) -> None:
-        usage = record.usage
-        values = (
-            1,
-            record.status == "error",
-            record.status == "fallback",
-            record.status == "cancelled",
-            0 if record.cost_nusd is None else whole(record.cost_nusd),
-            record.cost_nusd is None,
-            whole(usage.input_tokens),
-            whole(usage.cached_input_tokens),
-            whole(usage.output_tokens),
-            finite(usage.audio_seconds),
-            whole(usage.characters),
-        )
-        self.sums = [old + new for old, new in zip(self.sums, values, strict=True)]
+        usage, cost, status, sums = record.usage, record.cost_nusd, record.status, self.sums
+        sums[0] += 1
+        sums[1] += status == "error"
+        sums[2] += status == "fallback"
+        sums[3] += status == "cancelled"
+        sums[4] += 0 if cost is None else whole(cost)
+        sums[5] += cost is None
+        sums[6] += whole(usage.input_tokens)
+        sums[7] += whole(usage.cached_input_tokens)
+        sums[8] += whole(usage.output_tokens)
+        sums[9] += finite(usage.audio_seconds)
+        sums[10] += whole(usage.characters)
         if record.ttfb_ms is not None:
             self.ttfb.record(record.ttfb_ms)
-        if record.status in ("success", "fallback"):
+        if status in ("success", "fallback"):
             self.latency.record(record.total_latency_ms)
+
+    def merge(self, other: _Sums) -> None:
+        self.sums = [mine + theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]
+        self.ttfb.merge(other.ttfb)
+        self.latency.merge(other.latency)
 
 
 def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     """Add newly inserted records to the rollups of their hour and day. Within the caller's transaction."""
-    records = list(records)
-    for bucket_of, find_sql, add_sql in _TABLES:
-        groups: dict[_Key, _Sums] = {}
-        for record in records:
-            bucket = bucket_of(finite(record.timestamp))
-            key = (bucket, record.project, record.provider, record.model_id, record.modality)
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = _Sums()
-            group.add(record)
-        for key, group in groups.items():
-            for ttfb, latency in db.execute(find_sql, key):
-                group.ttfb.merge_encoded([ttfb])
-                group.latency.merge_encoded([latency])
-            db.execute(add_sql, (*key, *group.sums, group.ttfb.encode(), group.latency.encode()))
+    hours: dict[_Key, _Sums] = {}
+    for record in records:
+        hour = utc_hour(finite(record.timestamp))
+        key = (hour, record.project, record.provider, record.model_id, record.modality)
+        group = hours.get(key)
+        if group is None:
+            group = hours[key] = _Sums()
+        group.add(record)
+    days: dict[_Key, _Sums] = {}
+    for (hour, project, provider, model_id, modality), group in hours.items():
+        days.setdefault((hour // 24, project, provider, model_id, modality), _Sums()).merge(group)
+    _upsert(db, "rollup_hour", hours)
+    _upsert(db, "rollup_day", days)
+
+
+def _upsert(db: apsw.Connection, table: str, groups: Mapping[_Key, _Sums]) -> None:
+    find_sql, add_sql = _SQL[table]
+    for key, group in groups.items():
+        for ttfb, latency in db.execute(find_sql, key):
+            group.ttfb.merge_encoded([ttfb])
+            group.latency.merge_encoded([latency])
+        db.execute(add_sql, (*key, *group.sums, group.ttfb.encode(), group.latency.encode()))
 
 
 def costs(db: apsw.Connection, since_day: int | None, project: str | None) -> list[CostRow]:

@@ -87,6 +87,7 @@ def open_writer(path: Path) -> apsw.Connection:
             db.pragma("journal_mode", "wal")
             db.pragma("synchronous", "full")
             db.pragma("foreign_keys", True)
+            db.pragma("temp_store", "memory")  # else each insert of a large batch saves whole pages to a temporary file
             migrations.migrate(db)
         except BaseException:
             db.close()

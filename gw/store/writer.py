@@ -34,6 +34,7 @@ log = structlog.get_logger()
 
 QUEUED = 1_000  # finished records awaiting disk, about 2 KB each; full = they wait in the journal, no request waits
 BATCH = 500  # records in one transaction, about 20 ms of work
+GATHER_S = 0.05  # records of this long share a commit, which costs a page of every index; the journal has them already
 BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it we back off, and say so
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 PROBE_S = 1.0  # between two looks whether the journal can be written again
@@ -94,6 +95,8 @@ class Writer:
         self._behind: tuple[Segment, int] | None = None
         self._settling: dict[str, trio.Event] | None = {} if power else None
         self._wake = trio.Event()
+        self._urgent = trio.Event()
+        self._flushing = 0
         self._progress = trio.Event()
         self._prune_due = trio.current_time()
         self._wal_pages = 0
@@ -130,6 +133,8 @@ class Writer:
         if self._settling is not None:
             self._settling[record.id] = trio.Event()
         self._wake.set()
+        if len(self._queue) >= BATCH:
+            self._urgent.set()
 
     @property
     def commits_first(self) -> bool:
@@ -144,8 +149,13 @@ class Writer:
         """Wait until everything finished so far is committed, for as long as that takes."""
         await trio.lowlevel.checkpoint()
         target = self.counters.finished
-        while self.counters.committed < target:
-            await self._progress.wait()
+        self._flushing += 1
+        self._urgent.set()
+        try:
+            while self.counters.committed < target:
+                await self._progress.wait()
+        finally:
+            self._flushing -= 1
 
     async def load(self, records: Iterable[RequestRecord]) -> int:
         """Insert in one transaction what was never in the journal; returns how many were new.
@@ -164,21 +174,36 @@ class Writer:
         task_status.started()
         try:
             while True:
-                await self.drain()
+                await self._gather()
+                await self._commit_next()
                 await self._keep_house()
-                await self._wait_work()
+                if not self.depth:
+                    await self._wait_work()
         except Exception:
             self._broken = True
             raise
 
     async def drain(self) -> None:
         """Commit all there is. Also called when the task has ended, to leave nothing for a replay."""
-        while not self._broken:
-            if not self._batch:
-                self._batch = await self._next_batch()
-            if not self._batch:
-                return
+        while not self._broken and await self._commit_next():
+            pass
+
+    async def _commit_next(self) -> bool:
+        """One batch; False when there is none."""
+        if not self._batch:
+            self._batch = await self._next_batch()
+        if self._batch:
             await self._commit()
+            return True
+        return False
+
+    async def _gather(self) -> None:
+        """Wait a moment for records that can share the commit, unless somebody waits for it."""
+        if self._queue and self._settling is None:
+            if not self._flushing and len(self._queue) < BATCH:
+                self._urgent = trio.Event()
+            with trio.move_on_after(GATHER_S):
+                await self._urgent.wait()
 
     async def _wait_work(self) -> None:
         troubled = self._journal.trouble or self.trouble

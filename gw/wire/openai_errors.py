@@ -57,12 +57,17 @@ _SECONDS = re.compile(rb"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 def classify(
-    provider: str, status: int, retry_after: bytes | None, body: bytes, secrets: Iterable[str] = ()
+    provider: str,
+    status: int,
+    retry_after: bytes | None,
+    body: bytes,
+    secrets: Iterable[str] = (),
+    date: bytes | None = None,
 ) -> ProviderError:
     """The error that `status` and `body` of an answer stand for; never raises.
 
-    `retry_after` is the header's value (seconds; a date needs a clock: parse it and replace `retry_after_s`). `detail`
-    holds the vendor's own message, filtered; `secrets` are taken out of it.
+    `retry_after` and `date` are the headers' values: a time to come back at is counted from the vendor's own clock.
+    `detail` holds the vendor's own message, filtered; `secrets` are taken out of it.
     """
     code, kind, message = _read(body)
     detail = f"HTTP {status}" + (f" {code or kind}" if code or kind else "")
@@ -74,7 +79,7 @@ def classify(
     if named & _FILTERED:
         return ProviderRefused(provider=provider, detail=detail)
     if status == 429 and not named & _OUT_OF_MONEY:
-        wait_s = parse_retry_after(retry_after, None) if retry_after else None
+        wait_s = parse_retry_after(retry_after, _unix_time(date)) if retry_after else None
         return RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=wait_s)
     if status >= 500 or status in _STATUS_FAILED or named & _OUT_OF_MONEY:
         return ProviderFailed(provider=provider, detail=detail, upstream_status=status, upstream_code=code or kind)
@@ -99,13 +104,20 @@ def parse_retry_after(value: bytes, now_unix: float | None) -> float | None:
     value = value.strip()
     if _SECONDS.fullmatch(value):
         return min(float(value), MAX_RETRY_AFTER_S)
-    if now_unix is None:
-        return None
-    try:
-        at = parsedate_to_datetime(value.decode("ascii")).timestamp()
-    except (ValueError, TypeError, IndexError, OverflowError):
+    at = _unix_time(value)
+    if now_unix is None or at is None:
         return None
     return min(max(0.0, at - now_unix), MAX_RETRY_AFTER_S)
+
+
+def _unix_time(value: bytes | None) -> float | None:
+    """An HTTP date; None for what is none."""
+    if value is None:
+        return None
+    try:
+        return parsedate_to_datetime(value.decode("ascii")).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
 def filtered(text: str, secrets: Iterable[str] = ()) -> str:

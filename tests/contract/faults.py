@@ -237,8 +237,17 @@ def pieces(change: Callable[[Good], list[bytes]]) -> Play:
 
 async def one_byte_a_second(server: ServerSide, good: Good) -> None:
     await server.start(200, (b"content-type", good.content_type))
-    for at in range(0, min(len(good.body), 100)):
+    for at in range(min(len(good.body), 100)):
         await server.chunk(good.body[at : at + 1])
+        await trio.sleep(1)
+    await server.chunk(b"")
+
+
+async def one_byte_a_second_after_content(server: ServerSide, good: Good) -> None:
+    await server.start(200, (b"content-type", good.content_type))
+    await server.chunk(good.pieces[0])
+    for at in range(50):
+        await server.chunk(good.pieces[1][at : at + 1] or b" ")
         await trio.sleep(1)
     await server.chunk(b"")
 
@@ -261,10 +270,11 @@ def _in_bytes(good: Good) -> list[bytes]:
     return [body[: at - 3], *near, body[at + 5 :]]
 
 
-_STREAMS = {"chat stream", "speech", "speech events", "transcription stream"}
-_EVENTS = {"chat stream", "speech events", "transcription stream"}
-_DATE = ((b"date", formatdate(NOON, usegmt=True).encode()), (b"retry-after", formatdate(NOON + 30, usegmt=True).encode()))
-_FINE_AUDIO: dict[str, str] = {"speech": "ok"}
+_DATE = (
+    (b"date", formatdate(NOON, usegmt=True).encode()),
+    (b"retry-after", formatdate(NOON + 30, usegmt=True).encode()),
+)
+_EVENTS_ARE_FINE: dict[str, When] = {"chat stream": "fine", "speech events": "fine", "transcription stream": "fine"}
 _AUDIO_IS_FINE: dict[str, When] = {"speech": "fine"}
 
 FAULTS = (
@@ -274,7 +284,11 @@ FAULTS = (
     Fault(name="reset on accept", connect="unread", resets=True, outcome="unreachable"),
     Fault(name="closed on accept", connect="unread", outcome="unreachable"),
     Fault(name="no such host", connect="nobody", outcome="unreachable"),
-    Fault(name="TLS self-signed", connect=ConnectFailed("TLS: certificate not accepted: self-signed"), outcome="unreachable"),
+    Fault(
+        name="TLS self-signed",
+        connect=ConnectFailed("TLS: certificate not accepted: self-signed"),
+        outcome="unreachable",
+    ),
     Fault(name="TLS stall", connect="dark", outcome="too_slow", status=504),
     # status
     Fault(name="400", play=answer(400, "invalid_value"), outcome="rejected", caller=True, status=400),
@@ -285,15 +299,32 @@ FAULTS = (
     Fault(name="408", play=answer(408, "timeout"), outcome="failed"),
     Fault(name="413", play=answer(413, "request_too_large"), outcome="rejected"),
     Fault(
-        name="429 in seconds", play=answer(429, "rate_limit", (b"retry-after", b"7")), outcome="rate_limited", status=429,
+        name="429 in seconds",
+        play=answer(429, "rate_limit", (b"retry-after", b"7")),
+        outcome="rate_limited",
+        status=429,
         retry_after="7",
     ),
-    Fault(name="429 by a date", play=answer(429, "rate_limit", *_DATE), outcome="rate_limited", status=429, retry_after="30"),
     Fault(
-        name="429 absurd", play=answer(429, "rate_limit", (b"retry-after", b"99999999999")), outcome="rate_limited",
-        status=429, retry_after="86400",
+        name="429 by a date",
+        play=answer(429, "rate_limit", *_DATE),
+        outcome="rate_limited",
+        status=429,
+        retry_after="30",
     ),
-    Fault(name="429 rubbish", play=answer(429, "rate_limit", (b"retry-after", b"soon")), outcome="rate_limited", status=429),
+    Fault(
+        name="429 absurd",
+        play=answer(429, "rate_limit", (b"retry-after", b"99999999999")),
+        outcome="rate_limited",
+        status=429,
+        retry_after="86400",
+    ),
+    Fault(
+        name="429 rubbish",
+        play=answer(429, "rate_limit", (b"retry-after", b"soon")),
+        outcome="rate_limited",
+        status=429,
+    ),
     Fault(name="429 quota", play=answer(429, "insufficient_quota"), outcome="failed"),
     Fault(name="500", play=answer(500, "server_error"), outcome="failed"),
     Fault(name="503", play=answer(503, "overloaded"), outcome="failed"),
@@ -301,7 +332,9 @@ FAULTS = (
     Fault(name="302", play=answer(302, "", (b"location", b"http://elsewhere.test/")), outcome="rejected"),
     Fault(name="filtered", play=answer(400, "content_policy_violation"), outcome="refused"),
     Fault(
-        name="200 with an error body", play=answer(200, "server_error"), outcome="failed",
+        name="200 with an error body",
+        play=answer(200, "server_error"),
+        outcome="failed",
         outcomes={"speech": "malformed", "speech events": "malformed"},
     ),
     # head
@@ -309,13 +342,23 @@ FAULTS = (
     Fault(name="no head, closed", play=close_without_a_word, outcome="unreachable"),
     Fault(name="no head, reset", play=close_without_a_word, resets=True, outcome="unreachable"),
     Fault(name="half a status line", play=raw(b"HTTP/1.1 20"), outcome="malformed"),
-    Fault(name="half a status line, silence", play=raw(b"HTTP/1.1 20", then_stall=True), outcome="too_slow", status=504),
+    Fault(
+        name="half a status line, silence", play=raw(b"HTTP/1.1 20", then_stall=True), outcome="too_slow", status=504
+    ),
     Fault(name="no HTTP", play=raw(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), outcome="malformed"),
     Fault(name="a head without end", play=raw(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 20_000), outcome="malformed"),
-    Fault(name="a coding not asked for", play=raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nabc"), outcome="malformed"),
-    Fault(name="content-length too long", play=sized(+10), outcome="cut", when="after", whens={"chat stream": "fine", "speech events": "fine", "transcription stream": "fine"}),
     Fault(
-        name="content-length too short", play=sized(-20), outcome="malformed", when="after", whens={"chat stream": "fine", **_AUDIO_IS_FINE},
+        name="a coding not asked for",
+        play=raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nabc"),
+        outcome="malformed",
+    ),
+    Fault(name="content-length too long", play=sized(+10), outcome="cut", when="after", whens=_EVENTS_ARE_FINE),
+    Fault(
+        name="content-length too short",
+        play=sized(-20),
+        outcome="malformed",
+        when="after",
+        whens={"chat stream": "fine", **_AUDIO_IS_FINE},
         outcomes={"speech events": "cut", "transcription stream": "cut"},
     ),
     Fault(name="bad chunk size", play=sent(count=0, bad_chunk=True), outcome="malformed"),
@@ -326,31 +369,92 @@ FAULTS = (
     Fault(name="closed in mid-stream", play=sent(count=1), outcome="cut", when="after"),
     Fault(name="reset in mid-stream", play=sent(count=1), resets=True, outcome="cut", when="after"),
     Fault(
-        name="clean end in mid-stream", play=sent(count=1, end=True), outcome="cut", when="after", whens=_AUDIO_IS_FINE,
+        name="clean end in mid-stream",
+        play=sent(count=1, end=True),
+        outcome="cut",
+        when="after",
+        whens=_AUDIO_IS_FINE,
         outcomes={"chat whole": "malformed", "transcription": "malformed"},
     ),
     Fault(
-        name="nothing, ended cleanly", play=sent(count=0, end=True), outcome="malformed",
+        name="nothing, ended cleanly",
+        play=sent(count=0, end=True),
+        outcome="malformed",
         outcomes={"chat stream": "cut", "speech events": "cut", "transcription stream": "cut"},
     ),
     Fault(name="stall after the head", play=sent(count=0, stall=True), outcome="too_slow", status=504),
     Fault(name="stall in mid-stream", play=sent(count=1, stall=True), outcome="too_slow", when="after", status=504),
-    Fault(name="one byte a second", play=one_byte_a_second, outcome="too_slow", status=504, whens=_AUDIO_IS_FINE),
-    Fault(name="bad JSON", play=pieces(lambda g: [b'data: {"id":\n\n']), outcome="malformed", applies=lambda g: g.is_json),
     Fault(
-        name="bad JSON in mid-stream", play=pieces(lambda g: [g.pieces[0], b'data: {"id":\n\n']), outcome="malformed",
-        when="after", applies=lambda g: g.is_json,
+        name="one byte a second after content",
+        play=one_byte_a_second_after_content,
+        outcome="too_slow",
+        when="after",
+        whens=_AUDIO_IS_FINE,
+        status=504,
     ),
-    Fault(name="invalid UTF-8", play=pieces(lambda g: [p.replace("ö".encode(), b"\xff") for p in g.pieces]), outcome="malformed", when="after", applies=lambda g: "ö".encode() in g.body),
+    Fault(name="one byte a second", play=one_byte_a_second, outcome="too_slow", status=504, whens=_AUDIO_IS_FINE),
+    Fault(
+        name="bad JSON", play=pieces(lambda g: [b'data: {"id":\n\n']), outcome="malformed", applies=lambda g: g.is_json
+    ),
+    Fault(
+        name="bad JSON in mid-stream",
+        play=pieces(lambda g: [g.pieces[0], b'data: {"id":\n\n']),
+        outcome="malformed",
+        when="after",
+        applies=lambda g: g.is_json,
+    ),
+    Fault(
+        name="invalid UTF-8",
+        play=pieces(lambda g: [p.replace("ö".encode(), b"\xff") for p in g.pieces]),
+        outcome="malformed",
+        when="after",
+        applies=lambda g: "ö".encode() in g.body,
+    ),
     Fault(name="UTF-8 split over chunks", play=pieces(_in_bytes), when="fine"),
-    Fault(name="missing usage", play=pieces(lambda g: [p for p in g.pieces if p != g.usage]), when="fine", applies=lambda g: bool(g.usage)),
-    Fault(name="usage twice", play=pieces(lambda g: [*g.pieces[:-1], g.usage, g.pieces[-1]]), when="fine", applies=lambda g: bool(g.usage)),
+    Fault(
+        name="missing usage",
+        play=pieces(lambda g: [p for p in g.pieces if p != g.usage]),
+        when="fine",
+        applies=lambda g: bool(g.usage),
+    ),
+    Fault(
+        name="usage twice",
+        play=pieces(lambda g: [*g.pieces[:-1], g.usage, g.pieces[-1]]),
+        when="fine",
+        applies=lambda g: bool(g.usage),
+    ),
     Fault(name="SSE with CRLF", play=pieces(_ends(b"\r\n")), when="fine", applies=lambda g: b"event" in g.content_type),
     Fault(name="SSE with CR", play=pieces(_ends(b"\r")), when="fine", applies=lambda g: b"event" in g.content_type),
-    Fault(name="SSE with LF and comments", play=pieces(_ends(b"\n")), when="fine", applies=lambda g: b"event" in g.content_type),
-    Fault(name="an error event first", play=pieces(lambda g: [g.error_event]), outcome="failed", applies=lambda g: bool(g.error_event)),
-    Fault(name="an error event in one piece with content", play=pieces(lambda g: [g.pieces[0] + g.error_event]), outcome="failed", applies=lambda g: bool(g.error_event)),
-    Fault(name="an error event after content", play=pieces(lambda g: [g.pieces[0], g.error_event]), outcome="failed", when="after", applies=lambda g: bool(g.error_event)),
-    Fault(name="no end marker", play=pieces(lambda g: [p for p in g.pieces if p != g.marker]), when="fine", applies=lambda g: bool(g.marker)),
+    Fault(
+        name="SSE with LF and comments",
+        play=pieces(_ends(b"\n")),
+        when="fine",
+        applies=lambda g: b"event" in g.content_type,
+    ),
+    Fault(
+        name="an error event first",
+        play=pieces(lambda g: [g.error_event]),
+        outcome="failed",
+        applies=lambda g: bool(g.error_event),
+    ),
+    Fault(
+        name="an error event in one piece with content",
+        play=pieces(lambda g: [g.pieces[0] + g.error_event]),
+        outcome="failed",
+        applies=lambda g: bool(g.error_event),
+    ),
+    Fault(
+        name="an error event after content",
+        play=pieces(lambda g: [g.pieces[0], g.error_event]),
+        outcome="failed",
+        when="after",
+        applies=lambda g: bool(g.error_event),
+    ),
+    Fault(
+        name="no end marker",
+        play=pieces(lambda g: [p for p in g.pieces if p != g.marker]),
+        when="fine",
+        applies=lambda g: bool(g.marker),
+    ),
     Fault(name="all in one piece", play=pieces(lambda g: [g.body]), when="fine"),
-)  # fmt: skip
+)

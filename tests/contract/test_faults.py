@@ -33,6 +33,12 @@ each_fault = pytest.mark.parametrize(
 )
 
 
+async def until_left(stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
+    while await stream.receive_some(65_536):
+        pass
+    scope.cancel()
+
+
 def put(fault: Fault, form: Endpoint, plane: Plane) -> list[bytes]:
     """Let the upstream misbehave. The paths it was asked for are put in the list."""
     asked: list[bytes] = []
@@ -44,7 +50,10 @@ def put(fault: Fault, form: Endpoint, plane: Plane) -> list[bytes]:
         request = await server.request()
         assert request is not None
         asked.append(request.path)
-        await fault.play(server, GOOD[form])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(until_left, stream, nursery.cancel_scope)
+            await fault.play(server, GOOD[form])
+            nursery.cancel_scope.cancel()
 
     net = plane.net
     if fault.connect == "dark":

@@ -5,9 +5,9 @@ A type is in the suite by standing in `gw.providers.spec.TYPES`; its fake is nam
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import trio
-import trio.testing
 
 from gw.errors import ProviderError, ProviderRefused
 from gw.providers.spec import TYPES, spec_of
@@ -20,7 +20,7 @@ from gw.wire import openai_chat, tone, wav
 from tests.contract.vendors import ERRORS, KEY, VENDORS, rig
 
 TEXT = "one two three four five six"
-TEXTS = ["ça va, 你好 🎈 é", "word " * 5_000 + "end", " leading", "a\nb\t\"c\" \\ \u2028 </s> [DONE]"]
+TEXTS = ["ça va, 你好 🎈 é", "word " * 5_000 + "end", " leading", 'a\nb\t"c" \\ \u2028 </s> [DONE]']
 
 
 def offering(*kinds: str) -> list[str]:
@@ -54,7 +54,7 @@ class Recording:
 
 def chat_request(text=TEXT, *, stream=True, **fields):
     body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": text}], **fields}
-    return openai_chat.parse_request(openai_chat.msgspec.json.encode(body))
+    return openai_chat.parse_request(msgspec.json.encode(body))
 
 
 def speak_request(text=TEXT, *, events=False, encoding="pcm_s16le"):
@@ -144,12 +144,14 @@ async def test_chat_answers_whole(type_, text, nursery, autojump_clock):
 async def test_chat_of_nothing_ends(type_, stream, nursery, autojump_clock):
     """An empty reply is an end without text, or said to be empty: never a wait."""
     made = rig(type_, nursery)
+    outcomes = []
     with trio.fail_after(5):
         try:
             async with opened(made, "chat", text="", stream=stream) as answer:
-                assert said((await read(answer))[0]) == ""
+                outcomes.append(said((await read(answer))[0]))
         except ProviderError as error:
-            assert error.outcome == "malformed"
+            outcomes.append(error.outcome)
+    assert outcomes in (["malformed"], [""])
 
 
 @pytest.mark.parametrize("type_", CHAT)
@@ -166,7 +168,7 @@ async def test_chat_calls_tools(type_, stream, nursery, autojump_clock):
     assert {p.index for p in pieces} == {0}
     assert [p.name for p in pieces if p.name] == ["weather"]
     assert len([p.id for p in pieces if p.id]) == 1
-    assert openai_chat.msgspec.json.decode("".join(p.arguments for p in pieces)) == {"city": "Où?"}
+    assert msgspec.json.decode("".join(p.arguments for p in pieces)) == {"city": "Où?"}
     reasons = [e.finish_reason for e in events if isinstance(e, (Delta, Completion)) and e.finish_reason]
     assert reasons == ["tool_calls"]
 
@@ -193,7 +195,12 @@ async def test_transcribe(type_, text, stream, nursery, autojump_clock):
     made.vendor.hear(text)
     recording = Recording(text)
     request = TranscribeRequest(
-        model="m", audio=recording, format=PCM_16K, audio_seconds=1.5, stream=stream, language="en",
+        model="m",
+        audio=recording,
+        format=PCM_16K,
+        audio_seconds=1.5,
+        stream=stream,
+        language="en",
         response_format="json" if stream else "verbose_json",
     )
     async with spec_of(type_).transcribe(request, made.account("stt")) as answer:
@@ -363,7 +370,7 @@ async def test_an_engine_inside_is_cancelled_as_well(type_, kind, nursery, autoj
 @pytest.mark.parametrize(
     ("type_", "kind", "case"),
     [(t, kind, case) for t, kind in CALLS for case in ERRORS[spec_of(t).dialect]],
-    ids=lambda value: value.name if isinstance(value, tuple(map(type, ERRORS["sim"][:1]))) else value,
+    ids=lambda value: getattr(value, "name", value),
 )
 async def test_errors_say_whose_fault_it_is(type_, kind, case, nursery, autojump_clock):
     made = rig(type_, nursery)
@@ -394,7 +401,7 @@ async def test_a_key_in_a_vendors_error_is_not_shown(type_, kind, status, nurser
 
 
 @pytest.mark.parametrize(("type_", "kind"), FAR)
-async def test_a_wrong_key_and_nobody_there(type_, kind, nursery, autojump_clock):
+async def test_nobody_there(type_, kind, nursery, autojump_clock):
     made = rig(type_, nursery)
     made.net.hosts.clear()
     with pytest.raises(ProviderError) as caught:

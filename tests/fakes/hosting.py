@@ -16,11 +16,13 @@ import attrs
 import msgspec
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from gw.config.parse import parse
 from gw.dialects.routes import DataPlane
 from gw.errors import ProviderError, one_error
 from gw.gateway import Gateway
+from gw.net.answer import FINISH_S
 from gw.net.http1 import Origin, Pool
 from gw.net.tls import Transport
 from gw.pricing.load import load_book
@@ -105,12 +107,15 @@ class Kept:
         self.accepting = True
         self.intents: list[Intent] = []
         self.records: list[RequestRecord] = []
+        self.finished = trio.Event()
+        """Set by the first record."""
 
     def intent(self, intent: Intent) -> None:
         self.intents.append(intent)
 
     def finish(self, record: RequestRecord) -> None:
         self.records.append(record)
+        self.finished.set()
 
     async def settled(self, record_id: str) -> None:
         pass
@@ -196,6 +201,7 @@ class Plane:
     async def check_nothing_left(self) -> None:
         """No task, connection, reservation or place in use once the clients are gone."""
         await self.client.aclose()
+        await trio.sleep(FINISH_S)  # an upstream may be late with the end of an answer that was complete
         await trio.testing.wait_all_tasks_blocked()
         assert self.gateway.pool.in_use == {}
         assert self.gateway.relay.in_flight == 0
@@ -232,7 +238,7 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
 @asynccontextmanager
 async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = None) -> AsyncIterator[Plane]:
     """A data plane over the gw.yaml `text`; at its end nothing may be left of what ran. Bounded by an hour of trio's time."""
-    with one_error(), trio.fail_after(3_600):
+    with one_error(), capture_logs() as logs, trio.fail_after(3_600):
         async with trio.open_nursery() as nursery:
             net, front, kept = FaultyNet(nursery), FakeNet(nursery), Kept()
             gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {})
@@ -244,3 +250,4 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             await plane.check_nothing_left()
             assert (front.open, front.live) == (0, 0)
             nursery.cancel_scope.cancel()
+        assert [entry for entry in logs if entry["log_level"] in ("error", "critical")] == []

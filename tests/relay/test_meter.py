@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+import trio
+
+from gw.errors import BudgetExceededError, CandidateSkipped, ProviderFailed, RateLimitError, UpstreamCut
+from gw.pricing.load import load_book
+from gw.registry.catalog import Model, Provider
+from gw.relay.ledger import Ledger
+from gw.relay.meter import Books, Meter, cost_of, price_of
+from gw.types.caller import Caller
+from gw.types.usage import Cost, Usage
+
+A, B = (Model(id=f"{p}/m", modality="llm", provider=p, name="m") for p in "ab")
+USED = Usage(input_tokens=3)
+COST = Cost(nusd=70, source="config")
+
+
+class Kept:
+    def __init__(self):
+        self.intents, self.records, self.observed = [], [], []
+        self.accepting, self.commits_first = True, False
+
+    def intent(self, intent):
+        self.intents.append(intent)
+
+    def finish(self, record):
+        self.records.append(record)
+
+    async def settled(self, record_id):
+        pass
+
+    def observe(self, record):
+        self.observed.append(record)
+
+
+class Clock:
+    def now(self):
+        return 86_400.0 * 20_000
+
+
+@pytest.fixture
+def kept():
+    return Kept()
+
+
+@pytest.fixture
+def meter(kept):
+    async def make(caller=None):
+        books = Books(clock=Clock(), book=load_book(), ledger=Ledger(Clock(), {}), records=kept, observer=kept)
+        made = Meter(books, caller or Caller(project="shop", session_id="s", endpoint="/x"), "llm", "a/m", stream=True)
+        made.reservation = books.ledger.reserve("shop", 500)
+        made.ledger = books.ledger
+        return made
+
+    return make
+
+
+def finish(one, error=None, cancelled=False, cost=COST):
+    return one.finish(usage=USED, measured=None, cost=cost, error=error, cancelled=cancelled)
+
+
+async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
+    one = await meter()
+    await trio.sleep(0.002)
+    first = one.attempt(A)
+    one.calling(first, A)
+    await trio.sleep(0.1)
+    one.ended(first, ProviderFailed(provider="a", upstream_status=503))
+    second = one.attempt(B)
+    one.calling(second, B)
+    await trio.sleep(0.2)
+    one.ready(second)
+    one.answering = second
+    await trio.sleep(0.3)
+    one.last_event_at = trio.current_time()
+    await trio.sleep(0.001)
+    record = finish(one)
+    assert (record.status, record.model_id, record.provider, record.fallback_from) == ("fallback", "b/m", "b", "a/m")
+    assert (record.ttfb_ms, record.total_latency_ms) == (pytest.approx(302), pytest.approx(603))
+    assert record.gateway_ms == pytest.approx(3)
+    failed, ok = record.attempts
+    assert (failed.outcome, failed.upstream_status, failed.error_code) == ("failed", 503, "upstream_failed")
+    assert (failed.started_ms, failed.duration_ms, failed.ttfb_ms) == (pytest.approx(2), pytest.approx(100), None)
+    assert (ok.outcome, ok.started_ms, ok.ttfb_ms) == ("ok", pytest.approx(102), pytest.approx(200))
+    assert [(i.id, i.attempt, i.model_id) for i in kept.intents] == [(one.id, 0, "a/m"), (one.id, 1, "b/m")]
+    assert kept.records == kept.observed == [record]
+    assert (one.ledger.spent("shop"), one.ledger.reserved("shop")) == (70, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "status"),
+    [
+        (CandidateSkipped(provider="a", reason="breaker_open"), "breaker_open", None),
+        (RateLimitError(provider="a", limit_source="upstream"), "rate_limited", 429),
+        (RateLimitError(provider="a", limit_source="configured"), "rate_limited", None),
+        (UpstreamCut(provider="a"), "cut", None),
+        (None, "cancelled", None),
+    ],
+)
+async def test_what_became_of_an_attempt(meter, error, outcome, status):
+    one = await meter()
+    one.ended(one.attempt(A), error)
+    record = finish(one, error, cancelled=error is None)
+    (attempt,) = record.attempts
+    assert (attempt.outcome, attempt.upstream_status) == (outcome, status)
+    assert record.status == ("cancelled" if error is None else "error")
+    assert (record.model_id, record.ttfb_ms, record.gateway_ms) == ("a/m", None, None)
+
+
+async def test_refused_before_any_attempt(meter):
+    one = await meter()
+    record = finish(one, BudgetExceededError(project="shop", daily_budget=1, spent=1), cost=Cost(nusd=0, source=""))
+    assert (record.model_id, record.provider, record.attempts) == ("a/m", "a", ())
+    assert (record.status, record.error_code) == ("error", "budget_exceeded")
+
+
+async def test_an_unpriced_request_books_nothing_and_frees_its_reservation(meter):
+    one = await meter()
+    assert finish(one, cost=Cost(nusd=None, source="unpriced")).cost_nusd is None
+    assert (one.ledger.spent("shop"), one.ledger.reserved("shop")) == (0, 0)
+
+
+async def test_the_id_is_the_callers_or_a_new_one(meter):
+    assert (await meter(Caller(request_id="r9"))).id == "r9"
+    one = await meter()
+    other = await meter()
+    assert (len(one.id), one.id == other.id) == (32, False)
+
+
+def test_prices():
+    book = load_book()
+    sim = Provider(id="x", type="sim", location="local")
+    echo = Model(id="x/echo", modality="llm", provider="x", name="echo")
+    assert cost_of(book, Usage(input_tokens=10), echo, sim, 20_000).nusd == 1_000
+    assert price_of(book, A, Provider(id="a", type="openai", location="cloud"), 20_000) is None
