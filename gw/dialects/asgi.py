@@ -67,12 +67,17 @@ async def send_piece(send: Send, body: bytes, *, more: bool) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
+def cancels(scope: Scope) -> bool:
+    """The host cancels us when the client leaves."""
+    return "gw.cancels" in scope.get("extensions", ())
+
+
 async def until_disconnect(scope: Scope, receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
     """Do `work`, unless the client leaves first: then it is cancelled.
 
     Our own host does that by itself (extension `gw.cancels`); under another one a task listens for `http.disconnect`.
     """
-    if "gw.cancels" in scope.get("extensions", {}):
+    if cancels(scope):
         await work()
         return
 

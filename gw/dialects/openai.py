@@ -68,7 +68,7 @@ async def serve(
         await handler(exchange)
     except GwError as error:
         if exchange is not None and exchange.started:
-            return  # before the body's end: the host cuts the connection, and nothing of ours has crashed
+            raise ConnectionAbortedError("the answer broke off after its first bytes") from None
         id_ = request_id(scope)
         headers = [(b"x-request-id", id_.encode()), *failure.headers_of(error)]
         await send_whole(send, failure.status_of(error), _JSON, failure.body_of(error, id_), headers)

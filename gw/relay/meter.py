@@ -213,4 +213,4 @@ def _status(error: ProviderError | None) -> int | None:
 
 
 def _ms(seconds: float) -> float:
-    return round(seconds * 1000, 3)
+    return int(seconds * 1_000_000) / 1000  # microseconds are kept; cheaper than round()

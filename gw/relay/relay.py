@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias, TypeVar
 
 import attrs
+import msgspec
 import trio
 
 from gw.config.settings import CostTracking, Routing
@@ -52,8 +53,7 @@ SpeakAnswer: TypeAlias = Answer[SpeakStream, SpeakEvent]
 _NOTHING = Usage()
 
 
-@attrs.frozen(kw_only=True)
-class _Kind:
+class _Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between the modalities, beside the request itself."""
 
     modality: Modality

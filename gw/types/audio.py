@@ -6,7 +6,9 @@ from typing import Literal
 
 import msgspec
 
-Encoding = Literal["pcm_s16le", "mulaw", "alaw", "pcm_f32le", "wav", "mp3", "opus", "aac", "flac", "ogg", "webm", "mp4", "unknown"]
+Encoding = Literal[
+    "pcm_s16le", "mulaw", "alaw", "pcm_f32le", "wav", "mp3", "opus", "aac", "flac", "ogg", "webm", "mp4", "unknown"
+]
 _BYTES_PER_SAMPLE: dict[str, int] = {"pcm_s16le": 2, "mulaw": 1, "alaw": 1, "pcm_f32le": 4, "wav": 2}
 
 

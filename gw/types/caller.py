@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 
 
-@attrs.frozen(kw_only=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The project a request belongs to and the ids it carries, read from its credential and headers."""
 
     project: str = "default"
