@@ -83,12 +83,6 @@ def test_the_readme_begins_with_two_commands_that_exist():
     assert (ROOT / "noxfile.py").is_file()
 
 
-def test_fragments_are_named_by_kind():
-    kinds = {"added", "changed", "deprecated", "removed", "fixed", "security"}
-    fragments = [path.name for path in (ROOT / "changes").iterdir() if path.name != "README.md"]
-    assert all(re.fullmatch(r"[a-z0-9-]+\.(\w+)\.md", name) and name.split(".")[1] in kinds for name in fragments)
-
-
 def test_no_file_names_a_place_of_one_machine():
     texts = [path for kind in ("py", "md") for top in ("gw", "tests", "docs") for path in (ROOT / top).rglob(f"*.{kind}")]
     texts += [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "noxfile.py", ROOT / ".ci" / "run"]

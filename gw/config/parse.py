@@ -131,6 +131,7 @@ def _first_event_s(place: Place) -> dict[Any, float]:
 
 ROUTING: Fields = {
     "first_event_s": _first_event_s,
+    "whole_answer_s": number(0, 3_600, above=True),
     "idle_s": number(0, 3_600, above=True),
     "hedge_after_ms": number(0, 3_600_000, above=True),
     "keepalive_s": number(0, 3_600, above=True),

@@ -104,6 +104,8 @@ class Breaker:
 @attrs.frozen(kw_only=True)
 class Routing:
     first_event_s: Mapping[Modality, float] = attrs.field(factory=lambda: {"stt": 10.0, "llm": 8.0, "tts": 5.0})
+    whole_answer_s: float = 60.0
+    """Until the whole of an answer that is not streamed (chat without `stream`, a transcript)."""
     idle_s: float = 15.0
     """Longest silence inside a running answer."""
     hedge_after_ms: float | None = None

@@ -40,7 +40,11 @@ class Accounts:
         if catalog is not self._catalog:
             self._catalog = catalog
             self._made = {}
-        spec = spec_of(provider.type)
+        try:
+            spec = spec_of(provider.type)
+        except UnknownProviderError as error:
+            what = f"this version has no provider of type {provider.type!r}"
+            raise CandidateSkipped(provider=provider.id, reason="not_configured", detail=what) from error
         key = (provider.id, model.name, project.id if own_key else "")
         account = self._made.get(key)
         if account is None:

@@ -157,7 +157,7 @@ class Relay:
             trying = Trying(
                 prepare=lambda m: self._prepare(catalog, m, project, kind, opener),
                 first_content=first_content,
-                first_event_s=self._routing.first_event_s[kind.modality],
+                first_event_s=self._patience(kind),
                 meter=meter,
             )
             async with first_ready(models, trying.attempt, hedge_after_s=self._hedge_after_s) as ready:
@@ -184,6 +184,10 @@ class Relay:
                 meter.finish(
                     usage=_NOTHING, measured=None, cost=Cost(nusd=0, source=""), error=error, cancelled=error is None
                 )
+
+    def _patience(self, kind: _Kind) -> float:
+        """Seconds until the first content; where the answer comes whole, that is all of it."""
+        return self._routing.first_event_s[kind.modality] if kind.stream else self._routing.whole_answer_s
 
     def _admit(self, meter: Meter, kind: _Kind, catalog: Catalog, model: Model, project: Project) -> None:
         estimate = cost_of(self._books.book, kind.estimate, model, catalog.provider(model.provider), meter.day).nusd

@@ -29,7 +29,7 @@ models:
     keyless/m: {}
   stt: {own/m: {price: {unit: minute, usd: 0.006}}, other/tone: {}, keyless/m: {}}
   tts: {own/m: {price: {unit: 1M_characters, usd: 15}}, other/tone: {}, keyless/m: {}}
-routing: {first_event_s: {llm: 8, stt: 8, tts: 8}, idle_s: 15, keepalive_s: 3}
+routing: {first_event_s: {llm: 8, stt: 8, tts: 8}, whole_answer_s: 8, idle_s: 15, keepalive_s: 3}
 """
 CHAIN = """
 fallbacks: {llm: [own/m, other/echo], stt: [own/m, other/tone], tts: [own/m, other/tone]}

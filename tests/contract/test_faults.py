@@ -22,7 +22,7 @@ models:
   llm: {bad/m: {price: {unit: 1M_tokens, input: 1, output: 2}}, good/echo: {}}
   stt: {bad/m: {price: {unit: minute, usd: 0.006}}, good/tone: {}}
   tts: {bad/m: {price: {unit: 1M_characters, usd: 15}}, good/tone: {}}
-routing: {first_event_s: {llm: 2, stt: 2, tts: 2}, idle_s: 3, keepalive_s: 600}
+routing: {first_event_s: {llm: 2, stt: 2, tts: 2}, whole_answer_s: 2, idle_s: 3, keepalive_s: 600}
 """
 FALLBACK = """
 fallbacks: {llm: [bad/m, good/echo], stt: [bad/m, good/tone], tts: [bad/m, good/tone]}

@@ -31,7 +31,7 @@ models:
 fallbacks:
   llm: [bad/echo, good/echo]
   tts: [bad/tone, good/tone]
-routing: {{first_event_s: {{llm: 2, tts: 2}}, idle_s: 5}}
+routing: {{first_event_s: {{llm: 2, tts: 2}}, whole_answer_s: 2, idle_s: 5}}
 projects:
   small: {{daily_budget: 0.0001, budget_action: block}}
   warned: {{daily_budget: 0.0001, budget_action: warn}}
@@ -260,3 +260,28 @@ async def test_speech_passes_on_the_first_audio_before_the_last_is_made(house, a
     assert record.usage.characters == 5
     assert record.usage.audio_seconds > 0.2
     assert record.cost_nusd == 5 * 15_000
+
+
+async def test_a_whole_answer_may_take_longer_than_a_first_event(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 3000").replace("whole_answer_s: 2", "whole_answer_s: 10"))
+    await said(h.relay, chat(stream=False))
+    await said(h.relay, chat(stream=True))
+    assert [r.model_id for r in h.kept.records] == ["bad/echo", "good/echo"]
+
+
+NOT_YET = """
+providers:
+  later: {type: deepgram, api_key: dg-0123456789abcdef}
+  good: {type: sim}
+models: {tts: [later/aura, good/tone]}
+fallbacks: {tts: [later/aura, good/tone]}
+"""
+
+
+async def test_a_type_that_cannot_be_served_is_passed_over(house, autojump_clock):
+    h = house(NOT_YET)
+    async with h.relay.speak(SpeakRequest(model="later/aura", text="hi", format=PCM_24K), Caller()) as answer:
+        assert answer.call.model.id == "good/tone"
+        while not answer.done:
+            await answer.receive()
+    assert [a.outcome for a in h.kept.record.attempts] == ["not_configured", "ok"]
