@@ -15,6 +15,7 @@
     │   └── UnknownProjectError
     ├── BudgetExceededError
     ├── Overloaded                  too much in flight; shed, not queued
+    ├── Stopping                    the drain is over
     ├── PluginMissing (ModuleNotFoundError)
     ├── KeyDecryptError             a stored key cannot be read
     ├── StoreError
@@ -24,6 +25,7 @@
     └── ProviderError               one upstream call failed; `retryable` says whether the next candidate may be tried
         ├── RateLimitError
         ├── ProviderUnreachable (ConnectionError)
+        │   └── StaleConnection     a kept connection was closed as we wrote on it
         ├── ProviderRejected        4xx about this request
         ├── ProviderFailed          5xx, 408, quota
         ├── ProviderRefused         content filter or model refusal before any content
@@ -244,6 +246,19 @@ class Overloaded(GwError):
 
 
 @_error
+class Stopping(GwError):
+    """The gateway stops and this request did not finish within the drain."""
+
+    status: ClassVar[int] = 503
+    code: ClassVar[str] = "shutting_down"
+    retry_after_s: float = 1.0
+
+    @property
+    def message(self) -> str:
+        return "the gateway is stopping; ask again"
+
+
+@_error
 class PluginMissing(GwError, ModuleNotFoundError):
     """The engine of a local provider is not installed."""
 
@@ -330,6 +345,14 @@ class ProviderUnreachable(ProviderError, ConnectionError):
 
 
 @_error
+class StaleConnection(ProviderUnreachable):
+    """A kept connection was closed under a request that had been written whole: it may have been read, so the second
+    try is an attempt of its own."""
+
+    outcome: ClassVar[str] = "stale_connection"
+
+
+@_error
 class ProviderRejected(ProviderError):
     """4xx about this request. `upstream_status` is the vendor's; `fault` says whose it is.
 
@@ -388,6 +411,15 @@ class CandidateSkipped(ProviderError):
     outcome: ClassVar[str] = "skipped"
     reason: Literal["breaker_open", "retry_after", "not_configured", "missing_ability", "busy", "disabled", "unpriced"]
 
+    @property
+    def passing(self) -> bool:
+        """It may be called again in a moment."""
+        return self.reason in ("breaker_open", "busy")
+
+    @property
+    def status(self) -> int:  # type: ignore[override]  # depends on the reason
+        return 503 if self.passing else 502
+
 
 @attrs.frozen(kw_only=True)
 class Failure:
@@ -399,7 +431,8 @@ class Failure:
 
 @_error
 class AllCandidatesFailed(GwError):
-    """Every candidate failed. Status 429 when all were limits, 504 when all were too slow, else 502."""
+    """Every candidate failed: 429 when all were limits, 503 when some were and the rest busy, 504 when all were too slow,
+    else 502."""
 
     code: ClassVar[str] = "upstream_failed"
     model: str
@@ -411,6 +444,8 @@ class AllCandidatesFailed(GwError):
             return 429
         if self.failures and all(isinstance(f.error, UpstreamSlow) for f in self.failures):
             return 504
+        if self.failures and all(_passes(f.error) for f in self.failures):
+            return 503
         return 502
 
     @property
@@ -431,15 +466,29 @@ class AllCandidatesFailed(GwError):
         return f"no candidate for {self.model!r} answered. Tried {tried or 'nothing'}"
 
 
+def _passes(error: ProviderError) -> bool:
+    return isinstance(error, RateLimitError) or (isinstance(error, CandidateSkipped) and error.passing)
+
+
 @contextmanager
 def one_error() -> Iterator[None]:
-    """Re-raise an exception group of one as that exception, so that a hidden nursery does not show in callers' `except`."""
+    """Re-raise a group of one exception, or of several of one class, as the first of them.
+
+    So a hidden nursery does not show in callers' `except`.
+    """
     try:
         yield
     except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        if error is group:
+        leaves = list(leaves_of(group))
+        if len({type(leaf) for leaf in leaves}) != 1:
             raise
-        raise error from None
+        raise leaves[0] from None
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions inside nested groups; an exception that is no group is its own leaf."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves_of(inner)
+    else:
+        yield error

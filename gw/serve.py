@@ -24,6 +24,7 @@ from gw.config.settings import Settings
 from gw.dialects.routes import DataPlane
 from gw.errors import StoreError
 from gw.gateway import Gateway, open_gateway
+from gw.relay.attempts import Running
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import setup_logging
 from gw.types.secret import Secret
@@ -34,6 +35,9 @@ from gw.web.guard import fenced
 
 _SWITCH_S = 0.001
 """The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
+
+_FAREWELL_S = 1.0
+"""Running requests have this long to tell their callers that the gateway stops."""
 
 _log = structlog.get_logger("gw.serve")
 
@@ -72,7 +76,9 @@ async def _main(settings: Settings, on_ready: Callable[[Ready], None], sample_hi
     async with open_gateway(settings) as gateway:
         drain = Drain()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, drain, settings.serve.drain_s, nursery.cancel_scope)
+            nursery.start_soon(
+                _stop_on_signal, gateway.relay.running, drain, settings.serve.drain_s, nursery.cancel_scope
+            )
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
             on_ready(Ready(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path))
@@ -112,14 +118,20 @@ async def load_sample_history(gateway: Gateway) -> None:
         _log.warning("sample_history_left_out", why=error.message)
 
 
-async def _stop_on_signal(drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
+async def _stop_on_signal(running: Running, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
+    """First signal: drain. At the drain's end, or at a second signal: running requests are told, then everything ends.
+
+    Told means an error event, or a 503 where nothing has been sent; each request writes its record as it ends.
+    """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for number in signals:
-            if drain.draining:
-                _log.info("stopping_now", signal=signal.Signals(number).name)
-                drain.halt()
-                stop.cancel()
-                return
-            _log.info("draining", signal=signal.Signals(number).name, in_flight=drain.in_flight, drain_s=drain_s)
-            stop.deadline = trio.current_time() + drain_s
-            drain.begin(drain_s)
+        number = await anext(signals)
+        _log.info("draining", signal=signal.Signals(number).name, in_flight=drain.in_flight, drain_s=drain_s)
+        drain.begin(drain_s)
+        with trio.move_on_after(drain_s):
+            number = await anext(signals)
+        _log.info("stopping_now", in_flight=drain.in_flight)
+        running.stop()
+        with trio.move_on_after(_FAREWELL_S):
+            await drain.wait_idle()
+        drain.halt()
+        stop.cancel()

@@ -162,7 +162,7 @@ def request_id(scope: Scope) -> str:
     return made
 
 
-def identify(access: Access, scope: Scope) -> Caller:
+def identify(access: Access, scope: Scope, *, dialect: str = "") -> Caller:
     """The caller of an ASGI request (`http` or `websocket`).
 
     A key's project is the project. The admin token, and anybody in open mode, may name one with `X-GW-Project` or
@@ -187,6 +187,7 @@ def identify(access: Access, scope: Scope) -> Caller:
         turn_id=_text(sent.get(b"turn")) or _trace_id(sent.get(b"traceparent")),
         request_id=request_id(scope),
         endpoint=scope["path"],
+        dialect=dialect,
         fallback=sent.get(b"fallback", b"").lower() != b"off",
     )
 

@@ -55,6 +55,8 @@ def headers_of(error: GwError) -> Headers:
     headers: Headers = []
     if retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))
+    elif status_of(error) == 503:
+        headers.append((b"retry-after", b"1"))
     if status_of(error) == 402:
         headers.append((b"x-should-retry", b"false"))
     return headers

@@ -44,8 +44,8 @@ class SseResponse:
             raise ConnectionAbortedError("the client does not read")
         await send_piece(self._send, data, more=more)
 
-    async def comment(self) -> None:
-        """Only while waiting: `begin` and `write` wait for a comment that is on its way."""
+    async def comment(self) -> bool:
+        """Only while waiting: `begin` and `write` wait for a comment that is on its way. False when it did not go out."""
         self._commenting = trio.Event()
         self._broken = True
         try:
@@ -59,6 +59,7 @@ class SseResponse:
         finally:
             self._commenting.set()
             self._commenting = None
+        return not self._broken
 
     async def _head(self, headers: Headers) -> None:
         self.started = True
@@ -87,7 +88,12 @@ class KeepAlive:
         while True:
             await trio.sleep(self._every_s / 4)
             now = trio.current_time()
-            for response, due in list(self._waiting.items()):
-                if due <= now and response in self._waiting:
+            due = [response for response, at in self._waiting.items() if at <= now]
+            async with trio.open_nursery() as nursery:  # one that blocks must not hold up the others
+                for response in due:
                     self._waiting[response] = now + self._every_s
-                    await response.comment()
+                    nursery.start_soon(self._comment, response)
+
+    async def _comment(self, response: SseResponse) -> None:
+        if response in self._waiting and not await response.comment():
+            self.forget(response)

@@ -64,7 +64,7 @@ async def serve(
     """Run one handler: identify the caller, and answer what it raises before the head of its answer."""
     exchange: Exchange | None = None
     try:
-        exchange = Exchange(gateway, keepalive, scope, receive, send, identify(gateway, scope))
+        exchange = Exchange(gateway, keepalive, scope, receive, send, identify(gateway, scope, dialect="openai"))
         await handler(exchange)
     except GwError as error:
         if exchange is not None and exchange.started:

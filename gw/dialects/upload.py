@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import trio
 
 from gw.dialects.asgi import header
-from gw.errors import ClientProtocolError, TooLarge
+from gw.errors import ClientProtocolError, StoreUnavailable, TooLarge
 from gw.types.asgi import Receive, Scope
 from gw.wire import multipart
 
@@ -55,8 +56,9 @@ class Upload:
             await trio.to_thread.run_sync(self._append, data)
 
     def _append(self, data: bytes) -> None:
-        self._spool.write(data)
-        self._spool.flush()  # `_read_file` goes past Python's buffer
+        with _our_disk():
+            self._spool.write(data)
+            self._spool.flush()  # `_read_file` goes past Python's buffer
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The file from its beginning; reads hold their own position, so two candidates may read at once."""
@@ -75,7 +77,17 @@ class Upload:
         return self._spool.read(_PIECE_BYTES)
 
     def _read_file(self, at: int) -> bytes:
-        return os.pread(self._spool.fileno(), _PIECE_BYTES, at)
+        with _our_disk():
+            return os.pread(self._spool.fileno(), _PIECE_BYTES, at)
+
+
+@contextmanager
+def _our_disk() -> Iterator[None]:
+    """A fault of our own disk must not look like a client that went away."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(what=f"the upload cannot be kept: {error.strerror}") from error
 
 
 async def read_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_bytes: int) -> None:

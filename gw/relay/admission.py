@@ -32,7 +32,7 @@ def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts
         raise BudgetExceededError(
             project=project.id, daily_budget=project.daily_budget_nusd / NANO, spent=(spent + reserved) / NANO
         )
-    if verdict == "warn":
+    if verdict == "warn" and spent + reserved >= project.daily_budget_nusd:
         _log.warning(
             "budget_exceeded",
             project=project.id,

@@ -12,14 +12,14 @@ An attempt is an async context manager: entering it means "content has come", le
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Generic, TypeVar
 
 import attrs
 import trio
 
-from gw.errors import AllCandidatesFailed, Failure, ProviderError, UpstreamSlow, one_error
+from gw.errors import AllCandidatesFailed, Failure, ProviderError, StaleConnection, Stopping, UpstreamSlow, one_error
 from gw.providers.spec import ProviderSpec
 from gw.registry.catalog import Model, Provider
 from gw.relay.limits import Gate
@@ -42,15 +42,32 @@ class Call(Generic[S]):
 
 @attrs.define
 class Ready(Generic[S, E]):
-    """The candidate that answers: its open stream, and the events up to and including its first content."""
+    """The candidate that answers: its open stream, and the events up to and including its first content.
+
+    `error`: what went wrong with it afterwards, where that is known to another task than the one that holds it.
+    """
 
     call: Call[S]
     mark: Mark
     stream: S
     events: list[E]
+    error: ProviderError | None = None
 
 
 Attempt = Callable[[Model], AbstractAsyncContextManager[Ready[S, E]]]
+
+
+class Running:
+    """The scopes of running requests. `stop` ends them all: each raises Stopping where it stands."""
+
+    def __init__(self) -> None:
+        self.scopes: set[trio.CancelScope] = set()
+        self.stopping = False
+
+    def stop(self) -> None:
+        self.stopping = True
+        for scope in tuple(self.scopes):
+            scope.cancel()
 
 
 @attrs.define(kw_only=True)
@@ -61,6 +78,7 @@ class Trying(Generic[S, E]):
     first_content: Callable[[S, str], Awaitable[list[E]]]
     first_event_s: float
     meter: Meter
+    running: Running
 
     @asynccontextmanager
     async def attempt(self, model: Model) -> AsyncIterator[Ready[S, E]]:
@@ -76,24 +94,32 @@ class Trying(Generic[S, E]):
             meter.ended(mark, skipped)
             raise
         error: ProviderError | None = None
-        answered = False
+        ready: Ready[S, E] | None = None
+        scope = trio.CancelScope(deadline=trio.current_time() + self.first_event_s)
+        self.running.scopes.add(scope)
         try:
-            with trio.CancelScope(deadline=trio.current_time() + self.first_event_s) as scope:
+            with scope:
                 meter.calling(mark, model)
                 async with call.open() as stream:
                     events = await self.first_content(stream, call.provider.id)
+                    if scope.cancel_called:  # content and deadline at once: it was late
+                        await trio.lowlevel.checkpoint()
                     scope.deadline = math.inf
-                    answered = True
-                    meter.ready(mark)
-                    yield Ready(call, mark, stream, events)
+                    ready = Ready(call, mark, stream, events)
+                    yield ready
             if scope.cancelled_caught:
+                if self.running.stopping:
+                    raise Stopping
                 late = f"no content within {self.first_event_s:g} s"
                 raise UpstreamSlow(provider=call.provider.id, after_s=self.first_event_s, detail=late)
         except ProviderError as failure:
             error = failure
             raise
         finally:
-            call.gate.leave(trio.current_time(), error, answered=answered)
+            self.running.scopes.discard(scope)
+            if ready is not None and error is None:
+                error = ready.error
+            call.gate.leave(trio.current_time(), error, answered=ready is not None)
             meter.ended(mark, error)
 
 
@@ -116,10 +142,20 @@ def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
     return AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
 
 
+def _twice(models: Sequence[Model]) -> Iterator[tuple[Model, bool]]:
+    """Each model, and whether this is its second chance (given after a stale connection)."""
+    for model in models:
+        yield model, False
+        yield model, True
+
+
 @asynccontextmanager
 async def _in_turn(models: Sequence[Model], attempt: Attempt[S, E]) -> AsyncIterator[Ready[S, E]]:
     failures: list[Failure] = []
-    for model in models:
+    stale = False
+    for model, again in _twice(models):
+        if again and not stale:
+            continue
         delivered = False
         try:
             async with attempt(model) as ready:
@@ -129,44 +165,66 @@ async def _in_turn(models: Sequence[Model], attempt: Attempt[S, E]) -> AsyncIter
         except ProviderError as error:
             if delivered or not error.retryable:
                 raise
-            failures.append(Failure(model_id=model.id, error=error))
+            stale = isinstance(error, StaleConnection) and not again
+            if not stale:
+                failures.append(Failure(model_id=model.id, error=error))
     raise _all_failed(models, failures)
+
+
+class _Race(Generic[S, E]):
+    """Candidates that may be open at the same time. `won` is claimed once; the holder keeps the upstream open until `done`."""
+
+    def __init__(self, attempt: Attempt[S, E]) -> None:
+        self.attempt = attempt
+        self.won: Ready[S, E] | None = None
+        self.fatal: ProviderError | None = None
+        self.failures: list[Failure] = []
+        self.done = trio.Event()
+
+    @property
+    def decided(self) -> bool:
+        return self.won is not None or self.fatal is not None
+
+    async def hold(self, model: Model, *, task_status: trio.TaskStatus[None]) -> None:
+        async with self.attempt(model) as ready:
+            if self.decided:  # ready in the same moment as another, and later
+                task_status.started()
+                return
+            self.won = ready
+            task_status.started()
+            await self.done.wait()
+
+    async def contend(self, upstreams: trio.Nursery, race: trio.Nursery, model: Model, settled: trio.Event) -> None:
+        try:
+            await upstreams.start(self.hold, model)
+        except ProviderError as error:
+            self.failures.append(Failure(model_id=model.id, error=error))
+            if not error.retryable and self.fatal is None:
+                self.fatal = error
+            settled.set()
+        if self.decided:
+            race.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def _hedged(models: Sequence[Model], attempt: Attempt[S, E], hedge_after_s: float) -> AsyncIterator[Ready[S, E]]:
     """A candidate that fails or is silent for `hedge_after_s` lets the next one begin beside it; the first ready one wins."""
-    won: list[Ready[S, E]] = []
-    failures: list[Failure] = []
-
-    async def hold(model: Model, *, task_status: trio.TaskStatus[Ready[S, E]]) -> None:
-        async with attempt(model) as ready:
-            task_status.started(ready)
-            await trio.sleep_forever()
-
-    async def contend(model: Model, settled: trio.Event) -> None:
-        try:
-            ready = await upstreams.start(hold, model)
-        except ProviderError as error:
-            if not error.retryable:
-                raise
-            failures.append(Failure(model_id=model.id, error=error))
-            settled.set()
-        else:
-            won.append(ready)
-            race.cancel_scope.cancel()
-
+    state: _Race[S, E] = _Race(attempt)
     with one_error():
         async with trio.open_nursery() as upstreams:
             async with trio.open_nursery() as race:
                 for model in models:
+                    if state.decided:
+                        break
                     settled = trio.Event()
-                    race.start_soon(contend, model, settled)
+                    race.start_soon(state.contend, upstreams, race, model, settled)
                     with trio.move_on_after(hedge_after_s):
                         await settled.wait()
-            if not won:
-                raise _all_failed(models, failures)
+            if state.won is None:
+                raise state.fatal or _all_failed(models, state.failures)
             try:
-                yield won[0]
-            finally:
-                upstreams.cancel_scope.cancel()
+                yield state.won
+            except ProviderError as error:
+                state.won.error = error
+                raise
+            state.done.set()

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 import attrs
 
 from gw.config.settings import Breaker as BreakerSettings
-from gw.errors import CandidateSkipped, ProviderError, ProviderRefused, ProviderRejected, RateLimitError
+from gw.errors import (
+    CandidateSkipped,
+    ProviderError,
+    ProviderRefused,
+    ProviderRejected,
+    RateLimitError,
+    StaleConnection,
+)
 from gw.policy.breaker import Breaker
 from gw.policy.bucket import Bucket
 from gw.registry.catalog import Provider
@@ -58,7 +65,7 @@ class Gate:
         self.in_flight -= 1
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
-        if error is None and not answered:
+        if (error is None and not answered) or isinstance(error, StaleConnection):
             self.breaker.abandoned()
         elif error is None or isinstance(error, (ProviderRejected, ProviderRefused, RateLimitError)):
             self.breaker.success()
@@ -85,10 +92,12 @@ class Limits:
         self._breaker = breaker
         self._gates: dict[str, Gate] = {}
 
-    def gate(self, provider: Provider, now: float) -> Gate:
-        gate = self._gates.get(provider.id)
+    def gate(self, provider: Provider, now: float, *, owner: str = "") -> Gate:
+        """`owner`: the project that calls with a key of its own, which has limits and troubles of its own."""
+        name = f"{provider.id} ({owner})" if owner else provider.id
+        gate = self._gates.get(name)
         if gate is None:
-            gate = self._gates[provider.id] = Gate(provider, self._breaker, now)
+            gate = self._gates[name] = Gate(provider, self._breaker, now)
         elif gate.provider is not provider:
             if gate.provider.requests_per_minute != provider.requests_per_minute:
                 gate.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import secrets
+from types import NoneType
 from typing import Protocol
 
 import attrs
 import trio
 
-from gw.errors import CandidateSkipped, GwError, ProviderError, RateLimitError
+from gw.errors import (
+    CandidateSkipped,
+    GwError,
+    ProviderError,
+    RateLimitError,
+    StaleConnection,
+    UpstreamCut,
+    UpstreamSlow,
+)
 from gw.pricing.book import Price, PriceBook
 from gw.registry.catalog import Model, Provider
 from gw.relay.ledger import Ledger, Reservation
@@ -129,7 +138,9 @@ class Meter:
             )
         )
 
-    def ready(self, mark: Mark) -> None:
+    def answered_by(self, mark: Mark) -> None:
+        """Its content goes to the caller from now on."""
+        self.answering = mark
         mark.ready_at = self.content_at = self.last_event_at = trio.current_time()
 
     def ended(self, mark: Mark, error: ProviderError | None) -> None:
@@ -198,8 +209,16 @@ class Meter:
         )
 
     @property
+    def unanswered(self) -> Mark | None:
+        """The last upstream call that gave no content but may be charged for: the caller left, or it was too slow or cut."""
+        return next((m for m in reversed(self.marks) if m.called and isinstance(m.error, _MAY_BE_CHARGED)), None)
+
+    @property
     def day(self) -> int:
         return utc_day(self.timestamp)
+
+
+_MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut, StaleConnection)
 
 
 def _outcome(error: ProviderError | None) -> str:

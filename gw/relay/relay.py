@@ -21,7 +21,7 @@ import msgspec
 import trio
 
 from gw.config.settings import CostTracking, Routing
-from gw.errors import CandidateSkipped, GwError
+from gw.errors import CandidateSkipped, GwError, leaves_of
 from gw.net.http1 import Pool
 from gw.policy import hedge, plan
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
@@ -31,7 +31,7 @@ from gw.relay import tally
 from gw.relay.accounts import Accounts
 from gw.relay.admission import admit
 from gw.relay.answer import Answer, Tally
-from gw.relay.attempts import Call, Ready, Trying, first_ready
+from gw.relay.attempts import Call, Ready, Running, Trying, first_ready
 from gw.relay.limits import Limits
 from gw.relay.meter import Books, Meter, cost_of, price_of
 from gw.telemetry.clock import utc_day
@@ -69,6 +69,7 @@ class Relay:
     ) -> None:
         self.limits = limits
         self.in_flight = 0
+        self.running = Running()
         self._live = live
         self._accounts = Accounts(pool)
         self._accounts.warm(live.catalog)
@@ -146,7 +147,7 @@ class Relay:
     ) -> AsyncIterator[Answer[S, E]]:
         catalog = self._live.catalog
         project = catalog.project(caller.project)
-        model = catalog.resolve(kind.requested, kind.modality, project)
+        model = catalog.resolve(kind.requested, kind.modality, project, dialect_provider=caller.dialect)
         models = catalog.candidates(model, project, fallback=caller.fallback)
         meter = Meter(self._books, caller, kind.modality, model.id, stream=kind.stream)
         answer: Answer[S, E] | None = None
@@ -159,9 +160,10 @@ class Relay:
                 first_content=first_content,
                 first_event_s=self._patience(kind),
                 meter=meter,
+                running=self.running,
             )
             async with first_ready(models, trying.attempt, hedge_after_s=self._hedge_after_s) as ready:
-                meter.answering = ready.mark
+                meter.answered_by(ready.mark)
                 answer = Answer(
                     meter,
                     ready,
@@ -180,10 +182,23 @@ class Relay:
                 error = GwError()
             if answer is not None:
                 answer.close(error=error, cancelled=error is None)
-            elif meter.record is None:
-                meter.finish(
-                    usage=_NOTHING, measured=None, cost=Cost(nusd=0, source=""), error=error, cancelled=error is None
-                )
+            else:
+                usage, cost = self._without_answer(meter, catalog)
+                meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None)
+
+    def _without_answer(self, meter: Meter, catalog: Catalog) -> tuple[Usage, Cost]:
+        """What a request costs that got no content: what was sent, where a vendor may charge for it."""
+        mark = meter.unanswered
+        if mark is None:
+            return _NOTHING, Cost(nusd=0, source="")
+        estimate = meter.estimate
+        sent = Usage(
+            input_tokens=estimate.input_tokens,
+            audio_seconds=estimate.audio_seconds,
+            characters=estimate.characters,
+            source="estimated",
+        )
+        return sent, cost_of(self._books.book, sent, mark.model, catalog.provider(mark.model.provider), meter.day)
 
     def _patience(self, kind: _Kind) -> float:
         """Seconds until the first content; where the answer comes whole, that is all of it."""
@@ -214,14 +229,14 @@ class Relay:
                 provider=provider.id, reason="unpriced", detail="no price known and cost_tracking.on_unpriced is refuse"
             )
         call = opener(spec, account, model)
-        gate = self.limits.gate(provider, now)
+        gate = self.limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
         gate.enter(now)
         return Call(model, provider, spec, gate, call)
 
 
 def _caller_left(error: BaseException | None) -> bool:
     """Nothing wrong here: the dialect stopped reading, its connection broke, or it was cancelled. A defect is none of these."""
-    return error is None or isinstance(error, (trio.Cancelled, OSError, GeneratorExit))
+    return error is None or all(isinstance(e, (trio.Cancelled, OSError, GeneratorExit)) for e in leaves_of(error))
 
 
 def _offered(

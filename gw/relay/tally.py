@@ -18,12 +18,14 @@ from gw.wire import wav
 _CHARACTERS_PER_TOKEN = 4
 _DEFAULT_OUTPUT_TOKENS = 512
 """Assumed output of a chat request that sets no limit, for the budget reservation."""
+_MOST_OUTPUT_TOKENS = 4_096
+"""Reserved at most: a generous limit is seldom used up, and must not lock out the project's other requests."""
 
 
 def estimate_chat(request: ChatRequest) -> Usage:
     return Usage(
         input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN,
-        output_tokens=request.max_output_tokens or _DEFAULT_OUTPUT_TOKENS,
+        output_tokens=min(request.max_output_tokens or _DEFAULT_OUTPUT_TOKENS, _MOST_OUTPUT_TOKENS),
         source="estimated",
     )
 
@@ -132,6 +134,7 @@ class ChatTally:
 class TranscribeTally:
     def __init__(self, request: TranscribeRequest, at_least_s: float) -> None:
         self._seconds = request.audio_seconds
+        self._by_size_s = estimate_transcribe(request).audio_seconds
         self._at_least_s = at_least_s
         self._vendor: Usage | None = None
         self._reported_s = 0.0
@@ -154,9 +157,9 @@ class TranscribeTally:
             return self._vendor, measured
         if measured is not None:
             return measured, None
-        return Usage(
-            audio_seconds=max(self._reported_s, self._at_least_s), source="vendor" if self._reported_s else "estimated"
-        ), None
+        if self._reported_s:
+            return Usage(audio_seconds=max(self._reported_s, self._at_least_s), source="vendor"), None
+        return Usage(audio_seconds=max(self._by_size_s, self._at_least_s), source="estimated"), None
 
 
 class SpeakTally:

@@ -14,5 +14,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     request_id: str = ""
     endpoint: str = ""
+    dialect: str = ""
+    """The protocol spoken: a bare vendor model name means this vendor's first."""
     fallback: bool = True
     """False: `X-GW-Fallback: off`, stop after the model asked for."""

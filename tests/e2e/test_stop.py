@@ -68,23 +68,30 @@ def test_a_stalled_reader_cannot_hold_it_beyond_drain_s(start):
     stalled.close()
 
 
-def test_a_second_signal_stops_now_and_still_keeps_the_record(start, tmp_path):
-    text = f"providers: {{sim: {{token_ms: 500}}}}\nmodels: {{llm: [sim/echo]}}\ncost_tracking: {{db_path: {tmp_path}/gw.db}}\n"
-    daemon = start(text)
+@pytest.mark.parametrize("how", ["second signal", "end of the drain"])
+def test_a_stream_that_cannot_finish_is_told_and_recorded(start, how):
+    text = "providers: {sim: {token_ms: 300}}\nmodels: {llm: [sim/echo]}\nserve: {drain_s: 1}\n"
+    daemon = start(text if how == "end of the drain" else text.replace("drain_s: 1", "drain_s: 30"))
     connection = connect(daemon.url)
     response = chat(connection, "sim/echo", "word " * 40, stream=True)
-    response.readline()
+    first = response.readline()
     daemon.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)  # two signals at once would be one
-    assert daemon.process.poll() is None
-    code, took = daemon.stop()
-    assert (code, took < 2.0) == (0, True), daemon.text()
+    if how == "second signal":
+        time.sleep(0.3)  # two signals at once would be one
+        assert daemon.process.poll() is None
+        daemon.process.send_signal(signal.SIGTERM)
+    rest = response.read()
+    assert daemon.process.wait(5) == 0, daemon.text()
     connection.close()
+    assert first.startswith(b"data: ")
+    *_, last = rest.strip().split(b"\n\n")
+    assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "shutting_down"
     again = start(text)
     reader = connect(again.url)
     reader.request("GET", "/v1/logs")
     (record,) = json.loads(reader.getresponse().read())
-    assert record["status"] == "cancelled"
+    assert (record["status"], record["error_code"]) == ("error", "shutting_down")
+    assert record["output_units"] > 0
     reader.close()
 
 

@@ -44,7 +44,7 @@ def answer(house):
         model, provider = catalog.by_modality["tts"]["sim/tone"], catalog.provider("sim")
         meter = Meter(books, Caller(request_id="r1"), "tts", model.id, stream=True)
         mark = meter.answering = meter.attempt(model)
-        meter.ready(mark)
+        meter.answered_by(mark)
         call = Call(model, provider, None, None, None)
         request = SpeakRequest(model="m", text="12345", format=PCM_24K)
         rest = list(lists)

@@ -70,7 +70,7 @@ async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
     second = one.attempt(B)
     one.calling(second, B)
     await trio.sleep(0.2)
-    one.ready(second)
+    one.answered_by(second)
     one.answering = second
     await trio.sleep(0.3)
     one.last_event_at = trio.current_time()

@@ -10,6 +10,7 @@ from gw.errors import (
     BudgetExceededError,
     ProviderFailed,
     RateLimitError,
+    Stopping,
     StoreUnavailable,
     UnknownModelError,
     UpstreamCut,
@@ -154,8 +155,59 @@ async def test_the_caller_leaves_before_any_content(house, autojump_clock):
     h = house(CHAIN.format(knobs="latency_ms: 1500"))
     with trio.move_on_after(1):
         await said(h.relay, chat())
-    assert (h.kept.record.status, h.kept.record.cost_nusd) == ("cancelled", 0)
-    assert [a.outcome for a in h.kept.record.attempts] == ["cancelled"]
+    record = h.kept.record
+    assert record.status == "cancelled"
+    assert [a.outcome for a in record.attempts] == ["cancelled"]
+    assert (record.usage.source, record.usage.output_tokens) == ("estimated", 0)  # the vendor has read the prompt
+    assert record.cost_nusd == record.usage.input_tokens * 100 > 0
+
+
+async def test_a_caller_who_leaves_during_a_race_is_cancelled(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
+    with trio.move_on_after(0.1):
+        await said(h.relay, chat())
+    assert (h.kept.record.status, h.kept.record.error_code) == ("cancelled", None)
+
+
+@pytest.mark.parametrize("hedge", ["", ", hedge_after_ms: 300"])
+@pytest.mark.parametrize("after_s", [0.5, 2.5])
+async def test_the_end_of_a_drain_is_an_error_not_the_caller_leaving(house, autojump_clock, hedge, after_s):
+    h = house(
+        CHAIN.format(knobs="latency_ms: 1000, token_ms: 1000")
+        .replace("idle_s: 5", "idle_s: 5" + hedge)
+        .replace("good: {type: sim}", "good: {type: sim, latency_ms: 1000, token_ms: 1000}")
+    )
+
+    async def stop():
+        await trio.sleep(after_s)
+        h.relay.running.stop()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stop)
+        with pytest.raises(Stopping):
+            await said(h.relay, chat(text="one two three four five six"))
+    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "shutting_down")
+    assert not h.relay.running.scopes
+
+
+async def test_a_projects_own_key_has_troubles_of_its_own(house, autojump_clock):
+    text = CHAIN.format(knobs="fail_rate: 1, fail_with: 429, retry_after_s: 60")
+    h = house(text + "  own: {providers: {bad: sk-0123456789abcdef}}\n")
+    for _ in range(2):
+        await said(h.relay, chat(), Caller(project="own"))
+    assert h.kept.records[1].attempts[0].outcome == "rate_limited"
+    assert len(h.kept.intents) == 3  # the second time the first candidate was not called
+    await said(h.relay, chat(), Caller(project="default"))
+    assert len(h.kept.intents) == 5  # the shared key was
+
+
+async def test_a_generous_max_tokens_does_not_lock_the_project_out(house, autojump_clock):
+    h = house(CHAIN.format(knobs="latency_ms: 1000").replace("daily_budget: 0.0001", "daily_budget: 1"))
+    big = parse_request(b'{"model":"bad/echo","max_tokens":100000000,"messages":[{"role":"user","content":"hi"}]}')
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(said, h.relay, big, Caller(project="small"))
+    assert [r.status for r in h.kept.records] == ["success"] * 3
 
 
 async def test_a_defect_is_an_error_not_a_cancellation(house, autojump_clock):

@@ -113,7 +113,7 @@ def test_an_error_event_is_an_error():
         (1.5, 0.0, Transcript(text="", usage=VENDOR), VENDOR, Usage(audio_seconds=1.5)),
         (0.0, 0.0, Transcript(text="", usage=VENDOR), VENDOR, None),
         (0.0, 10.0, Transcript(text="", duration_s=2.0), Usage(audio_seconds=10.0, source="vendor"), None),
-        (0.0, 0.0, Transcript(text=""), Usage(source="estimated"), None),
+        (0.0, 0.0, Transcript(text=""), Usage(audio_seconds=2.0, source="estimated"), None),
     ],
 )
 def test_transcription(ours_s, at_least_s, transcript, usage, measured):
