@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import attrs
 
@@ -21,6 +20,7 @@ from gw.config.excerpt import secret_value
 from gw.config.load import Document, FromEnv, Path, dotted
 from gw.pricing.book import Price
 from gw.pricing.units import AMOUNTS, UNITS, price_in
+from gw.types.address import split_address
 from gw.types.ids import ID_PATTERN
 from gw.types.secret import Secret
 
@@ -134,11 +134,31 @@ def text(place: Place) -> str:
 
 
 def secret(place: Place) -> Secret:
-    return Secret(text(place).strip())
+    value = text(place).strip()
+    if not value.isprintable():  # lone surrogates from the environment are not, either
+        hint = "a line end, another control character or a broken one stands in it: copy it again"
+        raise Rejected(f"{place.name} holds a character that no credential has", hint)
+    return Secret(value)
+
+
+def provider_key(place: Place) -> Secret:
+    """A key that goes out in a header."""
+    value = secret(place)
+    if not value.reveal().isascii():
+        hint = "look for a typographic quote or dash: copy it again"
+        raise Rejected(f"{place.name} holds a character that no API key has", hint)
+    return value
 
 
 def required_secret(place: Place) -> Secret:
-    value = secret(place)
+    return _required(place, secret(place))
+
+
+def required_provider_key(place: Place) -> Secret:
+    return _required(place, provider_key(place))
+
+
+def _required(place: Place, value: Secret) -> Secret:
     if not value:
         raise Rejected(f"{place.name} is empty")
     return value
@@ -234,16 +254,10 @@ def http_url(place: Place) -> str:
     """`http(s)://host[:port][/path]`, without a slash at the end."""
     value = text(place).strip()
     try:
-        parts = urlsplit(value)
-        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        good = False
-    if not good:
-        raise Rejected(f"{place.name} must be an http:// or https:// address, found {found(place)}")
-    if parts.username is not None or parts.password is not None:
-        raise Rejected(f"{place.name} must not hold a user name or password", "use api_key")
-    if parts.query or parts.fragment:
-        raise Rejected(f"{place.name} must not have a query or fragment")
+        split_address(value)
+    except ValueError as error:
+        what = f"{place.name} must be an http:// or https:// address, found {found(place)}"
+        raise Rejected(what, str(error)) from None
     return value.rstrip("/")
 
 

@@ -26,8 +26,10 @@ from gw.config.fields import (
     integer,
     number,
     price,
+    provider_key,
     read,
     record,
+    required_provider_key,
     required_secret,
     secret,
     suggestion,
@@ -68,7 +70,7 @@ def _texts_by_name(place: Place) -> dict[str, str]:
     return {name: read(child, text, "") for name, child in place.items()}
 
 
-PROVIDER: Fields = {"type": text, "api_key": secret, "base_url": http_url, "enabled": boolean}
+PROVIDER: Fields = {"type": text, "api_key": provider_key, "base_url": http_url, "enabled": boolean}
 OPTIONS: Fields = {
     **dict.fromkeys(("model_path", "voices_path"), file_path),
     **dict.fromkeys(("device", "compute_type"), text),
@@ -226,7 +228,7 @@ PROJECT: Fields = {
 
 
 def _own_keys(place: Place) -> dict[str, object]:
-    return {name: read(child, required_secret, None) for name, child in place.items()}
+    return {name: read(child, required_provider_key, None) for name, child in place.items()}
 
 
 def _voices(place: Place) -> dict[str, dict[str, str]]:

@@ -13,13 +13,14 @@ from gw.net.tls import LOST, READ_BYTES, Transport, describe
 HEAD_MAX_BYTES: Final = 65_536
 HEAD_MAX_FIELDS: Final = 200
 FINISH_S: Final = 0.05
+_CODINGS: Final = frozenset((b"content-encoding", b"transfer-encoding"))
 
 
 class Response:
     """An open answer. Use inside `async with pool.open(...)`. The `on_…` methods belong to the parser."""
 
     __slots__ = (
-        "_done", "_failure", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider",
+        "_codings", "_done", "_failure", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider",
         "_silent_bytes", "_transport", "headers", "status",
     )  # fmt: skip
 
@@ -35,7 +36,7 @@ class Response:
         self._parts: list[bytes] = []
         self._failure: ProviderError | None = None
         self._silent_bytes = 0
-        self._got_head = self._interim = self._done = self._mute = False
+        self._got_head = self._interim = self._done = self._mute = self._codings = False
         self._keep = True
 
     def header(self, name: bytes) -> bytes | None:
@@ -69,8 +70,10 @@ class Response:
             size += len(data)
             if size > limit:
                 raise self._malformed(f"the answer is longer than {limit} bytes")
+            if self._done and not pieces:  # most answers come with their head
+                return data
             pieces.append(data)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)
 
     async def finish(self) -> None:
         """Wait a moment for the end of a stream whose last event has been seen, so that its connection can be kept.
@@ -92,7 +95,10 @@ class Response:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._got_head:  # else a trailer, or past the end
-            self.headers.append((name.lower(), value))
+            name = name.lower()
+            self.headers.append((name, value))
+            if name in _CODINGS:
+                self._codings = True
 
     def on_headers_complete(self) -> None:
         if self._got_head or self._parser is None:
@@ -147,6 +153,8 @@ class Response:
     def _check_head(self) -> None:
         if not 200 <= self.status < 600:
             raise self._malformed(f"status {self.status} is none")
+        if not self._codings:
+            return
         for name, value in self.headers:
             if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
                 if self.status < 400:

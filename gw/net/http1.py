@@ -7,7 +7,6 @@ and that is how an upstream is cancelled. Redirects are never followed and no co
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -16,7 +15,7 @@ from typing import Final, Protocol
 
 import trio
 
-from gw.errors import ProviderUnreachable
+from gw.errors import ProviderUnreachable, StaleConnection
 from gw.net.answer import Response
 from gw.net.origin import Origin
 from gw.net.tls import LOST, Connect, Transport, connect_tcp, describe
@@ -29,10 +28,12 @@ IDLE_MAX_S: Final = 30.0
 """Servers commonly drop idle connections after 60 s or more; a younger one is rarely found dead."""
 IDLE_MAX: Final = 256
 """Idle connections kept per origin; one file descriptor each. Beyond it a finished connection is closed."""
+CONNECT_S: Final = 5.0
+"""For TCP and TLS together; an answer may take much longer, a host that does not even accept need not be waited for."""
 JOIN_MAX_BYTES: Final = 65_536
 """Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
 
-_NOT_IN_PATH: Final = re.compile(rb"[^\x21-\x7e]")
+_PRINTABLE: Final = bytes(range(0x21, 0x7F))
 
 
 class Body(Protocol):
@@ -56,7 +57,7 @@ def header_lines(headers: Headers) -> bytes:
 
 def request_target(origin: Origin, path: bytes) -> bytes:
     """What stands in the request line. Raises ValueError for a path that could break out of it."""
-    if _NOT_IN_PATH.search(path):
+    if path.translate(None, _PRINTABLE):
         raise ValueError("a path may hold printable ASCII only")
     return (origin.prefix + path) or b"/"
 
@@ -93,7 +94,8 @@ class Pool:
 
         `host`, `accept-encoding` and `content-length` are added here. Raises, when entered: ProviderUnreachable,
         UpstreamProtocolError; at once: ValueError for a path or header that could break out of its line. Any status is
-        an answer. A kept connection that turns out dead before the first byte of an answer is replaced once.
+        an answer. A kept connection that turns out dead while the request is written is replaced once; one that dies
+        after that is StaleConnection, since the upstream may have read the request.
         """
         site = self._site(origin)
         target = request_target(origin, path)
@@ -117,8 +119,7 @@ class Pool:
         """Close what is idle; what is in use closes when its call ends."""
         self._closed = True
         for site in self._sites.values():
-            while site.idle:
-                site.idle.pop()[0].abort()
+            self._drop_idle(site)
         await trio.lowlevel.checkpoint()
 
     def _site(self, origin: Origin) -> _Site:
@@ -141,9 +142,12 @@ class Pool:
     async def _connect(self, provider: str, origin: Origin) -> Transport:
         self._drop_expired()
         try:
-            transport = await self.connect(origin)
+            with trio.move_on_after(CONNECT_S) as scope:
+                transport = await self.connect(origin)
         except LOST as error:
             raise ProviderUnreachable(provider=provider, detail=describe(error)) from error
+        if scope.cancelled_caught:
+            raise ProviderUnreachable(provider=provider, detail=f"no connection within {CONNECT_S:g} s")
         self.opened += 1
         return transport
 
@@ -156,6 +160,10 @@ class Pool:
         if now - site.idle[0][1] > IDLE_MAX_S:
             site.idle.popleft()[0].abort()
 
+    def _drop_idle(self, site: _Site) -> None:
+        while site.idle:
+            site.idle.pop()[0].abort()
+
     def _drop_expired(self) -> None:
         """Close what waited too long, also for origins that are no longer called. Touches no younger connection."""
         limit = trio.current_time() - IDLE_MAX_S
@@ -167,7 +175,7 @@ class Pool:
 class _Exchange:
     """One request and its answer. A class and not a generator: entering costs less."""
 
-    __slots__ = ("_body", "_head", "_origin", "_pool", "_provider", "_response", "_site")
+    __slots__ = ("_body", "_head", "_origin", "_pool", "_provider", "_response", "_sent", "_site")
 
     def __init__(self, pool: Pool, site: _Site, provider: str, origin: Origin, head: bytes, body: bytes | Body) -> None:
         self._pool = pool
@@ -176,6 +184,7 @@ class _Exchange:
         self._origin = origin
         self._head = head
         self._body = body
+        self._sent = False
         self._response: Response | None = None
 
     async def __aenter__(self) -> Response:
@@ -187,8 +196,10 @@ class _Exchange:
                 try:
                     self._response = response = await self._ask(transport)
                     return response
-                except ProviderUnreachable:  # the upstream had dropped it; once more on a fresh connection
-                    pass
+                except ProviderUnreachable as error:  # the upstream had dropped it, and perhaps the others as well
+                    pool._drop_idle(site)
+                    if self._sent:
+                        raise StaleConnection(provider=self._provider, detail=error.detail) from error
             self._response = response = await self._ask(await pool._connect(self._provider, self._origin))
         except BaseException:
             site.in_use -= 1
@@ -204,7 +215,8 @@ class _Exchange:
     async def _ask(self, transport: Transport) -> Response:
         response = Response(self._provider, transport)
         try:
-            if not await self._send(transport):
+            self._sent = await self._send(transport)
+            if not self._sent:
                 # An upstream may answer and hang up before it has read a large body: look for that answer first.
                 response.lose()
             await response.await_head()

@@ -1,7 +1,8 @@
 """Connections to upstreams: the transport interface, TCP on non-blocking sockets, TLS on top, forbidden addresses.
 
-A socket call is tried first and parks only when the kernel says so, which saves a pass through the scheduler per call.
-A read checks for cancellation each time and yields to other tasks now and then, so that a fast upstream starves nobody.
+A write is tried first and parks only when the kernel says so, which saves a pass through the scheduler. A read parks
+first, because the last one emptied the socket, unless it filled its buffer: then more is waiting and is taken at once,
+with a yield to other tasks now and then, so that a fast upstream starves nobody.
 """
 
 from __future__ import annotations
@@ -82,11 +83,13 @@ def describe(error: BaseException) -> str:
 class TcpStream(Transport):
     """A connected, non-blocking stdlib socket."""
 
-    __slots__ = ("_busy_reads", "_sock")
+    __slots__ = ("_busy_reads", "_more", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._busy_reads = 0
+        self._more = False
+        """The last read filled its buffer."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """A send cancelled half-way closes the connection, since nobody could tell where it stopped."""
@@ -113,18 +116,31 @@ class TcpStream(Transport):
         await trio.lowlevel.wait_writable(self._sock)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        sock, limit, ready = self._sock, READ_BYTES if max_bytes is None else max_bytes, self._more
+        if ready:
+            await self._take_turns()
+        descriptor = sock.fileno()
+        if descriptor < 0:
+            raise trio.ClosedResourceError("this connection is closed")
+        while True:
+            if not ready:
+                self._busy_reads = 0
+                await trio.lowlevel.wait_readable(descriptor)
+            try:
+                data = sock.recv(limit)
+            except BlockingIOError:
+                ready = False
+                continue
+            self._more = len(data) == limit
+            return data
+
+    async def _take_turns(self) -> None:
         self._busy_reads += 1
         if self._busy_reads < READS_BEFORE_YIELD:
             await trio.lowlevel.checkpoint_if_cancelled()
         else:
             self._busy_reads = 0
             await trio.lowlevel.checkpoint()
-        while True:
-            try:
-                return self._sock.recv(READ_BYTES if max_bytes is None else max_bytes)
-            except BlockingIOError:
-                self._busy_reads = 0
-            await trio.lowlevel.wait_readable(self._sock)
 
     def is_stale(self) -> bool:
         try:

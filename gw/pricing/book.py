@@ -15,6 +15,8 @@ from gw.types.usage import Cost, Usage
 
 _PER = 1_000_000
 _SCALE = _PER * _PER
+LONGEST_S = 1e9
+"""Thirty years of audio: beyond it a duration is no measure of anything."""
 _CACHED_NAMES = 4_096  # found rates kept by name; names come from the configuration, so it is never full in practice
 
 _OTHER_MODEL = frozenset(
@@ -102,20 +104,22 @@ class PriceBook:
         """Three states: priced, unpriced (`nusd` None, source "unpriced"), free (0, source "local").
 
         A local provider with an explicit price is priced. A price without a rate for the unit that was used (tokens
-        known, price per character) is no price: unpriced, never a silent 0.
+        known, price per character) is no price: unpriced, never a silent 0. The same goes for a duration that nobody
+        can have heard (infinite, not a number, over LONGEST_S). Negative units are 0, so no cost is negative.
         """
         if price is None:
             return Cost(nusd=0, source="local") if local else Cost(nusd=None, source="unpriced")
-        if usage.input_tokens or usage.output_tokens:
+        by_token = usage.input_tokens > 0 or usage.output_tokens > 0
+        if by_token:
             amount = _tokens(usage, price)
             if amount is not None:
                 return Cost(nusd=_round(amount), source=price.source)
-        if usage.characters and price.characters is not None:
+        if usage.characters > 0 and price.characters is not None:
             return Cost(nusd=_round(usage.characters * price.characters * _PER), source=price.source)
-        if usage.audio_seconds > 0 and price.audio_seconds is not None:
+        if 0 < usage.audio_seconds <= LONGEST_S and price.audio_seconds is not None:
             heard = max(usage.audio_seconds, price.min_audio_seconds)
             return Cost(nusd=_round(round(heard * _PER) * price.audio_seconds), source=price.source)
-        if usage.input_tokens or usage.output_tokens or usage.characters or usage.audio_seconds > 0:
+        if by_token or usage.characters > 0 or not usage.audio_seconds <= 0:  # "not <=": also what is not a number
             return Cost(nusd=None, source="unpriced")
         return Cost(nusd=0, source=price.source)
 
@@ -135,20 +139,21 @@ def _tokens(usage: Usage, price: Price) -> int | None:
     if price.input_tokens is None and price.output_tokens is None:
         return None
     input_rate = price.input_tokens or 0
-    left = usage.input_tokens
+    left = max(0, usage.input_tokens)
     total = 0
     for part, rate in (
         (usage.cached_input_tokens, price.cached_input_tokens),
         (usage.cache_write_tokens, price.cache_write_tokens),
         (usage.input_audio_tokens, price.input_audio_tokens),
     ):
-        if part and rate is not None:
+        if part > 0 and rate is not None:
             part = min(part, left)
             left -= part
             total += part * rate
     total += left * input_rate
-    spoken = min(usage.output_audio_tokens, usage.output_tokens) if price.output_audio_tokens is not None else 0
-    total += spoken * (price.output_audio_tokens or 0) + (usage.output_tokens - spoken) * (price.output_tokens or 0)
+    made = max(0, usage.output_tokens)
+    spoken = max(0, min(usage.output_audio_tokens, made)) if price.output_audio_tokens is not None else 0
+    total += spoken * (price.output_audio_tokens or 0) + (made - spoken) * (price.output_tokens or 0)
     return total * _PER
 
 

@@ -48,6 +48,12 @@ def _is(response: Response, media_type: bytes) -> bool:
     return (response.header(b"content-type") or b"").lower().startswith(media_type)
 
 
+def _is_text(response: Response) -> bool:
+    """A page of a proxy or portal, or an error told with status 200."""
+    name = (response.header(b"content-type") or b"").lower().partition(b";")[0].strip()
+    return name.startswith(b"text/") or name.endswith((b"json", b"xml", b"html"))
+
+
 def _past_the_end(provider: str) -> UpstreamCut:
     return UpstreamCut(provider=provider, detail="read past the end of the answer")
 
@@ -236,8 +242,9 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
     ) as response:
         if response.status != 200:
             raise await _rejection(response, account)
-        if _is(response, _JSON):
-            raise UpstreamProtocolError(provider=account.provider_id, detail="JSON where audio was expected")
-        stream = _SpokenEvents if _is(response, _SSE) else _SpokenAudio
+        as_events = _is(response, _SSE)
+        if not as_events and _is_text(response):
+            raise UpstreamProtocolError(provider=account.provider_id, detail="text where audio was expected")
+        stream = _SpokenEvents if as_events else _SpokenAudio
         yield stream(response, account.provider_id, _delivered(request.format))
         await response.finish()

@@ -70,6 +70,8 @@ class Relay:
         self.limits = limits
         self.in_flight = 0
         self.running = Running()
+        self._routed: Catalog | None = None
+        self._routes: dict[tuple[str, Modality, str, str, bool], tuple[Model, ...]] = {}
         self._live = live
         self._accounts = Accounts(pool)
         self._accounts.warm(live.catalog)
@@ -147,8 +149,8 @@ class Relay:
     ) -> AsyncIterator[Answer[S, E]]:
         catalog = self._live.catalog
         project = catalog.project(caller.project)
-        model = catalog.resolve(kind.requested, kind.modality, project, dialect_provider=caller.dialect)
-        models = catalog.candidates(model, project, fallback=caller.fallback)
+        models = self._candidates(catalog, kind, project, caller)
+        model = models[0]
         meter = Meter(self._books, caller, kind.modality, model.id, stream=kind.stream)
         answer: Answer[S, E] | None = None
         error: GwError | None = None
@@ -185,6 +187,18 @@ class Relay:
             else:
                 usage, cost = self._without_answer(meter, catalog)
                 meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None)
+
+    def _candidates(self, catalog: Catalog, kind: _Kind, project: Project, caller: Caller) -> tuple[Model, ...]:
+        """Who may answer, the model asked for first. Looked up once per catalog; raises what `Catalog.resolve` raises."""
+        if catalog is not self._routed:
+            self._routed, self._routes = catalog, {}
+        key = (kind.requested, kind.modality, project.id, caller.dialect, caller.fallback)
+        found = self._routes.get(key)
+        if found is None:
+            model = catalog.resolve(kind.requested, kind.modality, project, dialect_provider=caller.dialect)
+            found = catalog.candidates(model, project, fallback=caller.fallback)
+            self._routes[key] = found  # only names that resolve, so callers cannot fill it
+        return found
 
     def _without_answer(self, meter: Meter, catalog: Catalog) -> tuple[Usage, Cost]:
         """What a request costs that got no content: what was sent, where a vendor may charge for it."""

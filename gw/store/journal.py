@@ -9,7 +9,8 @@ holds, and when both are none it is unlinked. Nothing is ever rewritten. An inte
 is a line itself, or, if that line could not be written, is committed.
 
 A full disk makes a write fail, perhaps half done: the half is cut off again, the fault is remembered in `trouble`, and
-the next write that works, or `probe`, clears it.
+the next write that works, or `probe`, clears it. A half that cannot be cut off is ended by the next write, as a line
+that nobody can read.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ SPILL_BYTES = 256 * 2**20
 _PROBE = b" " * 4095 + b"\n"
 """A whole block, since on a full disk a few bytes may still fit into the last one."""
 _INTENT, _RECORD = b"I"[0], b"F"[0]
+_SPOIL = b"\0\n"
+"""Ends a half-written line. The NUL is for one that lacked but its newline: its write has been called a failure."""
 
 
 class Segment:
@@ -63,6 +66,7 @@ class Journal:
         self._open: dict[str, list[Segment]] = {}
         self._done: list[Segment] = []
         self._fd = -1
+        self._torn = False
         self.segments: dict[int, Segment] = {}
         self.bytes = 0
         self.failures = 0
@@ -160,13 +164,16 @@ class Journal:
                 self._rotate()
             if self.bytes >= self._spill_bytes:
                 raise OSError(errno.ENOSPC, f"{self._spill_bytes >> 20} MiB of records wait for the database")
+            if self._torn:
+                data = _SPOIL + data
             written = os.write(self._fd, data)
             if written != len(data):
-                self._cut_off()
+                self._cut_off(written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             self._failed(error)
             return False
+        self._torn = False
         self.current.size += written
         self.bytes += written
         if self.trouble:
@@ -177,23 +184,33 @@ class Journal:
         self.failures += 1
         self.trouble = f"the journal of {self._database} cannot be written: {error.strerror}"
 
-    def _cut_off(self) -> None:
-        """Remove a half-written line; where even that fails, go on in another segment, since a torn end is ignored."""
+    def _cut_off(self, written: int) -> None:
+        """Remove a half-written line; where that fails, go on in another segment, since a torn end is ignored.
+
+        Where even that fails the half stays, and the next line must not become a part of it.
+        """
         try:
             os.ftruncate(self._fd, self.current.size)
         except OSError:
-            self._rotate()
+            try:
+                self._rotate()
+            except OSError:
+                self._torn = True
+                self.current.size += written
+                self.bytes += written
 
     def _rotate(self) -> None:
         before, fd = self.current, self._fd
         self.current = self._begin_segment(before.n + 1)
-        os.close(fd)
+        with suppress(OSError):
+            os.close(fd)
         if not before.live:
             self._retire(before)
 
     def _begin_segment(self, n: int) -> Segment:
         segment = Segment(n, self._database.with_name(f"{self._database.name}.journal.{n}"))
         self._fd = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._torn = False
         self.segments[n] = segment
         return segment
 
@@ -259,6 +276,6 @@ def _decode(line: bytes) -> Intent | RequestRecord | None:
             return _record_decoder.decode(line[1:])
         if line[0] == _INTENT:
             return _intent_decoder.decode(line[1:])
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):  # no JSON, no UTF-8, or no such line
         pass
     return None

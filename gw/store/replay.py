@@ -14,18 +14,19 @@ import apsw
 import attrs
 
 from gw.store.journal import read_lines, segment_paths
-from gw.store.writer import BATCH, write_batch
+from gw.store.writer import BATCH, tell_unwritable, write_what_can_be
 from gw.types.ids import split_model_id
 from gw.types.usage import AttemptRecord, Intent, RequestRecord, Usage
 
 
 @attrs.define
 class Replayed:
-    """What was found. `records` were not in the database yet; `unreadable` lines were skipped."""
+    """What was found. `records` were not in the database yet; `unreadable` lines, `unwritable` records were skipped."""
 
     records: int = 0
     interrupted: int = 0
     unreadable: int = 0
+    unwritable: int = 0
 
 
 def replay(db: apsw.Connection, database: Path) -> Replayed:
@@ -45,13 +46,21 @@ def replay(db: apsw.Connection, database: Path) -> Replayed:
                 case None:
                     found.unreadable += 1
             if len(batch) == BATCH:
-                found.records += write_batch(db, batch)
+                found.records += _write(db, batch, found)
                 batch = []
-    found.records += write_batch(db, batch)
-    found.interrupted = write_batch(db, [interrupted(intents) for intents in unfinished.values()])
+    found.records += _write(db, batch, found)
+    found.interrupted = _write(db, [interrupted(intents) for intents in unfinished.values()], found)
     for path in paths:
         path.unlink()
     return found
+
+
+def _write(db: apsw.Connection, records: list[RequestRecord], found: Replayed) -> int:
+    new, refused = write_what_can_be(db, records)
+    found.unwritable += len(refused)
+    for record, error in refused:
+        tell_unwritable(record, error)
+    return new
 
 
 def interrupted(intents: Iterable[Intent]) -> RequestRecord:

@@ -37,13 +37,34 @@ _encode = msgspec.json.Encoder().encode
 
 
 def whole(value: float) -> int:
-    if type(value) is int and 0 <= value <= LARGEST:
-        return value
-    return max(-LARGEST, min(int(value), LARGEST)) if math.isfinite(value) else 0
+    if isinstance(value, int):  # first, since no float can hold one of 400 digits
+        return max(-LARGEST, min(value, LARGEST))
+    return int(finite(value))
 
 
 def finite(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
+    if isinstance(value, int):
+        return float(whole(value))
+    return max(-float(LARGEST), min(value, float(LARGEST))) if math.isfinite(value) else 0.0
+
+
+def clean(value: object) -> object:
+    """Built-in values with what JSON or UTF-8 cannot carry (infinity, lone surrogates) replaced, and numbers cut."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case bool():
+            return value
+        case int():
+            return whole(value)
+        case float():
+            return finite(value)
+        case dict():
+            return {name: clean(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [clean(inner) for inner in value]
+        case _:
+            return value
 
 
 def insert(db: apsw.Connection, records: Sequence[RequestRecord]) -> list[RequestRecord]:

@@ -20,7 +20,7 @@ from gw.store.rollups import CostRow, LatencyRow, Totals
 from gw.store.sqlite import ReaderPool, open_reader, open_writer, prepare_folder, translated
 from gw.store.writer import Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
-from gw.types.usage import Intent, RequestRecord
+from gw.types.usage import Intent, RequestRecord, Usage
 
 Line = TypeVar("Line", Intent, RequestRecord)
 log = structlog.get_logger()
@@ -118,17 +118,19 @@ class Store(Reader):
     def intent(self, intent: Intent) -> None:
         """Before an upstream call. Never raises: a fault makes `accepting` False; serving on is the caller's choice."""
         try:
-            self._journal.intent(intent)
-        except UnicodeEncodeError:
+            self._journal.intent(intent if _is_sound(intent.estimate) else _scrubbed(intent))
+        except ValueError:  # text or a number that no line can hold
             self._journal.intent(_scrubbed(intent))
         if self._journal.trouble:
             self._writer.wake()
 
     def finish(self, record: RequestRecord) -> None:
         """Once per request, before its last byte. From then on the record survives kill -9. Never raises or blocks."""
+        if not _is_sound(record.usage):
+            record = _scrubbed(record)
         try:
             segment = self._journal.finish(record)
-        except UnicodeEncodeError:
+        except ValueError:
             record = _scrubbed(record)
             segment = self._journal.finish(record)
         self._writer.put(record, segment)
@@ -270,22 +272,16 @@ def _replay(db: apsw.Connection, path: Path) -> Replayed:
             records=found.records,
             interrupted=found.interrupted,
             unreadable=found.unreadable,
+            unwritable=found.unwritable,
         )
     return found
 
 
+def _is_sound(usage: Usage) -> bool:
+    """False for the one number of a line that may be infinite: JSON would say null, and the line could not be read."""
+    return 0 <= usage.audio_seconds <= requests.LARGEST
+
+
 def _scrubbed(line: Line) -> Line:
-    """With every character that UTF-8 cannot carry (lone surrogates from a caller's header) replaced."""
-    return msgspec.convert(_clean(msgspec.to_builtins(line)), type(line))
-
-
-def _clean(value: object) -> object:
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode()
-        case dict():
-            return {name: _clean(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [_clean(inner) for inner in value]
-        case _:
-            return value
+    """With what a line cannot carry replaced: lone surrogates from a caller's header, infinity, endless numbers."""
+    return msgspec.convert(requests.clean(msgspec.to_builtins(line)), type(line))

@@ -39,6 +39,17 @@ BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it we back off, 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 PROBE_S = 1.0  # between two looks whether the journal can be written again
 PRUNE_EVERY_S = 3600.0
+_OF_THE_RECORD = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.RangeError,
+    apsw.TooBigError,
+)
+"""Faults that the next record need not have. Any other is of the database, and of all records."""
 _PRUNE_ROWS = 2_000  # in one transaction, so that records hardly wait
 _CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
 _CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
@@ -46,12 +57,13 @@ _CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
 
 @attrs.define
 class Counters:
-    """Since the start. `finished` = committed + still waiting; `dropped` are not among them."""
+    """Since the start. `finished` = committed + set aside + still waiting; `dropped` are not among them."""
 
     finished: int = 0
     committed: int = 0
     spilled: int = 0
     dropped: int = 0
+    set_aside: int = 0
     retries: int = 0
     pruned: int = 0
 
@@ -76,6 +88,30 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
             db.execute("rollback")
         raise
     return len(fresh)
+
+
+def write_what_can_be(
+    db: apsw.Connection, records: Sequence[RequestRecord]
+) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
+    """As `write_batch`, but leave out records that cannot be written: how many were new, and those with their faults.
+
+    A batch that fails is halved until what is at fault stands alone. Blocks; doing it again changes nothing.
+    """
+    try:
+        return write_batch(db, records), []
+    except _OF_THE_RECORD as error:
+        if len(records) == 1:
+            return 0, [(records[0], error)]
+    half = len(records) // 2
+    new, refused = write_what_can_be(db, records[:half])
+    more_new, more_refused = write_what_can_be(db, records[half:])
+    return new + more_new, refused + more_refused
+
+
+def tell_unwritable(record: RequestRecord, error: Exception) -> None:
+    """The log is then the only place that has it."""
+    content = requests.clean(msgspec.to_builtins(record))
+    _tell(log.error, "usage_record_unwritable", id=record.id, why=f"{type(error).__name__}: {error}", record=content)
 
 
 class Writer:
@@ -152,7 +188,7 @@ class Writer:
         self._flushing += 1
         self._urgent.set()
         try:
-            while self.counters.committed < target:
+            while self.counters.committed + self.counters.set_aside < target:
                 await self._progress.wait()
         finally:
             self._flushing -= 1
@@ -170,7 +206,10 @@ class Writer:
         return await self._in_thread(insert)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Commit and prune until cancelled. Faults of the disk are retried; a bug of ours ends the daemon."""
+        """Commit and prune until cancelled.
+
+        Faults of the disk are retried, a record that cannot be written is set aside; a bug of ours ends the daemon.
+        """
         task_status.started()
         try:
             while True:
@@ -225,8 +264,8 @@ class Writer:
             if segment.n in self._journal.segments:  # else done with, and perhaps unlinked
                 records, offset = await self._in_thread(partial(read_records, segment.path, offset, BATCH))
                 if records:
-                    self._behind = (segment, offset)
                     self._waiting_in_journal -= len(records)
+                    self._behind = (segment, offset) if self._waiting_in_journal else None
                     return [(record, segment) for record in records]
                 if offset < segment.size:  # written while we read
                     continue
@@ -237,13 +276,13 @@ class Writer:
         self._behind = None
         self._waiting_in_journal = 0
         if not self._queue:  # a line that could not be read back must not be waited for
-            self._count(self.counters.finished - self.counters.committed)
+            self._count(self.counters.finished - self.counters.committed - self.counters.set_aside)
         return []
 
     async def _commit(self) -> None:
         records = [record for record, _ in self._batch]
         pause = FIRST_PAUSE_S
-        while await self._try(partial(write_batch, self._db, records)) is None:
+        while (written := await self._try(partial(write_what_can_be, self._db, records))) is None:
             self.counters.retries += 1
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -254,7 +293,11 @@ class Writer:
             if self._settling is not None and (event := self._settling.pop(record.id, None)) is not None:
                 event.set()
         self._batch = []
-        self._count(len(records))
+        _, refused = written
+        for record, error in refused:
+            tell_unwritable(record, error)
+        self.counters.set_aside += len(refused)
+        self._count(len(records) - len(refused))
         if self._wal_pages >= _CHECKPOINT_NOW_PAGES:
             await self._checkpoint()
 

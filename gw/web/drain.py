@@ -22,8 +22,11 @@ class Drain:
         """On trio's clock; infinite until `begin`."""
         self.in_flight = 0
         """Requests and sessions of the data plane now running."""
-        self.idle: set[trio.CancelScope] = set()
-        """Scopes around the wait for a next request; cancelled when the drain begins."""
+        self.idle: dict[trio.CancelScope, float] = {}
+        """Scopes around the wait for a next request → when that wait is over, on trio's clock, in the order added.
+
+        Whoever cancels one removes it first, so that its owner sees that no request may begin under it.
+        """
         self._writes: set[trio.CancelScope] = set()
         self._begun = trio.Event()
         self._all_done = trio.lowlevel.ParkingLot()
@@ -33,8 +36,8 @@ class Drain:
         self.deadline = min(self.deadline, trio.current_time() + within_s)
         self.draining = True
         self._begun.set()
-        for scope in tuple(self.idle):
-            scope.cancel()
+        while self.idle:
+            self.idle.popitem()[0].cancel()
         for scope in self._writes:
             scope.deadline = min(scope.deadline, self.deadline)
 
@@ -50,7 +53,7 @@ class Drain:
 
     def leave(self) -> None:
         self.in_flight -= 1
-        if not self.in_flight:
+        if not self.in_flight and self._all_done:
             self._all_done.unpark_all()
 
     async def wait_idle(self) -> None:

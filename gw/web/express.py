@@ -1,8 +1,8 @@
 """ASGI host of the data plane: HTTP/1.1 by httptools, WebSocket by the Sans-I/O core of `websockets`, on trio.
 
 A connection is two tasks for its whole life: the reader of its Link, and the one that runs its requests one after
-another. No task or channel is made per request, and a deadline exists only while something is waited for. When the
-client leaves, the app is cancelled at once (scope extension "gw.cancels").
+another. No task or channel is made per request and no timer is set: one task closes the idle connections of all. When
+the client leaves, the app is cancelled at once (scope extension "gw.cancels").
 
     no bytes ──first byte──▶ head ──blank line──▶ hot? ──no──▶ the bytes go back to the front door
        ▲                      │                    │yes
@@ -15,7 +15,6 @@ from __future__ import annotations
 import traceback
 import uuid
 from collections.abc import Callable
-from math import inf
 
 import structlog
 import trio
@@ -95,6 +94,24 @@ class Express:
                 await transport.abort()
         return bytes(link.buffer) if connection.moves and not link.left else None
 
+    async def close_idle(self) -> None:
+        """End the connections that have waited too long for their next request; runs beside them until cancelled.
+
+        All may wait equally long, so the first to begin is the first to end, and sleeping until then is exact.
+        """
+        idle = self.drain.idle
+        while True:
+            now = trio.current_time()
+            wake = now + self.limits.idle_s
+            while idle:
+                life, over = next(iter(idle.items()))
+                if over > now:
+                    wake = over
+                    break
+                del idle[life]
+                life.cancel()
+            await trio.sleep_until(wake)
+
     def admitted(self) -> ASGIApp:
         """The app, or in its place a refusal while too much is in flight."""
         return self.app if self.drain.in_flight < self.max_in_flight else shed
@@ -111,7 +128,7 @@ async def shed(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _Connection:
-    """`life` is the one cancel scope of the connection: idleness is its deadline, and a client that leaves cancels it."""
+    """`life` is the one cancel scope of the connection: idleness, a drain and a client that leaves cancel it."""
 
     __slots__ = ("_first", "_host", "_link", "clean", "life", "moves")
 
@@ -126,18 +143,19 @@ class _Connection:
         """The rest of the buffer belongs to another host."""
 
     async def serve(self) -> None:
-        link = self._link
+        link, is_hot = self._link, self._host.is_hot
         keep = True
         while keep and not link.left:
             try:
                 end = await self._next_head()
                 if not end:
                     return
-                route = route_of(link.buffer)
-                if route is not None and not self._host.is_hot(*route):
+                data = bytes(link.buffer[:end])
+                route = route_of(data)
+                if route is not None and not is_hot(*route):
                     self.moves = True
                     return
-                head = parse_head(bytes(link.buffer[:end]))
+                head = parse_head(data)
             except Refused as refused:
                 await self._refuse(refused)
                 return
@@ -151,17 +169,17 @@ class _Connection:
 
     async def _next_head(self) -> int:
         """Where the next request's head ends; 0 when there will be none. Raises Refused."""
-        link, limits = self._link, self._host.limits
-        first, self._first = self._first, False
+        link = self._link
         if link.buffer:
             await trio.lowlevel.checkpoint()  # pipelined requests are fair to other connections
         else:
-            await self._idle(limits.head_s if first else limits.idle_s)
+            await self._idle()
             if not link.buffer:
                 return 0
+        self._first = False
         end, searched = self._search(0)
         if end < 0:
-            with trio.move_on_after(limits.head_s):
+            with trio.move_on_after(self._host.limits.head_s):
                 while end < 0 and not link.left:
                     await link.wait()
                     end, searched = self._search(searched)
@@ -171,28 +189,27 @@ class _Connection:
             raise Refused(408, "the request head came too slowly")
         return end
 
-    async def _idle(self, within_s: float) -> None:
+    async def _idle(self) -> None:
         """Until a byte arrives, the client leaves, the time is over or the drain begins."""
-        link, idle = self._link, self._host.drain.idle
-        if self._host.drain.draining or link.left:
+        link, drain, life = self._link, self._host.drain, self.life
+        if drain.draining or link.left:
             return
-        life = self.life
-        life.deadline = trio.current_time() + within_s
-        idle.add(life)
+        drain.idle[life] = trio.current_time() + self._host.limits.idle_s
         try:
-            while not link.buffer and not link.left:
-                await link.wait()
+            if self._first:  # an own timer: once per connection, and shorter
+                with trio.move_on_after(self._host.limits.head_s):
+                    await link.wait()
+            else:
+                while not link.buffer and not link.left:
+                    await link.wait()
         finally:
-            idle.discard(life)
-        if life.cancel_called:
-            await (
-                trio.lowlevel.checkpoint()
-            )  # the time was over as the byte arrived; no request begins under a cancelled scope
-        life.deadline = inf
+            cancelled = drain.idle.pop(life, None) is None
+        if cancelled:  # just as the byte arrived; no request begins under a cancelled scope
+            await trio.lowlevel.checkpoint()
 
     def _search(self, searched: int) -> tuple[int, int]:
         buffer = self._link.buffer
-        while buffer[:2] == b"\r\n":  # RFC 9112 2.2: blank lines before a request are skipped
+        while buffer.startswith(b"\r\n"):  # RFC 9112 2.2: blank lines before a request are skipped
             del buffer[:2]
             searched = 0
         end = head_end(buffer, searched) if buffer else -1
@@ -222,6 +239,9 @@ class _Connection:
         finally:
             link.on_left = None
             host.drain.leave()
+        if crash is None and exchange.complete and exchange.keep and exchange.body.done:
+            self.clean = True
+            return True
         return await self._settle(exchange, crash)
 
     async def _settle(self, exchange: Exchange, crash: Exception | None) -> bool:

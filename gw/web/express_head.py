@@ -46,17 +46,18 @@ def head_end(buffer: bytearray, searched: int = 0) -> int:
     return -1
 
 
-def route_of(buffer: bytearray) -> tuple[bytes, bytes] | None:
-    """(method, path without query) of the request at the buffer's start; None when that is no request line."""
-    words = bytes(buffer[: buffer.index(b"\r\n")]).split(b" ")
+def route_of(data: bytes) -> tuple[bytes, bytes] | None:
+    """(method, path without query) of the request at the start of `data`; None when that is no request line."""
+    words = data[: data.index(b"\r\n")].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
         return None
-    return words[0], _origin_form(words[1]).partition(b"?")[0]
+    target = _origin_form(words[1])
+    return words[0], target.partition(b"?")[0] if b"?" in target else target
 
 
 def _origin_form(target: bytes) -> bytes:
     """The path and query of an absolute-form target (RFC 9112 3.2.2); other forms as they are."""
-    if target[:4].lower() != b"http":
+    if target.startswith(b"/") or target[:4].lower() != b"http":
         return target
     _, found, rest = target.partition(b"://")
     if not found:
@@ -126,7 +127,9 @@ class Head:
             raise Refused(431, "the request has too many header fields")
         if len(self._target) > TARGET_BYTES:
             raise Refused(414, "the request target is too long")
-        self.raw_path, _, self.query = _origin_form(self._target).partition(b"#")[0].partition(b"?")
+        self.raw_path = path = _origin_form(self._target)
+        if b"?" in path or b"#" in path:
+            self.raw_path, _, self.query = path.partition(b"#")[0].partition(b"?")
         if self.method == b"CONNECT" or not self.raw_path.startswith((b"/", b"*")):
             raise Refused(400, "the request target must be a path")
         self._framing()
@@ -152,10 +155,12 @@ class Head:
             raise Refused(400, "exactly one Host header is required")
         if encoding and (encoding.lower() != b"chunked" or self.version == "1.0"):
             raise Refused(400, "the only transfer-encoding understood is chunked")
-        tokens = [token.strip() for token in connection.split(b",")] if connection else []
-        self.keep = self.version == "1.1" and b"close" not in tokens
-        if upgrade and b"upgrade" in tokens:
-            self.upgrade = upgrade
+        self.keep = self.version == "1.1"
+        if connection:
+            tokens = [token.strip() for token in connection.split(b",")]
+            self.keep = self.keep and b"close" not in tokens
+            if upgrade and b"upgrade" in tokens:
+                self.upgrade = upgrade
         if b"h2c" in upgrade:
             raise Refused(400, "HTTP/2 is not spoken here")
         self.body = Body(length, chunked=bool(encoding))
@@ -202,8 +207,12 @@ class Body:
         """Remove and return the body bytes at the buffer's start; b"" when there are none yet. Raises Refused."""
         if self._chunked:
             return self._take_chunks(buffer)
-        data = bytes(buffer[: self._left])
-        del buffer[: self._left]
+        if len(buffer) <= self._left:  # all of it, in one copy
+            data = bytes(buffer)
+            buffer.clear()
+        else:
+            data = bytes(buffer[: self._left])
+            del buffer[: self._left]
         self._left -= len(data)
         self.done = not self._left
         return data

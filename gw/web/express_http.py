@@ -21,6 +21,7 @@ from gw.web.refusal import REASONS, Refused
 DRAIN_BYTES = 65_536
 """An unread rest of a request body up to this size is dropped to keep the connection; a larger one closes it."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_STATUS_LINES = {status: b"HTTP/1.1 %d %b" % (status, reason) for status, reason in REASONS.items()}
 _OWN = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
 _ASGI = {"version": "3.0", "spec_version": "2.5"}
 
@@ -118,41 +119,46 @@ class Exchange:
 
         Raises ClientProtocolError (malformed chunks) or BodyTooSlow; an app that lets it pass is answered for.
         """
-        while self._delivered and not self.complete and not self._link.left:
-            await self._link.wait()
-        if self.complete or self._link.left:
+        link, body = self._link, self.body
+        while self._delivered and not self.complete and not link.left:
+            await link.wait()
+        if self.complete or link.left:
             return {"type": "http.disconnect"}
         try:
-            data = await self._piece()
+            if self._continue:
+                await self._say_continue()
+            data = body.take(link.buffer)
+            if not data and not body.done:
+                data = await self._awaited_piece()
         except Refused as refused:
             self.refused = refused
             if refused.status == 408:
                 raise BodyTooSlow(what=refused.message) from None
             raise ClientProtocolError(what=refused.message) from None
-        self._delivered = self.body.done
-        return {"type": "http.request", "body": data, "more_body": not self.body.done}
-
-    async def _piece(self) -> bytes:
-        link, body = self._link, self.body
-        if self._continue:
-            self._continue = False
-            if not self.started and not body.done and not link.buffer:
-                await link.send(_CONTINUE)
-        data = body.take(link.buffer)
-        if not data and not body.done:
-            began = trio.current_time()
-            slack_s = link.limits.body_idle_s + self.taken_bytes / link.limits.body_rate - self._waited_s
-            with trio.move_on_after(max(0.0, min(link.limits.body_idle_s, slack_s))):
-                while not data and not body.done:
-                    await link.wait()
-                    if link.left:
-                        await trio.sleep_forever()  # the reader has cancelled the app
-                    data = body.take(link.buffer)
-            self._waited_s += trio.current_time() - began
-            if not data and not body.done:
-                raise Refused(408, "the request body came too slowly")
         self.taken_bytes += len(data)
         link.taken()
+        self._delivered = body.done
+        return {"type": "http.request", "body": data, "more_body": not body.done}
+
+    async def _say_continue(self) -> None:
+        self._continue = False
+        if not self.started and not self.body.done and not self._link.buffer:
+            await self._link.send(_CONTINUE)
+
+    async def _awaited_piece(self) -> bytes:
+        """A piece that is not there yet. Raises Refused."""
+        link, body, data = self._link, self.body, b""
+        began = trio.current_time()
+        slack_s = link.limits.body_idle_s + self.taken_bytes / link.limits.body_rate - self._waited_s
+        with trio.move_on_after(max(0.0, min(link.limits.body_idle_s, slack_s))):
+            while not data and not body.done:
+                await link.wait()
+                if link.left:
+                    await trio.sleep_forever()  # the reader has cancelled the app
+                data = body.take(link.buffer)
+        self._waited_s += trio.current_time() - began
+        if not data and not body.done:
+            raise Refused(408, "the request body came too slowly")
         return data
 
     async def drop_rest(self) -> bool:
@@ -176,13 +182,22 @@ class Exchange:
         """Raises OSError when the client is gone or does not read in time, RuntimeError for messages out of order."""
         kind = message["type"]
         if kind == "http.response.body":
-            await self._send_body(message.get("body", b""), bool(message.get("more_body", False)))
+            more = bool(message.get("more_body", False))
+            out = self._framed(message.get("body", b""), more)
+            self.started = True
+            if out:
+                await self._link.send(out)
+            if not more:
+                self.complete = True
+                self._link.on_left = None
+                self._link.wake()
         elif kind == "http.response.start" and self._start is None:
             self._start = message
         else:
             raise RuntimeError(f"unexpected ASGI message {kind!r}")
 
-    async def _send_body(self, data: bytes, more: bool) -> None:
+    def _framed(self, data: bytes, more: bool) -> bytes:
+        """What a body message puts on the wire, the response head included when it is the first."""
         if self.complete or self._start is None:
             raise RuntimeError("a body message outside of a response")
         head = b"" if self.started else self._response_head()
@@ -191,30 +206,21 @@ class Exchange:
             if self._left < 0 or (self._left and not more):
                 raise RuntimeError("the body does not match its content-length")
         if self._silent:
-            out = head
-        elif self._chunked:
-            out = b"%b%x\r\n%b\r\n" % (head, len(data), data) if data else head
-            if not more:
-                out += b"0\r\n\r\n"
-        else:
-            out = head + data if head else data
-        self.started = True
-        if out:
-            await self._link.send(out)
-        if not more:
-            self.complete = True
-            self._link.on_left = None
-            self._link.wake()
+            return head
+        if not self._chunked:
+            return head + data if head else data
+        out = b"%b%x\r\n%b\r\n" % (head, len(data), data) if data else head
+        return out if more else out + b"0\r\n\r\n"
 
     def _response_head(self) -> bytes:
         assert self._start is not None
         status = self._start["status"]
-        lines = [b"HTTP/1.1 %d %b" % (status, REASONS.get(status, b"Status")), self._date.line()]
+        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status" % status, self._date.line()]
         keep = self.head.keep and not self._link.drain.draining and self._body_is_cheap()
         length: int | None = None
         for name, value in self._start.get("headers", ()):
             if name not in _OWN:
-                lines.append(b"%b: %b" % (name, value))
+                lines.append(name + b": " + value)
             elif name == b"content-length":
                 length = int(value)
             elif name == b"connection":
@@ -230,12 +236,16 @@ class Exchange:
         if not keep:
             lines.append(b"connection: close")
         self.keep = keep
-        head = b"\r\n".join(lines) + b"\r\n\r\n"
-        if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1 or b"\0" in head:
+        lines += (b"", b"")
+        head = b"\r\n".join(lines)
+        breaks = len(lines) - 1
+        if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
             raise ValueError("a response header holds a line break")
         return head
 
     def _body_is_cheap(self) -> bool:
         """Whether what is left of the request body is known, small, and really coming."""
+        if self.body.done:
+            return self.refused is None
         left = self.body.left
         return left is not None and left <= DRAIN_BYTES and not (self._continue and left) and self.refused is None

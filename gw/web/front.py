@@ -73,6 +73,7 @@ async def serve(
     try:
         async with open_hypercorn(guarded, drain, limits) as hypercorn, trio.open_nursery() as nursery:
             await nursery.start(_halt_when_cancelled, drain)
+            nursery.start_soon(express.close_idle)
             door = FrontDoor(express, hypercorn, context, drain, limits)
             task_status.started([_url(listener, tls=context is not None) for listener in listeners])
             await door.run(listeners)

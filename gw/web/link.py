@@ -49,7 +49,10 @@ async def send_bounded(
 ) -> None:
     """Send all of `data`. Raises OSError when the client is gone or does not read in time; the caller aborts then."""
     try:
-        view = memoryview(data)[transport.send_now(data) :]
+        sent = transport.send_now(data)
+        if sent == len(data):
+            return
+        view = memoryview(data)[sent:]
         while view:
             with drain.writing(write_s, shield=shield) as scope:
                 await transport.send_all(view[:PIECE_BYTES])

@@ -78,12 +78,14 @@ class SocketTransport:
             await trio.lowlevel.checkpoint()
             first, self._first = self._first, b""
             return first
-        if self._sock.fileno() < 0:
+        sock = self._sock
+        descriptor = sock.fileno()
+        if descriptor < 0:
             raise trio.ClosedResourceError("this connection is closed")
         while True:
-            await trio.lowlevel.wait_readable(self._sock)
+            await trio.lowlevel.wait_readable(descriptor)
             try:
-                return self._sock.recv(max_bytes or RECV_BYTES)
+                return sock.recv(max_bytes or RECV_BYTES)
             except BlockingIOError:
                 continue
             except OSError as error:

@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderFailed, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import AudioSource, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.openai_errors import stream_fault
+from gw.wire.counts import tokens
+from gw.wire.openai_errors import failed_within
 from gw.wire.openai_transcript import (
     RESPONSE_FORMATS,
     TranscriptDecoder,
@@ -120,14 +121,14 @@ def speech_body(request: SpeakRequest, model: str, voice: str) -> bytes:
 
 
 class _SpeechUsage(msgspec.Struct, gc=False):
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 class _SpeechEvent(msgspec.Struct, gc=False):
     type: str = ""
     audio: str | None = None
-    usage: _SpeechUsage | None = None
+    usage: Any = None
     error: Any = None
 
 
@@ -171,20 +172,25 @@ class SpeechDecoder:
         except (*_BAD_JSON, ValueError):
             raise UpstreamProtocolError(provider=self._provider, detail="an event is not what was expected") from None
         if event.error is not None or event.type == "error":
-            code, message = stream_fault(payload if event.error is None else event.error)
-            raise ProviderFailed(provider=self._provider, detail=message, upstream_status=200, upstream_code=code)
+            raise failed_within(self._provider, payload if event.error is None else event.error)
         if event.type != "speech.audio.done":
             return None
         self._ended = True
-        tokens = event.usage
-        if tokens is None:
-            return SpeakEnd()
-        spoken = tokens.output_tokens   # what comes out of a speech model is audio
-        return SpeakEnd(
-            usage=Usage(
-                input_tokens=tokens.input_tokens, output_tokens=spoken, output_audio_tokens=spoken, source="vendor"
-            )
-        )
+        return SpeakEnd(usage=_speech_usage(event.usage))
+
+
+def _speech_usage(told: object) -> Usage | None:
+    """None where there is none, or none that can be read: all audio is there, whatever its bill looks like."""
+    try:
+        found = msgspec.convert(told, _SpeechUsage)
+    except msgspec.ValidationError:
+        return None
+    if found.input_tokens is None and found.output_tokens is None:
+        return None
+    spoken = tokens(found.output_tokens)   # what comes out of a speech model is audio
+    return Usage(
+        input_tokens=tokens(found.input_tokens), output_tokens=spoken, output_audio_tokens=spoken, source="vendor"
+    )
 
 
 def encode_speech(events: Iterable[SpeakEvent]) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.llm import Ability, ChatRequest, ToolCallPiece
+from gw.wire.counts import MOST_TOKENS
 from gw.wire.openai_chat_decode import ChatDecoder, decode_completion
 from gw.wire.openai_chat_encode import ChatEncoder
 from gw.wire.openai_errors import error_body
@@ -219,7 +220,7 @@ def _has_items(fields: Mapping[str, msgspec.Raw], name: str) -> bool:
 
 
 def _limit(fields: Mapping[str, msgspec.Raw], name: str) -> int | None:
-    """A limit of tokens; some servers take -1 or 0 for none."""
+    """A limit of tokens, at most MOST_TOKENS; some servers take -1 or 0 for none."""
     raw = fields.get(name)
     if raw is None or raw == _NULL:
         return None
@@ -227,6 +228,8 @@ def _limit(fields: Mapping[str, msgspec.Raw], name: str) -> int | None:
         limit = _INT.decode(raw)
     except _BAD_JSON:
         raise ClientProtocolError(what=f"'{name}' must be a whole number", param=name) from None
+    if limit > MOST_TOKENS:
+        raise ClientProtocolError(what=f"'{name}' must be at most {MOST_TOKENS}", param=name)
     return limit if limit > 0 else None
 
 

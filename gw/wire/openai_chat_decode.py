@@ -14,15 +14,18 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
+from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.openai_errors import stream_fault
+from gw.wire.counts import tokens
+from gw.wire.openai_errors import failed_within, stream_fault
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _DONE = b"[DONE]"
 _END = ChatEnd()
+_SAY_WHY = ("content_filter", "length")
+"""With these an answer without text is one: what a model thinks unseen can use up the caller's limit, and is billed."""
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -95,14 +98,16 @@ def _usage(told: object) -> Usage | None:
         found = msgspec.convert(told, _Usage)
     except msgspec.ValidationError:
         return None
+    if found.prompt_tokens is None and found.completion_tokens is None:
+        return None
     inside, outside = found.prompt_tokens_details or _Tokens(), found.completion_tokens_details or _Tokens()
     return Usage(
-        input_tokens=max(0, found.prompt_tokens or 0),
-        cached_input_tokens=max(0, inside.cached_tokens or 0),
-        cache_write_tokens=max(0, inside.cache_write_tokens or 0),
-        output_tokens=max(0, found.completion_tokens or 0),
-        input_audio_tokens=max(0, inside.audio_tokens or 0),
-        output_audio_tokens=max(0, outside.audio_tokens or 0),
+        input_tokens=tokens(found.prompt_tokens),
+        cached_input_tokens=tokens(inside.cached_tokens),
+        cache_write_tokens=tokens(inside.cache_write_tokens),
+        output_tokens=tokens(found.completion_tokens),
+        input_audio_tokens=tokens(inside.audio_tokens),
+        output_audio_tokens=tokens(outside.audio_tokens),
         source="vendor",
     )
 
@@ -201,7 +206,7 @@ class ChatDecoder:
         finish_reason = choice.finish_reason
         if finish_reason is not None:
             self._finished = True
-            if finish_reason == "content_filter":
+            if finish_reason in _SAY_WHY:
                 self._answered = True
         if said is None:
             return Delta(finish_reason=finish_reason, choice=choice.index, raw=raw)
@@ -257,8 +262,7 @@ def decode_completion(body: bytes, provider: str) -> Completion:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
     fault = found.error or (found.x_groq.error if found.x_groq else None)
     if fault is not None:
-        code, message = stream_fault(fault)
-        raise ProviderFailed(provider=provider, detail=message, upstream_status=200, upstream_code=code)
+        raise failed_within(provider, fault)
     if not found.choices:
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     choice = found.choices[0]
@@ -269,7 +273,7 @@ def decode_completion(body: bytes, provider: str) -> Completion:
         calls = (_whole_call(0, _Call(function=said.function_call)),)
     reasoning = said.reasoning or said.reasoning_content
     said_something = text or refusal or calls or reasoning or said.audio is not None
-    if not said_something and choice.finish_reason != "content_filter":
+    if not said_something and choice.finish_reason not in _SAY_WHY:
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     usage = _usage(found.usage or (found.x_groq.usage if found.x_groq else None))
     return Completion(

@@ -96,6 +96,17 @@ def stream_fault(fault: object) -> tuple[str, str]:
     return code or kind or "upstream_error", filtered(message)
 
 
+def failed_within(provider: str, fault: object) -> ProviderFailed:
+    """The error that an answer of status 200 turned out to be: its code, without the vendor's words.
+
+    Which secrets those could quote is not known here, as it is in `classify`.
+    """
+    code, _ = stream_fault(fault)
+    return ProviderFailed(
+        provider=provider, detail=f"an error inside the answer: {code}", upstream_status=200, upstream_code=code
+    )
+
+
 def parse_retry_after(value: bytes, now_unix: float | None) -> float | None:
     """Seconds of a Retry-After header: a number, or an HTTP date where `now_unix` is given.
 

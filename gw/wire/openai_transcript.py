@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
+from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.openai_errors import stream_fault
+from gw.wire.counts import seconds, tokens
+from gw.wire.openai_errors import failed_within
 
 RESPONSE_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _JSON_FORMATS = ("json", "verbose_json", "diarized_json")
@@ -79,7 +80,7 @@ def decode_transcript(body: bytes, content_type: str, response_format: str, prov
     if response_format in _JSON_FORMATS or (is_json and body.lstrip().startswith(b"{")):
         found = _decoded(body, provider)
         if found.error is not None:
-            raise _failed(found.error, provider)
+            raise failed_within(provider, found.error)
         if found.text is None:
             raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
         same_form = response_format in _JSON_FORMATS
@@ -106,46 +107,42 @@ def _decoded(payload: bytes, provider: str) -> _Body:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
 
 
-def _failed(fault: object, provider: str) -> ProviderFailed:
-    code, message = stream_fault(fault)
-    return ProviderFailed(provider=provider, detail=message, upstream_status=200, upstream_code=code)
-
-
 def _transcript(found: _Body, text: str, raw: bytes | None, content_type: str) -> Transcript:
     return Transcript(
         text=text,
         language=found.language,
-        duration_s=_seconds(found.duration),
-        segments=tuple(Final(text=s.text.strip(), start_s=s.start, end_s=s.end) for s in found.segments or ()),
-        words=tuple(Word(text=w.word, start_s=w.start, end_s=w.end) for w in found.words or ()),
+        duration_s=seconds(found.duration),
+        segments=tuple(
+            Final(text=s.text.strip(), start_s=_at(s.start), end_s=_at(s.end)) for s in found.segments or ()
+        ),
+        words=tuple(Word(text=w.word, start_s=_at(w.start), end_s=_at(w.end)) for w in found.words or ()),
         usage=_usage(found.usage),
         raw=raw,
         content_type=content_type,
     )
 
 
-def _seconds(duration: float | str | None) -> float | None:
-    """A number; older servers write it as text."""
-    try:
-        return None if duration is None else max(0.0, float(duration))
-    except ValueError:
-        return None
+def _at(told_s: float) -> float:
+    """A place in the audio; what cannot be one is its beginning."""
+    return seconds(told_s) or 0.0
 
 
 def _usage(told: object) -> Usage | None:
-    if told is None:
-        return None
+    """None where there is none, or none that can be read."""
     try:
         found = msgspec.convert(told, _Usage)
     except msgspec.ValidationError:
         return None
-    if found.seconds is not None:
-        return Usage(audio_seconds=max(0.0, found.seconds), source="vendor")
+    heard_s = seconds(found.seconds)
+    if heard_s is not None:
+        return Usage(audio_seconds=heard_s, source="vendor")
+    if found.input_tokens is None and found.output_tokens is None:
+        return None
     details = found.input_token_details or _TokenDetails()
     return Usage(
-        input_tokens=found.input_tokens or 0,
-        output_tokens=found.output_tokens or 0,
-        input_audio_tokens=details.audio_tokens or 0,
+        input_tokens=tokens(found.input_tokens),
+        output_tokens=tokens(found.output_tokens),
+        input_audio_tokens=tokens(details.audio_tokens),
         source="vendor",
     )
 
@@ -226,10 +223,10 @@ def _clock(at_s: float, mark: str) -> str:
 
 
 def _clock_s(text: str) -> float:
-    seconds = 0.0
+    at_s = 0.0
     for piece in text.replace(",", ".").split(":"):
-        seconds = seconds * 60 + float(piece)
-    return seconds
+        at_s = at_s * 60 + float(piece)
+    return _at(at_s)
 
 
 class TranscriptDecoder:
@@ -265,7 +262,7 @@ class TranscriptDecoder:
             return None
         found = _decoded(payload, self._provider)
         if found.error is not None or found.type == "error":
-            raise _failed(payload if found.error is None else found.error, self._provider)
+            raise failed_within(self._provider, payload if found.error is None else found.error)
         if found.type == "transcript.text.delta":
             return TextDelta(text=found.delta or "", raw=payload)
         if found.type == "transcript.text.segment":

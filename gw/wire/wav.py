@@ -18,6 +18,10 @@ _WIDTHS = {
     "wav": (_PCM, 16), "pcm_s16le": (_PCM, 16), "pcm_f32le": (_FLOAT, 32), "alaw": (_ALAW, 8), "mulaw": (_MULAW, 8),
 }
 """Encoding → format code and bits per sample."""
+RATES_HZ = range(8_000, 192_001)
+CHANNELS = range(1, 9)
+"""Beyond these nobody records speech, and a declared length is worth nothing: it decides what a transcript costs."""
+_WIDEST_BITS = 64
 _PLACEHOLDER = 0xFFFF_FF00
 """Writers that do not know the length put the largest number, some less the size of the header."""
 
@@ -78,7 +82,7 @@ def _format(chunk: bytes) -> tuple[AudioFormat, int] | None:
     code, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", chunk)
     if code == _EXTENSIBLE and len(chunk) >= 26:
         code = int.from_bytes(chunk[24:26], "little")   # the first two bytes of the sub-format's GUID
-    if not (channels and rate and bits and bits % 8 == 0):
+    if rate not in RATES_HZ or channels not in CHANNELS or bits not in range(8, _WIDEST_BITS + 1, 8):
         return None
     known: dict[tuple[int, int], Encoding] = {
         (_PCM, 16): "wav",
@@ -122,7 +126,7 @@ def sniff(prefix: bytes, size: int, content_type: str) -> tuple[AudioFormat | No
         (audio, rate), _ = walked
         return audio, info.seconds(size) if info else max(0, size - len(prefix)) / rate
     raw = _raw(content_type)
-    encoding = _magic(prefix) or (None if raw else _frame_sync(prefix))   # quiet PCM looks like a frame sync
+    encoding = _magic(prefix) or (_two_frames(prefix) if raw else _frame_sync(prefix))
     if encoding is not None:
         return AudioFormat(encoding=encoding), 0.0
     return raw, raw.seconds(size) if raw else 0.0
@@ -145,6 +149,44 @@ def _frame_sync(prefix: bytes) -> Encoding | None:
     return None
 
 
+def _two_frames(prefix: bytes) -> Encoding | None:
+    """As `_frame_sync`, where samples must not be taken for it: quiet ones begin alike, but have no second frame."""
+    encoding = _frame_sync(prefix)
+    length = 0
+    if encoding == "aac" and len(prefix) >= 6:
+        length = int.from_bytes(prefix[3:6], "big") >> 5 & 0x1FFF
+    elif encoding == "mp3" and len(prefix) >= 4:
+        length = _mpeg_frame_bytes(prefix)
+    return encoding if length >= 7 and _frame_sync(prefix[length : length + 2]) == encoding else None
+
+
+_KBIT_V1 = {
+    1: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    2: (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
+    3: tuple(range(0, 449, 32)),
+}
+_KBIT_V2 = {
+    1: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+    2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+    3: (0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256),
+}
+"""kbit/s by the header's layer bits (1 = layer III, 3 = layer I) and bit rate index; 0 = not told."""
+
+
+def _mpeg_frame_bytes(head: bytes) -> int:
+    """Length of the frame that begins with these four bytes (ISO/IEC 11172-3 and 13818-3); 0 when they are none."""
+    version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3   # 3 = version 1, 2 = version 2, 0 = version 2.5
+    bit_rate, rate, padding = head[2] >> 4, head[2] >> 2 & 3, head[2] >> 1 & 1
+    if version == 1 or layer == 0 or bit_rate in (0, 15) or rate == 3:
+        return 0
+    rate_hz = (44_100, 48_000, 32_000)[rate] // {3: 1, 2: 2, 0: 4}[version]
+    bits_per_s = 1_000 * (_KBIT_V1 if version == 3 else _KBIT_V2)[layer][bit_rate]
+    if layer == 3:
+        return (12 * bits_per_s // rate_hz + padding) * 4
+    samples = 576 if layer == 1 and version != 3 else 1_152
+    return samples // 8 * bits_per_s // rate_hz + padding
+
+
 def _raw(content_type: str) -> AudioFormat | None:
     name, *parameters = (piece.strip() for piece in content_type.lower().split(";"))
     values = dict(p.partition("=")[::2] for p in parameters)
@@ -158,6 +200,6 @@ def _raw(content_type: str) -> AudioFormat | None:
     channels = values.get("channels", "1")
     if not (rate.isdecimal() and rate.isascii() and channels.isdecimal() and channels.isascii()):
         return None
-    if not (0 < int(rate[:9]) <= 768_000 and 0 < int(channels[:9]) <= 64):
+    if int(rate[:9]) not in RATES_HZ or int(channels[:9]) not in CHANNELS:
         return None
     return AudioFormat(encoding=encodings[name], sample_rate_hz=int(rate), channels=int(channels))

@@ -65,6 +65,14 @@ def test_bad_identifiers(name):
         ("http://[::1", "http:// or https://"),
         ("http://u:p@h", "user name or password"),
         ("http://h?x=1", "query"),
+        ("http://exa mple.com/v1", "printable ASCII"),
+        ("http://bücher.example", "printable ASCII"),
+        ("http://h/ü", "printable ASCII"),
+        ("http://h\\@evil", "printable ASCII"),
+        ("http://host,name/", "host name"),
+        ("http://%41.example", "host name"),
+        ("http://-x.example", "host name"),
+        ("http://a..b", "host name"),
     ],
 )
 def test_bad_addresses(url, what):
@@ -112,3 +120,19 @@ def test_suggestions_list_what_there_is():
     assert fields.suggestion("opnai", ["openai", "groq"]) == "did you mean 'openai'?"
     assert fields.suggestion("zzz", []) == "known: none"
     assert fields.suggestion("zzz", [f"n{i}" for i in range(40)]).endswith("n29 and 10 more")
+
+
+@pytest.mark.parametrize("bad", ["sk-a\nb", "sk-a\r\nx: y", "sk\0x", "sk\x7f", "sk\x1b[0m", "sk-\udcff", "sk\u200bx"])
+def test_a_credential_has_no_control_characters(bad):
+    for parser in (fields.secret, fields.required_secret, fields.provider_key, fields.required_provider_key):
+        message = rejected(parser, bad)
+        assert "holds a character that no credential has" in message
+        assert "sk" not in message
+
+
+def test_a_key_that_goes_out_is_ascii():
+    assert "no API key has" in rejected(fields.provider_key, "sk-ä")
+    assert fields.secret(place(" pässword one ")).reveal() == "pässword one"
+    assert fields.provider_key(place("\tsk-1\n")).reveal() == "sk-1"
+    assert not fields.provider_key(place(" "))
+    assert "is empty" in rejected(fields.required_provider_key, " ")

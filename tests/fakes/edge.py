@@ -178,5 +178,6 @@ async def express(app, *, first=b"", limits=None, max_in_flight=100, pair=trio.t
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
+        nursery.start_soon(server.close_idle)
         yield host
         nursery.cancel_scope.cancel()

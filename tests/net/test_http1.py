@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from gw.errors import ProviderUnreachable, UpstreamCut
+from gw.errors import ProviderUnreachable, StaleConnection, UpstreamCut
 from gw.net.http1 import IDLE_MAX_S, Origin, Pool, header_lines
 from tests.fakes.net import FakeNet, ServerSide, black_hole
 
@@ -239,6 +239,32 @@ async def test_an_upstream_that_always_dies_is_replaced_once_only(net, pool, ups
     with pytest.raises(ProviderUnreachable):
         await call(pool)
     assert pool.opened == 2
+
+
+async def test_a_request_that_was_read_is_not_sent_again_behind_the_callers_back(net, pool):
+    seen = []
+
+    async def handler(stream):
+        server = ServerSide(stream)
+        seen.append(await server.request())
+        await server.respond(200, b"ok")
+        seen.append(await server.request())
+
+    net.hosts[HOST] = handler
+    assert await call(pool) == b"ok"
+    with pytest.raises(StaleConnection, match="closed the connection before an answer"):
+        await call(pool)
+    assert len(seen) == 2
+    assert (pool.opened, pool.idle, pool.in_use) == (1, 0, {})
+    assert await call(pool) == b"ok"
+    assert pool.opened == 2
+
+
+async def test_a_host_that_does_not_accept_is_given_up(autojump_clock):
+    began = trio.current_time()
+    with pytest.raises(ProviderUnreachable, match="no connection within 5 s"):
+        await call(Pool(connect=black_hole))
+    assert trio.current_time() - began == pytest.approx(5)
 
 
 async def test_an_answer_that_began_is_not_asked_for_again(net, pool):

@@ -1,4 +1,7 @@
+import math
+
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,3 +174,31 @@ def test_characters_and_microseconds_add_up_too(rate, one, other):
     heard = Price(audio_seconds=rate)
     parts = [nusd(Usage(audio_seconds=micros / 1e6), heard) for micros in (one + other, one, other)]
     assert abs(parts[0] - parts[1] - parts[2]) <= 1
+
+
+ODD_FLOATS = st.sampled_from([math.inf, -math.inf, math.nan, 1e308, -1.0, 0.0, 30.0])
+ODD_COUNTS = st.sampled_from([-(10**400), -5_000_000, -1, 0, 1, 10**20, 10**400])
+
+
+@settings(max_examples=200)
+@given(st.lists(ODD_COUNTS, min_size=7, max_size=7), ODD_FLOATS, st.booleans())
+def test_no_usage_makes_it_fail_or_pay_back(counts, seconds, by_audio):
+    names = (
+        *("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens"),
+        *("input_audio_tokens", "output_audio_tokens", "characters"),
+    )
+    usage = Usage(audio_seconds=seconds, **dict(zip(names, counts, strict=True)))
+    rates = {"audio_seconds": 7} if by_audio else dict.fromkeys(names, 7)
+    cost = nusd(usage, Price(**rates, source="config"))
+    assert cost is None or cost >= 0
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan, 1e308])
+def test_a_duration_nobody_heard_is_unpriced(seconds):
+    assert nusd(Usage(audio_seconds=seconds), Price(audio_seconds=5)) is None
+
+
+def test_a_negative_count_is_none():
+    price = Price(input_tokens=2_000_000, output_tokens=3_000_000)
+    assert nusd(Usage(input_tokens=-5_000_000, output_tokens=10), price) == 30
+    assert nusd(Usage(input_tokens=-1), price) == 0

@@ -153,6 +153,16 @@ async def test_other_audio_is_taken_for_what_was_asked(encoding, expected, nurse
         assert stream.format == expected
 
 
+@pytest.mark.parametrize(
+    "type_", [b"text/html", b"Text/Plain; charset=utf-8", b"application/xhtml+xml", b"application/xml", b"application/problem+json"]
+)
+async def test_a_page_is_no_audio(type_, nursery):
+    server = Server(nursery, 200, b"<html>captive portal</html>", (b"content-type", type_))
+    with pytest.raises(UpstreamProtocolError, match="text where audio was expected"):
+        async with openai_like.speak(speak_request(), server.account()) as stream:
+            await stream.receive()
+
+
 @pytest.mark.parametrize(("body", "header"), [(b"{}", JSON), (b"", (b"content-type", b"audio/pcm"))])
 async def test_no_audio_is_no_answer(body, header, nursery):
     server = Server(nursery, 200, body, header)

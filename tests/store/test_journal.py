@@ -1,3 +1,5 @@
+import errno
+import os
 import stat
 
 import pytest
@@ -188,3 +190,61 @@ def test_a_segment_that_cannot_be_turned_over_is_told(db):
 def test_a_folder_that_cannot_be_written(tmp_path):
     with pytest.raises(StoreUnavailable, match="cannot write beside"):
         Journal(tmp_path / ("x" * 250))
+
+
+def broken(*_args, **_keywords):
+    raise OSError(errno.EIO, "input/output error")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 50, -1])
+def test_half_a_line_that_cannot_be_removed_does_not_take_the_next_with_it(db, monkeypatch, kept):
+    """`kept` bytes of a line reach a disk that then takes neither a truncation nor another file; -1 = all but one."""
+    journal = Journal(db)
+    journal.finish(record("a"))
+    real = os.write
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:kept]))
+        disk.setattr(os, "ftruncate", broken)
+        disk.setattr(os, "open", broken)
+        assert journal.finish(record("half")) is None
+        journal.intent(intent("half"))
+        assert journal.failures == 2
+    segment = journal.finish(record("b"))
+    assert segment is not None
+    assert journal.trouble == ""
+    assert read_records(segment.path, journal.last_offset, 5)[0] == [record("b")]
+    assert journal.current.size == segment.path.stat().st_size
+    assert [value for value in lines(db) if value is not None] == [record("a"), record("b")]
+
+
+def test_half_a_line_is_ended_by_the_probe_too(db, monkeypatch):
+    journal = Journal(db)
+    real = os.write
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:50]))
+        disk.setattr(os, "ftruncate", broken)
+        disk.setattr(os, "open", broken)
+        assert journal.finish(record("half")) is None
+    assert journal.probe()
+    journal.finish(record("b"))
+    assert lines(db) == [None, record("b")]
+    assert journal.current.size == segment_paths(db)[0].stat().st_size
+
+
+def test_half_a_line_stays_behind_where_another_segment_can_be_begun(db, monkeypatch):
+    journal = Journal(db)
+    real = os.write
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:50]))
+        disk.setattr(os, "ftruncate", broken)
+        assert journal.finish(record("half")) is None
+    journal.finish(record("b"))
+    assert lines(db) == [record("b")]
+    assert journal.current.n == 2
+
+
+def test_a_line_that_is_no_utf8_is_unreadable(db):
+    Journal(db).finish(record("aaaa"))
+    path = segment_paths(db)[0]
+    path.write_bytes(path.read_bytes().replace(b"aaaa", b"a\xff\xfea") + b"F" + b"[" * 100_000 + b"\n")
+    assert lines(db) == [None, None]

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from structlog.testing import capture_logs
 
 from gw.store import requests, rollups
 from gw.store.journal import Journal, read_lines, segment_paths
@@ -11,6 +12,7 @@ from gw.store.replay import Replayed, interrupted, replay
 from gw.store.sqlite import open_writer
 from gw.store.writer import write_batch
 from gw.types.usage import Usage
+from tests.fakes.disk import refuse
 from tests.fakes.records import NOON, intent, record
 
 
@@ -64,6 +66,35 @@ def test_more_records_than_fit_in_a_batch(db, path):
 def test_unreadable_lines_are_counted_and_a_torn_end_is_nothing(db, path):
     path.with_name("gw.db.journal.1").write_bytes(b"Fgarbage\n\x00\xff\nF{torn")
     assert replay(db, path) == Replayed(unreadable=2)
+
+
+def test_numbers_without_bounds_do_not_stop_the_start(db, path):
+    """A request in flight with a limit of 400 digits, and a record of as many tokens."""
+    journal = Journal(path)
+    endless = Usage(output_tokens=10**400, source="estimated")
+    journal.intent(intent("a", estimate=endless, estimate_nusd=10**398))
+    journal.finish(record("b", usage=endless, cost_nusd=10**400))
+    assert replay(db, path) == Replayed(records=1, interrupted=1)
+    assert requests.find(db, "a").usage.output_tokens == requests.find(db, "b").cost_nusd == requests.LARGEST
+    assert replay(db, path) == Replayed()
+
+
+def test_a_record_that_cannot_be_written_is_told_and_the_others_go_in(db, path):
+    refuse(db, "odd", "odd intent")
+    journal = Journal(path)
+    for name in ("a", "odd", "b"):
+        journal.finish(record(name))
+    journal.intent(intent("odd intent"))
+    journal.intent(intent("c"))
+    with capture_logs() as logs:
+        assert replay(db, path) == Replayed(records=2, interrupted=1, unwritable=2)
+    assert [(line["event"], line["id"]) for line in logs] == [
+        ("usage_record_unwritable", "odd"),
+        ("usage_record_unwritable", "odd intent"),
+    ]
+    assert {id for (id,) in db.execute("select id from requests")} == {"a", "b", "c"}  # noqa: A001
+    assert rollups.totals(db, None, None).requests == 3
+    assert segment_paths(path) == []
 
 
 def test_no_journal_is_nothing(db, path):

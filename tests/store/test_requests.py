@@ -72,7 +72,7 @@ def test_what_is_not_there_is_none(db):
     assert requests.find(db, "x") is None
 
 
-@pytest.mark.parametrize("n", [10**30, -(10**30)])
+@pytest.mark.parametrize("n", [10**30, -(10**30), 10**400, -(10**5000)], ids=["large", "-large", "endless", "-endless"])
 def test_absurd_numbers_do_not_hold_up_the_rest(db, n):
     odd = record(
         cost_nusd=n,
@@ -141,3 +141,21 @@ def test_pruning_takes_the_oldest_first_and_not_too_many(db):
     assert [r.id for r in requests.page(db, limit=9)] == ["3", "2"]
     assert requests.prune(db, before=NOON + 3, limit=2) == 1
     assert requests.prune(db, before=NOON + 3, limit=2) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "as_int", "as_float"),
+    [
+        (7, 7, 7.0), (10**400, requests.LARGEST, 1e15), (-(10**400), -requests.LARGEST, -1e15),
+        (1e308, requests.LARGEST, 1e15), (2.5, 2, 2.5), (math.inf, 0, 0.0), (math.nan, 0, 0.0), (-math.inf, 0, 0.0), (True, 1, 1.0),
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_numbers_are_brought_within_their_column(value, as_int, as_float):
+    assert requests.whole(value) == as_int
+    assert requests.finite(value) == as_float
+
+
+def test_cleaning_reaches_everything():
+    found = requests.clean({"a": ["x\udcff", (math.inf, 10**400)], "b": {"c": True, "d": None}})
+    assert found == {"a": ["x?", [0.0, requests.LARGEST]], "b": {"c": True, "d": None}}

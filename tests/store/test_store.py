@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from gw.errors import DatabaseLocked, StoreUnavailable
-from gw.store import lock
-from gw.store.journal import segment_paths
+from gw.store import lock, requests
+from gw.store.journal import read_lines, segment_paths
 from gw.store.store import open_readonly, open_store
 from gw.telemetry.clock import DAY_S
-from gw.types.usage import AttemptRecord
+from gw.types.usage import AttemptRecord, Usage
 from tests.fakes.records import DAY, NOON, HandClock, intent, record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,6 +136,23 @@ async def test_text_that_utf8_cannot_carry_is_kept_readable(path):
         await store.flush()
         kept = await store.request("r1")
         assert (kept.session_id, kept.attempts[0].model_id) == ("caf?", "x?")
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e308])
+async def test_what_a_line_cannot_hold_is_readable_after_a_kill(path, seconds):
+    """The journal alone, as a killed process leaves it: JSON has no infinity, and digits have a limit."""
+    usage = Usage(audio_seconds=seconds, input_tokens=10**5000)
+    async with open_store(path, clock=HandClock()) as store:
+        store.intent(intent("open", estimate=Usage(audio_seconds=seconds), estimate_nusd=10**5000))
+        store.finish(record(usage=usage, cost_nusd=10**5000))
+        store.finish(record("seconds alone", usage=Usage(audio_seconds=seconds)))
+        [segment] = segment_paths(path)
+        found = [line for _, line in read_lines(segment)]
+        assert [line.id for line in found] == ["open", "r1", "seconds alone"]
+        assert found[1].usage.input_tokens == found[1].cost_nusd == requests.LARGEST
+        assert 0 <= found[2].usage.audio_seconds <= requests.LARGEST
+        await store.flush()
+        assert (await store.stats()).requests == 2
 
 
 async def test_pages_follow_each_other(path):

@@ -1,7 +1,7 @@
 """The writer inside an open store, since its task, thread and journal belong together."""
 
 import threading
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import apsw
 import pytest
@@ -9,13 +9,13 @@ import trio
 from structlog.testing import capture_logs
 
 from gw.errors import DatabaseLocked
-from gw.store import writer
+from gw.store import requests, writer
 from gw.store.journal import segment_paths
 from gw.store.sqlite import open_writer
 from gw.store.store import open_store
 from gw.store.writer import write_batch
 from gw.telemetry.clock import DAY_S
-from tests.fakes.disk import files_end_at
+from tests.fakes.disk import files_end_at, refuse
 from tests.fakes.records import NOON, HandClock, intent, record
 
 
@@ -194,6 +194,29 @@ async def test_with_durability_crash_settled_does_not_wait(path):
         assert store.counters.committed == 0
 
 
+@pytest.mark.parametrize("position", [0, 3, 6])
+async def test_a_record_that_cannot_be_written_is_set_aside(path, position):
+    db = open_writer(path)
+    refuse(db, f"{position}")
+    db.close()
+    with capture_logs() as logs:
+        async with open_store(path, clock=HandClock(), durability="power") as store:
+            for n in range(7):
+                store.intent(intent(f"{n}"))
+                store.finish(record(f"{n}", cost_nusd=10**400))
+            await store.settled(f"{position}")
+            await store.flush()
+            assert (store.counters.committed, store.counters.set_aside, store.queue_depth) == (6, 1, 0)
+            assert (await store.totals()).requests == (await store.stats()).requests == 6
+            assert store.degraded == ""
+            assert store.open_intents == 0
+    [line] = logs
+    assert (line["event"], line["id"]) == ("usage_record_unwritable", f"{position}")
+    assert line["why"] == "ConstraintError: refused"
+    assert line["record"]["cost_nusd"] == requests.LARGEST
+    assert segment_paths(path) == []
+
+
 async def test_a_bug_ends_the_owner_and_the_records_stay(path):
     with pytest.raises(apsw.SQLError, match="no such table"):  # noqa: PT012  # the owner's whole block ends
         async with open_store(path, clock=HandClock()) as store:
@@ -256,8 +279,11 @@ async def test_housekeeping_kept_off_by_a_foreign_writer_comes_soon(path):
     async with open_store(path, clock=HandClock()) as store:
         store.finish(record("old", timestamp=NOON - 91 * DAY_S))
         await store.flush()
-    async with open_store(path, clock=HandClock()) as store:
-        async with foreign_writer(path):
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(foreign_writer(path))  # before the store, which prunes as soon as it is open
+        async with open_store(path, clock=HandClock()) as store:
             await until(lambda: store.degraded)
-        await until(lambda: store.counters.pruned)  # and not in an hour
-        assert store.degraded == ""
+            assert store.counters.pruned == 0
+            await held.aclose()
+            await until(lambda: store.counters.pruned)  # and not in an hour
+            assert store.degraded == ""

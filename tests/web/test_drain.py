@@ -9,7 +9,7 @@ from gw.web.drain import Drain
 async def test_begin_cancels_idle_scopes_and_shortens_waiting_writes(autojump_clock):
     drain = Drain()
     idle = trio.CancelScope()
-    drain.idle.add(idle)
+    drain.idle[idle] = trio.current_time() + 75
     ended_at = []
 
     async def write():

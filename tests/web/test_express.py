@@ -3,8 +3,11 @@ import structlog
 import trio
 import trio.testing
 
+from gw.web.drain import Drain
+from gw.web.express import Express
 from gw.web.link import Limits
-from tests.fakes.edge import StalledStream, Stuck, echo, express, read_all, request, respond
+from gw.web.transport import StreamTransport
+from tests.fakes.edge import Client, StalledStream, Stuck, echo, express, read_all, request, respond
 
 BAD = b"POST /hot HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc"
 
@@ -117,6 +120,32 @@ async def test_an_idle_connection_is_closed(autojump_clock):
         began = trio.current_time()
         assert await host.client.ended()
         assert trio.current_time() - began == pytest.approx(75)
+
+
+async def test_idle_connections_end_each_after_its_own_time(nursery, autojump_clock):
+    server = Express(echo, lambda _method, _path: True, Drain(), limits=Limits(idle_s=75))
+    nursery.start_soon(server.close_idle)
+    began = trio.current_time()
+    ended = []
+
+    async def connection(*asks_at):
+        ours, theirs = trio.testing.memory_stream_pair()
+        nursery.start_soon(ask, Client(ours), asks_at)
+        await server.run_connection(StreamTransport(theirs))
+        ended.append(trio.current_time() - began)
+
+    async def ask(client, asks_at):
+        for at in asks_at:
+            await trio.sleep_until(began + at)
+            await client.send(request())
+            await client.response()
+
+    async with trio.open_nursery() as connections:
+        for asks_at in ((0, 60, 70), (5,), (9, 40)):
+            connections.start_soon(connection, *asks_at)
+    assert ended == pytest.approx([80, 115, 145])
+    assert not server.drain.idle
+    nursery.cancel_scope.cancel()
 
 
 async def test_a_slow_body_is_given_up(autojump_clock):

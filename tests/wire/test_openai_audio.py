@@ -11,6 +11,7 @@ from gw.errors import ClientProtocolError, ProviderFailed, UpstreamCut, Upstream
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Usage
+from gw.wire.counts import MOST_TOKENS
 from gw.wire.openai_audio import (
     SpeechDecoder,
     encode_speech,
@@ -149,11 +150,30 @@ def test_endless_speech_event():
         SpeechDecoder("p").feed(b"x" * 5_000_000)
 
 
-@pytest.mark.parametrize("payload", [b'{"error":{"message":"m","code":"c"}}', b'{"type":"error","message":"m","code":"c"}'])
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (b"{}", None), (b"7", None), (b'{"input_tokens":"x"}', None), (b"null", None),
+        (b'{"input_tokens":-5,"output_tokens":-1}', Usage(source="vendor")),
+        (b'{"input_tokens":3}', Usage(input_tokens=3, source="vendor")),
+        (
+            b'{"output_tokens":%s}' % (b"9" * 400),
+            Usage(output_tokens=MOST_TOKENS, output_audio_tokens=MOST_TOKENS, source="vendor"),
+        ),
+    ],
+)
+def test_odd_usage_of_speech(usage, expected):
+    done = b'data: {"type":"speech.audio.done","usage":%s}\n\n' % usage
+    assert SpeechDecoder("p").feed(done) == [SpeakEnd(usage=expected)]
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"error":{"message":"key hunter2","code":"c"}}', b'{"type":"error","message":"key hunter2","code":"c"}']
+)
 def test_a_failure_in_speech(payload):
     with pytest.raises(ProviderFailed) as caught:
         SpeechDecoder("p").feed(b"data: " + payload + b"\n\n")
-    assert (caught.value.upstream_code, caught.value.detail) == ("c", "m")
+    assert (caught.value.upstream_code, caught.value.detail) == ("c", "an error inside the answer: c")
 
 
 def test_cut_speech():

@@ -33,6 +33,7 @@ def test_what_routing_needs():
     assert request.needs == {"tools"}
     assert request.max_output_tokens == 50
     assert parsed(max_tokens=80).max_output_tokens == 80
+    assert parsed(max_tokens=10**9).max_output_tokens == 10**9
     assert parsed(max_tokens=-1).max_output_tokens is None
     assert parsed(functions=[{"name": "f"}]).needs == {"tools"}
     assert parsed(stream_options={"include_usage": True}).include_usage is False, "nothing is streamed"
@@ -83,7 +84,9 @@ def test_what_is_no_request_is_refused(body):
         ({"messages": "hi"}, "messages"), ({"model": 3}, "model"), ({"stream": "true"}, "stream"), ({"stream": 1}, "stream"),
         ({"stream": True, "stream_options": []}, "stream_options"),
         ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
-        ({"tools": {}}, "tools"), ({"max_tokens": "9"}, "max_tokens"), ({"max_completion_tokens": 1.5}, "max_completion_tokens"),
+        ({"tools": {}}, "tools"), ({"max_tokens": "9"}, "max_tokens"), ({"max_tokens": 10**9 + 1}, "max_tokens"),
+        ({"max_tokens": 10**400}, "max_tokens"), ({"max_completion_tokens": 10**19}, "max_completion_tokens"),
+        ({"max_completion_tokens": 1.5}, "max_completion_tokens"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": 5}]}]}, "messages"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
+from gw.wire.counts import MOST_TOKENS
 from gw.wire.openai_chat_decode import ChatDecoder, decode_completion
 from tests.fakes.golden import golden
 
@@ -269,4 +270,39 @@ def test_a_whole_answer_that_is_none(body):
 def test_an_error_with_status_200():
     with pytest.raises(ProviderFailed) as caught:
         decode_completion(b'{"error":{"message":"over","code":"busy"}}', "p")
-    assert (caught.value.upstream_code, caught.value.detail) == ("busy", "over")
+    assert (caught.value.upstream_code, caught.value.detail) == ("busy", "an error inside the answer: busy")
+
+
+def test_an_error_with_status_200_does_not_tell_the_vendors_words():
+    with pytest.raises(ProviderFailed) as caught:
+        decode_completion(b'{"error":{"message":"Incorrect API key provided: hunter2-internal"}}', "p")
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.upstream_code == "upstream_error"
+
+
+def test_thinking_that_used_up_the_limit_is_an_answer_and_is_counted():
+    usage = {"prompt_tokens": 10, "completion_tokens": 2_000}
+    used = Usage(input_tokens=10, output_tokens=2_000, source="vendor")
+    found = decode_completion(whole({"content": ""}, "length", usage=usage), "p")
+    assert (found.text, found.finish_reason, found.usage) == ("", "length", used)
+    _first, last, report, end = decoded(
+        sent(choice({"role": "assistant", "content": ""}), choice(finish="length"), {"choices": [], "usage": usage})
+    )
+    assert isinstance(last, Delta)
+    assert last.finish_reason == "length"
+    assert isinstance(report, UsageReport)
+    assert report.usage == used
+    assert end == ChatEnd()
+
+
+def test_absurd_counts_are_cut():
+    digits = "9" * 400
+    body = b'{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":%s,"completion_tokens":1}}' % digits.encode()
+    assert decode_completion(body, "p").usage == Usage(input_tokens=MOST_TOKENS, output_tokens=1, source="vendor")
+
+
+@pytest.mark.parametrize("usage", [{}, {"queue_time": 1.5}, {"prompt_tokens": None}])
+def test_a_usage_without_counts_is_none(usage):
+    assert decode_completion(whole({"content": "a"}, usage=usage), "p").usage is None
+    events = decoded(sent(choice({"content": "a"}, "stop"), {"choices": [], "usage": usage}))
+    assert [type(e) for e in events] == [Delta, ChatEnd]

@@ -12,7 +12,7 @@ from gw.errors import (
     RateLimitError,
     UpstreamProtocolError,
 )
-from gw.wire.openai_errors import classify, error_body, filtered, parse_retry_after, stream_fault
+from gw.wire.openai_errors import classify, error_body, failed_within, filtered, parse_retry_after, stream_fault
 
 
 def body(code: str | None = None, kind: str | None = "invalid_request_error", message: str = "no") -> bytes:
@@ -176,3 +176,10 @@ def test_our_error_body():
 def test_every_status_is_a_provider_error():
     for status in range(100, 600):
         assert isinstance(classify("p", status, b"x", b"x"), ProviderError)
+
+
+def test_a_failure_within_an_answer_tells_its_code_only():
+    found = failed_within("p", {"message": "your prompt was: my secret", "code": "server_error"})
+    assert (found.upstream_status, found.upstream_code) == (200, "server_error")
+    assert found.detail == "an error inside the answer: server_error"
+    assert failed_within("p", "my secret").detail == "an error inside the answer: upstream_error"

@@ -7,6 +7,7 @@ import pytest
 from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
+from gw.wire.counts import LONGEST_S, MOST_TOKENS
 from gw.wire.openai_transcript import (
     TranscriptDecoder,
     decode_transcript,
@@ -47,6 +48,41 @@ def test_json_with_tokens_and_silence():
     assert (found.text, found.usage) == ("", TOKENS)
     assert decode_transcript(b'{"text":"a","duration":"1.25","usage":7}', "", "json", "p").duration_s == 1.25
     assert decode_transcript(b'{"text":"a","duration":"long"}', "", "json", "p").duration_s is None
+
+
+@pytest.mark.parametrize("duration", [b'"inf"', b'"nan"', b'"-inf"', b"-1", b'"1e999"'])
+def test_a_duration_that_is_none(duration):
+    assert decode_transcript(b'{"text":"a","duration":%s}' % duration, "", "verbose_json", "p").duration_s is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (b"{}", None), (b"null", None), (b'{"type":"tokens"}', None), (b'{"type":"duration","seconds":-2}', None),
+        (b'{"type":"duration","seconds":0}', Usage(source="vendor")),
+        (b'{"type":"duration","seconds":1e300}', Usage(audio_seconds=LONGEST_S, source="vendor")),
+        (b'{"type":"tokens","input_tokens":-5000000,"output_tokens":1}', Usage(output_tokens=1, source="vendor")),
+        (
+            b'{"input_tokens":%s,"input_token_details":{"audio_tokens":-1}}' % (b"9" * 400),
+            Usage(input_tokens=MOST_TOKENS, source="vendor"),
+        ),
+    ],
+)
+def test_odd_usage(usage, expected):
+    assert decode_transcript(b'{"text":"a","usage":%s}' % usage, "", "json", "p").usage == expected
+    [event] = TranscriptDecoder("p").feed(b'data: {"type":"transcript.text.done","text":"a","usage":%s}\n\n' % usage)
+    assert isinstance(event, Transcript)
+    assert event.usage == expected
+
+
+def test_times_that_cannot_be_are_written_all_the_same():
+    srt = b"1\n" + b"9" * 400 + b":00:00,000 --> 00:00:01,500\nGood.\n\n"
+    found = decode_transcript(srt, "", "srt", "p")
+    assert found.segments == (Final(text="Good.", start_s=0.0, end_s=1.5),)
+    verbose = b'{"text":"a","segments":[{"start":-1e300,"end":1e300,"text":"a"}],"words":[{"word":"a","start":-1}]}'
+    found = decode_transcript(verbose, "", "verbose_json", "p")
+    assert found.segments == (Final(text="a", start_s=0.0, end_s=LONGEST_S),)
+    assert found.words == (Word(text="a", start_s=0.0, end_s=0.0),)
 
 
 def test_plain_text_and_subtitles():

@@ -87,6 +87,8 @@ def test_chunks_before_the_data_are_stepped_over_with_their_padding():
         b"", b"RIFF", b"RIFFxxxxAVI " + b"\0" * 40, riff(data(10)), riff(fmt(1, 16))[:30], riff(fmt(2, 4), data(9)),
         riff(fmt(1, 16, rate=0), data(9)), riff(fmt(1, 16, channels=0), data(9)), riff(fmt(1, 12), data(9)),
         riff(chunk(b"fmt ", b"abc"), data(9)), riff(fmt(1, 16)), riff(fmt(85, 16), data(9)),
+        riff(fmt(1, 16, rate=2**32 - 1), data(9)), riff(fmt(1, 16, channels=65_535), data(9)),
+        riff(fmt(1, 65_528), data(9)),
     ],
 )
 def test_what_is_no_usable_header(prefix):
@@ -160,6 +162,8 @@ def test_sniffing_a_wav():
         ("audio/pcma", AudioFormat(encoding="alaw", sample_rate_hz=8_000), 4.0),
         ("audio/pcm", None, 0.0), ("audio/pcm;rate=x", None, 0.0), ("audio/pcm;rate=0", None, 0.0),
         ("audio/pcm;rate=99999999999999", None, 0.0), ("audio/pcm;rate=16000;channels=0", None, 0.0),
+        ("audio/pcm;rate=768000;channels=64", None, 0.0), ("audio/pcm;rate=192001", None, 0.0),
+        ("audio/pcm;rate=7999", None, 0.0), ("audio/pcm;rate=8000;channels=9", None, 0.0),
         ("text/plain", None, 0.0), ("", None, 0.0),
     ],
 )
@@ -169,3 +173,33 @@ def test_raw_samples_need_a_rate_in_their_type(content_type, fmt_, seconds):
 
 def test_quiet_pcm_is_not_taken_for_mp3():
     assert wav.sniff(b"\xff\xff\xfe\xff", 32_000, "audio/pcm;rate=16000") == (PCM_16K, 1.0)
+
+
+MPEG_FRAMES = [
+    (b"\xff\xfb\x90\x00", 417), (b"\xff\xfb\x92\x00", 418), (b"\xff\xf3\x80\xc4", 208), (b"\xff\xe3\x18\xc4", 72),
+    (b"\xff\xfd\x80\x00", 417), (b"\xff\xff\x10\x00", 32), (b"\xff\xf5\x80\x00", 417),
+]
+"""Headers and their frames' bytes: layer III at 128 kbit/s without and with padding, versions 2 and 2.5, layers II, I."""
+
+
+@pytest.mark.parametrize(("head", "length"), MPEG_FRAMES)
+def test_mpeg_under_a_raw_name_is_known_by_two_frames(head, length):
+    frames = (head + bytes(length - 4)) * 2
+    assert wav.sniff(frames, 4_000_000, "audio/pcm;rate=192000;channels=8") == (AudioFormat(encoding="mp3"), 0.0)
+    for near in (frames[:length] + b"\0" + head, frames[: length + 1], head):
+        assert wav.sniff(near, 32_000, "audio/pcm;rate=16000") == (PCM_16K, 1.0)
+
+
+def test_aac_under_a_raw_name_is_known_by_two_frames():
+    frame = b"\xff\xf1\x50\x80\x02\x9f\xfc" + bytes(13)   # ADTS: 20 bytes long
+    assert wav.sniff(frame * 2, 10_000, "audio/pcm;rate=16000") == (AudioFormat(encoding="aac"), 0.0)
+    assert wav.sniff(frame + b"\0" + frame, 32_000, "audio/pcm;rate=16000") == (PCM_16K, 1.0)
+
+
+@pytest.mark.parametrize("head", [b"\xff\xeb\x90\x00", b"\xff\xfb\x00\x00", b"\xff\xfb\xf0\x00", b"\xff\xfb\x9c\x00"])
+def test_headers_with_reserved_values_are_samples(head):
+    assert wav.sniff(head * 1_000, 32_000, "audio/pcm;rate=16000") == (PCM_16K, 1.0)
+
+
+def test_a_container_under_a_raw_name():
+    assert wav.sniff(b"ID3\x04" + bytes(100), 10_000, "audio/pcm;rate=16000") == (AudioFormat(encoding="mp3"), 0.0)
