@@ -27,6 +27,8 @@ import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).parent
+CACHED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""The environment, with compiled modules kept as they are on any installed system."""
 BEGIN, END = "<!-- bench/run.py begins -->", "<!-- bench/run.py ends -->"
 
 
@@ -137,7 +139,8 @@ projects: {{default: {{daily_budget: 100000, budget_action: block}}}}
 cost_tracking: {{db_path: {self.folder}/bench.db}}
 """)
         began = time.monotonic()
-        env = os.environ | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
+        env = CACHED | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
+        subprocess.run([self.python, "-c", "import gw.serve"], env=env, check=True)  # compiles, as an installation does
         process = self.start(pinned(0, self.python, "-m", "gw", "serve", "--port", str(port)), env=env)
         wait_until_it_answers(
             f"http://127.0.0.1:{port}/v1/chat/completions",
@@ -250,7 +253,7 @@ def help_time(python: str) -> float:
     times = []
     for _ in range(5):
         began = time.monotonic()
-        subprocess.run([*command, "--help"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, "--help"], check=True, stdout=subprocess.DEVNULL, env=CACHED)
         times.append(time.monotonic() - began)
     return statistics.median(times)
 
