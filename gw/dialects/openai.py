@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeVar
 
-import attrs
+import msgspec
 
 from gw.dialects import failure
 from gw.dialects.asgi import Headers, read_body, send_piece, send_start, send_whole, until_disconnect
@@ -36,8 +36,7 @@ _JSON = b"application/json"
 _MEGABYTE = 1024 * 1024
 
 
-@attrs.define
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """One request of this dialect. `started`: the head of a plain answer has gone, so a failure can only cut it."""
 
     gateway: Gateway

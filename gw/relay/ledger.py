@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
+import msgspec
 
 from gw.policy import budget
 from gw.telemetry.clock import Clock, utc_day
 from gw.types.project import BudgetStatus, Project
 
 
-@attrs.define
-class Reservation:
+class Reservation(msgspec.Struct, eq=False):
     """An estimate held against a project's budget while its request runs."""
 
     project: str

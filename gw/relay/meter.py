@@ -7,6 +7,7 @@ from types import NoneType
 from typing import Protocol
 
 import attrs
+import msgspec
 import trio
 
 from gw.errors import (
@@ -53,8 +54,7 @@ class Observer(Protocol):
     def observe(self, record: RequestRecord) -> None: ...
 
 
-@attrs.define
-class Mark:
+class Mark(msgspec.Struct, eq=False):
     """One attempt in the making. Times are monotonic seconds."""
 
     model: Model
