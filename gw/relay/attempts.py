@@ -12,6 +12,7 @@ An attempt is an async context manager: entering it means "content has come", le
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
@@ -78,47 +79,87 @@ class Trying(msgspec.Struct, Generic[S, E], kw_only=True, eq=False):
     meter: Meter
     running: Running
 
-    @asynccontextmanager
-    async def attempt(self, model: Model) -> AsyncIterator[Ready[S, E]]:
-        """Gate and account, intent to the journal, open, wait for content within `first_event_s`.
+    def attempt(self, model: Model) -> AbstractAsyncContextManager[Ready[S, E]]:
+        return _Attempt(self, model)
 
-        Entering raises ProviderError: what `prepare` and `first_content` raise, and UpstreamSlow for late content.
-        """
-        meter = self.meter
-        mark = meter.attempt(model)
+
+class _Attempt(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
+    """Gate and account, intent to the journal, open, wait for content within `first_event_s`; leaving closes the upstream.
+
+    Entering raises ProviderError: what `prepare` and `first_content` raise, and UpstreamSlow for late content. A class
+    and not a generator, as everything between a request and its upstream: each generator costs three hops per wake-up.
+    The scope stays open until the attempt is left, so a provider may hold a nursery inside it.
+    """
+
+    __slots__ = ("_call", "_mark", "_model", "_ready", "_scope", "_trying", "_upstream")
+
+    def __init__(self, trying: Trying[S, E], model: Model) -> None:
+        self._trying = trying
+        self._model = model
+        self._ready: Ready[S, E] | None = None
+
+    async def __aenter__(self) -> Ready[S, E]:
+        trying = self._trying
+        self._mark = mark = trying.meter.attempt(self._model)
         try:
-            call = self.prepare(model)
+            self._call = call = trying.prepare(self._model)
         except ProviderError as skipped:
-            meter.ended(mark, skipped)
+            trying.meter.ended(mark, skipped)
             raise
-        error: ProviderError | None = None
-        ready: Ready[S, E] | None = None
-        scope = trio.CancelScope(deadline=trio.current_time() + self.first_event_s)
-        self.running.scopes.add(scope)
+        self._scope = scope = trio.CancelScope(deadline=trio.current_time() + trying.first_event_s)
+        trying.running.scopes.add(scope)
+        scope.__enter__()
         try:
-            with scope:
-                meter.calling(mark, model)
-                async with call.open() as stream:
-                    events = await self.first_content(stream, call.provider.id)
-                    if scope.cancel_called:  # content and deadline at once: it was late
-                        await trio.lowlevel.checkpoint()
-                    scope.deadline = math.inf
-                    ready = Ready(call, mark, stream, events)
-                    yield ready
-            if scope.cancelled_caught:
-                if self.running.stopping:
-                    raise Stopping
-                late = f"no content within {self.first_event_s:g} s"
-                raise UpstreamSlow(provider=call.provider.id, after_s=self.first_event_s, detail=late)
-        except ProviderError as failure:
-            error = failure
+            stream, events = await self._first_content()
+        except BaseException as error:
+            self._leave(error)
             raise
-        finally:
-            self.running.scopes.discard(scope)
-            if ready is not None and error is None:
-                error = ready.error
-            call.gate.leave(trio.current_time(), error, answered=ready is not None)
-            meter.ended(mark, error)
+        scope.deadline = math.inf
+        self._ready = ready = Ready(call, mark, stream, events)
+        return ready
+
+    async def _first_content(self) -> tuple[S, list[E]]:
+        trying, call = self._trying, self._call
+        trying.meter.calling(self._mark, self._model)
+        self._upstream = upstream = call.open()
+        stream = await upstream.__aenter__()
+        try:
+            events = await trying.first_content(stream, call.provider.id)
+            if self._scope.cancel_called:  # content and deadline at once: it was late
+                await trio.lowlevel.checkpoint()
+        except BaseException:
+            await upstream.__aexit__(*sys.exc_info())
+            raise
+        return stream, events
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._upstream.__aexit__(kind, error, trace)
+        except BaseException as raised:
+            self._leave(raised)
+            raise
+        self._leave(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        """End the scope and the books. Raises what its cancellation stands for; otherwise `error` goes on as it is."""
+        trying, call, ready = self._trying, self._call, self._ready
+        trying.running.scopes.discard(self._scope)
+        meaning: UpstreamSlow | Stopping | None = None
+        self._scope.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+        if self._scope.cancelled_caught:
+            meaning = Stopping() if trying.running.stopping else self._late()
+        failure = meaning or error or (ready.error if ready is not None else None)
+        fault = failure if isinstance(failure, ProviderError) else None
+        call.gate.leave(trio.current_time(), fault, answered=ready is not None)
+        trying.meter.ended(self._mark, fault)
+        if meaning is not None:
+            raise meaning from None
+
+    def _late(self) -> UpstreamSlow:
+        within = self._trying.first_event_s
+        return UpstreamSlow(provider=self._call.provider.id, after_s=within, detail=f"no content within {within:g} s")
 
 
 def first_ready(
@@ -147,8 +188,8 @@ def _twice(models: Sequence[Model]) -> Iterator[tuple[Model, bool]]:
         yield model, True
 
 
-class _InTurn(Generic[S, E]):
-    """One candidate after the other, in the caller's task. A class and not a generator: it costs less per request."""
+class _InTurn(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
+    """One candidate after the other, in the caller's task."""
 
     __slots__ = ("_attempt", "_models", "_open")
 

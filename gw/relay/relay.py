@@ -11,10 +11,10 @@ it is left. `Answer.receive` makes the record before it lets the last event out,
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 import msgspec
@@ -27,9 +27,8 @@ from gw.policy import hedge, plan
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import Catalog, Model
 from gw.registry.live import Live
-from gw.relay import tally
+from gw.relay import admission, tally
 from gw.relay.accounts import Accounts
-from gw.relay.admission import admit
 from gw.relay.answer import Answer, Tally
 from gw.relay.attempts import Call, Ready, Running, Trying, first_ready
 from gw.relay.limits import Limits
@@ -47,6 +46,7 @@ S = TypeVar("S")
 E = TypeVar("E")
 
 Opener = Callable[[ProviderSpec, Account, Model], Callable[[], AbstractAsyncContextManager[S]]]
+Follow = Callable[[Ready[S, E]], tuple[Callable[[], Awaitable[list[E]]], Tally[E]]]
 ChatAnswer: TypeAlias = Answer[ChatStream, ChatEvent]
 TranscribeAnswer: TypeAlias = Answer[TranscribeStream, TranscribeEvent]
 SpeakAnswer: TypeAlias = Answer[SpeakStream, SpeakEvent]
@@ -72,12 +72,12 @@ class Relay:
         self.running = Running()
         self._routed: Catalog | None = None
         self._routes: dict[tuple[str, Modality, str, str, bool], tuple[Model, ...]] = {}
-        self._live = live
+        self.live = live
         self._accounts = Accounts(pool)
         self._accounts.warm(live.catalog)
-        self._books = books
-        self._routing = routing
-        self._hedge_after_s = hedge.begin_after(routing.hedge_after_ms, None)
+        self.books = books
+        self.routing = routing
+        self.hedge_after_s = hedge.begin_after(routing.hedge_after_ms, None)
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
@@ -121,7 +121,7 @@ class Relay:
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
         kind = _Kind(modality="tts", requested=request.model, stream=True, estimate=tally.estimate_speak(request))
-        catalog = self._live.catalog
+        catalog = self.live.catalog
 
         def opener(
             spec: ProviderSpec, account: Account, model: Model
@@ -138,57 +138,17 @@ class Relay:
             lambda ready: (ready.stream.receive, tally.SpeakTally(request, ready.stream.format)),
         )
 
-    @asynccontextmanager
-    async def _run(
+    def _run(
         self,
         kind: _Kind,
         caller: Caller,
         opener: Opener[S],
         first_content: Callable[[S, str], Awaitable[list[E]]],
-        follow: Callable[[Ready[S, E]], tuple[Callable[[], Awaitable[list[E]]], Tally[E]]],
-    ) -> AsyncIterator[Answer[S, E]]:
-        catalog = self._live.catalog
-        project = catalog.project(caller.project)
-        models = self._candidates(catalog, kind, project, caller)
-        model = models[0]
-        meter = Meter(self._books, caller, kind.modality, model.id, stream=kind.stream)
-        answer: Answer[S, E] | None = None
-        error: GwError | None = None
-        self.in_flight += 1
-        try:
-            self._admit(meter, kind, catalog, model, project)
-            trying = Trying(
-                prepare=lambda m: self._prepare(catalog, m, project, kind, opener),
-                first_content=first_content,
-                first_event_s=self._patience(kind),
-                meter=meter,
-                running=self.running,
-            )
-            async with first_ready(models, trying.attempt, hedge_after_s=self._hedge_after_s) as ready:
-                meter.answered_by(ready.mark)
-                answer = Answer(
-                    meter,
-                    ready,
-                    *follow(ready),
-                    book=self._books.book,
-                    records=self._books.records,
-                    idle_s=self._routing.idle_s,
-                )
-                yield answer
-        except GwError as failure:
-            error = failure
-            raise
-        finally:
-            self.in_flight -= 1
-            if error is None and not _caller_left(sys.exc_info()[1]):
-                error = GwError()
-            if answer is not None:
-                answer.close(error=error, cancelled=error is None)
-            else:
-                usage, cost = self._without_answer(meter, catalog)
-                meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None)
+        follow: Follow[S, E],
+    ) -> AbstractAsyncContextManager[Answer[S, E]]:
+        return _Request(self, kind, caller, opener, first_content, follow)
 
-    def _candidates(self, catalog: Catalog, kind: _Kind, project: Project, caller: Caller) -> tuple[Model, ...]:
+    def candidates(self, catalog: Catalog, kind: _Kind, project: Project, caller: Caller) -> tuple[Model, ...]:
         """Who may answer, the model asked for first. Looked up once per catalog; raises what `Catalog.resolve` raises."""
         if catalog is not self._routed:
             self._routed, self._routes = catalog, {}
@@ -200,7 +160,7 @@ class Relay:
             self._routes[key] = found  # only names that resolve, so callers cannot fill it
         return found
 
-    def _without_answer(self, meter: Meter, catalog: Catalog) -> tuple[Usage, Cost]:
+    def without_answer(self, meter: Meter, catalog: Catalog) -> tuple[Usage, Cost]:
         """What a request costs that got no content: what was sent, where a vendor may charge for it."""
         mark = meter.unanswered
         if mark is None:
@@ -212,21 +172,21 @@ class Relay:
             characters=estimate.characters,
             source="estimated",
         )
-        return sent, cost_of(self._books.book, sent, mark.model, catalog.provider(mark.model.provider), meter.day)
+        return sent, cost_of(self.books.book, sent, mark.model, catalog.provider(mark.model.provider), meter.day)
 
-    def _patience(self, kind: _Kind) -> float:
+    def patience(self, kind: _Kind) -> float:
         """Seconds until the first content; where the answer comes whole, that is all of it."""
-        return self._routing.first_event_s[kind.modality] if kind.stream else self._routing.whole_answer_s
+        return self.routing.first_event_s[kind.modality] if kind.stream else self.routing.whole_answer_s
 
-    def _admit(self, meter: Meter, kind: _Kind, catalog: Catalog, model: Model, project: Project) -> None:
-        estimate = cost_of(self._books.book, kind.estimate, model, catalog.provider(model.provider), meter.day).nusd
+    def admit(self, meter: Meter, kind: _Kind, catalog: Catalog, model: Model, project: Project) -> None:
+        estimate = cost_of(self.books.book, kind.estimate, model, catalog.provider(model.provider), meter.day).nusd
         meter.estimate = kind.estimate
         meter.estimate_nusd = estimate
-        meter.reservation = admit(
-            self._books.ledger, project, estimate or 0, store_accepts=self._books.records.accepting
+        meter.reservation = admission.admit(
+            self.books.ledger, project, estimate or 0, store_accepts=self.books.records.accepting
         )
 
-    def _prepare(self, catalog: Catalog, model: Model, project: Project, kind: _Kind, opener: Opener[S]) -> Call[S]:
+    def prepare(self, catalog: Catalog, model: Model, project: Project, kind: _Kind, opener: Opener[S]) -> Call[S]:
         """Account, abilities and gate of one candidate. Raises ProviderError to have it passed over."""
         now = trio.current_time()
         provider, spec, account = self._accounts.get(catalog, model, project)
@@ -237,7 +197,7 @@ class Relay:
         if (
             self._refuse_unpriced
             and provider.location != "local"
-            and price_of(self._books.book, model, provider, utc_day(self._books.clock.now())) is None
+            and price_of(self.books.book, model, provider, utc_day(self.books.clock.now())) is None
         ):
             raise CandidateSkipped(
                 provider=provider.id, reason="unpriced", detail="no price known and cost_tracking.on_unpriced is refuse"
@@ -246,6 +206,81 @@ class Relay:
         gate = self.limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
         gate.enter(now)
         return Call(model, provider, spec, gate, call)
+
+
+class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
+    """One request: entering admits it and finds who answers, leaving it has written its record.
+
+    Raises, without a record, what `Catalog.project` and `Catalog.resolve` raise: there is no model to write it to.
+    """
+
+    __slots__ = ("_answer", "_caller", "_catalog", "_first", "_follow", "_kind", "_meter", "_open", "_opener", "_relay")
+
+    def __init__(
+        self,
+        relay: Relay,
+        kind: _Kind,
+        caller: Caller,
+        opener: Opener[S],
+        first_content: Callable[[S, str], Awaitable[list[E]]],
+        follow: Follow[S, E],
+    ) -> None:
+        self._relay = relay
+        self._kind = kind
+        self._caller = caller
+        self._opener = opener
+        self._first = first_content
+        self._follow = follow
+        self._answer: Answer[S, E] | None = None
+
+    async def __aenter__(self) -> Answer[S, E]:
+        relay, kind, caller, opener = self._relay, self._kind, self._caller, self._opener
+        self._catalog = catalog = relay.live.catalog
+        project = catalog.project(caller.project)
+        models = relay.candidates(catalog, kind, project, caller)
+        self._meter = meter = Meter(relay.books, caller, kind.modality, models[0].id, stream=kind.stream)
+        relay.in_flight += 1
+        try:
+            relay.admit(meter, kind, catalog, models[0], project)
+            trying = Trying(
+                prepare=lambda model: relay.prepare(catalog, model, project, kind, opener),
+                first_content=self._first,
+                first_event_s=relay.patience(kind),
+                meter=meter,
+                running=relay.running,
+            )
+            self._open = first_ready(models, trying.attempt, hedge_after_s=relay.hedge_after_s)
+            ready = await self._open.__aenter__()
+        except BaseException as error:
+            self._end(error)
+            raise
+        meter.answered_by(ready.mark)
+        books, idle_s = relay.books, relay.routing.idle_s
+        self._answer = Answer(meter, ready, *self._follow(ready), book=books.book, records=books.records, idle_s=idle_s)
+        return self._answer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        try:
+            swallowed = await self._open.__aexit__(kind, error, trace)
+        except BaseException as raised:
+            self._end(raised)
+            raise
+        self._end(error)
+        return swallowed
+
+    def _end(self, raised: BaseException | None) -> None:
+        """Write the record, unless the answer was complete and has one."""
+        self._relay.in_flight -= 1
+        error = raised if isinstance(raised, GwError) else None
+        if error is None and not _caller_left(raised):
+            error = GwError()
+        if self._answer is not None:
+            self._answer.close(error=error, cancelled=error is None)
+            return
+        usage, cost = self._relay.without_answer(self._meter, self._catalog)
+        self._meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None)
 
 
 def _caller_left(error: BaseException | None) -> bool:

@@ -40,7 +40,7 @@ class Kept:
 def answer(house):
     def make(*lists, kept=None):
         h = house(CONFIG)
-        books, catalog = h.relay._books, h.relay._live.catalog
+        books, catalog = h.relay.books, h.relay.live.catalog
         model, provider = catalog.by_modality["tts"]["sim/tone"], catalog.provider("sim")
         meter = Meter(books, Caller(request_id="r1"), "tts", model.id, stream=True)
         mark = meter.answering = meter.attempt(model)
