@@ -72,14 +72,8 @@ def cancels(scope: Scope) -> bool:
     return "gw.cancels" in scope.get("extensions", ())
 
 
-async def until_disconnect(scope: Scope, receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Do `work`, unless the client leaves first: then it is cancelled.
-
-    Our own host does that by itself (extension `gw.cancels`); under another one a task listens for `http.disconnect`.
-    """
-    if cancels(scope):
-        await work()
-        return
+async def until_disconnect(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work`, unless the client leaves first: then it is cancelled. For hosts that do not do that by themselves."""
 
     async def listen() -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from gw.dialects import failure
-from gw.dialects.asgi import Headers, read_body, send_piece, send_start, send_whole, until_disconnect
+from gw.dialects.asgi import Headers, cancels, read_body, send_piece, send_start, send_whole, until_disconnect
 from gw.dialects.caller import identify, request_id
 from gw.dialects.keepalive import KeepAlive, SseResponse
 from gw.dialects.upload import Upload, read_upload
@@ -108,13 +108,18 @@ async def _json_body(exchange: Exchange) -> bytes:
     return await read_body(exchange.receive, limit_bytes=limit)
 
 
+def _while_connected(exchange: Exchange, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
+    """`work`, cancelled when the client leaves: by our host, or by a task of ours under one that does not do that."""
+    return work() if cancels(exchange.scope) else until_disconnect(exchange.receive, work)
+
+
 # ---- POST /v1/chat/completions
 
 
 async def chat_completions(exchange: Exchange) -> None:
     request = openai_chat.parse_request(await _json_body(exchange))
     answer = _chat_stream if request.stream else _chat_whole
-    await until_disconnect(exchange.scope, exchange.receive, partial(answer, exchange, request))
+    await _while_connected(exchange, partial(answer, exchange, request))
 
 
 def _encoder(exchange: Exchange, answer: ChatAnswer, request: ChatRequest) -> openai_chat.ChatEncoder:
@@ -179,7 +184,7 @@ async def _stream(
 async def speech(exchange: Exchange) -> None:
     request = openai_audio.parse_speech(await _json_body(exchange))
     answer = _speech_events if request.want_events else _speech_audio
-    await until_disconnect(exchange.scope, exchange.receive, partial(answer, exchange, request))
+    await _while_connected(exchange, partial(answer, exchange, request))
 
 
 async def _speech_events(exchange: Exchange, request: SpeakRequest) -> None:
@@ -234,7 +239,7 @@ async def _transcribe(exchange: Exchange, task: str) -> None:
         fmt, seconds = wav.sniff(upload.prefix, upload.size, upload.content_type)
         request = openai_audio.parse_transcription(upload.fields, upload, fmt, seconds, task)
         answer = _transcript_stream if request.stream else _transcript_whole
-        await until_disconnect(exchange.scope, exchange.receive, partial(answer, exchange, request))
+        await _while_connected(exchange, partial(answer, exchange, request))
 
 
 async def _transcript_stream(exchange: Exchange, request: TranscribeRequest) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
 
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import Response
@@ -105,21 +107,47 @@ def _as_stream(completion: Completion) -> list[ChatEvent]:
     return [*events, ChatEnd()]
 
 
-@asynccontextmanager
-async def chat(request: ChatRequest, account: Account) -> AsyncIterator[ChatStream]:
-    """`POST {base}/chat/completions`; events carry the upstream's own JSON."""
-    body = openai_chat.upstream_body(request, account.model)
-    headers = _headers(account, _JSON, _SSE if request.stream else _JSON)
-    async with account.pool.open(
-        account.provider_id, b"POST", account.origin, b"/chat/completions", headers, body
-    ) as response:
+class _ChatCall(AbstractAsyncContextManager[ChatStream]):
+    """`POST {base}/chat/completions`. A class and not a generator: this is the call that is made most."""
+
+    __slots__ = ("_account", "_exchange", "_request", "_streamed")
+
+    def __init__(self, request: ChatRequest, account: Account) -> None:
+        self._request = request
+        self._account = account
+        self._streamed: Response | None = None
+
+    async def __aenter__(self) -> ChatStream:
+        request, account = self._request, self._account
+        headers = _headers(account, _JSON, _SSE if request.stream else _JSON)
+        body = openai_chat.upstream_body(request, account.model)
+        provider = account.provider_id
+        self._exchange = account.pool.open(provider, b"POST", account.origin, b"/chat/completions", headers, body)
+        response = await self._exchange.__aenter__()
         if response.status != 200:
-            raise await _rejection(response, account)
+            try:
+                raise await _rejection(response, account)
+            except BaseException:
+                await self._exchange.__aexit__(*sys.exc_info())
+                raise
         if request.stream and _is(response, _SSE):
-            yield _StreamedChat(response, account.provider_id)
-            await response.finish()  # reached only when the answer was read to its end; keeps the connection
-        else:
-            yield _WholeChat(response, account.provider_id, as_stream=request.stream)
+            self._streamed = response
+            return _StreamedChat(response, provider)
+        return _WholeChat(response, provider, as_stream=request.stream)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None and self._streamed is not None:
+                await self._streamed.finish()  # the answer was read to its end; keeps the connection
+        finally:
+            await self._exchange.__aexit__(kind, error, trace)
+
+
+def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
+    """Chat, streamed or whole; events carry the upstream's own JSON."""
+    return _ChatCall(request, account)
 
 
 class _FormBody:

@@ -11,7 +11,7 @@ token); `metrics` (open on loopback, else the admin token); `admin`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal
@@ -144,21 +144,18 @@ def _same_host(origin: str, host: str | None) -> bool:
 def fenced(app: ASGIApp, access: Access) -> ASGIApp:
     """`app` behind the Host and Origin checks, with CORS for `serve.cors_origins`. Costs a pass over the headers."""
 
-    async def fence(scope: Scope, receive: Receive, send: Send) -> None:
+    def fence(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] not in ("http", "websocket"):
-            await app(scope, receive, send)
-            return
+            return app(scope, receive, send)
         try:
             origin = check_origin(access.settings, scope)
         except ForbiddenError as error:
-            await _refuse(scope, send, error)
-            return
+            return _refuse(scope, send, error)
         if origin is None:
-            await app(scope, receive, send)
-        elif scope["type"] == "http" and scope["method"] == "OPTIONS":
-            await _preflight(scope, send, origin)
-        else:
-            await app(scope, receive, _sharing(send, origin))
+            return app(scope, receive, send)
+        if scope["type"] == "http" and scope["method"] == "OPTIONS":
+            return _preflight(scope, send, origin)
+        return app(scope, receive, _sharing(send, origin))
 
     return fence
 
