@@ -35,7 +35,7 @@ _VOICES = (
     *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
     *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
 )
-"""OpenAI's names, which its clients insist on (protocol notes of the vendor's SDK, 2026)."""
+"""OpenAI's names, which its clients insist on (openai-python 3.52.0)."""
 
 
 def demo_settings(data_dir: Path) -> Settings:

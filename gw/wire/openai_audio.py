@@ -1,6 +1,6 @@
 """POST /audio/speech, and the request of /audio/transcriptions, both roles. Transcripts are in `openai_transcript`.
 
-Source: protocols/openai.md §5 and §6, groq.md §4 and §5, kokoro.md (November 2026).
+Source: openai-python 3.52.0, groq-python 1.7.0, Kokoro-FastAPI of August 2026.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """POST /chat/completions: the request, both roles. Answers: `openai_chat_decode`, `openai_chat_encode`.
 
-Source: protocols/openai.md §4 (openai-python 3.52.0, November 2026). Members are kept as raw JSON: only what routing
+Source: openai-python 3.52.0, types and recorded requests (November 2026). Members are kept as raw JSON: only what routing
 needs is looked at, and what we do not know goes on untouched. A provider of another dialect reads the conversation
 with `messages`.
 """

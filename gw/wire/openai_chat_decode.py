@@ -1,6 +1,6 @@
 """The answer of /chat/completions, whole or streamed, as an upstream sends it.
 
-Source: protocols/openai.md §4 and §10, groq.md §3 (November 2026). Theory of operation: one SSE event holds one
+Source: openai-python 3.52.0 and groq-python 1.7.0, types and recorded streams (November 2026). Theory of operation: one SSE event holds one
 chunk; a chunk with a choice becomes a `Delta` that carries the chunk's own bytes as `raw`, so that an encoder of the
 same dialect sends them on unchanged. Where usage stands differs between servers: on a last chunk without choices
 (OpenAI), on the last or on every choice chunk, or in `x_groq`. A chunk without choices is reported as it comes; usage

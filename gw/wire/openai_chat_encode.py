@@ -1,6 +1,6 @@
 """The answer of /chat/completions, whole or streamed, as we send it to a caller (or a fake vendor to us).
 
-Source: protocols/openai.md §4 (November 2026).
+Source: openai-python 3.52.0 (November 2026).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Error bodies of OpenAI's dialect: what a vendor's answer means for routing, and the bodies we write.
 
-Sources: protocols/openai.md §2 and §10, groq.md §6, kokoro.md "Errors" (state November 2026). Compatible servers use
+Sources: openai-python 3.52.0, groq-python 1.7.0, Kokoro-FastAPI (state November 2026). Compatible servers use
 several shapes: `{"error":{…}}`, `{"error":"text"}` (Ollama), `{"detail":{…}}` or a list (FastAPI), the bare object.
 """
 

@@ -1,6 +1,6 @@
 """Transcripts of /audio/transcriptions: bodies in every response format, and the streamed form, both roles.
 
-Source: protocols/openai.md §6 (November 2026); SubRip and WebVTT cues as that endpoint writes them. A transcript's
+Source: openai-python 3.52.0 (November 2026); SubRip and WebVTT cues as that endpoint writes them. A transcript's
 `raw` with content type `text/event-stream` is the vendor's closing event, any other `raw` is a whole body.
 """
 

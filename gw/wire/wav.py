@@ -2,7 +2,7 @@
 
 Chunks and codes: "Multimedia Programming Interface and Data Specifications 1.0" (August 1991) and Microsoft's
 WAVEFORMATEXTENSIBLE. One that is streamed as it is made cannot know its length: sizes are 0, 0xFFFFFFFF or near it
-(protocols/openai.md §5), and then the data is what follows.
+(streamed answers of the speech endpoint), and then the data is what follows.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def read(body: bytes, *cuts: int, boundary: bytes = B, **caps: int) -> list[Part
     return parts
 
 
-# As openai-python 3.52.0 sends a transcription (protocols/openai.md §6): fields first, lists as name[], the file last.
+# As openai-python 3.52.0 sends a transcription: fields first, lists as name[], the file last.
 SDK_FORM = (
     b'------x17\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n'
     b'------x17\r\nContent-Disposition: form-data; name="timestamp_granularities[]"\r\n\r\nword\r\n'
