@@ -77,7 +77,7 @@ class Relay:
         self._accounts.warm(live.catalog)
         self.books = books
         self.routing = routing
-        self.hedge_after_s = hedge.begin_after(routing.hedge_after_ms, None)
+        self.hedge_after_s = hedge.begin_after(routing.hedge_after_ms)
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:

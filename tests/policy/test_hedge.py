@@ -5,9 +5,6 @@ import pytest
 from gw.policy.hedge import begin_after
 
 
-@pytest.mark.parametrize(
-    ("setting_ms", "p95_s", "expected_s"),
-    [(None, None, math.inf), (None, 0.2, math.inf), (300.0, None, 0.3), (300.0, 0.1, 0.3), (300.0, 0.9, 0.9), (0.0, None, 0.0)],
-)
-def test_the_later_of_the_setting_and_the_usual(setting_ms, p95_s, expected_s):
-    assert begin_after(setting_ms, p95_s) == expected_s
+@pytest.mark.parametrize(("setting_ms", "expected_s"), [(None, math.inf), (300.0, 0.3), (0.5, 0.0005)])
+def test_seconds_from_the_setting(setting_ms, expected_s):
+    assert begin_after(setting_ms) == expected_s
