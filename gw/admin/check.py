@@ -52,16 +52,10 @@ async def _ask(provider: Provider, pool: Pool) -> tuple[bool, str]:
         return True, "runs inside the gateway"
     origin = Origin.parse((provider.base_url or spec.base_url).rstrip("/") + spec.api_path)
     path = spec.health_path.encode()
-    async with pool.open(provider.id, b"GET", origin, path, _headers(provider)) as response:
+    headers = [(b"accept", b"application/json"), *spec.key_headers(provider.api_key)]
+    async with pool.open(provider.id, b"GET", origin, path, headers) as response:
         await response.read(_ANSWER_LIMIT)
         return _judge(response.status, spec)
-
-
-def _headers(provider: Provider) -> list[tuple[bytes, bytes]]:
-    headers = [(b"accept", b"application/json")]
-    if provider.api_key:
-        headers.append((b"authorization", b"Bearer " + provider.api_key.reveal().encode()))
-    return headers
 
 
 def _judge(status: int, spec: ProviderSpec) -> tuple[bool, str]:

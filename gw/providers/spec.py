@@ -70,7 +70,19 @@ class SpeakStream(Protocol):
 
 
 class ListenSession(Protocol):
-    async def send_audio(self, data: bytes) -> None: ...
+    """One task sends while another receives."""
+
+    async def send_audio(self, data: bytes) -> None:
+        """Raw samples of the request's format, any length; an empty piece is nothing."""
+        ...
+
+    async def flush(self) -> None:
+        """Make what was heard so far final now."""
+        ...
+
+    async def send_frame(self, frame: str) -> None:
+        """A control frame of the session's own dialect, unchanged (only where the caller speaks it as well)."""
+        ...
 
     async def finish(self) -> None:
         """No more audio: transcribe what is left, then end."""
@@ -82,15 +94,34 @@ class ListenSession(Protocol):
 
 
 class SpeakSession(Protocol):
+    """One task sends while another receives."""
+
     format: AudioFormat
+    """What the upstream really sends."""
 
-    async def send_text(self, text: str) -> None: ...
+    async def send_text(self, text: str) -> None:
+        """The next piece of text, as it came from the language model: words may be cut anywhere."""
+        ...
 
-    async def flush(self) -> None: ...
+    async def flush(self) -> None:
+        """Speak what was sent so far without waiting for more; answered by `Flushed`."""
+        ...
 
-    async def finish(self) -> None: ...
+    async def clear(self) -> None:
+        """Drop what has not been spoken (the listener interrupted). Later text begins anew."""
+        ...
 
-    async def receive(self) -> list[SpeakEvent]: ...
+    async def send_frame(self, frame: str) -> None:
+        """A frame of the session's own dialect, unchanged (only where the caller speaks it as well)."""
+        ...
+
+    async def finish(self) -> None:
+        """No more text: speak what is left, then end."""
+        ...
+
+    async def receive(self) -> list[SpeakEvent]:
+        """Audio as it comes; the last list ends with `SpeakEnd`."""
+        ...
 
 
 ChatCall = Callable[[ChatRequest, Account], AbstractAsyncContextManager[ChatStream]]
@@ -98,6 +129,11 @@ TranscribeCall = Callable[[TranscribeRequest, Account], AbstractAsyncContextMana
 SpeakCall = Callable[[SpeakRequest, Account], AbstractAsyncContextManager[SpeakStream]]
 ListenCall = Callable[[ListenRequest, Account], AbstractAsyncContextManager[ListenSession]]
 SpeakLiveCall = Callable[[SpeakLiveRequest, Account], AbstractAsyncContextManager[SpeakSession]]
+
+
+def bearer(key: Secret) -> list[tuple[bytes, bytes]]:
+    """`Authorization: Bearer`, as most vendors want the key; nothing without one."""
+    return [(b"authorization", b"Bearer " + key.reveal().encode())] if key else []
 
 
 @attrs.frozen(kw_only=True)
@@ -120,10 +156,19 @@ class ProviderSpec:
     speak_live: SpeakLiveCall | None = None
     health_path: str = "/models"
     """Cheap GET below `base_url` that answers 200 when the key is good; empty = nothing to ask (in-process engine)."""
+    key_headers: Callable[[Secret], list[tuple[bytes, bytes]]] = bearer
+    """How the key is presented, with any header every request needs (a version); used for `health_path`."""
     rounds_audio_up_to_s: float = 0.0
     """Shortest audio this vendor bills for (groq: 10 s)."""
     speak_formats: frozenset[str] = frozenset({"pcm_s16le", "wav", "mp3", "opus", "aac", "flac"})
     """Encodings `speak` can deliver; empty = no claim."""
+    speak_rates_hz: frozenset[int] = frozenset()
+    """Sample rates of raw and wav speech it can deliver; empty = any. The relay converts what it cannot."""
+    speak_live_formats: frozenset[str] = frozenset({"pcm_s16le"})
+    listen_formats: frozenset[str] = frozenset({"pcm_s16le"})
+    """Encodings `listen` takes; the relay converts others."""
+    listen_rates_hz: frozenset[int] = frozenset()
+    """Sample rates `listen` takes; empty = any."""
     needs_address: bool = True
     """False for an engine inside this process."""
 

@@ -2,8 +2,8 @@
 
 The common form of a chat request is OpenAI's field set, kept as raw JSON per field, so that what we do not know passes
 through untouched. A dialect that speaks something else translates into these fields; a provider that speaks something
-else decodes the fields it needs. Events carry `raw` (one OpenAI chunk or completion, as JSON bytes) where the upstream
-speaks OpenAI's dialect: it goes out unchanged.
+else decodes the fields it needs. Events carry `raw`, a piece of the answer as the upstream sent it, where caller and
+upstream speak the same dialect: it goes out unchanged.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     input_characters: int = 0
     """Size of the messages, for estimates."""
     max_output_tokens: int | None = None
+    dialect: str = "openai"
+    """What the caller speaks. An upstream of the same dialect gets the request, and answers, with nothing translated."""
+    native: bytes = b""
+    """The request's body as it came, where `dialect` is not OpenAI's."""
 
 
 class ToolCallPiece(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -26,7 +26,7 @@ class AudioSource(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TranscribeRequest:
-    """`model` as the caller wrote it. `fields` are the other form fields in order, OpenAI's names, for upstreams that speak them."""
+    """`model` as the caller wrote it. `fields` are the other form or query fields in order, in the names of `dialect`."""
 
     model: str
     audio: AudioSource
@@ -44,6 +44,10 @@ class TranscribeRequest:
     fields: tuple[tuple[str, str], ...] = ()
     task: str = "transcribe"
     """`transcribe`, or `translate` (into English)."""
+    dialect: str = "openai"
+    """What the caller speaks; an upstream of the same dialect is passed `fields` as they are."""
+    diarize: bool = False
+    keyterms: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -54,8 +58,14 @@ class ListenRequest:
     format: AudioFormat
     language: str | None = None
     interim_results: bool = True
-    options: Mapping[str, str] = attrs.field(factory=dict)
-    """The dialect's own query fields, passed on where the upstream speaks the same dialect."""
+    endpointing_ms: int | None = None
+    """Silence that ends an utterance; None = the vendor's own default."""
+    keyterms: tuple[str, ...] = ()
+    diarize: bool = False
+    dialect: str = ""
+    """What the caller speaks. An upstream of the same dialect is passed `options` as they are, and its frames as `raw`."""
+    options: tuple[tuple[str, str], ...] = ()
+    """The dialect's own query fields, in order, repeats kept."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +73,12 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     end_s: float
     confidence: float | None = None
+    speaker: str | None = None
 
 
 class SpeechStarted(msgspec.Struct, frozen=True, kw_only=True):
     at_s: float
+    raw: str | None = None
 
 
 class Interim(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +88,9 @@ class Interim(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float = 0.0
     end_s: float = 0.0
     words: tuple[Word, ...] = ()
+    language: str | None = None
+    confidence: float | None = None
+    raw: str | None = None
 
 
 class Final(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +102,20 @@ class Final(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[Word, ...] = ()
     language: str | None = None
     confidence: float | None = None
-    raw: bytes | None = None
+    raw: str | None = None
 
 
 class UtteranceEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The speaker has ended an utterance or turn; what was said stands in the finals before."""
+
     at_s: float
+    raw: str | None = None
+
+
+class VendorFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame of a live session that says nothing in common terms: for a caller of the same dialect only."""
+
+    raw: str | bytes
 
 
 class TextDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +142,9 @@ class ListenEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The upstream has finished; `usage` where it reports it."""
 
     usage: Usage | None = None
+    raw: str | None = None
 
 
 TranscribeEvent: TypeAlias = TextDelta | Transcript
-ListenEvent: TypeAlias = SpeechStarted | Interim | Final | UtteranceEnd | ListenEnd
+ListenEvent: TypeAlias = SpeechStarted | Interim | Final | UtteranceEnd | VendorFrame | ListenEnd
+"""Of one upstream frame the first event carries it as `raw`, where caller and upstream speak the same dialect."""

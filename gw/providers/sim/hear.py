@@ -153,6 +153,13 @@ class _Listening:
     async def send_audio(self, data: bytes) -> None:
         await self._inlet.put(data)
 
+    async def flush(self) -> None:
+        """Nothing to do: an utterance is final with its last tone."""
+        await trio.lowlevel.checkpoint()
+
+    async def send_frame(self, frame: str) -> None:
+        raise AssertionError("the demo engine has no dialect that a caller could speak")
+
     async def finish(self) -> None:
         self._inlet.finish()
 

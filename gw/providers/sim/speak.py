@@ -59,9 +59,10 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
     yield _Speech(request.text, audio.spoken_format(request.format), call)
 
 
-_Order: TypeAlias = str | Literal[0]
-"""Text to add, or `_FLUSH`."""
+_Order: TypeAlias = str | Literal[0, 1]
+"""Text to add, `_FLUSH` or `_CLEAR`."""
 _FLUSH: Literal[0] = 0
+_CLEAR: Literal[1] = 1
 
 
 class _LiveSpeech:
@@ -83,6 +84,14 @@ class _LiveSpeech:
 
     async def flush(self) -> None:
         await self._inlet.put(_FLUSH)
+
+    async def clear(self) -> None:
+        self._due.clear()
+        self._next = None
+        await self._inlet.put(_CLEAR)
+
+    async def send_frame(self, frame: str) -> None:
+        raise AssertionError("the demo engine has no dialect that a caller could speak")
 
     async def finish(self) -> None:
         self._inlet.finish()
@@ -121,10 +130,13 @@ class _LiveSpeech:
             if len(self._unspoken) > _MOST_CHARACTERS:   # a text without sentences must not pile up
                 self._say(self._unspoken)
                 self._unspoken = ""
-        else:
+        elif order == _FLUSH:
             self._say(self._unspoken)
             self._unspoken = ""
             self._due.append(iter([Flushed()]))
+        else:
+            self._unspoken = ""
+            self._due.clear()
 
     def _say(self, text: str) -> None:
         text = text.strip()
