@@ -30,6 +30,8 @@ IDLE_MAX: Final = 256
 """Idle connections kept per origin; one file descriptor each. Beyond it a finished connection is closed."""
 CONNECT_S: Final = 5.0
 """For TCP and TLS together; an answer may take much longer, a host that does not even accept need not be waited for."""
+FRESH_S: Final = 0.5
+"""A connection used so lately is taken unseen, where the upstream has kept one before: looking costs a system call."""
 JOIN_MAX_BYTES: Final = 65_536
 """Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
 
@@ -65,12 +67,14 @@ def request_target(origin: Origin, path: bytes) -> bytes:
 class _Site:
     """What the pool keeps per scheme, host and port."""
 
-    __slots__ = ("host_line", "idle", "in_use")
+    __slots__ = ("host_line", "idle", "in_use", "keeps")
 
     def __init__(self, origin: Origin) -> None:
         self.host_line = b"host: %b\r\naccept-encoding: identity\r\n" % origin.authority.encode("ascii")
         self.idle: deque[tuple[Transport, float]] = deque()  # oldest first; at most IDLE_MAX
         self.in_use = 0
+        self.keeps = False
+        """A kept connection has answered, and none was found dead since."""
 
 
 class Pool:
@@ -88,9 +92,17 @@ class Pool:
         self._closed = False
 
     def open(
-        self, provider: str, method: bytes, origin: Origin, path: bytes, headers: Headers, body: bytes | Body = b""
+        self,
+        provider: str,
+        method: bytes,
+        origin: Origin,
+        path: bytes,
+        headers: Headers | bytes,
+        body: bytes | Body = b"",
     ) -> _Exchange:
         """Send a request to `origin.prefix + path` (query included) and read the answer's head.
+
+        `headers`: pairs, or what `header_lines` has made of them.
 
         `host`, `accept-encoding` and `content-length` are added here. Raises, when entered: ProviderUnreachable,
         UpstreamProtocolError; at once: ValueError for a path or header that could break out of its line. Any status is
@@ -101,7 +113,7 @@ class Pool:
         target = request_target(origin, path)
         length = len(body) if isinstance(body, bytes) else body.size
         sized = b"content-length: %d\r\n" % length if length or method != b"GET" else b""
-        lines = header_lines(headers)
+        lines = headers if isinstance(headers, bytes) else header_lines(headers)
         head = b"%b %b HTTP/1.1\r\n%b%b%b\r\n" % (method, target, site.host_line, sized, lines)
         return _Exchange(self, site, provider, origin, head, body)
 
@@ -131,9 +143,13 @@ class Pool:
 
     def _take(self, site: _Site) -> Transport | None:
         """The connection used last, if it is young and silent."""
+        if not site.idle:
+            return None
+        now = trio.current_time()
         while site.idle:
             transport, since = site.idle.pop()
-            if trio.current_time() - since < IDLE_MAX_S and not transport.is_stale():
+            idle_s = now - since
+            if (idle_s < FRESH_S and site.keeps) or (idle_s < IDLE_MAX_S and not transport.is_stale()):
                 self.reused += 1
                 return transport
             transport.abort()
@@ -195,8 +211,10 @@ class _Exchange:
             if transport is not None:
                 try:
                     self._response = response = await self._ask(transport)
+                    site.keeps = True
                     return response
                 except ProviderUnreachable as error:  # the upstream had dropped it, and perhaps the others as well
+                    site.keeps = False
                     pool._drop_idle(site)
                     if self._sent:
                         raise StaleConnection(provider=self._provider, detail=error.detail) from error

@@ -141,19 +141,23 @@ def _tokens(usage: Usage, price: Price) -> int | None:
     input_rate = price.input_tokens or 0
     left = max(0, usage.input_tokens)
     total = 0
-    for part, rate in (
-        (usage.cached_input_tokens, price.cached_input_tokens),
-        (usage.cache_write_tokens, price.cache_write_tokens),
-        (usage.input_audio_tokens, price.input_audio_tokens),
-    ):
-        if part > 0 and rate is not None:
-            part = min(part, left)
-            left -= part
-            total += part * rate
+    if usage.cached_input_tokens or usage.cache_write_tokens or usage.input_audio_tokens:
+        for part, rate in (
+            (usage.cached_input_tokens, price.cached_input_tokens),
+            (usage.cache_write_tokens, price.cache_write_tokens),
+            (usage.input_audio_tokens, price.input_audio_tokens),
+        ):
+            if part > 0 and rate is not None:
+                part = min(part, left)
+                left -= part
+                total += part * rate
     total += left * input_rate
     made = max(0, usage.output_tokens)
-    spoken = max(0, min(usage.output_audio_tokens, made)) if price.output_audio_tokens is not None else 0
-    total += spoken * (price.output_audio_tokens or 0) + (made - spoken) * (price.output_tokens or 0)
+    if usage.output_audio_tokens > 0 and price.output_audio_tokens is not None:
+        spoken = min(usage.output_audio_tokens, made)
+        made -= spoken
+        total += spoken * price.output_audio_tokens
+    total += made * (price.output_tokens or 0)
     return total * _PER
 
 

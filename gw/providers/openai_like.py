@@ -6,13 +6,15 @@ import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
 from types import TracebackType
 
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
-from gw.net.http1 import Response
-from gw.providers.spec import Account, ChatStream, SpeakStream, TranscribeStream
+from gw.net.http1 import Response, header_lines
+from gw.providers.spec import Account, ChatStream, SpeakStream, TranscribeStream, bearer
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, UsageReport
+from gw.types.secret import Secret
 from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.wire import multipart, openai_audio, openai_chat, openai_errors, wav
@@ -24,11 +26,12 @@ _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 
 
 def _headers(account: Account, content_type: bytes, accept: bytes) -> list[tuple[bytes, bytes]]:
-    key = account.api_key.reveal()
-    headers = [(b"content-type", content_type), (b"accept", accept)]
-    if key:
-        headers.append((b"authorization", b"Bearer " + key.encode()))
-    return headers
+    return [(b"content-type", content_type), (b"accept", accept), *bearer(account.api_key)]
+
+
+@lru_cache(maxsize=1_024)
+def _chat_headers(key: str, accept: bytes) -> bytes:
+    return header_lines([(b"content-type", _JSON), (b"accept", accept), *bearer(Secret(key))])
 
 
 async def _rejection(response: Response, account: Account) -> ProviderError:
@@ -119,7 +122,7 @@ class _ChatCall(AbstractAsyncContextManager[ChatStream]):
 
     async def __aenter__(self) -> ChatStream:
         request, account = self._request, self._account
-        headers = _headers(account, _JSON, _SSE if request.stream else _JSON)
+        headers = _chat_headers(account.api_key.reveal(), _SSE if request.stream else _JSON)
         body = openai_chat.upstream_body(request, account.model)
         provider = account.provider_id
         self._exchange = account.pool.open(provider, b"POST", account.origin, b"/chat/completions", headers, body)

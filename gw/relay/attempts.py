@@ -73,7 +73,7 @@ class Running:
 class Trying(msgspec.Struct, Generic[S, E], kw_only=True, eq=False):
     """How one request tries a model. `prepare` enters the gate; `first_content` reads up to the first content."""
 
-    prepare: Callable[[Model], Call[S]]
+    prepare: Callable[[Model, float], Call[S]]
     first_content: Callable[[S, str], Awaitable[list[E]]]
     first_event_s: float
     meter: Meter
@@ -100,13 +100,14 @@ class _Attempt(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
 
     async def __aenter__(self) -> Ready[S, E]:
         trying = self._trying
-        self._mark = mark = trying.meter.attempt(self._model)
+        now = trio.current_time()
+        self._mark = mark = trying.meter.attempt(self._model, now)
         try:
-            self._call = call = trying.prepare(self._model)
+            self._call = call = trying.prepare(self._model, now)
         except ProviderError as skipped:
-            trying.meter.ended(mark, skipped)
+            trying.meter.ended(mark, skipped, now)
             raise
-        self._scope = scope = trio.CancelScope(deadline=trio.current_time() + trying.first_event_s)
+        self._scope = scope = trio.CancelScope(deadline=now + trying.first_event_s)
         trying.running.scopes.add(scope)
         scope.__enter__()
         try:
@@ -152,8 +153,9 @@ class _Attempt(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
             meaning = Stopping() if trying.running.stopping else self._late()
         failure = meaning or error or (ready.error if ready is not None else None)
         fault = failure if isinstance(failure, ProviderError) else None
-        call.gate.leave(trio.current_time(), fault, answered=ready is not None)
-        trying.meter.ended(self._mark, fault)
+        now = trio.current_time()
+        call.gate.leave(now, fault, answered=ready is not None)
+        trying.meter.ended(self._mark, fault, now)
         if meaning is not None:
             raise meaning from None
 

@@ -96,6 +96,7 @@ class Meter:
         self.stream = stream
         self.id = caller.request_id or secrets.token_hex(16)
         self.timestamp = books.clock.now()
+        self.day = utc_day(self.timestamp)
         self.started = trio.current_time()
         self.marks: list[Mark] = []
         self.reservation: Reservation | None = None
@@ -108,8 +109,8 @@ class Meter:
         self.last_event_at: float | None = None
         self.record: RequestRecord | None = None
 
-    def attempt(self, model: Model) -> Mark:
-        mark = Mark(model, trio.current_time())
+    def attempt(self, model: Model, now: float) -> Mark:
+        mark = Mark(model, now)
         self.marks.append(mark)
         return mark
 
@@ -143,8 +144,8 @@ class Meter:
         self.answering = mark
         mark.ready_at = self.content_at = self.last_event_at = trio.current_time()
 
-    def ended(self, mark: Mark, error: ProviderError | None) -> None:
-        mark.ended = trio.current_time()
+    def ended(self, mark: Mark, error: ProviderError | None, now: float) -> None:
+        mark.ended = now
         mark.error = error
 
     def finish(
@@ -212,10 +213,6 @@ class Meter:
     def unanswered(self) -> Mark | None:
         """The last upstream call that gave no content but may be charged for: the caller left, or it was too slow or cut."""
         return next((m for m in reversed(self.marks) if m.called and isinstance(m.error, _MAY_BE_CHARGED)), None)
-
-    @property
-    def day(self) -> int:
-        return utc_day(self.timestamp)
 
 
 _MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut, StaleConnection)

@@ -186,9 +186,10 @@ class Relay:
             self.books.ledger, project, estimate or 0, store_accepts=self.books.records.accepting
         )
 
-    def prepare(self, catalog: Catalog, model: Model, project: Project, kind: _Kind, opener: Opener[S]) -> Call[S]:
+    def prepare(
+        self, catalog: Catalog, model: Model, project: Project, kind: _Kind, opener: Opener[S], now: float
+    ) -> Call[S]:
         """Account, abilities and gate of one candidate. Raises ProviderError to have it passed over."""
-        now = trio.current_time()
         provider, spec, account = self._accounts.get(catalog, model, project)
         if lacking := plan.missing(spec.abilities, kind.needs):
             raise CandidateSkipped(
@@ -243,7 +244,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         try:
             relay.admit(meter, kind, catalog, models[0], project)
             trying = Trying(
-                prepare=lambda model: relay.prepare(catalog, model, project, kind, opener),
+                prepare=lambda model, now: relay.prepare(catalog, model, project, kind, opener, now),
                 first_content=self._first,
                 first_event_s=relay.patience(kind),
                 meter=meter,

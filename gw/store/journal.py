@@ -1,22 +1,23 @@
 """Append-only journal of intents and finished records, beside the database as `<database>.journal.<n>`.
 
-A line is in the kernel's hands when its one `write` returns, so it survives kill -9 without an fsync (a power cut is
-what `durability: power` is for). A line is a tag, a JSON value and a newline: `I` an Intent, `F` a RequestRecord. One
-without its newline was cut off in the writing and counts as not written.
+A line is a tag, a JSON value and a newline: `I` an Intent, `F` a RequestRecord. It is copied into a mapped file, so it is
+in the kernel's hands without a system call and survives kill -9 (a power cut is what `durability: power` is for). The
+newline is stored last, by a store of its own: a line without one was cut off in the copying and counts as not written.
 
 Segments of about 1 MB keep trimming cheap: each counts the finished records not yet in SQLite and the open intents it
 holds, and when both are none it is unlinked. Nothing is ever rewritten. An intent stays open until its request's record
 is a line itself, or, if that line could not be written, is committed.
 
-A full disk makes a write fail, perhaps half done: the half is cut off again, the fault is remembered in `trouble`, and
-the next write that works, or `probe`, clears it. A half that cannot be cut off is ended by the next write, as a line
-that nobody can read.
+A segment has its disk space from the beginning, so only beginning one can meet a full disk: that fault is remembered in
+`trouble` until a write or `probe` succeeds. What is left of the space is NUL bytes; a segment is cut to its lines when
+the next one begins.
 """
 
 from __future__ import annotations
 
 import errno
 import math
+import mmap
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,28 +31,51 @@ from gw.types.usage import Intent, RequestRecord
 SEGMENT_BYTES = 2**20
 SPILL_BYTES = 256 * 2**20
 """All segments together: about 400,000 records that SQLite would not take. Beyond it writes fail as on a full disk."""
-_PROBE = b" " * 4095 + b"\n"
-"""A whole block, since on a full disk a few bytes may still fit into the last one."""
-_INTENT, _RECORD = b"I"[0], b"F"[0]
-_SPOIL = b"\0\n"
-"""Ends a half-written line. The NUL is for one that lacked but its newline: its write has been called a failure."""
+_INTENT, _RECORD, _NEWLINE = b"IF\n"
 
 
 class Segment:
     """`live` counts records not yet committed and open intents; `oldest` is their earliest timestamp ever."""
 
-    __slots__ = ("live", "n", "oldest", "path", "size")
+    __slots__ = ("live", "map", "n", "oldest", "path", "room", "size")
 
     def __init__(self, n: int, path: Path) -> None:
         self.n = n
         self.path = path
         self.size = 0
+        """Bytes of whole lines."""
         self.live = 0
         self.oldest = math.inf
 
+    def begin(self, room: int) -> None:
+        """Make the file and reserve its space. Raises OSError, and leaves no file then."""
+        self.room = room
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, room)
+            self.map = mmap.mmap(fd, room)
+        except BaseException:
+            self.path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+
+    def append(self, line: bytearray) -> None:
+        """`line` without its newline; there is room for both."""
+        end = self.size + len(line)
+        self.map[self.size : end] = line
+        self.map[end] = _NEWLINE
+        self.size = end + 1
+
+    def end(self) -> None:
+        """No more lines: give back the rest of the space."""
+        self.map.close()
+        with suppress(OSError):
+            os.truncate(self.path, self.size)
+
 
 class Journal:
-    """Written by one thread, the event loop's. Every method is a few microseconds, but for a new segment every 1 MB."""
+    """Written by one thread, the event loop's. Every method is a microsecond or two, but for a new segment every 1 MB."""
 
     def __init__(
         self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES
@@ -65,8 +89,7 @@ class Journal:
         self._record_line = bytearray([_RECORD])
         self._open: dict[str, list[Segment]] = {}
         self._done: list[Segment] = []
-        self._fd = -1
-        self._torn = False
+        self._last_line = 0
         self.segments: dict[int, Segment] = {}
         self.bytes = 0
         self.failures = 0
@@ -100,7 +123,7 @@ class Journal:
     @property
     def last_offset(self) -> int:
         """Where the record written last begins in the current segment."""
-        return self.current.size - len(self._record_line)
+        return self._last_line
 
     def committed(self, record_id: str, segment: Segment | None) -> None:
         """A record is in SQLite: its line, or in want of one its intents, are no longer needed."""
@@ -133,17 +156,18 @@ class Journal:
         return paths
 
     def probe(self) -> bool:
-        """Whether writing works again. What it writes is an unreadable line, and is removed."""
-        if self._write(_PROBE):
-            with suppress(OSError):
-                os.ftruncate(self._fd, self.current.size - len(_PROBE))
-                self.current.size -= len(_PROBE)
-                self.bytes -= len(_PROBE)
+        """Whether writing works again."""
+        try:
+            self._make_room(self._segment_bytes // 2)
+        except OSError as error:
+            self._failed(error)
+        else:
+            self.trouble = ""
         return not self.trouble
 
     def close(self) -> None:
-        """Close the file, and remove the segments that hold nothing open."""
-        os.close(self._fd)
+        """End the segment, and remove those that hold nothing open."""
+        self.current.end()
         if not self.current.live:
             self._retire(self.current)
         for path in self.take_done():
@@ -151,66 +175,44 @@ class Journal:
 
     def _append(self, line: bytearray, value: Intent | RequestRecord, timestamp: float) -> bool:
         self._encode(value, line, 1)
-        line += b"\n"
-        if not self._write(line):
-            return False
-        if timestamp < self.current.oldest:
-            self.current.oldest = timestamp
-        return True
-
-    def _write(self, data: bytes | bytearray) -> bool:
+        length = len(line) + 1
         try:
-            if self.current.size >= self._segment_bytes:
-                self._rotate()
-            if self.bytes >= self._spill_bytes:
-                raise OSError(errno.ENOSPC, f"{self._spill_bytes >> 20} MiB of records wait for the database")
-            if self._torn:
-                data = _SPOIL + data
-            written = os.write(self._fd, data)
-            if written != len(data):
-                self._cut_off(written)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if self.current.size + length > self.current.room or self.bytes >= self._spill_bytes:
+                self._make_room(length)
         except OSError as error:
             self._failed(error)
             return False
-        self._torn = False
-        self.current.size += written
-        self.bytes += written
+        segment = self.current
+        self._last_line = segment.size
+        segment.append(line)
+        self.bytes += length
+        if timestamp < segment.oldest:
+            segment.oldest = timestamp
         if self.trouble:
             self.trouble = ""
         return True
+
+    def _make_room(self, length: int) -> None:
+        if self.bytes >= self._spill_bytes:
+            raise OSError(errno.ENOSPC, f"{self._spill_bytes >> 20} MiB of records wait for the database")
+        if self.current.size + length > self.current.room:
+            self._rotate(length)
 
     def _failed(self, error: OSError) -> None:
         self.failures += 1
         self.trouble = f"the journal of {self._database} cannot be written: {error.strerror}"
 
-    def _cut_off(self, written: int) -> None:
-        """Remove a half-written line; where that fails, go on in another segment, since a torn end is ignored.
-
-        Where even that fails the half stays, and the next line must not become a part of it.
-        """
-        try:
-            os.ftruncate(self._fd, self.current.size)
-        except OSError:
-            try:
-                self._rotate()
-            except OSError:
-                self._torn = True
-                self.current.size += written
-                self.bytes += written
-
-    def _rotate(self) -> None:
-        before, fd = self.current, self._fd
-        self.current = self._begin_segment(before.n + 1)
-        with suppress(OSError):
-            os.close(fd)
+    def _rotate(self, length: int = 0) -> None:
+        before = self.current
+        self.current = self._begin_segment(before.n + 1, length)
+        before.end()
         if not before.live:
             self._retire(before)
 
-    def _begin_segment(self, n: int) -> Segment:
+    def _begin_segment(self, n: int, length: int = 0) -> Segment:
+        """With room for a line of `length` bytes."""
         segment = Segment(n, self._database.with_name(f"{self._database.name}.journal.{n}"))
-        self._fd = os.open(segment.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._torn = False
+        segment.begin(max(self._segment_bytes, length))
         self.segments[n] = segment
         return segment
 

@@ -1,8 +1,9 @@
 """ASGI host of the data plane: HTTP/1.1 by httptools, WebSocket by the Sans-I/O core of `websockets`, on trio.
 
-A connection is two tasks for its whole life: the reader of its Link, and the one that runs its requests one after
-another. No task or channel is made per request and no timer is set: one task closes the idle connections of all. When
-the client leaves, the app is cancelled at once (scope extension "gw.cancels").
+A connection is one task, which reads its requests and runs them one after another; beside it, where the kernel cannot
+tell that a client has left (TLS), and for WebSockets, the reader task of its Link. No task or channel is made per
+request and no timer is set: one task closes the idle connections of all. When the client leaves, the app is cancelled
+at once (scope extension "gw.cancels").
 
     no bytes ──first byte──▶ head ──blank line──▶ hot? ──no──▶ the bytes go back to the front door
        ▲                      │                    │yes
@@ -27,6 +28,7 @@ from gw.web.drain import Drain
 from gw.web.express_head import Head, head_end, parse_head, route_of
 from gw.web.express_http import DateField, Exchange
 from gw.web.express_ws import Session
+from gw.web.hangups import Hangups
 from gw.web.link import Limits, Link
 from gw.web.refusal import Refused
 from gw.web.transport import Transport
@@ -66,7 +68,10 @@ class Express:
         limits: Limits | None = None,
         max_in_flight: int = 2_000,
         clock: Clock | None = None,
+        hangups: Hangups | None = None,
     ) -> None:
+        """`hangups` must be running, or be None."""
+        self.hangups = hangups
         self.app = app
         self.is_hot = is_hot
         self.drain = drain
@@ -84,12 +89,13 @@ class Express:
         link.buffer += first_bytes
         connection = _Connection(self, link)
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(link.read)
+            if self.hangups is not None and link.watch(self.hangups):
                 with connection.life:
                     await connection.serve()
-                nursery.cancel_scope.cancel()
+            else:
+                await connection.serve_beside_reader()
         finally:
+            link.unwatch()
             if not connection.clean:
                 await transport.abort()
         return bytes(link.buffer) if connection.moves and not link.left else None
@@ -142,6 +148,11 @@ class _Connection:
         self.moves = False
         """The rest of the buffer belongs to another host."""
 
+    async def serve_beside_reader(self) -> None:
+        async with self._link.reader():
+            with self.life:
+                await self.serve()
+
     async def serve(self) -> None:
         link, is_hot = self._link, self._host.is_hot
         keep = True
@@ -163,6 +174,7 @@ class _Connection:
             link.taken()
             self.clean = False  # until the answer is complete
             if head.upgrade == b"websocket":
+                link.unwatch()  # what the client sent before it left is still to be read
                 self.clean = await self._websocket(head)
                 return
             keep = await self._http(head)
@@ -262,6 +274,12 @@ class _Connection:
         return False
 
     async def _websocket(self, head: Head) -> bool:
+        if self._link.reading:
+            return await self._session(head)
+        async with self._link.reader():
+            return await self._session(head)
+
+    async def _session(self, head: Head) -> bool:
         host, link = self._host, self._link
         session = Session(head, link)
         refused = session.handshake()

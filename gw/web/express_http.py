@@ -121,7 +121,7 @@ class Exchange:
         """
         link, body = self._link, self.body
         while self._delivered and not self.complete and not link.left:
-            await link.wait()
+            await link.wait_changed()
         if self.complete or link.left:
             return {"type": "http.disconnect"}
         try:
@@ -220,7 +220,7 @@ class Exchange:
         length: int | None = None
         for name, value in self._start.get("headers", ()):
             if name not in _OWN:
-                lines.append(name + b": " + value)
+                lines.append(b"%b: %b" % (name, value))
             elif name == b"content-length":
                 length = int(value)
             elif name == b"connection":

@@ -23,6 +23,8 @@ from gw.web import refusal
 from gw.web.cold import Cold
 from gw.web.drain import Drain
 from gw.web.express import Express, IsHot, log_crash
+from gw.web.hangups import OFFERED as hangups_offered
+from gw.web.hangups import Hangups
 from gw.web.hypercorn import Hypercorn, open_hypercorn
 from gw.web.link import GONE, Limits
 from gw.web.transport import SocketTransport, StreamTransport, Transport, addresses
@@ -68,12 +70,17 @@ async def serve(
         max_in_flight=config.max_in_flight,
         max_body_bytes=int(config.max_body_mb * 1_000_000),
     )
-    express = Express(hot, is_hot, drain, limits=limits, max_in_flight=config.max_in_flight, clock=clock)
+    hangups = Hangups() if hangups_offered else None
+    express = Express(
+        hot, is_hot, drain, limits=limits, max_in_flight=config.max_in_flight, clock=clock, hangups=hangups
+    )
     listeners = await bind(config.host, config.port)
     try:
         async with open_hypercorn(guarded, drain, limits) as hypercorn, trio.open_nursery() as nursery:
             await nursery.start(_halt_when_cancelled, drain)
             nursery.start_soon(express.close_idle)
+            if hangups is not None:
+                nursery.start_soon(hangups.run)
             door = FrontDoor(express, hypercorn, context, drain, limits)
             task_status.started([_url(listener, tls=context is not None) for listener in listeners])
             await door.run(listeners)

@@ -1,19 +1,23 @@
-"""One express connection's bytes: a reader task that keeps reading while the app runs, and writes with a deadline.
+"""One express connection's bytes, read in one of two ways, and writes with a deadline.
 
-The reader puts what arrives into `buffer` and rests while more than UNREAD_BYTES wait there, which is what holds back a
-fast uploader and bounds pipelining. Because it keeps reading, a client that leaves is seen at once: `on_left` is
-called, which cancels the app. (With more than UNREAD_BYTES unread nothing is read: leaving shows at the next write.)
+Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and `hung_up` is called from
+outside when the client leaves while the app runs. With one (WebSockets, TLS) the reader puts what arrives into `buffer`,
+or gives it to `sink`, and rests while more than UNREAD_BYTES wait there. Either way a client that leaves is seen at
+once: `on_left` is called, which cancels the app. (A reader that rests sees it at the next write.)
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 import trio
 
 from gw.web.drain import Drain
+from gw.web.hangups import Hangups
 from gw.web.transport import Transport
 
 UNREAD_BYTES = 262_144
@@ -67,6 +71,8 @@ class Link:
     __slots__ = (
         "_paused",
         "_room",
+        "_tell",
+        "_unwatch",
         "_waiter",
         "buffer",
         "dead",
@@ -76,6 +82,7 @@ class Link:
         "left",
         "limits",
         "on_left",
+        "reading",
         "sink",
         "transport",
     )
@@ -84,6 +91,7 @@ class Link:
         self.transport = transport
         self.limits = limits
         self.drain = drain
+        self._tell = self.hung_up  # one object, so that `hangups` knows it again
         self.buffer = bytearray()
         self.left = False
         """The client has finished sending, or the connection broke; a half-close counts as leaving."""
@@ -94,41 +102,83 @@ class Link:
         """Takes what arrives in place of `buffer`; may wait to hold the reader back."""
         self.discarding = False
         self.dropped = 0
+        self.reading = False
+        """A reader task runs."""
+        self._unwatch: Callable[[], None] | None = None
         self._paused = False
         self._waiter: trio.lowlevel.Task | None = None
         self._room = trio.lowlevel.ParkingLot()
 
+    @asynccontextmanager
+    async def reader(self) -> AsyncIterator[None]:
+        """A reader task for as long as the block; whatever has been received then is in `buffer`."""
+        self.reading = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.read)
+            yield
+            nursery.cancel_scope.cancel()
+
+    def watch(self, hangups: Hangups) -> bool:
+        """Be told of the client's leaving by `hangups`; False where a reader must find out."""
+        descriptor = self.transport.descriptor
+        if descriptor is None:
+            return False
+        self._unwatch = partial(hangups.forget, descriptor, self._tell)
+        hangups.watch(descriptor, self._tell)
+        return True
+
+    def unwatch(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
     async def read(self) -> None:
         """The reader task; ends when the client leaves. Its owner cancels it, losing nothing that was received."""
-        while True:
+        while not self.left:
             while len(self.buffer) > UNREAD_BYTES:
                 self._paused = True
                 await self._room.park()
-            try:
-                data = await self.transport.receive_some()
-            except GONE:
-                data = b""
-            if not data:
-                break
-            if self.discarding:
-                self.dropped += len(data)
-            elif self.sink is not None:
-                await self.sink(data)
-            else:
-                self.buffer += data
-            self.wake()
+            await self._read_once()
+
+    async def _read_once(self) -> None:
+        try:
+            data = await self.transport.receive_some()
+        except GONE:
+            data = b""
+        if not data:
+            self.hung_up()
+            return
+        if self.discarding:
+            self.dropped += len(data)
+        elif self.sink is not None:
+            await self.sink(data)
+        else:
+            self.buffer += data
+        self.wake()
+
+    def hung_up(self) -> None:
+        """The client has finished sending, or the connection broke."""
+        if self.left:
+            return
         self.left = True
         if self.on_left is not None and not self.dead:  # else the app hears it from its `send`
             self.on_left()
         self.wake()
 
     async def wait(self) -> None:
-        """Until bytes arrive or the client leaves; returns at once when it has left. For one task at a time.
-
-        A bare trap in place of a ParkingLot: this runs once per request.
-        """
+        """Until bytes arrive or the client leaves; returns at once when it has left. For one task at a time."""
         if self.left:
             return
+        if self.reading:
+            await self.wait_changed()
+        else:
+            await self._read_once()
+
+    async def wait_changed(self) -> None:
+        """Until `wake`: bytes from a reader task, the client's leaving, the end of an answer. Reads nothing itself.
+
+        A bare trap in place of a ParkingLot: with a reader this runs once per request.
+        """
         if self._waiter is not None:
             raise trio.BusyResourceError("another task waits for this client already")
         self._waiter = trio.lowlevel.current_task()

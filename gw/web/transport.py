@@ -26,6 +26,8 @@ class Transport(Protocol):
     tls: bool
     client: Address | None
     server: Address | None
+    descriptor: int | None
+    """Of the plain socket it is; None where bytes pass through something else."""
 
     def unread(self, data: bytes) -> None:
         """Give back bytes that were read ahead; the next `receive_some` returns them."""
@@ -64,10 +66,12 @@ class SocketTransport:
     """Owns a connected, non-blocking TCP socket."""
 
     tls = False
+    descriptor: int | None
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._first = b""
+        self.descriptor = sock.fileno()
         self.client, self.server = addresses(sock)
 
     def unread(self, data: bytes) -> None:
@@ -129,6 +133,8 @@ class SocketTransport:
 
 class StreamTransport:
     """Owns any trio stream. Writes never succeed "now": every one is awaited."""
+
+    descriptor: int | None = None
 
     def __init__(
         self,

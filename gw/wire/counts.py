@@ -13,7 +13,9 @@ LONGEST_S = 1e7
 
 def tokens(told: int | None) -> int:
     """A count of 0 to MOST_TOKENS; 0 for none."""
-    return min(max(0, told or 0), MOST_TOKENS)
+    if not told or told < 0:
+        return 0
+    return told if told < MOST_TOKENS else MOST_TOKENS
 
 
 def seconds(told: float | str | None) -> float | None:

@@ -43,7 +43,7 @@ def answer(house):
         books, catalog = h.relay.books, h.relay.live.catalog
         model, provider = catalog.by_modality["tts"]["sim/tone"], catalog.provider("sim")
         meter = Meter(books, Caller(request_id="r1"), "tts", model.id, stream=True)
-        mark = meter.answering = meter.attempt(model)
+        mark = meter.answering = meter.attempt(model, trio.current_time())
         meter.answered_by(mark)
         call = Call(model, provider, None, None, None)
         request = SpeakRequest(model="m", text="12345", format=PCM_24K)

@@ -63,11 +63,11 @@ def finish(one, error=None, cancelled=False, cost=COST):
 async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
     one = await meter()
     await trio.sleep(0.002)
-    first = one.attempt(A)
+    first = one.attempt(A, trio.current_time())
     one.calling(first, A)
     await trio.sleep(0.1)
-    one.ended(first, ProviderFailed(provider="a", upstream_status=503))
-    second = one.attempt(B)
+    one.ended(first, ProviderFailed(provider="a", upstream_status=503), trio.current_time())
+    second = one.attempt(B, trio.current_time())
     one.calling(second, B)
     await trio.sleep(0.2)
     one.answered_by(second)
@@ -100,7 +100,8 @@ async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
 )
 async def test_what_became_of_an_attempt(meter, error, outcome, status):
     one = await meter()
-    one.ended(one.attempt(A), error)
+    now = trio.current_time()
+    one.ended(one.attempt(A, now), error, now)
     record = finish(one, error, cancelled=error is None)
     (attempt,) = record.attempts
     assert (attempt.outcome, attempt.upstream_status) == (outcome, status)

@@ -112,10 +112,18 @@ async def test_a_full_database_is_waited_out(path):
     db.close()
 
 
+def use_up_the_segment(store, name):
+    """The disk is full: the journal has the room it has."""
+    attempt = 0
+    while store.accepting:
+        store.intent(intent(name, attempt=attempt))
+        attempt += 1
+
+
 async def test_a_full_disk_loses_nothing_that_fits_in_the_queue(path):
     async with open_store(path, clock=HandClock()) as store:
-        store.intent(intent("a"))
         with files_end_at(0):
+            use_up_the_segment(store, "a")
             store.finish(record("a"))
             store.intent(intent("b"))
             store.finish(record("b"))
@@ -134,6 +142,7 @@ async def test_a_full_disk_loses_nothing_that_fits_in_the_queue(path):
 async def test_what_neither_journal_nor_queue_takes_is_logged_whole(path):
     async with open_store(path, clock=HandClock()) as store:
         with files_end_at(0), capture_logs() as logs:
+            use_up_the_segment(store, "0")
             for n in range(writer.QUEUED + 2):
                 store.finish(record(f"{n}"))
             dropped = [line for line in logs if line["event"] == "usage_record_dropped"]

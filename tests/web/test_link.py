@@ -3,6 +3,7 @@ import trio
 import trio.testing
 
 from gw.web.drain import Drain
+from gw.web.hangups import Hangups
 from gw.web.link import LINGER_S, PIECE_BYTES, UNREAD_BYTES, Limits, Link
 from gw.web.transport import StreamTransport
 
@@ -13,9 +14,15 @@ def ends():
     return ours, Link(StreamTransport(theirs), Limits(write_s=30), Drain())
 
 
+async def reading(link, task_status):
+    async with link.reader():
+        task_status.started()
+        await trio.sleep_forever()
+
+
 async def test_the_reader_rests_while_much_is_unread(ends, nursery):
     client, link = ends
-    nursery.start_soon(link.read)
+    await nursery.start(reading, link)
     sent = 0
     with trio.move_on_after(0.05):
         while True:
@@ -28,34 +35,65 @@ async def test_the_reader_rests_while_much_is_unread(ends, nursery):
     assert link.buffer
 
 
-async def test_leaving_is_told_once_and_wait_returns(ends, nursery):
+@pytest.mark.parametrize("beside", [False, True])
+async def test_leaving_is_told_once_and_wait_returns(ends, nursery, beside):
     client, link = ends
     told = []
     link.on_left = lambda: told.append(True)
-    nursery.start_soon(link.read)
-    await client.aclose()
+    if beside:
+        await nursery.start(reading, link)
+    nursery.start_soon(client.aclose)
     await link.wait()
     await link.wait()
+    link.hung_up()
     assert link.left
     assert told == [True]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_bytes_are_waited_for(ends, nursery, beside):
+    client, link = ends
+    if beside:
+        await nursery.start(reading, link)
+    nursery.start_soon(client.send_all, b"hello")
+    await link.wait()
+    assert link.buffer == b"hello"
+    nursery.cancel_scope.cancel()
 
 
 async def test_only_one_task_waits(ends, nursery):
     _client, link = ends
-    nursery.start_soon(link.wait)
+    nursery.start_soon(link.wait_changed)
     await trio.testing.wait_all_tasks_blocked()
     with pytest.raises(trio.BusyResourceError):
-        await link.wait()
+        await link.wait_changed()
     link.wake()
 
 
 async def test_a_cancelled_wait_leaves_no_waiter(ends, nursery):
     _client, link = ends
     with trio.move_on_after(0):
-        await link.wait()
-    nursery.start_soon(link.wait)
+        await link.wait_changed()
+    nursery.start_soon(link.wait_changed)
     await trio.testing.wait_all_tasks_blocked()
     link.wake()
+
+
+async def test_a_hang_up_wakes_who_does_not_read(ends, nursery):
+    _client, link = ends
+    nursery.start_soon(link.wait_changed)
+    await trio.testing.wait_all_tasks_blocked()
+    link.hung_up()
+    await link.wait()
+    assert link.left
+
+
+async def test_a_stream_that_is_no_socket_cannot_be_watched(ends):
+    _client, link = ends
+    hangups = Hangups()
+    assert not link.watch(hangups)
+    link.unwatch()
 
 
 async def test_each_piece_of_a_large_write_has_its_own_deadline(ends, nursery, autojump_clock):
@@ -86,7 +124,7 @@ async def test_a_write_nobody_takes_kills_the_connection(ends, autojump_clock):
 async def test_linger_drops_what_still_comes_and_gives_up(nursery, autojump_clock):
     client, theirs = trio.testing.memory_stream_pair()
     link = Link(StreamTransport(theirs), Limits(), Drain())
-    nursery.start_soon(link.read)
+    await nursery.start(reading, link)
     await client.send_all(b"x" * 1000)
     began = trio.current_time()
     await link.linger()
