@@ -12,12 +12,12 @@
     ├── UnknownNameError (ValueError)
     │   ├── UnknownModelError
     │   ├── UnknownProviderError
-    │   └── UnknownProjectError
+    │   ├── UnknownProjectError
+    │   └── UnknownKeyError
     ├── BudgetExceededError
     ├── Overloaded                  too much in flight; shed, not queued
     ├── Stopping                    the drain is over
     ├── PluginMissing (ModuleNotFoundError)
-    ├── KeyDecryptError             a stored key cannot be read
     ├── StoreError
     │   ├── DatabaseLocked
     │   └── StoreUnavailable
@@ -29,6 +29,7 @@
         ├── ProviderRejected        4xx about this request
         ├── ProviderFailed          5xx, 408, quota
         ├── ProviderRefused         content filter or model refusal before any content
+        ├── KeyDecryptError         its stored key cannot be read
         ├── UpstreamProtocolError   malformed or empty answer
         ├── UpstreamCut             connection ended in the middle of an answer
         ├── UpstreamSlow            first event, or the next one, came too late
@@ -216,6 +217,12 @@ class UnknownProjectError(UnknownNameError):
 
 
 @_error
+class UnknownKeyError(UnknownNameError):
+    code: ClassVar[str] = "key_not_found"
+    kind: ClassVar[str] = "key"
+
+
+@_error
 class BudgetExceededError(GwError):
     """402 and not 429: SDKs do not retry 402."""
 
@@ -270,20 +277,6 @@ class PluginMissing(GwError, ModuleNotFoundError):
     @property
     def message(self) -> str:
         return f"No module named {self.module!r}; install it with: pip install 'gw[{self.extra}]'"
-
-
-@_error
-class KeyDecryptError(GwError):
-    status: ClassVar[int] = 500
-    code: ClassVar[str] = "key_undecryptable"
-    provider: str
-
-    @property
-    def message(self) -> str:
-        return (
-            f"the stored key of provider {self.provider!r} cannot be decrypted; the secret has changed: "
-            "set the old GW_SECRET or store the key again"
-        )
 
 
 @_error
@@ -386,6 +379,22 @@ class ProviderRefused(ProviderError):
 
     code: ClassVar[str] = "upstream_refused"
     outcome: ClassVar[str] = "refused"
+
+
+@_error
+class KeyDecryptError(ProviderError):
+    """A stored key was encrypted with another secret. Nothing has been sent; another candidate may answer."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "key_undecryptable"
+    outcome: ClassVar[str] = "key_undecryptable"
+
+    @property
+    def message(self) -> str:
+        return (
+            f"the stored key of provider {self.provider!r} cannot be decrypted; the secret has changed: "
+            "set the old GW_SECRET or store the key again"
+        )
 
 
 @_error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import attrs
 
 from gw import __version__
+from gw.admin.registrar import Registrar
 from gw.config.settings import Settings
 from gw.net.http1 import Pool
 from gw.pricing.book import PriceBook
@@ -21,11 +22,13 @@ from gw.relay.relay import Relay
 from gw.store.store import Store, open_store
 from gw.telemetry.clock import Clock, SystemClock, utc_day
 from gw.telemetry.metrics import Metrics
+from gw.types.secret import Secret
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Gateway:
     settings: Settings
+    """In force; `reload` replaces them."""
     live: Live
     store: Store
     relay: Relay
@@ -36,16 +39,50 @@ class Gateway:
     book: PriceBook
     pool: Pool
     started_at: float
+    registrar: Registrar
     version: str = __version__
+
+    async def reload(self, settings: Settings) -> tuple[str, ...]:
+        """Put other settings in force for requests that begin from now on.
+
+        Returns the names of changed settings that need a restart; they keep their old values.
+        """
+        kept = _needing_restart(self.settings, settings)
+        serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
+        settings = attrs.evolve(settings, serve=serve, cost_tracking=self.settings.cost_tracking, mcp=self.settings.mcp)
+        self.settings = settings
+        self.relay.configure(settings.routing)
+        self.limits.configure(settings.routing.breaker)
+        await self.registrar.reload(settings)
+        return kept
+
+
+_BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "max_in_flight")
+"""Settings of `serve` that are read once, at the start."""
+
+
+def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
+    serve = [f"serve.{name}" for name in _BOUND if getattr(old.serve, name) != getattr(new.serve, name)]
+    others = [name for name in ("cost_tracking", "mcp") if getattr(old, name) != getattr(new, name)]
+    return (*serve, *others)
+
+
+def _forget(_secrets: Iterable[Secret]) -> None:
+    """For who keeps no log."""
 
 
 @asynccontextmanager
 async def open_gateway(
-    settings: Settings, *, clock: Clock | None = None, make_pool: Callable[[], Pool] = Pool
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    make_pool: Callable[[], Pool] = Pool,
+    learn: Callable[[Iterable[Secret]], None] = _forget,
 ) -> AsyncIterator[Gateway]:
     """Build everything, in the order in which it must end: the store is opened first and closes last.
 
-    Raises ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
+    `learn` is told every secret that must not get into a log. Raises ConfigError, DatabaseLocked (another gateway
+    writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
     tracking = settings.cost_tracking
@@ -54,6 +91,8 @@ async def open_gateway(
     async with open_store(
         tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days
     ) as store:
+        registrar = Registrar(settings, live=live, store=store, clock=clock, learn=learn)
+        await registrar.load()
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
         limits = Limits(settings.routing.breaker)
         metrics = Metrics()
@@ -75,6 +114,7 @@ async def open_gateway(
                 book=book,
                 pool=pool,
                 started_at=clock.now(),
+                registrar=registrar,
             )
         finally:
             await pool.aclose()

@@ -3,6 +3,7 @@
 open_gateway
 └ root nursery
   ├ stop on signal       first: drain, then cancel; second: cancel now
+  ├ reload on SIGHUP
   ├ data plane keepalive
   ├ sample history       demo mode only: ends when it is loaded
   └ front.serve          every connection
@@ -23,11 +24,12 @@ import trio
 from gw.admin.sample import sample_records
 from gw.config.settings import Settings
 from gw.dialects.routes import DataPlane
-from gw.errors import StoreError
+from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
 from gw.relay.attempts import Running
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import setup_logging
+from gw.telemetry.redact import Redactor
 from gw.types.secret import Secret
 from gw.web import front
 from gw.web.app import make_app
@@ -57,18 +59,26 @@ class Ready:
     db_path: Path
 
 
-def run(settings: Settings, *, on_ready: Callable[[Ready], None], sample_history: bool = False) -> int:
+def run(
+    settings: Settings,
+    *,
+    on_ready: Callable[[Ready], None],
+    reread: Callable[[], Settings] | None = None,
+    sample_history: bool = False,
+) -> int:
     """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called once it listens.
 
-    With `sample_history` the database is given a made-up past (`gw.admin.sample`), soon after it listens.
+    At SIGHUP `reread` (blocks; raises ConfigError) gives the settings that are put in force. With `sample_history` the
+    database is given a made-up past (`gw.admin.sample`), soon after it listens.
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
     sys.setswitchinterval(_SWITCH_S)
     gc.freeze()  # modules and settings live as long as the process: no need to look at them again
     gc.set_threshold(_YOUNG_OBJECTS)
-    setup_logging().learn(_secrets(settings))
-    trio.run(_main, settings, on_ready, sample_history)
+    redactor = setup_logging()
+    redactor.learn(_secrets(settings))
+    trio.run(_main, settings, on_ready, sample_history, reread, redactor)
     return 0
 
 
@@ -79,13 +89,20 @@ def _secrets(settings: Settings) -> list[Secret]:
     return [settings.auth.admin_token, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
 
 
-async def _main(settings: Settings, on_ready: Callable[[Ready], None], sample_history: bool) -> None:
-    async with open_gateway(settings) as gateway:
+async def _main(
+    settings: Settings,
+    on_ready: Callable[[Ready], None],
+    sample_history: bool,
+    reread: Callable[[], Settings] | None,
+    redactor: Redactor,
+) -> None:
+    async with open_gateway(settings, learn=redactor.learn) as gateway:
         drain = Drain()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
                 _stop_on_signal, gateway.relay.running, drain, settings.serve.drain_s, nursery.cancel_scope
             )
+            await nursery.start(_reload_on_signal, gateway, reread, redactor)
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
             on_ready(Ready(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path))
@@ -123,6 +140,29 @@ async def load_sample_history(gateway: Gateway) -> None:
         await gateway.store.load(sample_records(gateway.clock.now(), book=gateway.book))
     except StoreError as error:
         _log.warning("sample_history_left_out", why=error.message)
+
+
+async def _reload_on_signal(
+    gateway: Gateway,
+    reread: Callable[[], Settings] | None,
+    redactor: Redactor,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """SIGHUP: read the configuration again. A faulty one changes nothing and is logged; a fault of ours ends the daemon."""
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            if reread is None:
+                _log.warning("reload_ignored", why="there is no configuration file to read again")
+                continue
+            try:
+                settings = await trio.to_thread.run_sync(reread)
+            except ConfigError as error:
+                _log.error("reload_failed", why=error.message)
+                continue
+            redactor.learn(_secrets(settings))
+            kept = await gateway.reload(settings)
+            _log.info("reloaded", file=str(settings.path), needs_restart=list(kept), warnings=list(settings.warnings))
 
 
 async def _stop_on_signal(running: Running, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:

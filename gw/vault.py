@@ -31,13 +31,14 @@ _FOR_ENCRYPTION, _FOR_CHECK = b"fernet key v1", b"key check v1"
 _KEY_BYTES = 32
 
 
-def load_secret(from_env: str | None, folder: Path) -> Secret:
-    """`from_env` (GW_SECRET) when not empty, else the file `.secret` in `folder`, else a new one written there. Blocks.
+def load_secrets(secret: Secret, previous: Secret, folder: Path) -> tuple[Secret, ...]:
+    """The secret in force, then those it replaces: `secret` and `previous` (GW_SECRET, GW_SECRET_PREVIOUS) when given.
 
-    The file is 0600, complete from the moment it has its name, and never overwritten. Raises ConfigError.
+    Else the file `.secret` in `folder`, one secret a line, the one in force first; else a new one written there. The
+    file is 0600, and complete from the moment it has its name. Blocks. Raises ConfigError.
     """
-    if from_env:
-        return Secret(from_env)
+    if secret:
+        return (secret, previous) if previous else (secret,)
     path = folder / SECRET_FILE
     try:
         if not path.exists():
@@ -53,7 +54,16 @@ def load_secret(from_env: str | None, folder: Path) -> Secret:
     if not value:
         hint = "set GW_SECRET or restore the file; remove it only if no key is stored"
         raise ConfigError(problems=(Problem(what="the secret is empty", file=str(path), hint=hint),))
-    return Secret(value)
+    return tuple(Secret(line) for line in value.split("\n") if line)
+
+
+def replace_secret_file(folder: Path, secrets: Iterable[Secret]) -> None:
+    """Write `.secret` anew, at once or not at all. Blocks. Raises OSError."""
+    _write(folder / SECRET_FILE, b"".join(secret.reveal().encode() + b"\n" for secret in secrets), replace=True)
+
+
+def new_secret() -> Secret:
+    return Secret(base64.urlsafe_b64encode(os.urandom(_KEY_BYTES)).decode())
 
 
 class Vault:
@@ -63,7 +73,7 @@ class Vault:
     """
 
     def __init__(self, secret: Secret, previous: Iterable[Secret] = ()) -> None:
-        self._secrets = (secret, *previous)
+        self.secrets = (secret, *previous)
 
     def encrypt(self, key: Secret, *, provider: str, origin: str) -> bytes:
         envelope = {"provider": provider, "origin": origin, "key": key.reveal()}
@@ -90,24 +100,28 @@ class Vault:
         except InvalidToken as error:
             raise KeyDecryptError(provider=provider) from error
 
+    def warm(self) -> None:
+        """Load the library now, which takes a tenth of a second."""
+        _ = self._fernet
+
     @property
     def check_value(self) -> str:
         """A fingerprint of the present secret, to be kept beside the keys; tells nothing of the secret but equality."""
-        return _derive(self._secrets[0], _FOR_CHECK).hex()
+        return _derive(self.secrets[0], _FOR_CHECK).hex()
 
     def recognises(self, check_value: str) -> bool:
         """Whether `check_value` was made with one of our secrets; if not, the stored keys cannot be read."""
         given = check_value.encode()
-        return any(hmac.compare_digest(_derive(s, _FOR_CHECK).hex().encode(), given) for s in self._secrets)
+        return any(hmac.compare_digest(_derive(s, _FOR_CHECK).hex().encode(), given) for s in self.secrets)
 
     @cached_property
     def _fernet(self) -> MultiFernet:
         from cryptography.fernet import Fernet, MultiFernet
 
-        return MultiFernet([Fernet(_fernet_key(secret)) for secret in self._secrets])
+        return MultiFernet([Fernet(_fernet_key(secret)) for secret in self.secrets])
 
     def __repr__(self) -> str:
-        return f"Vault({len(self._secrets)} secrets)"
+        return f"Vault({len(self.secrets)} secrets)"
 
 
 class _Envelope(msgspec.Struct, frozen=True):
@@ -139,19 +153,27 @@ def _raw(secret: Secret) -> bytes:
 
 
 def _generate(path: Path) -> None:
-    """Write a new secret beside `path`, then give it the name. Who comes second finds the name taken and uses that."""
+    """Who comes second finds the name taken and uses that."""
+    _write(path, new_secret().reveal().encode() + b"\n", replace=False)
+
+
+def _write(path: Path, content: bytes, *, replace: bool) -> None:
+    """Write a file beside `path`, then give it the name."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
-            file.write(base64.urlsafe_b64encode(os.urandom(_KEY_BYTES)) + b"\n")
+            file.write(content)
             file.flush()
             os.fsync(fd)
-        with suppress(FileExistsError):
-            os.link(draft, path)
+        if replace:
+            os.replace(draft, path)
+        else:
+            with suppress(FileExistsError):
+                os.link(draft, path)
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

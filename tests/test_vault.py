@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from gw.errors import ConfigError, KeyDecryptError
 from gw.types.secret import Secret
-from gw.vault import Vault, load_secret
+from gw.vault import Vault, load_secrets, new_secret, replace_secret_file
 
 KEY = Secret("sk-canary-0123456789")
+NONE = Secret("")
 WHERE = {"provider": "openai", "origin": "https://api.openai.com"}
 
 
@@ -84,14 +85,27 @@ def test_it_shows_no_secret():
 
 def test_the_variable_wins_over_the_file(tmp_path):
     (tmp_path / ".secret").write_text("from file\n")
-    assert load_secret("from env", tmp_path).reveal() == "from env"
-    assert load_secret("", tmp_path).reveal() == "from file"
+    assert load_secrets(Secret("from env"), NONE, tmp_path) == (Secret("from env"),)
+    assert load_secrets(NONE, NONE, tmp_path) == (Secret("from file"),)
+
+
+def test_secrets_that_are_being_replaced_still_decrypt(tmp_path):
+    token = Vault(Secret("old")).encrypt(KEY, **WHERE)
+    assert load_secrets(Secret("new"), Secret("old"), tmp_path) == (Secret("new"), Secret("old"))
+    made = new_secret()
+    replace_secret_file(tmp_path, [made, Secret("old")])
+    assert stat.S_IMODE((tmp_path / ".secret").stat().st_mode) == 0o600
+    first, *others = load_secrets(NONE, NONE, tmp_path)
+    assert first == made
+    assert Vault(first, others).decrypt(token, **WHERE) == KEY
+    replace_secret_file(tmp_path, [made])
+    assert load_secrets(NONE, NONE, tmp_path) == (made,)
 
 
 def test_a_secret_is_made_once_and_kept_private(tmp_path):
     folder = tmp_path / "config"
-    made = load_secret(None, folder)
-    assert load_secret(None, folder) == made
+    [made] = load_secrets(NONE, NONE, folder)
+    assert load_secrets(NONE, NONE, folder) == (made,)
     assert stat.S_IMODE((folder / ".secret").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [path.name for path in folder.iterdir()] == [".secret"]
@@ -102,14 +116,14 @@ def test_a_file_open_to_others_is_closed(tmp_path):
     path = tmp_path / ".secret"
     path.write_text("x")
     path.chmod(0o644)
-    load_secret(None, tmp_path)
+    load_secrets(NONE, NONE, tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_an_empty_file_is_an_error_and_stays(tmp_path):
     (tmp_path / ".secret").write_text(" \n")
     with pytest.raises(ConfigError, match="the secret is empty"):
-        load_secret(None, tmp_path)
+        load_secrets(NONE, NONE, tmp_path)
     assert (tmp_path / ".secret").read_text() == " \n"
 
 
@@ -118,4 +132,4 @@ def test_an_unusable_file_is_an_error(tmp_path, content):
     path = tmp_path / ".secret"
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(ConfigError, match="the secret cannot be used"):
-        load_secret(None, tmp_path)
+        load_secrets(NONE, NONE, tmp_path)

@@ -49,11 +49,15 @@ def one_of(param: str, value: str, allowed: tuple[str, ...]) -> str:
 
 
 def limit_of(value: str | int, most: int) -> int:
-    """Decimal digits only; 1 to `most`."""
+    return whole_number(value, "limit", 1, most)
+
+
+def whole_number(value: str | int, param: str, least: int, most: int) -> int:
+    """Decimal digits only; `least` to `most`."""
     text = str(value)
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
-    if not 1 <= number <= most:
-        raise RequestError(what=f"limit must be a whole number from 1 to {most}", param="limit")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
+    if not least <= number <= most:
+        raise RequestError(what=f"{param} must be a whole number from {least} to {most}", param=param)
     return number
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,14 +54,18 @@ def serve(
         if check:
             aside(f"{settings.path or 'demo'} ok")
             return
-        ctx.exit(_run(settings, demo))
+        reread = None if demo else lambda: bound_to(load(config), host, port)
+        ctx.exit(_run(settings, demo, reread))
 
 
-def _run(settings: Settings, demo: bool) -> int:
+def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None) -> int:
     from gw.serve import run
 
+    def on_ready(ready: Ready) -> None:
+        aside(banner(settings, ready, demo=demo))
+
     try:
-        return run(settings, on_ready=lambda ready: aside(banner(settings, ready, demo=demo)), sample_history=demo)
+        return run(settings, on_ready=on_ready, reread=reread, sample_history=demo)
     except OSError as error:
         if error.errno not in CANNOT_LISTEN:
             raise

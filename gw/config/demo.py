@@ -42,4 +42,4 @@ def demo_settings(data_dir: Path) -> Settings:
     """Settings of the demo with its database in `data_dir`."""
     voices = "".join(f"  {name}: {{sim: tone}}\n" for name in _VOICES)
     settings = parse(_DEMO + voices, file="demo", env={}, data_dir=data_dir)
-    return attrs.evolve(settings, path=None)
+    return attrs.evolve(settings, path=None, secret_folder=data_dir)

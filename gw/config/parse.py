@@ -56,6 +56,7 @@ from gw.config.settings import (
 )
 from gw.errors import ConfigError, Problem
 from gw.types.ids import MODALITIES, Modality, split_model_id
+from gw.types.secret import Secret
 
 T = TypeVar("T")
 
@@ -287,6 +288,9 @@ def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Se
     values.setdefault("rate_limiting", values.pop("rate_limits", {}))
     values["serve"] = Serve(**{"port": _port(env, document.problems), **values.get("serve", {})})
     values["cost_tracking"] = _cost_tracking(values.get("cost_tracking", {}), env, data_dir)
+    values["secret"] = Secret(env.get("GW_SECRET", ""))
+    values["previous_secret"] = Secret(env.get("GW_SECRET_PREVIOUS", ""))
+    values["secret_folder"] = find.user_config_dir()
     settings = Settings(path=Path(file), **{"providers": {}, "models": {}, **values})
     if all(isinstance(given.get(name, ""), (dict, type(None))) for name in REQUIRED):
         references.check(document, settings)

@@ -160,5 +160,10 @@ class Settings:
     auth: Auth = Auth()
     mcp: Mcp = Mcp()
     latency: Latency = Latency()
+    secret: Secret = Secret("")
+    """`GW_SECRET`: encrypts stored API keys; empty = the file `.secret` in `secret_folder`."""
+    previous_secret: Secret = Secret("")
+    """`GW_SECRET_PREVIOUS`: the one that GW_SECRET replaces."""
+    secret_folder: Path = Path()
     warnings: tuple[str, ...] = ()
     """Things that work but deserve a look, with file:line:column where known."""

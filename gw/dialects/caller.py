@@ -22,7 +22,8 @@ import attrs
 
 from gw.config.settings import Auth, Settings
 from gw.errors import AuthError, ForbiddenError, UnknownProjectError
-from gw.registry.catalog import Catalog
+from gw.registry.catalog import AccessKey, Catalog
+from gw.telemetry.clock import Clock
 from gw.types.asgi import Scope
 from gw.types.caller import Caller
 
@@ -51,6 +52,9 @@ class Access(Protocol):
     @property
     def live(self) -> _Live: ...
 
+    @property
+    def clock(self) -> Clock: ...
+
 
 @attrs.frozen(kw_only=True)
 class Principal:
@@ -59,6 +63,7 @@ class Principal:
     kind: Literal["anyone", "admin", "key"]
     project: str | None = None
     key_id: str | None = None
+    expires_at: float | None = None
 
     @property
     def is_admin(self) -> bool:
@@ -113,11 +118,15 @@ def query_fields(query: bytes, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
 
 
 class _Ring:
-    """The credentials of one `Auth`, by digest."""
+    """The credentials of one `Auth` and one catalog, by digest."""
 
-    def __init__(self, auth: Auth) -> None:
+    def __init__(self, auth: Auth, keys: tuple[AccessKey, ...]) -> None:
         self.auth = auth
+        self.keys = keys
         self.principals: dict[bytes, Principal] = {}
+        for made in keys:
+            found = Principal(kind="key", project=made.project, key_id=made.id, expires_at=made.expires_at)
+            self.principals[made.digest] = found
         for number, key in enumerate(auth.keys, 1):
             found = Principal(kind="key", project=key.project, key_id=key.name or f"key-{number}")
             self.principals[_digest(key.key.reveal().encode())] = found
@@ -132,23 +141,33 @@ def _digest(value: bytes) -> bytes:
     return sha256(value).digest()
 
 
-_ring: _Ring | None = None  # of the `Auth` last asked about; a reload brings a new one
+_ring: _Ring | None = None  # of the keys last asked about; a reload and a change bring new ones
 
 
-def principal(auth: Auth, presented: bytes | None) -> Principal:
-    """Whom `presented` stands for. Raises AuthError for none or a wrong one, unless the gateway is open."""
+def principal(access: Access, presented: bytes | None) -> Principal:
+    """Whom `presented` stands for. Raises AuthError for none or a wrong one, unless the gateway is open.
+
+    In an open gateway a key made through the API still says which project its bearer belongs to.
+    """
     global _ring
-    if not auth.on:
+    auth, keys = access.settings.auth, access.live.catalog.keys
+    if not auth.on and not (keys and presented):
         return _ANYONE
     if not presented:
         raise AuthError()
     ring = _ring
-    if ring is None or ring.auth is not auth:
-        ring = _ring = _Ring(auth)
+    if ring is None or ring.auth is not auth or ring.keys is not keys:
+        ring = _ring = _Ring(auth, keys)
     found = ring.principal(presented)
-    if found is None:
-        raise AuthError(what="this credential is not known")
-    return found
+    if found is not None and found.expires_at is not None and found.expires_at <= access.clock.now():
+        if auth.on:
+            raise AuthError(what="this key has expired")
+        found = None
+    if auth.on:
+        if found is None:
+            raise AuthError(what="this credential is not known")
+        return found
+    return _ANYONE if found is None else attrs.evolve(found, kind="anyone")
 
 
 _ids = random.Random()  # seeded by the system; ids must be unique, not secret, and the system's source costs a call
@@ -171,7 +190,8 @@ def identify(access: Access, scope: Scope, *, dialect: str = "") -> Caller:
     """
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     query: bytes = scope.get("query_string", b"")
-    who = principal(access.settings.auth, credential(headers, query) if access.settings.auth.on else None)
+    asks = access.settings.auth.on or access.live.catalog.keys
+    who = principal(access, credential(headers, query) if asks else None)
     sent = _own_fields(headers, query)
     asked = _text(sent.get(b"project"))
     if who.project is not None and asked not in (None, who.project):

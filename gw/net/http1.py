@@ -88,7 +88,7 @@ class Pool:
         """Connections made so far."""
         self.reused = 0
         """Calls that began on a kept connection."""
-        self._sites: dict[tuple[str, str, int], _Site] = {}
+        self._sites: dict[tuple[str, str, int, bool], _Site] = {}
         self._closed = False
 
     def open(
@@ -120,7 +120,7 @@ class Pool:
     @property
     def in_use(self) -> dict[str, int]:
         """Connections that carry a call now, by origin (`https://host`)."""
-        return {f"{scheme}://{host}:{port}": s.in_use for (scheme, host, port), s in self._sites.items() if s.in_use}
+        return {f"{scheme}://{host}:{port}": s.in_use for (scheme, host, port, _), s in self._sites.items() if s.in_use}
 
     @property
     def idle(self) -> int:
@@ -135,7 +135,7 @@ class Pool:
         await trio.lowlevel.checkpoint()
 
     def _site(self, origin: Origin) -> _Site:
-        key = (origin.scheme, origin.host, origin.port)
+        key = (origin.scheme, origin.host, origin.port, origin.public_only)
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = _Site(origin)

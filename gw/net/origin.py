@@ -19,9 +19,11 @@ class Origin:
     host: str
     port: int
     prefix: bytes = b""
+    public_only: bool = False
+    """Only addresses of the public internet may be connected to, whatever the name resolves to."""
 
     @classmethod
-    def parse(cls, base_url: str) -> Origin:
+    def parse(cls, base_url: str, *, public_only: bool = False) -> Origin:
         """Raises ValueError for anything but http(s)://host[:port][/path] without userinfo, query or fragment."""
         parts = split_address(base_url)
         return cls(
@@ -29,6 +31,7 @@ class Origin:
             host=(parts.hostname or "").lower(),
             port=parts.port or _DEFAULT_PORTS[parts.scheme],
             prefix=parts.path.rstrip("/").encode("ascii"),
+            public_only=public_only,
         )
 
     @property

@@ -209,6 +209,10 @@ async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None)
         if is_refused(address[0]):
             failure = ConnectFailed(f"{origin.host} is a link-local or metadata address, which is never called")
             continue
+        if origin.public_only and not is_public(address[0]):
+            what = f"{origin.host} is a private address; list it in serve.provider_base_url_hosts to allow it"
+            failure = ConnectFailed(what)
+            continue
         try:
             transport = await _connect(family, address)
         except OSError as error:
@@ -218,6 +222,18 @@ async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None)
             return transport
         return await _start_tls(transport, origin.host, ssl_context or client_context())
     raise failure
+
+
+def is_public(address: str) -> bool:
+    """Whether this numeric address is of the public internet, and not this machine or a network around it."""
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        inside = ip.ipv4_mapped or ip.sixtofour
+        if inside is not None:
+            return inside.is_global
+        if int(ip) >> 32 == _NAT64:
+            return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF).is_global
+    return ip.is_global
 
 
 def is_refused(address: str) -> bool:

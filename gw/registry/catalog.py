@@ -31,6 +31,8 @@ class Provider:
     options: Mapping[str, object] = attrs.field(factory=dict)
     requests_per_minute: int | None = None
     max_concurrent: int | None = None
+    public_only: bool = False
+    """Its address came through the API: it must be one of the public internet."""
 
     @property
     def configured(self) -> bool:
@@ -66,6 +68,16 @@ class Stack:
 
 
 @attrs.frozen(kw_only=True)
+class AccessKey:
+    """A credential of this gateway, made through the API. `digest` is the SHA-256 of the key; `expires_at` Unix seconds."""
+
+    id: str
+    digest: bytes
+    project: str
+    expires_at: float | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Catalog:
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
@@ -74,6 +86,7 @@ class Catalog:
     chains: Mapping[Modality, tuple[str, ...]] = attrs.field(factory=dict)
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     """Voice alias → provider id (or type) → that provider's voice."""
+    keys: tuple[AccessKey, ...] = ()
     by_modality: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
     """Modality → model id → model, in the order of the configuration. One id may serve two modalities."""
     _by_alias: Mapping[tuple[Modality, str], Model] = attrs.field(init=False, repr=False, eq=False)

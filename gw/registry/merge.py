@@ -1,30 +1,116 @@
-"""The configuration as a Catalog."""
+"""The configuration, and what was made through the API, as one Catalog.
+
+The configuration comes first: an entity of the database with the same name is set aside with a warning, and so is one
+that leads nowhere any more (a model whose provider is gone). Neither is an error: the gateway must start.
+"""
 
 from __future__ import annotations
 
 import colorsys
 import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
+
+import attrs
 
 from gw.config.known import PROVIDER_TYPES
 from gw.config.references import DEFAULT_PROJECT
 from gw.config.settings import ModelSettings, ProjectSettings, ProviderSettings, RateLimit, Settings
-from gw.registry.catalog import Catalog, Model, Provider, Stack
+from gw.errors import KeyDecryptError
+from gw.registry.catalog import AccessKey, Catalog, Model, Provider, Stack
+from gw.types.address import host_of
+from gw.types.ids import MODALITIES
+from gw.types.managed import Stored, StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider, name_of
 from gw.types.project import Project
+from gw.types.secret import Secret
 from gw.types.usage import NANO
+
+Decrypt = Callable[[StoredProvider], Secret]
+"""The API key of a stored provider. Raises KeyDecryptError."""
+K = TypeVar("K", bound=Stored)
+
+
+@attrs.frozen(kw_only=True)
+class Merged:
+    catalog: Catalog
+    warnings: tuple[str, ...]
+    """What was set aside, and why."""
+
+
+def _locked(provider: StoredProvider) -> Secret:
+    raise KeyDecryptError(provider=provider.id)
 
 
 def build(settings: Settings) -> Catalog:
     """`settings` as the relay needs them. The project `default` is there whether it is configured or not."""
+    return merge(settings, ()).catalog
+
+
+def merge(settings: Settings, stored: Iterable[Stored], decrypt: Decrypt = _locked) -> Merged:
+    """`settings` and what the database holds. A key that `decrypt` cannot read leaves its provider unusable, and says so."""
+    stored = tuple(stored)
+    warnings: list[str] = []
     limits = settings.rate_limiting
-    projects = {DEFAULT_PROJECT: ProjectSettings(id=DEFAULT_PROJECT, name=DEFAULT_PROJECT), **settings.projects}
-    return Catalog(
-        providers={p.id: _provider(p, limits.get(p.id, RateLimit())) for p in settings.providers.values()},
-        models={key: _model(entry) for key, entry in settings.models.items()},
-        projects={name: _project(entry) for name, entry in projects.items()},
-        stacks={s.name: Stack(name=s.name, stt=s.stt, llm=s.llm, tts=s.tts) for s in settings.stacks.values()},
-        chains=dict(settings.fallbacks),
+    providers = {p.id: _provider(p, limits.get(p.id, RateLimit())) for p in settings.providers.values()}
+    for entry in _of(stored, StoredProvider):
+        if _is_free(entry, entry.id in providers, warnings) and _known_type(entry, warnings):
+            limit, allowed = limits.get(entry.id, RateLimit()), settings.serve.provider_base_url_hosts
+            providers[entry.id] = _stored_provider(entry, limit, decrypt, allowed, warnings)
+    models = {key: _model(model) for key, model in settings.models.items()}
+    for model in _of(stored, StoredModel):
+        key = name_of(model)[1]
+        if _is_free(model, key in models, warnings) and _leads(model, model.provider in providers, warnings):
+            models[key] = _stored_model(model)
+    given = {DEFAULT_PROJECT: ProjectSettings(id=DEFAULT_PROJECT, name=DEFAULT_PROJECT), **settings.projects}
+    projects = {name: _project(project) for name, project in given.items()}
+    for project in _of(stored, StoredProject):
+        if _is_free(project, project.id in settings.projects, warnings):
+            projects[project.id] = _stored_project(project)
+    stacks = {s.name: Stack(name=s.name, stt=s.stt, llm=s.llm, tts=s.tts) for s in settings.stacks.values()}
+    catalog = Catalog(
+        providers=providers,
+        models=models,
+        projects=projects,
+        stacks=stacks,
+        chains={**settings.fallbacks, **{chain.modality: chain.models for chain in _of(stored, StoredChain)}},
         voices=dict(settings.voices),
+        keys=tuple(_access(key) for key in _of(stored, StoredKey) if _leads(key, key.project in projects, warnings)),
     )
+    return Merged(catalog=_without_dangling(catalog), warnings=tuple(warnings))
+
+
+def _of(stored: Iterable[Stored], kind: type[K]) -> Iterator[K]:
+    return (entity for entity in stored if isinstance(entity, kind))
+
+
+def _is_free(entity: Stored, taken: bool, warnings: list[str]) -> bool:
+    if taken:
+        kind, name = name_of(entity)
+        warnings.append(f"{kind} {name!r} of the database is set aside: the configuration has one of that name")
+    return not taken
+
+
+def _leads(entity: StoredModel | StoredKey, there: bool, warnings: list[str]) -> bool:
+    if not there:
+        kind, name = name_of(entity)
+        missing = f"provider {entity.provider!r}" if isinstance(entity, StoredModel) else f"project {entity.project!r}"
+        warnings.append(f"{kind} {name!r} of the database is set aside: its {missing} is gone")
+    return there
+
+
+def _known_type(entry: StoredProvider, warnings: list[str]) -> bool:
+    known = entry.type in PROVIDER_TYPES
+    if not known:
+        warnings.append(f"provider {entry.id!r} of the database is set aside: this version has no type {entry.type!r}")
+    return known
+
+
+def _without_dangling(catalog: Catalog) -> Catalog:
+    """Chains name only models there are: one of them may have been deleted since."""
+    chains = {m: tuple(x for x in chain if x in catalog.by_modality[m]) for m, chain in catalog.chains.items()}
+    if chains == dict(catalog.chains):
+        return catalog
+    return attrs.evolve(catalog, chains=chains)
 
 
 def accent_of(entity_id: str) -> str:
@@ -47,6 +133,32 @@ def _provider(entry: ProviderSettings, limit: RateLimit) -> Provider:
     )
 
 
+def _stored_provider(
+    entry: StoredProvider, limit: RateLimit, decrypt: Decrypt, allowed_hosts: Collection[str], warnings: list[str]
+) -> Provider:
+    key, error = Secret(""), ""
+    if entry.key:
+        try:
+            key = decrypt(entry)
+        except KeyDecryptError as failure:
+            error = failure.message
+            warnings.append(error)
+    location = PROVIDER_TYPES[entry.type][0]
+    listed = entry.base_url is not None and host_of(entry.base_url) in {h.lower() for h in allowed_hosts}
+    return Provider(
+        id=entry.id,
+        type=entry.type,
+        location=location,
+        public_only=location == "cloud" and not listed,
+        source="db",
+        base_url=entry.base_url,
+        api_key=key,
+        key_error=error,
+        requests_per_minute=limit.requests_per_minute,
+        max_concurrent=limit.max_concurrent,
+    )
+
+
 def _model(entry: ModelSettings) -> Model:
     return Model(
         id=entry.id,
@@ -58,6 +170,19 @@ def _model(entry: ModelSettings) -> Model:
         default_voice=entry.default_voice,
         price=entry.price,
         aliases=entry.aliases,
+    )
+
+
+def _stored_model(entry: StoredModel) -> Model:
+    return Model(
+        id=f"{entry.provider}/{entry.name}",
+        modality=entry.modality,
+        provider=entry.provider,
+        name=entry.name,
+        source="db",
+        display_name=entry.display_name,
+        default_language=entry.default_language,
+        default_voice=entry.default_voice,
     )
 
 
@@ -74,3 +199,22 @@ def _project(entry: ProjectSettings) -> Project:
         fallbacks=entry.fallbacks,
         provider_keys=entry.providers,
     )
+
+
+def _stored_project(entry: StoredProject) -> Project:
+    return Project(
+        id=entry.id,
+        name=entry.name or entry.id,
+        description=entry.description,
+        daily_budget_nusd=entry.daily_budget_nusd,
+        budget_action=entry.budget_action,
+        default_stack=entry.default_stack,
+        tags=entry.tags,
+        accent=entry.accent or accent_of(entry.id),
+        source="db",
+        fallbacks={m: entry.fallbacks[m] for m in MODALITIES if m in entry.fallbacks},
+    )
+
+
+def _access(key: StoredKey) -> AccessKey:
+    return AccessKey(id=key.id, digest=bytes.fromhex(key.digest), project=key.project, expires_at=key.expires_at)

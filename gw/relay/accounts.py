@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from gw.errors import CandidateSkipped, PluginMissing, UnknownProviderError
+from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, UnknownProviderError
 from gw.net.http1 import Origin, Pool
 from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, Model, Provider
@@ -33,9 +33,11 @@ class Accounts:
         own_key = project.provider_keys.get(provider.id)
         if not provider.enabled:
             raise CandidateSkipped(provider=provider.id, reason="disabled", detail="switched off in the configuration")
+        if provider.key_error and not own_key:
+            raise KeyDecryptError(provider=provider.id)
         if not (provider.configured or own_key):
             raise CandidateSkipped(
-                provider=provider.id, reason="not_configured", detail=provider.key_error or "no API key"
+                provider=provider.id, reason="not_configured", detail="no API key"
             )
         if catalog is not self._catalog:
             self._catalog = catalog
@@ -51,12 +53,18 @@ class Accounts:
             account = self._made[key] = self._build(provider, spec, model, own_key or provider.api_key)
         return provider, spec, account
 
-    def _build(self, provider: Provider, spec: ProviderSpec, model: Model, api_key: Secret) -> Account:
+    @staticmethod
+    def _origin(provider: Provider, spec: ProviderSpec) -> Origin:
+        if not spec.needs_address:
+            return Origin.parse("http://127.0.0.1")
         base = (provider.base_url or spec.base_url).rstrip("/")
+        return Origin.parse(base + spec.api_path, public_only=provider.public_only)
+
+    def _build(self, provider: Provider, spec: ProviderSpec, model: Model, api_key: Secret) -> Account:
         return Account(
             provider_id=provider.id,
             model=model.name,
-            origin=Origin.parse(base + spec.api_path if spec.needs_address else "http://127.0.0.1"),
+            origin=self._origin(provider, spec),
             api_key=api_key,
             pool=self._pool,
             options=provider.options,

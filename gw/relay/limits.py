@@ -92,6 +92,13 @@ class Limits:
         self._breaker = breaker
         self._gates: dict[str, Gate] = {}
 
+    def configure(self, breaker: BreakerSettings) -> None:
+        """Existing breakers begin anew where the settings changed; buckets and counts stay."""
+        if breaker != self._breaker:
+            self._breaker = breaker
+            for gate in self._gates.values():
+                gate.breaker = Breaker(breaker.failures, breaker.open_s)
+
     def gate(self, provider: Provider, now: float, *, owner: str = "") -> Gate:
         """`owner`: the project that calls with a key of its own, which has limits and troubles of its own."""
         name = f"{provider.id} ({owner})" if owner else provider.id

@@ -76,9 +76,13 @@ class Relay:
         self._accounts = Accounts(pool)
         self._accounts.warm(live.catalog)
         self.books = books
+        self.configure(routing)
+        self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
+
+    def configure(self, routing: Routing) -> None:
+        """For requests that begin from now on."""
         self.routing = routing
         self.hedge_after_s = hedge.begin_after(routing.hedge_after_ms)
-        self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
         kind = _Kind(

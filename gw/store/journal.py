@@ -136,6 +136,11 @@ class Journal:
     def open_intents(self) -> int:
         return len(self._open)
 
+    def open_places(self) -> tuple[frozenset[str], list[Path]]:
+        """Ids of the requests without a record, and the segments that hold their intents."""
+        segments = {segment.n: segment.path for held in self._open.values() for segment in held}
+        return frozenset(self._open), [segments[n] for n in sorted(segments)]
+
     @property
     def oldest(self) -> float:
         """No line in the journal is about a request earlier than this (Unix seconds; infinity when it is empty)."""

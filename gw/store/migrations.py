@@ -86,7 +86,37 @@ def _requests_and_rollups(db: apsw.Connection) -> None:
         db.execute(f"create table {table} {_ROLLUP_COLUMNS}")
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_requests_and_rollups,)
+_MANAGED = """
+create table managed (
+    kind text not null,
+    id text not null,
+    body text not null,
+    primary key (kind, id)
+) strict, without rowid"""
+"""What was made through the API, one JSON value each (`gw.types.managed`)."""
+
+_AUDIT = """
+create table audit (
+    seq integer primary key autoincrement,
+    timestamp real not null,
+    entity_type text not null,
+    entity_id text not null,
+    action text not null,
+    changes text not null,
+    source text not null,
+    actor text not null
+) strict"""
+
+
+def _managed_and_audit(db: apsw.Connection) -> None:
+    db.execute(_MANAGED)
+    db.execute(_AUDIT)
+    db.execute("create index audit_entity on audit (entity_type, entity_id, seq)")
+    db.execute("create index audit_id on audit (entity_id, seq)")
+    db.execute("create table meta (name text primary key, value text not null) strict, without rowid")
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_requests_and_rollups, _managed_and_audit)
 VERSION = len(MIGRATIONS)
 
 

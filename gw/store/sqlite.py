@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +29,8 @@ READERS = 4
 READ_LIMIT_S = 5.0
 _CHECK_STEPS = 20_000
 """Virtual machine steps between two looks at the stop flag: about 1 ms."""
+_BACKUP_PAGES = 1_000
+"""Copied in one step, 4 MB: between two the writer may go on."""
 _QUICK_CHECK_BYTES = 64 * 2**20
 """Databases up to this size are checked when opened (under 0.2 s); larger ones would hold up the start."""
 
@@ -155,6 +157,31 @@ def _check_ours(db: apsw.Connection, path: Path) -> None:
 def _quick_check(db: apsw.Connection, path: Path) -> None:
     if path.stat().st_size <= _QUICK_CHECK_BYTES and (found := db.pragma("quick_check", 1)) != "ok":
         raise apsw.CorruptError(str(found).splitlines()[-1])
+
+
+def backup(source: Path, target: Path) -> int:
+    """Copy a database that may be in use, and check the copy; its size in bytes. Blocks.
+
+    The copy is made beside `target` and gets its name when it is good. Raises StoreUnavailable.
+    """
+    draft = target.with_name(f"{target.name}.part")
+    if target.exists():
+        raise StoreUnavailable(what=f"{target} exists; a backup does not replace a file")
+    _make_private(draft)
+    try:
+        with translated(source), closing(open_reader(source)) as db, closing(apsw.Connection(str(draft))) as copy:
+            with copy.backup("main", db, "main") as work:
+                while not work.done:
+                    work.step(_BACKUP_PAGES)
+            copy.pragma("journal_mode", "delete")
+            if (found := copy.pragma("integrity_check", 1)) != "ok":
+                raise StoreUnavailable(what=f"the copy of {source} is damaged: {found}")
+        draft.rename(target)
+    except OSError as error:
+        raise StoreUnavailable(what=f"cannot write {target}: {error.strerror}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return target.stat().st_size
 
 
 class ReaderPool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import apsw
 import msgspec
@@ -13,13 +13,14 @@ import structlog
 import trio
 
 from gw.errors import one_error
-from gw.store import lock, requests, rollups
-from gw.store.journal import Journal
+from gw.store import lock, managed, requests, rollups, sqlite
+from gw.store.journal import Journal, read_lines
 from gw.store.replay import Replayed, replay
 from gw.store.rollups import CostRow, LatencyRow, Totals
 from gw.store.sqlite import ReaderPool, open_reader, open_writer, prepare_folder, translated
 from gw.store.writer import Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
+from gw.types.managed import AuditEntry, Stored
 from gw.types.usage import Intent, RequestRecord, Usage
 
 Line = TypeVar("Line", Intent, RequestRecord)
@@ -89,6 +90,36 @@ class Reader:
     async def request(self, record_id: str) -> RequestRecord | None:
         return await self._readers.read(lambda db: requests.find(db, record_id))
 
+    async def entities(self) -> list[Stored]:
+        """What was made through the API."""
+        return await self._readers.read(managed.entities)
+
+    async def meta(self, name: str) -> str | None:
+        return await self._readers.read(lambda db: managed.meta(db, name))
+
+    async def audit_log(
+        self,
+        limit: int = 50,
+        *,
+        entity_type: str | None = None,
+        entity_id: str | None = None,
+        action: str | None = None,
+        before: int | None = None,
+    ) -> Sequence[AuditEntry]:
+        """The newest changes that pass every filter; `before`: the id of the last one of the page before."""
+        return await self._readers.read(
+            lambda db: managed.audit_page(
+                db, limit=limit, entity_type=entity_type, entity_id=entity_id, action=action, before=before
+            )
+        )
+
+    async def backup(self, to: Path) -> int:
+        """A copy of the whole database at `to`, checked after it was made; its size in bytes. Others may write meanwhile.
+
+        Raises StoreUnavailable, also when `to` exists.
+        """
+        return await trio.to_thread.run_sync(sqlite.backup, self._path, to)
+
     async def stats(self) -> Stats:
         return await self._readers.read(self._stats)
 
@@ -103,6 +134,14 @@ class Reader:
         )
 
 
+class Watcher(Protocol):
+    """Told of what is written, on the event loop. Must not block or raise."""
+
+    def began(self, intent: Intent) -> None: ...
+
+    def finished(self, record: RequestRecord) -> None: ...
+
+
 class Store(Reader):
     """The daemon's store. `intent` and `finish` are single writes, for the event loop's thread only."""
 
@@ -114,15 +153,19 @@ class Store(Reader):
         self._writer = writer
         self._held = held
         self.replayed = replayed
+        self.watcher: Watcher | None = None
 
     def intent(self, intent: Intent) -> None:
         """Before an upstream call. Never raises: a fault makes `accepting` False; serving on is the caller's choice."""
         try:
             self._journal.intent(intent if _is_sound(intent.estimate) else _scrubbed(intent))
         except ValueError:  # text or a number that no line can hold
-            self._journal.intent(_scrubbed(intent))
+            intent = _scrubbed(intent)
+            self._journal.intent(intent)
         if self._journal.trouble:
             self._writer.wake()
+        if self.watcher is not None:
+            self.watcher.began(intent)
 
     def finish(self, record: RequestRecord) -> None:
         """Once per request, before its last byte. From then on the record survives kill -9. Never raises or blocks."""
@@ -134,6 +177,14 @@ class Store(Reader):
             record = _scrubbed(record)
             segment = self._journal.finish(record)
         self._writer.put(record, segment)
+        if self.watcher is not None:
+            self.watcher.finished(record)
+
+    async def running(self) -> list[Intent]:
+        """What is being called for each request that has no record yet, read back from the journal: for looking only."""
+        ids, paths = self._journal.open_places()
+        found = await trio.to_thread.run_sync(_newest_intents, ids, paths)
+        return [found[id_] for id_ in self._journal.open_places()[0] if id_ in found]
 
     @property
     def commits_first(self) -> bool:
@@ -155,6 +206,13 @@ class Store(Reader):
         consumed in another thread. Raises DatabaseLocked, StoreUnavailable.
         """
         return await self._writer.load(records)
+
+    async def change(self, change: managed.Change) -> None:
+        """Write what was made or changed through the API, its audit entries with it: all or nothing.
+
+        Raises DatabaseLocked, StoreUnavailable.
+        """
+        await self._writer.change(change)
 
     def set_address(self, url: str) -> None:
         """Where other processes reach this one; stands in the lock file."""
@@ -274,6 +332,16 @@ def _replay(db: apsw.Connection, path: Path) -> Replayed:
             unreadable=found.unreadable,
             unwritable=found.unwritable,
         )
+    return found
+
+
+def _newest_intents(ids: frozenset[str], segments: Iterable[Path]) -> dict[str, Intent]:
+    found: dict[str, Intent] = {}
+    for path in segments:
+        with suppress(FileNotFoundError):  # everything in it has been finished meanwhile
+            for _, line in read_lines(path):
+                if isinstance(line, Intent) and line.id in ids:
+                    found[line.id] = line
     return found
 
 

@@ -23,7 +23,7 @@ import msgspec
 import structlog
 import trio
 
-from gw.store import requests, rollups
+from gw.store import managed, requests, rollups
 from gw.store.journal import Journal, Segment, read_records
 from gw.store.sqlite import TRANSIENT, describe, translated
 from gw.telemetry.clock import DAY_S, Clock
@@ -204,6 +204,15 @@ class Writer:
                 return write_batch(self._db, list(records))
 
         return await self._in_thread(insert)
+
+    async def change(self, change: managed.Change) -> None:
+        """All or nothing. Raises DatabaseLocked, StoreUnavailable."""
+
+        def apply() -> None:
+            with translated(self._path):
+                managed.apply(self._db, change)
+
+        await self._in_thread(apply)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Commit and prune until cancelled.

@@ -36,3 +36,8 @@ def split_address(address: str) -> SplitResult:
     if not port_is_good:
         raise ValueError("a port is a number from 1 to 65535")
     return parts
+
+
+def host_of(address: str) -> str:
+    """The host in lower case, without a last dot. Raises ValueError like `split_address`."""
+    return (split_address(address).hostname or "").lower().rstrip(".")

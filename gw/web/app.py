@@ -17,7 +17,7 @@ from gw.dialects.caller import request_id
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import dashboard, errors, frontend, public
+from gw.web import dashboard, errors, frontend, managed, public
 from gw.web.drain import Drain
 from gw.web.guard import authorize, fenced
 from gw.web.views import BODY_BYTES, json_reply, needs, right_of, scope
@@ -95,6 +95,7 @@ def _quart(gateway: Gateway, drain: Drain, site: frontend.Frontend) -> ASGIApp:
     app.url_map.strict_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES
     app.register_blueprint(public.blueprint(gateway, drain))
+    app.register_blueprint(managed.blueprint(gateway))
     app.register_blueprint(dashboard.blueprint(gateway))
     _add_site(app, gateway, site)
     _add_errors(app, site)

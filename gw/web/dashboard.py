@@ -79,7 +79,7 @@ def _add_login(routes: Blueprint, gateway: Gateway) -> None:
     async def login() -> Response:
         body = await read_json(Login)
         auth = gateway.settings.auth
-        if not principal(auth, body.token.encode("utf-8", "surrogatepass")).is_admin:
+        if not principal(gateway, body.token.encode("utf-8", "surrogatepass")).is_admin:
             raise ForbiddenError(what="the dashboard needs the admin token; a project key is not enough")
         if not auth.admin_token:
             return json_reply({"status": "open"})

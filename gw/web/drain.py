@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 
@@ -28,6 +28,7 @@ class Drain:
         Whoever cancels one removes it first, so that its owner sees that no request may begin under it.
         """
         self._writes: set[trio.CancelScope] = set()
+        self._at_begin: list[Callable[[], None]] = []
         self._begun = trio.Event()
         self._all_done = trio.lowlevel.ParkingLot()
 
@@ -36,6 +37,8 @@ class Drain:
         self.deadline = min(self.deadline, trio.current_time() + within_s)
         self.draining = True
         self._begun.set()
+        while self._at_begin:
+            self._at_begin.pop()()
         while self.idle:
             self.idle.popitem()[0].cancel()
         for scope in self._writes:
@@ -44,6 +47,13 @@ class Drain:
     def halt(self) -> None:
         """Give up on every write that waits for its client, the shielded ones too."""
         self.begin(-1.0)
+
+    def at_begin(self, call: Callable[[], None]) -> None:
+        """Call this once when `begin` is called first, or at once when it has been."""
+        if self.draining:
+            call()
+        else:
+            self._at_begin.append(call)
 
     async def wait_begun(self) -> None:
         await self._begun.wait()

@@ -40,17 +40,18 @@ def authorize(access: Access, right: Right, scope: Scope, now: float) -> None:
     """
     if right == "public" or (right == "metrics" and _from_this_machine(access.settings.serve, scope)):
         return
-    who = _who(access, scope, now)
-    if right != "data" and not who.is_admin:
+    principal = who(access, scope, now)
+    if right != "data" and not principal.is_admin:
         raise ForbiddenError(what="this needs the admin token; a project key is not enough")
 
 
-def _who(access: Access, scope: Scope, now: float) -> Principal:
+def who(access: Access, scope: Scope, now: float) -> Principal:
+    """Whose request this is: by its credential, or the dashboard's session. Raises AuthError."""
     auth = access.settings.auth
     presented = credential(scope["headers"], scope.get("query_string", b"")) if auth.on else None
     if presented is None and auth.admin_token and session.valid(_cookies(scope), auth.admin_token, now):
         return Principal(kind="admin")
-    return principal(auth, presented)
+    return principal(access, presented)
 
 
 def _cookies(scope: Scope) -> Iterable[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -64,14 +65,70 @@ def query_text(name: str, default: str) -> str:
 
 async def read_json(kind: type[B]) -> B:
     """The request's body as a msgspec struct. Raises RequestError, saying what is wrong and where."""
-    media_type = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise RequestError(what="the content-type must be application/json", param="content-type")
-    body = await request.get_data(cache=False)
+    body = await _json_bytes()
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(what=f"the body is not what was expected: {error}") from error
+
+
+async def read_object() -> dict[str, object]:
+    """The request's body, a JSON object, for a use case that checks its members itself. Raises RequestError.
+
+    A member named twice is refused: which of the two would count is anybody's guess.
+    """
+    body = await _json_bytes()
+    try:
+        body.decode()
+        return _unambiguous(json.loads(body, object_pairs_hook=_once, parse_constant=_no_number))
+    except (ValueError, RecursionError) as error:
+        what = str(error) if isinstance(error, _Ambiguous) else "the body is not JSON"
+        raise RequestError(what=what) from None
+
+
+class _Ambiguous(ValueError):
+    pass
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Ambiguous(f"the member {next(n for n in names if names.count(n) > 1)!r} stands there twice")
+    return found
+
+
+def _no_number(name: str) -> object:
+    raise _Ambiguous(f"{name} is no JSON number")
+
+
+def _unambiguous(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise _Ambiguous("the body must be a JSON object")
+    return value
+
+
+async def _json_bytes() -> bytes:
+    media_type = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise RequestError(what="the content-type must be application/json", param="content-type")
+    return cast("bytes", await request.get_data(cache=False))
+
+
+def query_flag(name: str) -> bool:
+    """`true`, `false`, `1` or `0` in any case; absent = false. Raises RequestError."""
+    value = (query(name) or "").lower()
+    if name in request.args and value not in ("true", "false", "1", "0"):
+        raise RequestError(what=f"{name} must be true or false", param=name)
+    return value in ("true", "1")
+
+
+def only_query(*names: str) -> None:
+    """Refuse query fields that mean nothing here: a misspelt filter must not look like an empty result."""
+    for name in request.args:
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise RequestError(what=f"unknown query parameter {name!r}; there are: {known}", param=name)
 
 
 async def fresh(gateway: Gateway) -> None:

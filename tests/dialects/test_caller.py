@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import attrs
@@ -10,9 +11,10 @@ import pytest
 from gw.config.settings import Auth, AuthKey, CostTracking, Settings
 from gw.dialects.caller import credential, identify, principal, query_fields, request_id
 from gw.errors import AuthError, ForbiddenError, UnknownProjectError
-from gw.registry.catalog import Catalog
+from gw.registry.catalog import AccessKey, Catalog
 from gw.types.project import Project
 from gw.types.secret import Secret
+from tests.fakes.records import HandClock
 
 ADMIN = "admin-token-0123456789"
 KEY = "gwk_shop-key-0123456789"
@@ -35,14 +37,19 @@ class Live:
 class Access:
     settings: Settings
     live: Live
+    clock: HandClock = HandClock()  # noqa: RUF009  # nobody moves it
 
 
-def access(auth: Auth = Auth()) -> Access:  # noqa: B008  # frozen
+def access(auth: Auth = Auth(), *made: AccessKey) -> Access:  # noqa: B008  # frozen
     settings = Settings(
         path=None, providers={}, models={}, cost_tracking=CostTracking(db_path=Path("unused.db")), auth=auth
     )
     projects = {name: Project(id=name) for name in ("default", "shop")}
-    return Access(settings, Live(Catalog(providers={}, models={}, projects=projects)))
+    return Access(settings, Live(Catalog(providers={}, models={}, projects=projects, keys=made)))
+
+
+def made_key(key: str, **facts: object) -> AccessKey:
+    return AccessKey(**{"id": "key_1", "digest": sha256(key.encode()).digest(), "project": "shop", **facts})
 
 
 def scope(*headers: tuple[bytes, bytes], query: bytes = b"") -> dict[str, object]:
@@ -148,9 +155,37 @@ def test_anything_else_is_401(sent):
 
 
 def test_rights_of_a_principal():
-    assert principal(Auth(), None).is_admin
-    assert principal(CLOSED, ADMIN.encode()).is_admin
-    assert not principal(CLOSED, KEY.encode()).is_admin
+    assert principal(access(), None).is_admin
+    assert principal(access(CLOSED), ADMIN.encode()).is_admin
+    assert not principal(access(CLOSED), KEY.encode()).is_admin
+
+
+def test_a_key_made_through_the_api():
+    closed = access(CLOSED, made_key("gwk_made"))
+    caller = identify(closed, scope(bearer("gwk_made")))
+    assert (caller.project, caller.key_id) == ("shop", "key_1")
+    assert not principal(closed, b"gwk_made").is_admin
+    assert identify(closed, scope(bearer(KEY))).project == "shop"
+    with pytest.raises(AuthError):
+        identify(access(CLOSED), scope(bearer("gwk_made")))  # revoked
+
+
+def test_a_key_ends_when_it_expires():
+    now = HandClock().now()
+    assert identify(access(CLOSED, made_key("gwk_made", expires_at=now + 1)), scope(bearer("gwk_made")))
+    with pytest.raises(AuthError, match="expired"):
+        identify(access(CLOSED, made_key("gwk_made", expires_at=now)), scope(bearer("gwk_made")))
+
+
+def test_in_an_open_gateway_a_key_says_the_project_and_keeps_nobody_out():
+    now = HandClock().now()
+    open_ = access(Auth(), made_key("gwk_made"))
+    assert identify(open_, scope(bearer("gwk_made"))).project == "shop"
+    assert identify(open_, scope(bearer("anything"))).project == "default"
+    assert identify(open_, scope()).project == "default"
+    assert principal(open_, b"gwk_made").is_admin
+    late = access(Auth(), made_key("gwk_made", expires_at=now - 1))
+    assert identify(late, scope(bearer("gwk_made"))).project == "default"
 
 
 def test_a_changed_configuration_counts_at_once():

@@ -18,6 +18,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from gw.admin.registrar import Registrar
 from gw.config.parse import parse
 from gw.dialects.routes import DataPlane
 from gw.errors import ProviderError, one_error
@@ -232,6 +233,7 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
         book=book,
         pool=pool,
         started_at=clock.now(),
+        registrar=Registrar(settings, live=live, store=kept, clock=clock, learn=lambda secrets: None),  # type: ignore[arg-type]  # as above
     )
 
 

@@ -1,0 +1,219 @@
+"""Keeps what was made through the API, and puts every change in force: database, audit log and catalog in one step.
+
+    async with registrar.change(by) as draft:
+        draft.put(entity)          # what is wrong is raised before anything is written
+
+One change at a time. When the block ends well, the change and its audit entries are one transaction, and the next
+request sees the new catalog. The stored keys' secret is read when the first key is met, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import structlog
+import trio
+
+from gw.config.settings import Settings
+from gw.errors import KeyDecryptError
+from gw.registry.catalog import Catalog
+from gw.registry.live import Live
+from gw.registry.merge import Merged, merge
+from gw.store.managed import Change
+from gw.store.store import Store
+from gw.telemetry.clock import Clock
+from gw.types.address import split_address
+from gw.types.managed import (
+    Action,
+    Actor,
+    AuditEntry,
+    Name,
+    Stored,
+    StoredProvider,
+    name_of,
+)
+from gw.types.secret import Secret
+from gw.vault import Vault, load_secrets, new_secret, replace_secret_file
+
+KEY_CHECK = "key_check"
+"""Name of the meta value that says with which secret the keys were encrypted."""
+_log = structlog.get_logger("gw.admin")
+
+
+def address_of(provider: StoredProvider) -> str:
+    """What a stored key is bound to, beside its provider's id: a new place needs a new key."""
+    if provider.base_url is None:
+        return f"the default of {provider.type}"
+    parts = split_address(provider.base_url)
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+class Draft:
+    """A change in the making."""
+
+    def __init__(self, stored: Mapping[Name, Stored], by: Actor, now: float) -> None:
+        self.stored = dict(stored)
+        self.now = now
+        self._by = by
+        self._put: dict[Name, Stored] = {}
+        self._removed: list[Name] = []
+        self._audit: list[AuditEntry] = []
+        self.meta: list[tuple[str, str]] = []
+
+    def put(self, entity: Stored, action: Action, changes: Mapping[str, object]) -> None:
+        name = name_of(entity)
+        self.stored[name] = self._put[name] = entity
+        self._note(name, action, changes)
+
+    def remove(self, name: Name, changes: Mapping[str, object]) -> None:
+        del self.stored[name]
+        self._removed.append(name)
+        self._note(name, "delete", changes)
+
+    def replace_silently(self, entity: Stored) -> None:
+        """Store another form of the same thing, such as a key under a new secret."""
+        name = name_of(entity)
+        self.stored[name] = self._put[name] = entity
+
+    def _note(self, name: Name, action: Action, changes: Mapping[str, object]) -> None:
+        kind, entity_id = name
+        if kind == "model":
+            entity_id = entity_id.partition(":")[2]
+        self._audit.append(
+            AuditEntry(
+                timestamp=self.now,
+                entity_type=kind,
+                entity_id=entity_id,
+                action=action,
+                changes=changes,
+                source=self._by.source,
+                actor=self._by.name,
+            )
+        )
+
+    def as_change(self) -> Change:
+        return Change(
+            put=tuple(self._put.values()), remove=tuple(self._removed), audit=tuple(self._audit), meta=tuple(self.meta)
+        )
+
+
+class Registrar:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        live: Live,
+        store: Store,
+        clock: Clock,
+        learn: Callable[[Iterable[Secret]], None],
+    ) -> None:
+        """`learn` is told every secret that must not get into a log."""
+        self.settings = settings
+        self.store = store
+        self.clock = clock
+        self.warnings: tuple[str, ...] = ()
+        """What of the database is set aside, and why."""
+        self._live = live
+        self._learn = learn
+        self._stored: dict[Name, Stored] = {}
+        self._vault: Vault | None = None
+        self._one = trio.Lock()
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._live.catalog
+
+    @property
+    def stored(self) -> Mapping[Name, Stored]:
+        return self._stored
+
+    async def load(self) -> None:
+        """Read the database and put the first catalog in force. Raises StoreUnavailable, ConfigError (the secret)."""
+        self._stored = {name_of(entity): entity for entity in await self.store.entities()}
+        if any(isinstance(entity, StoredProvider) and entity.key for entity in self._stored.values()):
+            vault = await self.vault()
+            check = await self.store.meta(KEY_CHECK)
+            if check is not None and not vault.recognises(check):
+                _log.error("secret_changed", why="stored provider keys were encrypted with another secret")
+        self._apply(self._merged(self._stored))
+
+    async def reload(self, settings: Settings) -> None:
+        """Put another configuration in force."""
+        async with self._one:
+            self.settings = settings
+            self._apply(self._merged(self._stored))
+
+    @asynccontextmanager
+    async def change(self, by: Actor) -> AsyncIterator[Draft]:
+        """Raises what the block raises, DatabaseLocked and StoreUnavailable; then nothing has changed."""
+        async with self._one:
+            draft = Draft(self._stored, by, self.clock.now())
+            yield draft
+            merged = self._merged(draft.stored)  # before it is written: what cannot be merged must not be stored
+            await self.store.change(draft.as_change())
+            self._stored = draft.stored
+            self._apply(merged)
+
+    async def vault(self) -> Vault:
+        """Raises ConfigError when the secret cannot be read or made."""
+        if self._vault is None:
+            secret, folder = self.settings.secret, self.settings.secret_folder
+            self._vault = await trio.to_thread.run_sync(_open_vault, secret, self.settings.previous_secret, folder)
+        return self._vault
+
+    async def encrypt(self, provider: StoredProvider, key: Secret, draft: Draft) -> str:
+        """The key as it is stored with `provider`, "" for none."""
+        if not key:
+            return ""
+        vault = await self.vault()
+        draft.meta.append((KEY_CHECK, vault.check_value))
+        return vault.encrypt(key, provider=provider.id, origin=address_of(provider)).decode()
+
+    async def rotate(self, by: Actor) -> int:
+        """Put every stored key under a new secret; how many there were.
+
+        With GW_SECRET it is that one, and GW_SECRET_PREVIOUS the one to replace; else a new one is made and written to
+        the file, which names both until the keys are written: a rotation that is killed loses nothing. Raises
+        KeyDecryptError for a key that none of the secrets can read, ConfigError.
+        """
+        old = await self.vault()
+        folder = self.settings.secret_folder
+        fresh = None if self.settings.secret else new_secret()
+        vault = old if fresh is None else Vault(fresh, old.secrets)
+        if fresh is not None:
+            await trio.to_thread.run_sync(replace_secret_file, folder, [fresh, *old.secrets])
+        self._vault = vault
+        async with self.change(by) as draft:
+            held = [e for e in draft.stored.values() if isinstance(e, StoredProvider) and e.key]
+            for provider in held:
+                token = vault.rotate(provider.key.encode(), provider=provider.id).decode()
+                draft.replace_silently(msgspec.structs.replace(provider, key=token))
+            draft.meta.append((KEY_CHECK, vault.check_value))
+        if fresh is not None:
+            await trio.to_thread.run_sync(replace_secret_file, folder, [fresh])
+        return len(held)
+
+    def _decrypt(self, provider: StoredProvider) -> Secret:
+        if self._vault is None:
+            raise KeyDecryptError(provider=provider.id)
+        return self._vault.decrypt(provider.key.encode(), provider=provider.id, origin=address_of(provider))
+
+    def _merged(self, stored: Mapping[Name, Stored]) -> Merged:
+        return merge(self.settings, stored.values(), self._decrypt)
+
+    def _apply(self, merged: Merged) -> None:
+        for warning in set(merged.warnings) - set(self.warnings):
+            _log.warning("database_entry_set_aside", why=warning)
+        self.warnings = merged.warnings
+        self._learn(p.api_key for p in merged.catalog.providers.values())
+        self._live.swap(merged.catalog)
+
+
+def _open_vault(secret: Secret, previous: Secret, folder: Path) -> Vault:
+    first, *others = load_secrets(secret, previous, folder)
+    vault = Vault(first, others)
+    vault.warm()
+    return vault

@@ -1,0 +1,160 @@
+"""The writing half of `/v1/*`: providers, models, projects, keys and fallback chains, and the audit log.
+
+The use cases check bodies and make the answers; here is only what is HTTP's: paths, query, credentials.
+"""
+
+from __future__ import annotations
+
+from quart import Blueprint, Response
+
+from gw.admin import audit, chains, keys, models, projects, providers
+from gw.admin.check import check_provider
+from gw.gateway import Gateway
+from gw.types.managed import Actor
+from gw.web.guard import who
+from gw.web.public import announce
+from gw.web.views import json_reply, only_query, query, query_flag, query_text, read_object, scope
+
+
+def blueprint(gateway: Gateway) -> Blueprint:
+    routes = Blueprint("managed", __name__, url_prefix="/v1")
+    _add_providers(routes, gateway)
+    _add_models(routes, gateway)
+    _add_projects(routes, gateway)
+    _add_keys(routes, gateway)
+    _add_chains(routes, gateway)
+    _add_audit(routes, gateway)
+    return routes
+
+
+def _actor(gateway: Gateway) -> Actor:
+    principal = who(gateway, scope(), gateway.clock.now())
+    return Actor(source="api", name=principal.key_id or principal.kind)
+
+
+def _done(gateway: Gateway, answer: object) -> Response:
+    announce(gateway)
+    return json_reply(answer)
+
+
+def _add_providers(routes: Blueprint, gateway: Gateway) -> None:
+    registrar = gateway.registrar
+
+    @routes.post("/providers")
+    async def create_provider() -> Response:
+        only_query()
+        return _done(gateway, await providers.create(registrar, await read_object(), _actor(gateway)))
+
+    @routes.patch("/providers/<provider_id>")
+    async def update_provider(provider_id: str) -> Response:
+        only_query()
+        return _done(gateway, await providers.update(registrar, provider_id, await read_object(), _actor(gateway)))
+
+    @routes.delete("/providers/<provider_id>")
+    async def delete_provider(provider_id: str) -> Response:
+        only_query("confirm", "cascade")
+        confirm, cascade = query_flag("confirm"), query_flag("cascade")
+        by = _actor(gateway)
+        return _done(
+            gateway, await providers.delete(registrar, provider_id, confirm=confirm, cascade=cascade, by=by)
+        )
+
+    @routes.post("/providers/<provider_id>/test")
+    async def test_provider(provider_id: str) -> Response:
+        only_query()
+        health = await check_provider(registrar.catalog.provider(provider_id), gateway.pool)
+        return json_reply(health.as_json())
+
+
+def _add_models(routes: Blueprint, gateway: Gateway) -> None:
+    registrar = gateway.registrar
+
+    @routes.post("/models")
+    async def create_model() -> Response:
+        only_query()
+        return _done(gateway, await models.create(registrar, await read_object(), _actor(gateway)))
+
+    @routes.patch("/models/<path:model_id>")
+    async def update_model(model_id: str) -> Response:
+        only_query()
+        return _done(gateway, await models.update(registrar, model_id, await read_object(), _actor(gateway)))
+
+    @routes.delete("/models/<path:model_id>")
+    async def delete_model(model_id: str) -> Response:
+        only_query("confirm")
+        confirm = query_flag("confirm")
+        return _done(gateway, await models.delete(registrar, model_id, confirm=confirm, by=_actor(gateway)))
+
+
+def _add_projects(routes: Blueprint, gateway: Gateway) -> None:
+    registrar = gateway.registrar
+
+    @routes.post("/projects")
+    async def create_project() -> Response:
+        only_query()
+        return _done(gateway, await projects.create(registrar, await read_object(), _actor(gateway)))
+
+    @routes.patch("/projects/<project_id>")
+    async def update_project(project_id: str) -> Response:
+        only_query()
+        return _done(gateway, await projects.update(registrar, project_id, await read_object(), _actor(gateway)))
+
+    @routes.delete("/projects/<project_id>")
+    async def delete_project(project_id: str) -> Response:
+        only_query("confirm")
+        confirm = query_flag("confirm")
+        return _done(gateway, await projects.delete(registrar, project_id, confirm=confirm, by=_actor(gateway)))
+
+
+def _add_keys(routes: Blueprint, gateway: Gateway) -> None:
+    registrar = gateway.registrar
+
+    @routes.get("/keys")
+    async def list_keys() -> Response:
+        only_query()
+        return json_reply(keys.listing(registrar))
+
+    @routes.post("/keys")
+    async def create_key() -> Response:
+        only_query()
+        return json_reply(await keys.create(registrar, await read_object(), _actor(gateway)))
+
+    @routes.delete("/keys/<key_id>")
+    async def revoke_key(key_id: str) -> Response:
+        only_query("confirm")
+        confirm = query_flag("confirm")
+        return json_reply(await keys.revoke(registrar, key_id, confirm=confirm, by=_actor(gateway)))
+
+
+def _add_chains(routes: Blueprint, gateway: Gateway) -> None:
+    registrar = gateway.registrar
+
+    @routes.get("/fallbacks")
+    async def list_chains() -> Response:
+        only_query()
+        return json_reply(chains.listing(registrar))
+
+    @routes.put("/fallbacks/<modality>")
+    async def set_chain(modality: str) -> Response:
+        only_query()
+        return json_reply(await chains.put(registrar, modality, await read_object(), _actor(gateway)))
+
+    @routes.delete("/fallbacks/<modality>")
+    async def reset_chain(modality: str) -> Response:
+        only_query()
+        return json_reply(await chains.reset(registrar, modality, _actor(gateway)))
+
+
+def _add_audit(routes: Blueprint, gateway: Gateway) -> None:
+    @routes.get("/audit-log")
+    async def audit_log() -> Response:
+        only_query("limit", "entity_type", "entity_id", "action", "before")
+        found = await audit.page(
+            gateway.store,
+            limit=query_text("limit", str(audit.DEFAULT)),
+            entity_type=query("entity_type"),
+            entity_id=query("entity_id"),
+            action=query("action"),
+            before=query("before"),
+        )
+        return json_reply(found)

@@ -1,0 +1,44 @@
+import pytest
+
+from gw.admin import audit, keys, projects
+from gw.errors import RequestError
+from gw.types.managed import Actor
+from tests.fakes.registrar import BY
+
+CLI = Actor(source="cli", name="admin")
+
+
+async def test_newest_first_and_filtered_before_limited(registrar):
+    for n in range(5):
+        await projects.create(registrar, {"project_id": f"p{n}"}, BY)
+    await projects.update(registrar, "p0", {"name": "x"}, CLI)
+    await keys.create(registrar, {}, BY)
+
+    async def ids(**filters):
+        return [e["entity_id"] for e in await audit.page(registrar.store, limit="3", **filters)]
+
+    assert (await ids())[1:] == ["p0", "p4"]
+    assert await ids(entity_type="project", action="create") == ["p4", "p3", "p2"]
+    assert await ids(entity_id="p0") == ["p0", "p0"]
+    first_page = await audit.page(registrar.store, limit="3", entity_type="project")
+    assert await ids(entity_type="project", before=str(first_page[-1]["id"])) == ["p2", "p1", "p0"]
+    update = first_page[0]
+    assert (update["source"], update["actor"], update["action"]) == ("cli", "admin", "update")
+    assert update["changes"] == {"name": {"from": "p0", "to": "x"}}
+    assert update["timestamp"] == registrar.clock.now()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "501"},
+        {"limit": "x"},
+        {"limit": "5", "entity_type": "thing"},
+        {"limit": "5", "action": "rename"},
+        {"limit": "5", "before": "-1"},
+    ],
+)
+async def test_what_cannot_be_is_refused(registrar, query):
+    with pytest.raises(RequestError):
+        await audit.page(registrar.store, **query)

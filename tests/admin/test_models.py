@@ -1,0 +1,99 @@
+import pytest
+
+from gw.admin import audit, models, providers
+from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError, UnknownProviderError
+from tests.fakes.registrar import BY
+
+MODEL = {"modality": "llm", "provider_id": "sim", "model_name": "scripted"}
+
+
+async def test_a_model_is_there_for_the_next_request(registrar):
+    answer = await models.create(registrar, {**MODEL, "display_name": "S", "default_language": "de"}, BY)
+    assert answer == {"model_id": "sim/scripted", "source": "db", "created": True}
+    entry = registrar.catalog.models["llm:sim/scripted"]
+    assert (entry.source, entry.display_name, entry.default_language) == ("db", "S", "de")
+
+
+async def test_a_name_may_hold_slashes(registrar):
+    await models.create(registrar, {**MODEL, "model_name": "openai/gpt-oss-20b"}, BY)
+    assert await models.delete(registrar, "sim/openai/gpt-oss-20b", confirm=True, by=BY) == {
+        "deleted": "sim/openai/gpt-oss-20b"
+    }
+    assert "llm:sim/openai/gpt-oss-20b" not in registrar.catalog.models
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"modality": "video"}, "modality"),
+        ({"modality": None}, "modality"),
+        ({"model_name": ""}, "model_name"),
+        ({"model_name": " a"}, "model_name"),
+        ({"model_name": "a\nb"}, "model_name"),
+        ({"display_name": "x" * 300}, "display_name"),
+        ({"display_name": "\x00"}, "display_name"),
+        ({"price": 1}, "price"),
+    ],
+)
+async def test_what_cannot_be_is_refused(registrar, fields, param):
+    with pytest.raises(RequestError) as caught:
+        await models.create(registrar, {**MODEL, **fields}, BY)
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("missing", ["modality", "provider_id", "model_name"])
+async def test_what_is_required(registrar, missing):
+    with pytest.raises(RequestError, match=f"'{missing}' is required"):
+        await models.create(registrar, {k: v for k, v in MODEL.items() if k != missing}, BY)
+
+
+async def test_its_provider_must_be_there_and_offer_it(registrar):
+    with pytest.raises(UnknownProviderError, match="available: sim, openai"):
+        await models.create(registrar, {**MODEL, "provider_id": "nobody"}, BY)
+    await providers.create(registrar, {"provider_id": "anthropic", "api_key": "sk-1"}, BY)
+    with pytest.raises(RequestError, match="offers llm"):
+        await models.create(registrar, {**MODEL, "provider_id": "anthropic", "modality": "stt"}, BY)
+
+
+async def test_what_is_there_already(registrar):
+    await models.create(registrar, MODEL, BY)
+    for taken in (MODEL, {**MODEL, "model_name": "echo"}):
+        with pytest.raises(ConflictError, match="already"):
+            await models.create(registrar, taken, BY)
+
+
+async def test_one_id_for_two_modalities(registrar):
+    await models.create(registrar, {**MODEL, "modality": "stt"}, BY)
+    await models.create(registrar, {**MODEL, "modality": "tts"}, BY)
+    await models.update(registrar, "sim/scripted", {"display_name": "Both"}, BY)
+    names = [registrar.catalog.models[f"{m}:sim/scripted"].display_name for m in ("stt", "tts")]
+    assert names == ["Both", "Both"]
+    await models.delete(registrar, "sim/scripted", confirm=True, by=BY)
+    assert not [m for m in registrar.catalog.models.values() if m.id == "sim/scripted"]
+
+
+async def test_deleting_takes_two_steps(registrar):
+    await models.create(registrar, MODEL, BY)
+    assert await models.delete(registrar, "sim/scripted", confirm=False, by=BY) == {
+        "would_delete": {"model_id": "sim/scripted"}
+    }
+    assert "llm:sim/scripted" in registrar.catalog.models
+
+
+async def test_those_of_the_file_are_read_only(registrar):
+    for change in (
+        models.update(registrar, "sim/echo", {"display_name": "x"}, BY),
+        models.delete(registrar, "sim/echo", confirm=False, by=BY),
+    ):
+        with pytest.raises(ReadOnlyError):
+            await change
+    with pytest.raises(UnknownModelError, match="sim/echo"):
+        await models.delete(registrar, "sim/nothing", confirm=True, by=BY)
+
+
+async def test_the_audit_log_has_what_changed(registrar):
+    await models.create(registrar, MODEL, BY)
+    await models.update(registrar, "sim/scripted", {"default_voice": "v", "display_name": None}, BY)
+    newest, *_ = await audit.page(registrar.store, limit="1")
+    assert (newest["entity_id"], newest["action"]) == ("sim/scripted", "update")
+    assert newest["changes"] == {"default_voice": {"from": None, "to": "v"}}
