@@ -1,17 +1,20 @@
-"""Local links resolve, and docs/cli.md is what the commands say; `--write` brings it up to date."""
+"""Local links resolve; docs/cli.md is what the commands say, docs/api.md what the gateway serves. `--write` renews both."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from api_reference import api_page
 
 from gw.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
+API = ROOT / "docs" / "api.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 INTRODUCTION = """\
 # Commands
@@ -42,9 +45,19 @@ def reference() -> str:
     for name in COMMANDS:
         command = main.get_command(root, name)
         assert command is not None
-        help_text = command.get_help(click.Context(command, info_name=name, parent=root))
-        parts.append(f"\n## gw {name}\n\n```\n{help_text}\n```\n")
+        parts += pages(command, name, root)
     return "".join(parts)
+
+
+def pages(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    """The help of a command, then that of the commands below it."""
+    context = click.Context(command, info_name=name, parent=parent)
+    yield f"\n## {context.command_path}\n\n```\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from pages(found, below, context)
 
 
 def broken_links() -> list[str]:
@@ -61,9 +74,12 @@ def broken_links() -> list[str]:
 def run(write: bool) -> int:
     if write:
         REFERENCE.write_text(reference(), encoding="utf-8")
+        API.write_text(api_page(), encoding="utf-8")
     faults = [f"broken link: {link}" for link in broken_links()]
     if not REFERENCE.exists() or REFERENCE.read_text(encoding="utf-8") != reference():
         faults.append("docs/cli.md is not what the commands say; run: uv run nox -s docs -- --write")
+    if not API.exists() or API.read_text(encoding="utf-8") != api_page():
+        faults.append("docs/api.md is not what the gateway serves; run: uv run nox -s docs -- --write")
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 
@@ -13,6 +14,7 @@ from gw.config.settings import Settings
 from gw.net.http1 import Pool
 from gw.pricing.book import PriceBook
 from gw.pricing.load import load_book
+from gw.registry.catalog import Catalog
 from gw.registry.live import Live
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
@@ -50,10 +52,10 @@ class Gateway:
         kept = _needing_restart(self.settings, settings)
         serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
         settings = attrs.evolve(settings, serve=serve, cost_tracking=self.settings.cost_tracking, mcp=self.settings.mcp)
+        await self.registrar.reload(settings)
         self.settings = settings
         self.relay.configure(settings.routing)
         self.limits.configure(settings.routing.breaker)
-        await self.registrar.reload(settings)
         return kept
 
 
@@ -71,6 +73,12 @@ def _forget(_secrets: Iterable[Secret]) -> None:
     """For who keeps no log."""
 
 
+def _follow(limits: Limits, metrics: Metrics, catalog: Catalog) -> None:
+    """What keeps something per provider or model hears of every catalog that comes into force."""
+    limits.keep(catalog.providers)
+    metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
+
+
 @asynccontextmanager
 async def open_gateway(
     settings: Settings,
@@ -78,24 +86,29 @@ async def open_gateway(
     clock: Clock | None = None,
     make_pool: Callable[[], Pool] = Pool,
     learn: Callable[[Iterable[Secret]], None] = _forget,
+    reports_apart: bool = False,
 ) -> AsyncIterator[Gateway]:
     """Build everything, in the order in which it must end: the store is opened first and closes last.
 
-    `learn` is told every secret that must not get into a log. Raises ConfigError, DatabaseLocked (another gateway
-    writes this database), StoreUnavailable.
+    `learn` is told every secret that must not get into a log; `reports_apart`: in a process of their own. Raises
+    ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
     tracking = settings.cost_tracking
     book = load_book()
     live = Live(build(settings))
     async with open_store(
-        tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days
+        tracking.db_path,
+        clock=clock,
+        durability=tracking.durability,
+        retention_days=tracking.retention_days,
+        reports_apart=reports_apart,
     ) as store:
-        registrar = Registrar(settings, live=live, store=store, clock=clock, learn=learn)
+        limits, metrics = Limits(settings.routing.breaker), Metrics()
+        follow = partial(_follow, limits, metrics)
+        registrar = Registrar(settings, live=live, store=store, clock=clock, learn=learn, follow=follow)
         await registrar.load()
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
-        limits = Limits(settings.routing.breaker)
-        metrics = Metrics()
         pool = make_pool()
         books = Books(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
         relay = Relay(

@@ -4,6 +4,7 @@ open_gateway
 └ root nursery
   ├ stop on signal       first: drain, then cancel; second: cancel now
   ├ reload on SIGHUP
+  ├ MCP server           when `mcp.enabled`, on its own port
   ├ data plane keepalive
   ├ sample history       demo mode only: ends when it is loaded
   └ front.serve          every connection
@@ -86,7 +87,7 @@ def _secrets(settings: Settings) -> list[Secret]:
     """Every secret of the configuration, so that none of them can get into the log."""
     provider_keys = [p.api_key for p in settings.providers.values()]
     project_keys = [key for p in settings.projects.values() for key in p.providers.values()]
-    return [settings.auth.admin_token, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
+    return [settings.auth.admin_token, settings.mcp_token, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
 
 
 async def _main(
@@ -96,15 +97,19 @@ async def _main(
     reread: Callable[[], Settings] | None,
     redactor: Redactor,
 ) -> None:
-    async with open_gateway(settings, learn=redactor.learn) as gateway:
+    async with open_gateway(settings, learn=redactor.learn, reports_apart=True) as gateway:
         drain = Drain()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
                 _stop_on_signal, gateway.relay.running, drain, settings.serve.drain_s, nursery.cancel_scope
             )
-            await nursery.start(_reload_on_signal, gateway, reread, redactor)
+            await nursery.start(reload_on_signal, gateway, reread, redactor)
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
+            if settings.mcp.enabled:
+                from gw.mcp.run import serve_beside  # a tenth of a second and 26 MB, for who wants it
+
+                await nursery.start(serve_beside, gateway, settings.mcp_token)
             on_ready(Ready(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path))
             if sample_history:
                 nursery.start_soon(load_sample_history, gateway)
@@ -142,7 +147,7 @@ async def load_sample_history(gateway: Gateway) -> None:
         _log.warning("sample_history_left_out", why=error.message)
 
 
-async def _reload_on_signal(
+async def reload_on_signal(
     gateway: Gateway,
     reread: Callable[[], Settings] | None,
     redactor: Redactor,

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import signal
+
 import apsw
+import trio
 from structlog.testing import capture_logs
 
 from gw.config.demo import demo_settings
+from gw.config.parse import parse
 from gw.gateway import open_gateway
-from gw.serve import load_sample_history
+from gw.serve import load_sample_history, reload_on_signal
 from gw.telemetry.clock import utc_day
+from gw.telemetry.redact import Redactor
 
 
 async def test_the_sample_history_is_the_past_and_today_is_empty(tmp_path):
@@ -32,3 +37,50 @@ async def test_a_database_that_takes_no_history_does_not_stop_the_demo(tmp_path)
         assert [line["event"] for line in logs] == ["sample_history_left_out"]
         assert "another program is writing" in logs[0]["why"]
         assert await gateway.store.logs() == []
+
+
+TEXT = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n"
+
+
+async def events(logs, name: str) -> list[dict[str, object]]:
+    """Waits until there are any."""
+    with trio.fail_after(5):
+        while not (found := [line for line in logs if line["event"] == name]):
+            await trio.lowlevel.checkpoint()
+    return found
+
+
+async def test_sighup_reads_the_file_again_and_a_faulty_one_changes_nothing(tmp_path):
+    path = tmp_path / "gw.yaml"
+
+    def reread():
+        return parse(path.read_text(), file=str(path), env={}, data_dir=tmp_path)
+
+    path.write_text(TEXT)
+    redactor = Redactor()
+    async with open_gateway(reread()) as gateway, trio.open_nursery() as nursery:
+        await nursery.start(reload_on_signal, gateway, reread, redactor)
+        before = gateway.live.catalog
+        with capture_logs() as logs:
+            path.write_text(TEXT + "projects: {shop: {daily_budget: -1}}")
+            signal.raise_signal(signal.SIGHUP)
+            [failed] = await events(logs, "reload_failed")
+            assert "gw.yaml:3:" in str(failed["why"])
+            assert gateway.live.catalog is before
+            path.write_text(TEXT + "projects: {shop: {}}\nserve: {port: 9}\nauth: {admin_token: admin-canary-012345}")
+            signal.raise_signal(signal.SIGHUP)
+            [done] = await events(logs, "reloaded")
+        assert done["needs_restart"] == ["serve.port"]
+        assert "shop" in gateway.live.catalog.projects
+        assert gateway.settings.auth.on
+        assert "canary" not in redactor.text("admin-canary-012345")
+        nursery.cancel_scope.cancel()
+
+
+async def test_sighup_without_a_file_is_told(tmp_path):
+    async with open_gateway(demo_settings(tmp_path)) as gateway, trio.open_nursery() as nursery:
+        await nursery.start(reload_on_signal, gateway, None, Redactor())
+        with capture_logs() as logs:
+            signal.raise_signal(signal.SIGHUP)
+            await events(logs, "reload_ignored")
+        nursery.cancel_scope.cancel()

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gw.errors import RequestError
-from gw.net.tls import is_public, is_refused
-from gw.types.address import host_of
+from gw.types.address import host_of, is_never_called, is_public
 from gw.types.ids import Location
 
 
@@ -27,19 +26,12 @@ def checked_base_url(value: str | None, location: Location, allowed_hosts: Colle
         host = host_of(value)
     except ValueError as error:
         raise RequestError(what=f"base_url: {error}", param="base_url") from None
-    if _is_never_called(host):
+    if is_never_called(host):
         raise RequestError(what="base_url is a link-local or metadata address, which is never called", param="base_url")
     if location == "cloud" and host not in {h.lower() for h in allowed_hosts} and _is_inside(host):
         what = "base_url is a private address; list its host in serve.provider_base_url_hosts to allow it"
         raise RequestError(what=what, param="base_url")
     return value.rstrip("/")
-
-
-def _is_never_called(host: str) -> bool:
-    try:
-        return is_refused(host)
-    except ValueError:  # a name
-        return False
 
 
 def _is_inside(host: str) -> bool:

@@ -50,7 +50,8 @@ async def _ask(provider: Provider, pool: Pool) -> tuple[bool, str]:
     spec = spec_of(provider.type)
     if not (spec.needs_address and spec.health_path):
         return True, "runs inside the gateway"
-    origin = Origin.parse((provider.base_url or spec.base_url).rstrip("/") + spec.api_path)
+    base = (provider.base_url or spec.base_url).rstrip("/")
+    origin = Origin.parse(base + spec.api_path, public_only=provider.public_only)
     path = spec.health_path.encode()
     headers = [(b"accept", b"application/json"), *spec.key_headers(provider.api_key)]
     async with pool.open(provider.id, b"GET", origin, path, headers) as response:

@@ -37,7 +37,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
 
 
 def listing(registrar: Registrar) -> Json:
-    """Those of the configuration are listed too; they cannot be revoked here."""
+    """Those of the configuration, which cannot be revoked here, then those made through the API, the oldest first."""
     static = [
         {
             "key_id": key.name or f"key-{number}",
@@ -50,17 +50,18 @@ def listing(registrar: Registrar) -> Json:
         }
         for number, key in enumerate(registrar.settings.auth.keys, 1)
     ]
-    return {"keys": static + [_shown(key) for key in registrar.stored.values() if isinstance(key, StoredKey)]}
+    made = [key for key in registrar.stored.values() if isinstance(key, StoredKey)]
+    return {"keys": static + [_shown(key) for key in sorted(made, key=lambda key: (key.created_at, key.id))]}
 
 
 async def revoke(registrar: Registrar, key_id: str, *, confirm: bool, by: Actor) -> Json:
     """Effective for the next request. Without `confirm` nothing is revoked. Raises UnknownKeyError."""
-    key = _own(registrar, key_id)
     if not confirm:
+        key = _own(registrar, key_id)
         return {"would_delete": {"key_id": key_id, "name": key.name, "project": key.project}}
     async with registrar.change(by) as draft:
-        if name_of(key) in draft.stored:
-            draft.remove(name_of(key), {"name": key.name, "project": key.project})
+        key = _own(registrar, key_id)
+        draft.remove(name_of(key), {"name": key.name, "project": key.project})
     return {"deleted": key_id}
 
 

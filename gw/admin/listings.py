@@ -13,6 +13,7 @@ from gw.admin.reports import Json, cost_groups, known_project, models_of, usd
 from gw.errors import UnknownModelError
 from gw.policy import budget
 from gw.registry.catalog import Catalog, Model, Provider
+from gw.store import queries
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.ids import MODALITIES, Modality
@@ -157,10 +158,10 @@ def _languages(entry: Model) -> list[str]:
 
 async def projects(store: Reader, catalog: Catalog, now: float) -> Json:
     costs: dict[str, list[int]] = {project_id: [0, 0] for project_id in catalog.projects}
-    for row in await store.costs(utc_day(now), None):
-        if row.project in costs:  # one that is gone may have spent today
-            costs[row.project][0] += row.cost_nusd
-            costs[row.project][1] += row.requests
+    today = utc_day(now)
+    for point in await store.read(queries.points, "day", today, today, by="project", project=None, model_id=None):
+        if point.name in costs:  # one that is gone may have spent today
+            costs[point.name] = [point.cost_nusd, point.requests]
     return {
         "projects": [_project(entry) for entry in catalog.projects.values()],
         "stats": {
@@ -173,7 +174,7 @@ async def projects(store: Reader, catalog: Catalog, now: float) -> Json:
 async def project(store: Reader, catalog: Catalog, now: float, project_id: str, *, spent: Spent) -> Json:
     """One project with its day so far. Raises UnknownProjectError."""
     entry = catalog.project(project_id)
-    today = cost_groups(await store.costs(utc_day(now), entry.id))
+    today = await store.show(cost_groups, queries.costs, utc_day(now), entry.id)
     spent_nusd = spent(entry.id)
     return {
         **_project(entry),

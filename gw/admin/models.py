@@ -26,7 +26,6 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
         default_language=checked_text(given.default_language, "default_language") or None,
         default_voice=checked_text(given.default_voice, "default_voice") or None,
     )
-    model_id = f"{made.provider}/{made.name}"
     async with registrar.change(by) as draft:
         provider = registrar.catalog.provider(made.provider)
         offered = PROVIDER_TYPES[provider.type][1]
@@ -35,9 +34,9 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
             raise RequestError(what=what, param="modality")
         name = name_of(made)
         if name[1] in registrar.catalog.models or name in draft.stored:
-            raise ConflictError(what=f"there is a model {model_id!r} for {made.modality} already")
+            raise ConflictError(what=f"there is a model {made.id!r} for {made.modality} already")
         draft.put(made, "create", _shown(made))
-    return {"model_id": model_id, "source": "db", "created": True}
+    return {"model_id": made.id, "source": "db", "created": True}
 
 
 async def update(registrar: Registrar, model_id: str, body: Mapping[str, object], by: Actor) -> Json:
@@ -64,26 +63,27 @@ async def update(registrar: Registrar, model_id: str, body: Mapping[str, object]
 
 async def delete(registrar: Registrar, model_id: str, *, confirm: bool, by: Actor) -> Json:
     """Without `confirm` nothing is deleted and the answer says what would be. Raises ReadOnlyError, UnknownModelError."""
-    own = _own(registrar, model_id)
     if not confirm:
+        _own(registrar, model_id)
         return {"would_delete": {"model_id": model_id}}
     async with registrar.change(by) as draft:
-        for model in own:
-            if name_of(model) in draft.stored:
-                draft.remove(name_of(model), _shown(model))
+        for model in _own(registrar, model_id):
+            draft.remove(name_of(model), _shown(model))
     return {"deleted": model_id}
 
 
 def _own(registrar: Registrar, model_id: str) -> list[StoredModel]:
-    entries = [m for m in registrar.catalog.models.values() if m.id == model_id]
-    if not entries:
-        known = dict.fromkeys(m.id for m in registrar.catalog.models.values())
-        raise UnknownModelError(name=model_id, available=tuple(known))
-    named = [registrar.stored.get(("model", f"{m.modality}:{m.id}")) for m in entries if m.source == "db"]
-    own = [m for m in named if isinstance(m, StoredModel)]
-    if not own:
+    """Those made through the API, also when they are set aside because they fit no more."""
+    entries = registrar.catalog.models
+    of_file = {key for key, model in entries.items() if model.source == "yaml"}
+    named = [m for m in registrar.stored.values() if isinstance(m, StoredModel) and m.id == model_id]
+    own = [model for model in named if name_of(model)[1] not in of_file]
+    if own:
+        return own
+    known = tuple(dict.fromkeys(model.id for model in entries.values()))
+    if model_id in known:
         raise ReadOnlyError(entity="model", id=model_id)
-    return own
+    raise UnknownModelError(name=model_id, available=known)
 
 
 def _shown(model: StoredModel) -> dict[str, object]:

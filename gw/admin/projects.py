@@ -89,15 +89,15 @@ async def delete(registrar: Registrar, project_id: str, *, confirm: bool, by: Ac
 
     Raises ReadOnlyError, UnknownProjectError.
     """
-    before = _own(registrar, project_id)
     if not confirm:
+        _own(registrar, project_id)
         return {"would_delete": {"project_id": project_id}}
     async with registrar.change(by) as draft:
+        before = _own(registrar, project_id)
         for entity in list(draft.stored.values()):
             if isinstance(entity, StoredKey) and entity.project == project_id:
                 draft.remove(name_of(entity), {"project": project_id})
-        if name_of(before) in draft.stored:
-            draft.remove(name_of(before), _shown(before))
+        draft.remove(name_of(before), _shown(before))
     return {"deleted": project_id}
 
 

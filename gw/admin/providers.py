@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import UNSET
@@ -38,12 +38,18 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
 
 
 async def update(registrar: Registrar, provider_id: str, body: Mapping[str, object], by: Actor) -> Json:
-    """Raises RequestError (400 when the stored key would go to another host), ReadOnlyError, UnknownProviderError."""
+    """Raises RequestError (400 when the stored key would go to another host), ReadOnlyError, UnknownProviderError.
+
+    And ConflictError for a type that does not offer what the provider's models need.
+    """
     given = read(body, UpdateProvider)
     async with registrar.change(by) as draft:
         before = _own(registrar, provider_id)
-        kind = before.type if given.provider_type is UNSET else _checked_type(given.provider_type, explicit=True)
-        base_url = before.base_url if given.base_url is UNSET else _address(registrar, kind, given.base_url)
+        kind = _checked_type(before.type if given.provider_type is UNSET else given.provider_type, explicit=True)
+        base_url = before.base_url if given.base_url is UNSET else given.base_url
+        if kind != before.type or base_url != before.base_url:  # what is good for one type may not be for another
+            base_url = _address(registrar, kind, base_url)
+            _check_models(_models(registrar, provider_id), kind)
         after = msgspec.structs.replace(before, type=kind, base_url=base_url)
         if given.api_key is not UNSET:
             key = Secret(checked_api_key(given.api_key))
@@ -57,30 +63,47 @@ async def update(registrar: Registrar, provider_id: str, body: Mapping[str, obje
 
 async def delete(registrar: Registrar, provider_id: str, *, confirm: bool, cascade: bool, by: Actor) -> Json:
     """Without `confirm` nothing is deleted and the answer says what would be. Raises ConflictError for one with models."""
-    catalog = registrar.catalog
-    before = _own(registrar, provider_id)
-    models = [m for m in registrar.stored.values() if isinstance(m, StoredModel) and m.provider == provider_id]
-    ids = sorted({f"{m.provider}/{m.name}" for m in models})
     if not confirm:
-        stacks = {s.name for s in catalog.stacks.values() if {s.stt, s.llm, s.tts} & set(ids)}
-        users = [p.id for p in catalog.projects.values() if p.default_stack in stacks or provider_id in p.provider_keys]
-        return {"would_delete": {"provider_id": provider_id, "models": ids, "projects": users}}
-    if ids and not cascade:
-        what = f"provider {provider_id!r} has models ({', '.join(ids)}); delete them first, or with cascade=true"
-        raise ConflictError(what=what)
+        _own(registrar, provider_id)
+        return {"would_delete": _preview(registrar, provider_id)}
     async with registrar.change(by) as draft:
+        before, models = _own(registrar, provider_id), _models(registrar, provider_id)
+        if models and not cascade:
+            named = ", ".join(sorted({model.id for model in models}))
+            what = f"provider {provider_id!r} has models ({named}); delete them first, or with cascade=true"
+            raise ConflictError(what=what)
         for model in models:
             draft.remove(name_of(model), {"provider": provider_id})
         draft.remove(name_of(before), _shown(before))
     return {"deleted": provider_id}
 
 
+def _preview(registrar: Registrar, provider_id: str) -> Json:
+    """What goes with the provider, and the projects that use it: by their default stack or with a key of their own."""
+    catalog, ids = registrar.catalog, sorted({model.id for model in _models(registrar, provider_id)})
+    stacks = {s.name for s in catalog.stacks.values() if {s.stt, s.llm, s.tts} & set(ids)}
+    users = [p.id for p in catalog.projects.values() if p.default_stack in stacks or provider_id in p.provider_keys]
+    return {"provider_id": provider_id, "models": ids, "projects": users}
+
+
 def _own(registrar: Registrar, provider_id: str) -> StoredProvider:
-    entry = registrar.catalog.provider(provider_id)
+    """One made through the API, also when it is set aside because it fits no more: else nobody could get rid of it."""
+    entry = registrar.catalog.providers.get(provider_id)
     stored = registrar.stored.get(("provider", provider_id))
-    if entry.source == "yaml" or not isinstance(stored, StoredProvider):
-        raise ReadOnlyError(entity="provider", id=provider_id)
-    return stored
+    if isinstance(stored, StoredProvider) and (entry is None or entry.source == "db"):
+        return stored
+    raise ReadOnlyError(entity="provider", id=registrar.catalog.provider(provider_id).id)
+
+
+def _models(registrar: Registrar, provider_id: str) -> list[StoredModel]:
+    return [m for m in registrar.stored.values() if isinstance(m, StoredModel) and m.provider == provider_id]
+
+
+def _check_models(models: Iterable[StoredModel], kind: str) -> None:
+    offered = PROVIDER_TYPES[kind][1]
+    if misfits := sorted(model.id for model in models if model.modality not in offered):
+        what = f"the type {kind!r} offers {', '.join(offered)} only; delete {', '.join(misfits)} first"
+        raise ConflictError(what=what)
 
 
 def _checked_type(name: str, *, explicit: bool) -> str:

@@ -47,7 +47,10 @@ def address_of(provider: StoredProvider) -> str:
     """What a stored key is bound to, beside its provider's id: a new place needs a new key."""
     if provider.base_url is None:
         return f"the default of {provider.type}"
-    parts = split_address(provider.base_url)
+    try:
+        parts = split_address(provider.base_url)
+    except ValueError:  # such an entry is set aside, and nothing is sent there
+        return provider.base_url
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
@@ -109,8 +112,9 @@ class Registrar:
         store: Store,
         clock: Clock,
         learn: Callable[[Iterable[Secret]], None],
+        follow: Callable[[Catalog], None],
     ) -> None:
-        """`learn` is told every secret that must not get into a log."""
+        """`learn` is told every secret that must not get into a log, `follow` every catalog that comes into force."""
         self.settings = settings
         self.store = store
         self.clock = clock
@@ -118,6 +122,7 @@ class Registrar:
         """What of the database is set aside, and why."""
         self._live = live
         self._learn = learn
+        self._follow = follow
         self._stored: dict[Name, Stored] = {}
         self._vault: Vault | None = None
         self._one = trio.Lock()
@@ -194,6 +199,7 @@ class Registrar:
             draft.meta.append((KEY_CHECK, vault.check_value))
         if fresh is not None:
             await trio.to_thread.run_sync(replace_secret_file, folder, [fresh])
+        _log.info("secret_rotated", keys=len(held), source=by.source, actor=by.name)
         return len(held)
 
     def _decrypt(self, provider: StoredProvider) -> Secret:
@@ -202,7 +208,8 @@ class Registrar:
         return self._vault.decrypt(provider.key.encode(), provider=provider.id, origin=address_of(provider))
 
     def _merged(self, stored: Mapping[Name, Stored]) -> Merged:
-        return merge(self.settings, stored.values(), self._decrypt)
+        """In the order of the names, so that a restart changes no order."""
+        return merge(self.settings, [stored[name] for name in sorted(stored)], self._decrypt)
 
     def _apply(self, merged: Merged) -> None:
         for warning in set(merged.warnings) - set(self.warnings):
@@ -210,6 +217,7 @@ class Registrar:
         self.warnings = merged.warnings
         self._learn(p.api_key for p in merged.catalog.providers.values())
         self._live.swap(merged.catalog)
+        self._follow(merged.catalog)
 
 
 def _open_vault(secret: Secret, previous: Secret, folder: Path) -> Vault:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
+from gw.admin.sample import ENDPOINT, ID_PREFIX
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog, Model
+from gw.store import queries
+from gw.store.latency import LatencyRow
 from gw.store.rollups import CostRow
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.telemetry.histogram import Histogram
-from gw.types.ids import MODALITIES
 from gw.types.usage import NANO, UNIT_OF, AttemptRecord, RequestRecord
 
 Json = dict[str, object]
@@ -101,8 +103,7 @@ async def costs(
     """Cost summary of a period, the dearest first."""
     day = since_day(period, now)
     only = known_project(catalog, project)
-    rows = await store.costs(day, only)
-    return {"period": period, "project": only, **cost_groups(rows)}
+    return {"period": period, "project": only, **await store.show(cost_groups, queries.costs, day, only)}
 
 
 def cost_groups(rows: Iterable[CostRow]) -> Json:
@@ -139,55 +140,29 @@ async def latency(
 ) -> Json:
     """By model id; `{}` when nothing was asked in the period. Times in ms."""
     day = since_day(period, now, allowed)
-    rows = await store.latency(day, known_project(catalog, project))
+    return await store.show(_latency_by_model, queries.latencies, day, known_project(catalog, project))
+
+
+def _latency_by_model(rows: Mapping[str, LatencyRow]) -> Json:
     return {
         model_id: {
-            "avg_ttfb_ms": _rounded(row.ttfb.mean_ms),
-            "avg_latency_ms": _rounded(row.total.mean_ms),
+            "avg_ttfb_ms": rounded(row.ttfb.mean_ms),
+            "avg_latency_ms": rounded(row.total.mean_ms),
             "request_count": row.requests,
-            "ttfb_percentiles": _percentiles(row.ttfb),
-            "latency_percentiles": _percentiles(row.total),
+            "ttfb_percentiles": percentiles(row.ttfb),
+            "latency_percentiles": percentiles(row.total),
         }
         for model_id, row in sorted(rows.items())
     }
 
 
-def _percentiles(histogram: Histogram) -> Json:
-    return {f"p{percent}": _rounded(histogram.quantile(percent / 100)) for percent in (50, 95, 99)}
+def percentiles(histogram: Histogram) -> Json:
+    p50, p95, p99 = histogram.quantiles(0.5, 0.95, 0.99)
+    return {"p50": rounded(p50), "p95": rounded(p95), "p99": rounded(p99)}
 
 
-def _rounded(value_ms: float | None) -> float | None:
+def rounded(value_ms: float | None) -> float | None:
     return None if value_ms is None else round(value_ms, 3)
-
-
-async def logs(
-    store: Reader,
-    catalog: Catalog,
-    *,
-    limit: str | int = LOGS_DEFAULT,
-    modality: str | None = None,
-    project: str | None = None,
-    status: str | None = None,
-    model: str | None = None,
-    before: str | None = None,
-) -> list[Json]:
-    """Log records, the newest first. `before` is the id of the last record of the page that was read before."""
-    count = limit_of(limit, LOGS_MOST)
-    cursor: tuple[float, str] | None = None
-    if before:
-        last = await store.request(before)
-        if last is None:
-            raise RequestError(what="before must be the id of a record", param="before")
-        cursor = (last.timestamp, last.id)
-    records = await store.logs(
-        limit=count,
-        before=cursor,
-        modality=one_of("modality", modality, MODALITIES) if modality else None,
-        project=known_project(catalog, project),
-        status=one_of("status", status, STATUSES) if status else None,
-        model_id=model or None,
-    )
-    return [log_record(record) for record in records]
 
 
 def log_record(record: RequestRecord) -> Json:
@@ -262,15 +237,18 @@ async def request_detail(store: Reader, record_id: str) -> Json:
 
 
 async def overview(store: Reader, catalog: Catalog, now: float, *, project: str | None = None) -> Json:
-    """The figures of the front page. For a project with a default stack, the models are those of the stack."""
+    """The figures of the front page. For a project with a default stack, the models are those of the stack.
+
+    Totals are those of real requests: demo mode's made-up past has figures of its own (`sample_requests`, `sample_cost`).
+    """
     only = known_project(catalog, project)
-    today = await store.totals(utc_day(now), only)
-    ever = await store.totals(None, only)
+    found = await store.read(queries.sums, utc_day(now), only, id_prefix=ID_PREFIX, endpoint=ENDPOINT)
+    today, ever, (sample, sample_nusd) = found.today, found.ever, found.made_up
     usable = {provider.id for provider in catalog.providers.values() if provider.configured}
     return {
-        "total_requests": ever.requests,
+        "total_requests": ever.requests - sample,
         "total_cost_today": usd(today.cost_nusd),
-        "total_cost_all": usd(ever.cost_nusd),
+        "total_cost_all": usd(ever.cost_nusd - sample_nusd),
         "active_models": len({model.id for model in models_of(catalog, only) if model.provider in usable}),
         "providers_configured": len(usable),
         "requests_today": today.requests,
@@ -278,4 +256,6 @@ async def overview(store: Reader, catalog: Catalog, now: float, *, project: str 
         "fallbacks_today": today.fallbacks,
         "cancelled_today": today.cancelled,
         "unpriced_today": today.unpriced,
+        "sample_requests": sample,
+        "sample_cost": usd(sample_nusd),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ from gw.config.settings import Settings
 from gw.errors import GwError, StoreUnavailable
 from gw.net.http1 import Pool
 from gw.pricing.load import load_book
+from gw.pricing.retired import successor
 from gw.providers.spec import spec_of
 from gw.registry.catalog import Catalog, Provider
 from gw.registry.merge import build
@@ -48,7 +50,8 @@ def check(ctx: click.Context, file: Path | None, online: bool) -> None:
     """
     settings = load(file)
     catalog = build(settings)
-    findings = [*_configuration(settings), *_engines(catalog), _prices(catalog), _database(settings), _address(settings)]
+    findings = [*_configuration(settings), *_engines(catalog), *_retired(catalog), _prices(catalog)]
+    findings += [_database(settings), _address(settings)]
     if online:
         findings += [_answered(provider, health) for provider, health in trio.run(_ask_all, catalog)]
     print_table(("check", "result", "detail"), [attrs.astuple(finding) for finding in findings])
@@ -82,6 +85,15 @@ def _engines(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(subject, "ok", provider.base_url or provider.type)
 
 
+def _retired(catalog: Catalog) -> Iterator[Finding]:
+    """Models that their vendor has ended, or will."""
+    today = datetime.fromtimestamp(SystemClock().now(), UTC).date()
+    for model in catalog.models.values():
+        ending = successor(catalog.provider(model.provider).type, model.name)
+        if ending is not None:
+            yield Finding(f"model {model.id}", "warning", ending.sentence(today))
+
+
 def _prices(catalog: Catalog) -> Finding:
     """Requests to a model without a price are counted, but their cost is not."""
     book, today = load_book(), utc_day(SystemClock().now())
@@ -105,7 +117,7 @@ def _database(settings: Settings) -> Finding:
         return Finding("database", "ok", f"{path} is in use by the gateway at {facts.get('url') or 'an unknown address'}")
     if path.exists():
         try:
-            open_reader(path).close()
+            open_reader(path, any_schema=True).close()
         except StoreUnavailable as error:
             return Finding("database", "failed", str(error))
     nearest = next(place for place in (path, *path.parents) if place.exists())

@@ -32,6 +32,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "turn": ("gw.cli.voice", "Listen, think and speak: one whole turn of a conversation."),
     "costs": ("gw.cli.reports", "Show what was spent."),
     "logs": ("gw.cli.reports", "Show the latest requests, newest first."),
+    "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
+    "reconcile": ("gw.cli.reconcile", "Compare what was recorded with a vendor's usage export, model by model."),
+    "db": ("gw.cli.database", "Back up, upgrade or measure the database."),
+    "secret": ("gw.cli.secret", "Replace the secret that encrypts stored provider keys."),
 }
 """Name → module that holds the command under that name, and its one-line help: `gw --help` imports none of them."""
 

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import attrs
 import trio
 
-from gw.admin import reports
+from gw.admin import logs, reports
 from gw.cli.configured import load
 from gw.cli.main import Failed
+from gw.config.settings import Settings
 from gw.errors import ConfigError
 from gw.registry.catalog import Catalog
-from gw.registry.merge import build
+from gw.registry.merge import merge
 from gw.store.store import Reader, open_readonly
 from gw.telemetry.clock import SystemClock
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 @attrs.frozen(kw_only=True)
 class Database:
     path: Path
-    catalog: Catalog
+    settings: Settings
 
     @classmethod
     def configured(cls, otherwise: Failed) -> Database:
@@ -36,18 +37,20 @@ class Database:
         path = settings.cost_tracking.db_path
         if not path.exists():
             raise otherwise
-        return cls(path=path, catalog=build(settings))
+        return cls(path=path, settings=settings)
 
     def costs(self, **query: Any) -> Any:
         now = SystemClock().now()
-        return self._read(lambda reader: reports.costs(reader, self.catalog, now, **query))
+        return self._read(lambda reader, catalog: reports.costs(reader, catalog, now, **query))
 
-    def logs(self, **query: Any) -> Any:
-        return self._read(lambda reader: reports.logs(reader, self.catalog, **query))
+    def logs(self, *, limit: Any, **query: Any) -> Any:
+        return self._read(lambda reader, catalog: logs.page(reader, catalog, logs.Query(**query), limit=limit))
 
-    def _read(self, report: Callable[[Reader], Awaitable[T]]) -> T:
+    def _read(self, report: Callable[[Reader, Catalog], Awaitable[T]]) -> T:
+        """What was made through the API counts; stored keys are not looked at."""
+
         async def run() -> T:
             async with open_readonly(self.path) as reader:
-                return await report(reader)
+                return await report(reader, merge(self.settings, await reader.entities()).catalog)
 
         return trio.run(run)

@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Sequence
 from math import floor, log10
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
+
+if TYPE_CHECKING:
+    from gw.telemetry.redact import Redactor
 
 Cell = str | int | float | None
 
@@ -24,6 +27,16 @@ _CONTROL_BUT_LINES = dict.fromkeys((n for n in _CONTROL if n not in (0x09, 0x0A)
 def aside(text: str) -> None:
     """A line for people: progress, timings, where the data came from."""
     click.echo(text, err=True)
+
+
+def log_warnings() -> Redactor:
+    """For a command that opens a gateway of its own: what that logs goes to stderr, unless it is only information.
+
+    `GW_LOG_LEVEL` says otherwise. Returns the redactor, which can learn secrets.
+    """
+    from gw.telemetry.log import setup_logging
+
+    return setup_logging({"GW_LOG_LEVEL": "warning", **os.environ})
 
 
 def print_json(value: object) -> None:

@@ -20,7 +20,7 @@ from gw.config.excerpt import secret_value
 from gw.config.load import Document, FromEnv, Path, dotted
 from gw.pricing.book import Price
 from gw.pricing.units import AMOUNTS, UNITS, price_in
-from gw.types.address import split_address
+from gw.types.address import host_of, is_never_called
 from gw.types.ids import ID_PATTERN
 from gw.types.secret import Secret
 
@@ -254,10 +254,12 @@ def http_url(place: Place) -> str:
     """`http(s)://host[:port][/path]`, without a slash at the end."""
     value = text(place).strip()
     try:
-        split_address(value)
+        host = host_of(value)
     except ValueError as error:
         what = f"{place.name} must be an http:// or https:// address, found {found(place)}"
         raise Rejected(what, str(error)) from None
+    if is_never_called(host):
+        raise Rejected(f"{place.name} is a link-local or metadata address, which is never called")
     return value.rstrip("/")
 
 

@@ -23,6 +23,7 @@ PROVIDER_TYPES: Mapping[str, tuple[Location, tuple[Modality, ...]]] = {
 """Type → where it runs, and its modalities."""
 
 ENGINE_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "ollama": ("api", "num_ctx", "keep_alive", "think"),
     "whisper": ("model_path", "device", "compute_type"),
     "kokoro": ("model_path", "voices_path", "device"),
     "piper": ("model_path", "voices_path", "device"),

@@ -71,10 +71,18 @@ def _texts_by_name(place: Place) -> dict[str, str]:
     return {name: read(child, text, "") for name, child in place.items()}
 
 
+def _thinking(place: Place) -> bool | str:
+    """On, off, or how much."""
+    return boolean(place) if isinstance(place.value, bool) else choice("low", "medium", "high")(place)
+
+
 PROVIDER: Fields = {"type": text, "api_key": provider_key, "base_url": http_url, "enabled": boolean}
 OPTIONS: Fields = {
     **dict.fromkeys(("model_path", "voices_path"), file_path),
-    **dict.fromkeys(("device", "compute_type"), text),
+    **dict.fromkeys(("device", "compute_type", "keep_alive"), text),
+    "api": choice("native", "openai"),
+    "num_ctx": integer(1, 100_000_000),
+    "think": _thinking,
     "latency_ms": number(0, 600_000),
     "token_ms": number(0, 600_000),
     "fail_rate": number(0, 1),
@@ -290,6 +298,7 @@ def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Se
     values["cost_tracking"] = _cost_tracking(values.get("cost_tracking", {}), env, data_dir)
     values["secret"] = Secret(env.get("GW_SECRET", ""))
     values["previous_secret"] = Secret(env.get("GW_SECRET_PREVIOUS", ""))
+    values["mcp_token"] = Secret(env.get("GW_MCP_TOKEN", ""))
     values["secret_folder"] = find.user_config_dir()
     settings = Settings(path=Path(file), **{"providers": {}, "models": {}, **values})
     if all(isinstance(given.get(name, ""), (dict, type(None))) for name in REQUIRED):

@@ -165,5 +165,7 @@ class Settings:
     previous_secret: Secret = Secret("")
     """`GW_SECRET_PREVIOUS`: the one that GW_SECRET replaces."""
     secret_folder: Path = Path()
+    mcp_token: Secret = Secret("")
+    """`GW_MCP_TOKEN`: what the HTTP transports of the MCP server ask for; empty = nothing."""
     warnings: tuple[str, ...] = ()
     """Things that work but deserve a look, with file:line:column where known."""

@@ -30,7 +30,7 @@ from gw.types.llm import ChatEvent, ChatRequest, Completion
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest
 from gw.types.usage import NANO
-from gw.wire import openai_audio, openai_chat, sse, wav
+from gw.wire import openai_audio, openai_chat, sse
 
 _JSON = b"application/json"
 _MEGABYTE = 1024 * 1024
@@ -236,8 +236,7 @@ async def _transcribe(exchange: Exchange, task: str) -> None:
         await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=limit)
         if not upload.has_file or not upload.size:
             raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")
-        fmt, seconds = wav.sniff(upload.prefix, upload.size, upload.content_type)
-        request = openai_audio.parse_transcription(upload.fields, upload, fmt, seconds, task)
+        request = openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
         answer = _transcript_stream if request.stream else _transcript_whole
         await _while_connected(exchange, partial(answer, exchange, request))
 

@@ -18,12 +18,12 @@ import trio
 from gw.dialects.asgi import header
 from gw.errors import ClientProtocolError, StoreUnavailable, TooLarge
 from gw.types.asgi import Receive, Scope
+from gw.types.audio import AudioFormat
 from gw.wire import multipart
+from gw.wire.lengths import LengthMeter
 
 _IN_MEMORY_BYTES = 1024 * 1024
 _PIECE_BYTES = 64 * 1024
-_PREFIX_BYTES = 4096
-"""Enough for any audio header we read."""
 
 
 class Upload:
@@ -34,8 +34,8 @@ class Upload:
         self.filename = "audio"
         self.content_type = "application/octet-stream"
         self.size = 0
-        self.prefix = b""
         self.has_file = False
+        self._meter = LengthMeter()
         self._spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115  # closed in __aexit__
 
     async def __aenter__(self) -> Upload:
@@ -46,16 +46,33 @@ class Upload:
     ) -> None:
         self._spool.close()
 
+    def begin(self, filename: str, content_type: str) -> None:
+        """A file comes; an empty name or type leaves the one that stands."""
+        self.has_file = True
+        self.filename = filename or self.filename
+        self.content_type = content_type or self.content_type
+        self._meter = LengthMeter(self.content_type, self.filename)
+
+    @property
+    def format(self) -> AudioFormat | None:
+        """None when the file does not tell."""
+        return self._meter.format
+
+    @property
+    def audio_seconds(self) -> float:
+        """Our own measure of what was written; 0.0 when the file does not tell."""
+        return self._meter.seconds
+
     async def write(self, data: bytes) -> None:
-        if len(self.prefix) < _PREFIX_BYTES:
-            self.prefix = (self.prefix + data)[:_PREFIX_BYTES]
         self.size += len(data)
         if self.size <= _IN_MEMORY_BYTES:
+            self._meter.feed(data)
             self._spool.write(data)
         else:
             await trio.to_thread.run_sync(self._append, data)
 
     def _append(self, data: bytes) -> None:
+        self._meter.feed(data)
         with _our_disk():
             self._spool.write(data)
             self._spool.flush()  # `_read_file` goes past Python's buffer
@@ -119,9 +136,7 @@ async def _take(event: multipart.Part, upload: Upload) -> None:
         case multipart.FileStart():
             if upload.has_file:
                 raise ClientProtocolError(what="one file per request", param=event.name)
-            upload.has_file = True
-            upload.filename = event.filename or upload.filename
-            upload.content_type = event.content_type or upload.content_type
+            upload.begin(event.filename, event.content_type)
         case multipart.FileData():
             await upload.write(event.data)
         case _:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import trio
 
 from gw.net.origin import Origin
+from gw.types.address import is_never_called, is_public, is_refused
 
 READ_BYTES: Final = 65_536
 READS_BEFORE_YIELD: Final = 32
@@ -26,26 +27,6 @@ READS_BEFORE_YIELD: Final = 32
 
 LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 """What a transport raises when its connection is gone."""
-
-_REFUSED_NETWORKS: Final = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "169.254.0.0/16",  # link-local, and the metadata service of most clouds
-            "100.100.100.200/32",  # Alibaba Cloud metadata
-            "168.63.129.16/32",  # Azure host agent
-            "192.0.0.192/32",  # Oracle Cloud metadata
-            "fe80::/10",
-            "fd00:ec2::/32",  # AWS metadata and credential endpoints
-            "fd20:ce::254/128",  # Google Cloud metadata
-        ),
-    )
-)
-_REFUSED_NAMES: Final = frozenset(
-    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
-)
-_NAT64: Final = 0x64_FF9B << 64  # 64:ff9b::/96, the upper 96 bits
-_IPV4_INSIDE: Final = frozenset({0, 0xFFFF, _NAT64})  # upper 96 bits of IPv6 addresses that stand for an IPv4 one
 
 
 class ConnectFailed(OSError):
@@ -224,33 +205,9 @@ async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None)
     raise failure
 
 
-def is_public(address: str) -> bool:
-    """Whether this numeric address is of the public internet, and not this machine or a network around it."""
-    ip = ipaddress.ip_address(address)
-    if isinstance(ip, ipaddress.IPv6Address):
-        inside = ip.ipv4_mapped or ip.sixtofour
-        if inside is not None:
-            return inside.is_global
-        if int(ip) >> 32 == _NAT64:
-            return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF).is_global
-    return ip.is_global
-
-
-def is_refused(address: str) -> bool:
-    """Whether this numeric address is link-local or a cloud's metadata service, also when wrapped in IPv6."""
-    ip = ipaddress.ip_address(address)
-    if isinstance(ip, ipaddress.IPv6Address):
-        inside = ip.sixtofour
-        if int(ip) >> 32 in _IPV4_INSIDE:
-            inside = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
-        if inside is not None and is_refused(str(inside)):
-            return True
-    return any(ip in network for network in _REFUSED_NETWORKS)
-
-
 async def _resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
-    if host.rstrip(".") in _REFUSED_NAMES:
-        raise ConnectFailed(f"{host} is a cloud's metadata service, which is never called")
+    if is_never_called(host):
+        raise ConnectFailed(f"{host} is a link-local or metadata address, which is never called")
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:

@@ -1,15 +1,45 @@
-"""Ollama through its OpenAI-shaped face."""
+"""Ollama: its native API, or its OpenAI-shaped face where the entry says `api: openai`.
+
+Native by default: only there can the length of the context be set (`num_ctx`), without which longer prompts are cut
+silently, and only there does `keep_alive` hold a model in memory between two calls.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
+import attrs
+
 from gw.providers import openai_like
-from gw.providers.spec import ProviderSpec
+from gw.providers.chat_call import ChatCall, ChatWire
+from gw.providers.spec import Account, ChatStream, ProviderSpec, bearer
+from gw.types.llm import ChatRequest
+from gw.wire import ollama_chat, openai_errors
+
+_NATIVE = ChatWire(
+    dialect="ollama",
+    path=b"/api/chat",
+    stream_type=b"application/x-ndjson",
+    headers=bearer,
+    body=lambda request, account: ollama_chat.upstream_body(request, account.model, account.options),
+    decoder=lambda provider, keep_raw: ollama_chat.OllamaDecoder(provider, keep_raw=keep_raw),
+    whole=lambda body, provider, keep_raw: ollama_chat.decode_answer(body, provider, keep_raw=keep_raw),
+    classify=openai_errors.classify,
+)
+_OPENAI = attrs.evolve(openai_like.CHAT, path=b"/v1/chat/completions")
+
+
+def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
+    """`POST {base}/api/chat`, or with `api: openai` `{base}/v1/chat/completions`."""
+    return ChatCall(_OPENAI if account.options.get("api") == "openai" else _NATIVE, request, account)
+
 
 SPEC = ProviderSpec(
     type="ollama",
     location="local",
     base_url="http://127.0.0.1:11434",
-    api_path="/v1",
-    dialect="openai",
-    chat=openai_like.chat,
+    dialect="ollama",
+    abilities=frozenset({"stream", "tools", "vision"}),
+    chat=chat,
+    health_path="/api/version",
 )

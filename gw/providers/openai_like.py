@@ -3,154 +3,55 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import lru_cache
-from types import TracebackType
+
+import msgspec
 
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
-from gw.net.http1 import Response, header_lines
+from gw.net.http1 import Response
+from gw.providers.chat_call import ChatCall, ChatWire, is_type, rejection
 from gw.providers.spec import Account, ChatStream, SpeakStream, TranscribeStream, bearer
 from gw.types.audio import PCM_24K, AudioFormat
-from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, UsageReport
-from gw.types.secret import Secret
+from gw.types.llm import ChatRequest
 from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.wire import multipart, openai_audio, openai_chat, openai_errors, wav
 
 _JSON = b"application/json"
 _SSE = b"text/event-stream"
-_ERROR_LIMIT = 64 * 1024
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
+
+
+CHAT = ChatWire(
+    dialect="openai",
+    path=b"/chat/completions",
+    stream_type=b"text/event-stream",
+    headers=bearer,
+    body=lambda request, account: openai_chat.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: openai_chat.ChatDecoder(provider, keep_raw=keep_raw),
+    whole=lambda body, provider, keep_raw: openai_chat.decode_completion(body, provider, keep_raw=keep_raw),
+    classify=openai_errors.classify,
+)
+
+
+def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
+    """Chat, streamed or whole; events carry the upstream's own JSON where the caller speaks this dialect."""
+    return ChatCall(CHAT, request, account)
 
 
 def _headers(account: Account, content_type: bytes, accept: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"content-type", content_type), (b"accept", accept), *bearer(account.api_key)]
 
 
-@lru_cache(maxsize=1_024)
-def _chat_headers(key: str, accept: bytes) -> bytes:
-    return header_lines([(b"content-type", _JSON), (b"accept", accept), *bearer(Secret(key))])
-
-
 async def _rejection(response: Response, account: Account) -> ProviderError:
-    try:
-        body = await response.read(_ERROR_LIMIT)
-    except ProviderError:
-        body = b""
-    return openai_errors.classify(
-        account.provider_id,
-        response.status,
-        response.header(b"retry-after"),
-        body,
-        (account.api_key.reveal(),),
-        response.header(b"date"),
-    )
-
-
-def _is(response: Response, media_type: bytes) -> bool:
-    return (response.header(b"content-type") or b"").lower().startswith(media_type)
+    return await rejection(response, account, openai_errors.classify)
 
 
 def _is_text(response: Response) -> bool:
     """A page of a proxy or portal, or an error told with status 200."""
     name = (response.header(b"content-type") or b"").lower().partition(b";")[0].strip()
     return name.startswith(b"text/") or name.endswith((b"json", b"xml", b"html"))
-
-
-def _past_the_end(provider: str) -> UpstreamCut:
-    return UpstreamCut(provider=provider, detail="read past the end of the answer")
-
-
-class _StreamedChat:
-    def __init__(self, response: Response, provider: str) -> None:
-        self._response = response
-        self._provider = provider
-        self._decoder = openai_chat.ChatDecoder(provider)
-
-    async def receive(self) -> list[ChatEvent]:
-        while True:
-            data = await self._response.receive_some()
-            events = self._decoder.feed(data) if data else self._decoder.end()
-            if events:
-                return events
-            if not data:
-                raise _past_the_end(self._provider)
-
-
-class _WholeChat:
-    """An unstreamed answer; to a caller that asked for a stream it is handed out as one."""
-
-    def __init__(self, response: Response, provider: str, *, as_stream: bool) -> None:
-        self._response = response
-        self._provider = provider
-        self._as_stream = as_stream
-        self._done = False
-
-    async def receive(self) -> list[ChatEvent]:
-        if self._done:
-            raise _past_the_end(self._provider)
-        self._done = True
-        completion = openai_chat.decode_completion(await self._response.read(), self._provider)
-        return _as_stream(completion) if self._as_stream else [completion]
-
-
-def _as_stream(completion: Completion) -> list[ChatEvent]:
-    events: list[ChatEvent] = [
-        Delta(
-            text=completion.text,
-            refusal=completion.refusal,
-            tool_calls=completion.tool_calls,
-            finish_reason=completion.finish_reason or "stop",
-        )
-    ]
-    if completion.usage is not None:
-        events.append(UsageReport(usage=completion.usage))
-    return [*events, ChatEnd()]
-
-
-class _ChatCall(AbstractAsyncContextManager[ChatStream]):
-    """`POST {base}/chat/completions`. A class and not a generator: this is the call that is made most."""
-
-    __slots__ = ("_account", "_exchange", "_request", "_streamed")
-
-    def __init__(self, request: ChatRequest, account: Account) -> None:
-        self._request = request
-        self._account = account
-        self._streamed: Response | None = None
-
-    async def __aenter__(self) -> ChatStream:
-        request, account = self._request, self._account
-        headers = _chat_headers(account.api_key.reveal(), _SSE if request.stream else _JSON)
-        body = openai_chat.upstream_body(request, account.model)
-        provider = account.provider_id
-        self._exchange = account.pool.open(provider, b"POST", account.origin, b"/chat/completions", headers, body)
-        response = await self._exchange.__aenter__()
-        if response.status != 200:
-            try:
-                raise await _rejection(response, account)
-            except BaseException:
-                await self._exchange.__aexit__(*sys.exc_info())
-                raise
-        if request.stream and _is(response, _SSE):
-            self._streamed = response
-            return _StreamedChat(response, provider)
-        return _WholeChat(response, provider, as_stream=request.stream)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if error is None and self._streamed is not None:
-                await self._streamed.finish()  # the answer was read to its end; keeps the connection
-        finally:
-            await self._exchange.__aexit__(kind, error, trace)
-
-
-def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
-    """Chat, streamed or whole; events carry the upstream's own JSON."""
-    return _ChatCall(request, account)
 
 
 class _FormBody:
@@ -170,21 +71,24 @@ class _FormBody:
 
 
 class _WholeTranscript:
-    def __init__(self, response: Response, account: Account, response_format: str) -> None:
+    def __init__(self, response: Response, account: Account, response_format: str, keep_raw: bool) -> None:
         self._response = response
         self._account = account
         self._format = response_format
+        self._keep_raw = keep_raw
 
     async def receive(self) -> list[TranscribeEvent]:
         body = await self._response.read(_TRANSCRIPT_LIMIT)
         content_type = (self._response.header(b"content-type") or _JSON).decode("latin-1")
-        return [openai_audio.decode_transcript(body, content_type, self._format, self._account.provider_id)]
+        made = openai_audio.decode_transcript(body, content_type, self._format, self._account.provider_id)
+        return [made if self._keep_raw else msgspec.structs.replace(made, raw=None)]
 
 
 class _StreamedTranscript:
-    def __init__(self, response: Response, provider: str) -> None:
+    def __init__(self, response: Response, provider: str, keep_raw: bool) -> None:
         self._response = response
         self._provider = provider
+        self._keep_raw = keep_raw
         self._decoder = openai_audio.TranscriptDecoder(provider)
 
     async def receive(self) -> list[TranscribeEvent]:
@@ -193,7 +97,7 @@ class _StreamedTranscript:
             if not data:
                 raise UpstreamCut(provider=self._provider, detail="the stream ended without transcript.text.done")
             if events := self._decoder.feed(data):
-                return events
+                return events if self._keep_raw else [msgspec.structs.replace(event, raw=None) for event in events]
 
 
 @asynccontextmanager
@@ -209,14 +113,15 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     path = b"/audio/translations" if request.task == "translate" else b"/audio/transcriptions"
     headers = _headers(account, b"multipart/form-data; boundary=" + boundary, _SSE if request.stream else b"*/*")
     body = _FormBody(head, request.audio, tail)
+    keep_raw = request.dialect == "openai"
     async with account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body) as response:
         if response.status != 200:
             raise await _rejection(response, account)
-        if request.stream and _is(response, _SSE):
-            yield _StreamedTranscript(response, account.provider_id)
+        if request.stream and is_type(response, _SSE):
+            yield _StreamedTranscript(response, account.provider_id, keep_raw)
             await response.finish()
         else:
-            yield _WholeTranscript(response, account, "json" if request.stream else request.response_format)
+            yield _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
 
 
 class _SpokenAudio:
@@ -273,7 +178,7 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
     ) as response:
         if response.status != 200:
             raise await _rejection(response, account)
-        as_events = _is(response, _SSE)
+        as_events = is_type(response, _SSE)
         if not as_events and _is_text(response):
             raise UpstreamProtocolError(provider=account.provider_id, detail="text where audio was expected")
         stream = _SpokenEvents if as_events else _SpokenAudio

@@ -184,6 +184,7 @@ class ProviderSpec:
 
 TYPES: Mapping[str, str] = {
     "openai": "gw.providers.openai",
+    "anthropic": "gw.providers.anthropic",
     "groq": "gw.providers.groq",
     "ollama": "gw.providers.ollama",
     "whisper": "gw.providers.whisper",

@@ -1,14 +1,16 @@
 """The configuration, and what was made through the API, as one Catalog.
 
 The configuration comes first: an entity of the database with the same name is set aside with a warning, and so is one
-that leads nowhere any more (a model whose provider is gone). Neither is an error: the gateway must start.
+that does not fit any more (a model whose provider is gone, or of another type now). Neither is an error: the gateway
+must start.
 """
 
 from __future__ import annotations
 
 import colorsys
+import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import attrs
@@ -18,7 +20,7 @@ from gw.config.references import DEFAULT_PROJECT
 from gw.config.settings import ModelSettings, ProjectSettings, ProviderSettings, RateLimit, Settings
 from gw.errors import KeyDecryptError
 from gw.registry.catalog import AccessKey, Catalog, Model, Provider, Stack
-from gw.types.address import host_of
+from gw.types.address import host_of, split_address
 from gw.types.ids import MODALITIES
 from gw.types.managed import Stored, StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider, name_of
 from gw.types.project import Project
@@ -28,6 +30,7 @@ from gw.types.usage import NANO
 Decrypt = Callable[[StoredProvider], Secret]
 """The API key of a stored provider. Raises KeyDecryptError."""
 K = TypeVar("K", bound=Stored)
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @attrs.frozen(kw_only=True)
@@ -53,13 +56,13 @@ def merge(settings: Settings, stored: Iterable[Stored], decrypt: Decrypt = _lock
     limits = settings.rate_limiting
     providers = {p.id: _provider(p, limits.get(p.id, RateLimit())) for p in settings.providers.values()}
     for entry in _of(stored, StoredProvider):
-        if _is_free(entry, entry.id in providers, warnings) and _known_type(entry, warnings):
+        if _is_free(entry, entry.id in providers, warnings) and _is_usable(entry, warnings):
             limit, allowed = limits.get(entry.id, RateLimit()), settings.serve.provider_base_url_hosts
             providers[entry.id] = _stored_provider(entry, limit, decrypt, allowed, warnings)
     models = {key: _model(model) for key, model in settings.models.items()}
     for model in _of(stored, StoredModel):
         key = name_of(model)[1]
-        if _is_free(model, key in models, warnings) and _leads(model, model.provider in providers, warnings):
+        if _is_free(model, key in models, warnings) and _has_provider(model, providers, warnings):
             models[key] = _stored_model(model)
     given = {DEFAULT_PROJECT: ProjectSettings(id=DEFAULT_PROJECT, name=DEFAULT_PROJECT), **settings.projects}
     projects = {name: _project(project) for name, project in given.items()}
@@ -74,7 +77,7 @@ def merge(settings: Settings, stored: Iterable[Stored], decrypt: Decrypt = _lock
         stacks=stacks,
         chains={**settings.fallbacks, **{chain.modality: chain.models for chain in _of(stored, StoredChain)}},
         voices=dict(settings.voices),
-        keys=tuple(_access(key) for key in _of(stored, StoredKey) if _leads(key, key.project in projects, warnings)),
+        keys=tuple(_access(key) for key in _of(stored, StoredKey) if _opens(key, projects, warnings)),
     )
     return Merged(catalog=_without_dangling(catalog), warnings=tuple(warnings))
 
@@ -83,26 +86,42 @@ def _of(stored: Iterable[Stored], kind: type[K]) -> Iterator[K]:
     return (entity for entity in stored if isinstance(entity, kind))
 
 
+def _fits(entity: Stored, fault: str, warnings: list[str]) -> bool:
+    """`fault`: why it must be set aside; "" = it need not."""
+    if fault:
+        kind, name = name_of(entity)
+        warnings.append(f"{kind} {name!r} of the database is set aside: {fault}")
+    return not fault
+
+
 def _is_free(entity: Stored, taken: bool, warnings: list[str]) -> bool:
-    if taken:
-        kind, name = name_of(entity)
-        warnings.append(f"{kind} {name!r} of the database is set aside: the configuration has one of that name")
-    return not taken
+    return _fits(entity, "the configuration has one of that name" if taken else "", warnings)
 
 
-def _leads(entity: StoredModel | StoredKey, there: bool, warnings: list[str]) -> bool:
-    if not there:
-        kind, name = name_of(entity)
-        missing = f"provider {entity.provider!r}" if isinstance(entity, StoredModel) else f"project {entity.project!r}"
-        warnings.append(f"{kind} {name!r} of the database is set aside: its {missing} is gone")
-    return there
+def _is_usable(entry: StoredProvider, warnings: list[str]) -> bool:
+    fault = "" if entry.type in PROVIDER_TYPES else f"this version has no type {entry.type!r}"
+    if not fault and entry.base_url is not None:
+        try:
+            split_address(entry.base_url)
+        except ValueError as error:
+            fault = f"its base_url is none: {error}"
+    return _fits(entry, fault, warnings)
 
 
-def _known_type(entry: StoredProvider, warnings: list[str]) -> bool:
-    known = entry.type in PROVIDER_TYPES
-    if not known:
-        warnings.append(f"provider {entry.id!r} of the database is set aside: this version has no type {entry.type!r}")
-    return known
+def _has_provider(model: StoredModel, providers: Mapping[str, Provider], warnings: list[str]) -> bool:
+    provider, fault = providers.get(model.provider), ""
+    if provider is None:
+        fault = f"its provider {model.provider!r} is gone"
+    elif model.modality not in PROVIDER_TYPES[provider.type][1]:
+        fault = f"its provider {model.provider!r} is of the type {provider.type!r}, which offers no {model.modality}"
+    return _fits(model, fault, warnings)
+
+
+def _opens(key: StoredKey, projects: Mapping[str, Project], warnings: list[str]) -> bool:
+    fault = "" if key.project in projects else f"its project {key.project!r} is gone"
+    if not _DIGEST.fullmatch(key.digest):
+        fault = "its digest is none"
+    return _fits(key, fault, warnings)
 
 
 def _without_dangling(catalog: Catalog) -> Catalog:
@@ -175,7 +194,7 @@ def _model(entry: ModelSettings) -> Model:
 
 def _stored_model(entry: StoredModel) -> Model:
     return Model(
-        id=f"{entry.provider}/{entry.name}",
+        id=entry.id,
         modality=entry.modality,
         provider=entry.provider,
         name=entry.name,

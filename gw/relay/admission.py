@@ -1,14 +1,38 @@
-"""May this request run at all? Decided before any upstream byte."""
+"""May this request run at all? Decided before any upstream byte. And how a request has ended."""
 
 from __future__ import annotations
 
-import structlog
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
-from gw.errors import BudgetExceededError, StoreUnavailable
+import msgspec
+import structlog
+import trio
+
+from gw.errors import BudgetExceededError, CandidateSkipped, StoreUnavailable, leaves_of
 from gw.policy import budget
+from gw.providers.spec import Account
 from gw.relay.ledger import Ledger, Reservation
+from gw.types.ids import Modality
+from gw.types.llm import Ability
 from gw.types.project import Project
-from gw.types.usage import NANO
+from gw.types.usage import NANO, Usage
+
+S = TypeVar("S")
+
+_NEEDS_NOTHING: frozenset[Ability] = frozenset()
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between the modalities, beside the request itself."""
+
+    modality: Modality
+    requested: str
+    stream: bool
+    estimate: Usage
+    needs: frozenset[Ability] = _NEEDS_NOTHING
+
 
 _log = structlog.get_logger("gw.relay")
 
@@ -40,3 +64,19 @@ def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts
             spent_usd=spent / NANO,
         )
     return ledger.reserve(project.id, estimate_nusd)
+
+
+def caller_left(error: BaseException | None) -> bool:
+    """Nothing wrong here: the dialect stopped reading, its connection broke, or it was cancelled. A defect is none of these."""
+    return error is None or all(isinstance(e, (trio.Cancelled, OSError, GeneratorExit)) for e in leaves_of(error))
+
+
+def offered(
+    call: Callable[..., AbstractAsyncContextManager[S]] | None, account: Account
+) -> Callable[..., AbstractAsyncContextManager[S]]:
+    """Raises CandidateSkipped when a provider's type has no such call."""
+    if call is None:
+        raise CandidateSkipped(
+            provider=account.provider_id, reason="missing_ability", detail="its type does not offer this"
+        )
+    return call

@@ -5,7 +5,7 @@ Plain objects, no tasks: nothing here waits. An empty bucket or an open breaker 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -73,6 +73,16 @@ class Gate:
             self.breaker.failure(now)
 
 
+    def start_over(self, breaker: BreakerSettings) -> None:
+        """Forget the troubles, not the calls that run."""
+        self.breaker = Breaker(breaker.failures, breaker.open_s)
+        self._closed_until = 0.0
+
+
+def _is_another_account(old: Provider, new: Provider) -> bool:
+    return (old.type, old.base_url, old.api_key) != (new.type, new.base_url, new.api_key)
+
+
 @attrs.frozen(kw_only=True)
 class GateView:
     """What reports show of a gate."""
@@ -86,7 +96,11 @@ class GateView:
 
 
 class Limits:
-    """The gates by provider id. A changed provider keeps its breaker and count and gets a new bucket."""
+    """The gates by provider id.
+
+    A provider keeps its gate when the catalog changes; with another rate it gets a new bucket, and with another key or
+    address a new breaker: what the vendor said of the old ones does not count any more.
+    """
 
     def __init__(self, breaker: BreakerSettings) -> None:
         self._breaker = breaker
@@ -108,8 +122,14 @@ class Limits:
         elif gate.provider is not provider:
             if gate.provider.requests_per_minute != provider.requests_per_minute:
                 gate.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
+            if _is_another_account(gate.provider, provider):
+                gate.start_over(self._breaker)
             gate.provider = provider
         return gate
+
+    def keep(self, providers: Collection[str]) -> None:
+        """Forget the gates of all but these; calls that run keep theirs until they end."""
+        self._gates = {name: gate for name, gate in self._gates.items() if gate.provider.id in providers}
 
     def view(self, now: float) -> Mapping[str, GateView]:
         return {name: _view(gate, now) for name, gate in self._gates.items()}

@@ -63,6 +63,9 @@ class Mark(msgspec.Struct, eq=False):
     ended: float | None = None
     error: ProviderError | None = None
     called: bool = False
+    usage: Usage | None = None
+    """Its own part of a live session."""
+    cost: Cost | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -207,6 +210,9 @@ class Meter:
             ttfb_ms=None if mark.ready_at is None else _ms(mark.ready_at - mark.started),
             error_code=error.code if error else None,
             upstream_status=getattr(error, "upstream_status", None) or _status(error),
+            audio_seconds=mark.usage.audio_seconds or None if mark.usage else None,
+            characters=mark.usage.characters or None if mark.usage else None,
+            cost_nusd=mark.cost.nusd if mark.cost else None,
         )
 
     @property

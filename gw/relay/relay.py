@@ -17,29 +17,30 @@ from types import TracebackType
 from typing import Generic, TypeAlias, TypeVar
 
 import attrs
-import msgspec
-import trio
 
 from gw.config.settings import CostTracking, Routing
-from gw.errors import CandidateSkipped, GwError, leaves_of
+from gw.errors import CandidateSkipped, GwError
 from gw.net.http1 import Pool
 from gw.policy import hedge, plan
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import Catalog, Model
 from gw.registry.live import Live
-from gw.relay import admission, tally
+from gw.relay import admission, live, tally
 from gw.relay.accounts import Accounts
+from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.answer import Answer, Tally
 from gw.relay.attempts import Call, Ready, Running, Trying, first_ready
 from gw.relay.limits import Limits
+from gw.relay.listening import Listening
 from gw.relay.meter import Books, Meter, cost_of, price_of
+from gw.relay.speaking import Speaking
 from gw.telemetry.clock import utc_day
 from gw.types.caller import Caller
 from gw.types.ids import Modality
-from gw.types.llm import Ability, ChatEvent, ChatRequest
+from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.project import Project
-from gw.types.stt import TranscribeEvent, TranscribeRequest
-from gw.types.tts import SpeakEvent, SpeakRequest
+from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Cost, Usage
 
 S = TypeVar("S")
@@ -51,16 +52,6 @@ ChatAnswer: TypeAlias = Answer[ChatStream, ChatEvent]
 TranscribeAnswer: TypeAlias = Answer[TranscribeStream, TranscribeEvent]
 SpeakAnswer: TypeAlias = Answer[SpeakStream, SpeakEvent]
 _NOTHING = Usage()
-
-
-class _Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between the modalities, beside the request itself."""
-
-    modality: Modality
-    requested: str
-    stream: bool
-    estimate: Usage
-    needs: frozenset[Ability] = frozenset()
 
 
 class Relay:
@@ -85,7 +76,7 @@ class Relay:
         self.hedge_after_s = hedge.begin_after(routing.hedge_after_ms)
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
-        kind = _Kind(
+        kind = Kind(
             modality="llm",
             requested=request.model,
             stream=request.stream,
@@ -96,7 +87,7 @@ class Relay:
         def opener(
             spec: ProviderSpec, account: Account, model: Model
         ) -> Callable[[], AbstractAsyncContextManager[ChatStream]]:
-            call = _offered(spec.chat, account)
+            call = offered(spec.chat, account)
             return lambda: call(request, account)
 
         return self._run(
@@ -104,14 +95,14 @@ class Relay:
         )
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
-        kind = _Kind(
+        kind = Kind(
             modality="stt", requested=request.model, stream=request.stream, estimate=tally.estimate_transcribe(request)
         )
 
         def opener(
             spec: ProviderSpec, account: Account, model: Model
         ) -> Callable[[], AbstractAsyncContextManager[TranscribeStream]]:
-            call = _offered(spec.transcribe, account)
+            call = offered(spec.transcribe, account)
             language = request.language or model.default_language
             return lambda: call(attrs.evolve(request, language=language), account)
 
@@ -124,13 +115,13 @@ class Relay:
         )
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
-        kind = _Kind(modality="tts", requested=request.model, stream=True, estimate=tally.estimate_speak(request))
+        kind = Kind(modality="tts", requested=request.model, stream=True, estimate=tally.estimate_speak(request))
         catalog = self.live.catalog
 
         def opener(
             spec: ProviderSpec, account: Account, model: Model
         ) -> Callable[[], AbstractAsyncContextManager[SpeakStream]]:
-            call = _offered(spec.speak, account)
+            call = offered(spec.speak, account)
             voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
             return lambda: call(attrs.evolve(request, voice=voice), account)
 
@@ -142,9 +133,17 @@ class Relay:
             lambda ready: (ready.stream.receive, tally.SpeakTally(request, ready.stream.format)),
         )
 
+    def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[Listening]:
+        """A live session. Entering raises what stands against the request itself; a provider's failure comes out of `receive`."""
+        return live.listening(self, request, caller)
+
+    def speak_live(self, request: SpeakLiveRequest, caller: Caller) -> AbstractAsyncContextManager[Speaking]:
+        """As `listen`, for text that is spoken as it comes."""
+        return live.speaking(self, request, caller)
+
     def _run(
         self,
-        kind: _Kind,
+        kind: Kind,
         caller: Caller,
         opener: Opener[S],
         first_content: Callable[[S, str], Awaitable[list[E]]],
@@ -152,7 +151,7 @@ class Relay:
     ) -> AbstractAsyncContextManager[Answer[S, E]]:
         return _Request(self, kind, caller, opener, first_content, follow)
 
-    def candidates(self, catalog: Catalog, kind: _Kind, project: Project, caller: Caller) -> tuple[Model, ...]:
+    def candidates(self, catalog: Catalog, kind: Kind, project: Project, caller: Caller) -> tuple[Model, ...]:
         """Who may answer, the model asked for first. Looked up once per catalog; raises what `Catalog.resolve` raises."""
         if catalog is not self._routed:
             self._routed, self._routes = catalog, {}
@@ -178,11 +177,11 @@ class Relay:
         )
         return sent, cost_of(self.books.book, sent, mark.model, catalog.provider(mark.model.provider), meter.day)
 
-    def patience(self, kind: _Kind) -> float:
+    def patience(self, kind: Kind) -> float:
         """Seconds until the first content; where the answer comes whole, that is all of it."""
         return self.routing.first_event_s[kind.modality] if kind.stream else self.routing.whole_answer_s
 
-    def admit(self, meter: Meter, kind: _Kind, catalog: Catalog, model: Model, project: Project) -> None:
+    def admit(self, meter: Meter, kind: Kind, catalog: Catalog, model: Model, project: Project) -> None:
         estimate = cost_of(self.books.book, kind.estimate, model, catalog.provider(model.provider), meter.day).nusd
         meter.estimate = kind.estimate
         meter.estimate_nusd = estimate
@@ -191,7 +190,7 @@ class Relay:
         )
 
     def prepare(
-        self, catalog: Catalog, model: Model, project: Project, kind: _Kind, opener: Opener[S], now: float
+        self, catalog: Catalog, model: Model, project: Project, kind: Kind, opener: Opener[S], now: float
     ) -> Call[S]:
         """Account, abilities and gate of one candidate. Raises ProviderError to have it passed over."""
         provider, spec, account = self._accounts.get(catalog, model, project)
@@ -224,7 +223,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
     def __init__(
         self,
         relay: Relay,
-        kind: _Kind,
+        kind: Kind,
         caller: Caller,
         opener: Opener[S],
         first_content: Callable[[S, str], Awaitable[list[E]]],
@@ -279,25 +278,10 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         """Write the record, unless the answer was complete and has one."""
         self._relay.in_flight -= 1
         error = raised if isinstance(raised, GwError) else None
-        if error is None and not _caller_left(raised):
+        if error is None and not caller_left(raised):
             error = GwError()
         if self._answer is not None:
             self._answer.close(error=error, cancelled=error is None)
             return
         usage, cost = self._relay.without_answer(self._meter, self._catalog)
         self._meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None)
-
-
-def _caller_left(error: BaseException | None) -> bool:
-    """Nothing wrong here: the dialect stopped reading, its connection broke, or it was cancelled. A defect is none of these."""
-    return error is None or all(isinstance(e, (trio.Cancelled, OSError, GeneratorExit)) for e in leaves_of(error))
-
-
-def _offered(
-    call: Callable[..., AbstractAsyncContextManager[S]] | None, account: Account
-) -> Callable[..., AbstractAsyncContextManager[S]]:
-    if call is None:
-        raise CandidateSkipped(
-            provider=account.provider_id, reason="missing_ability", detail="its type does not offer this"
-        )
-    return call

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import apsw
 import msgspec
+import structlog
 
 from gw.types.managed import AuditEntry, Name, Stored, name_of
 
@@ -24,6 +25,7 @@ where (:entity_type is null or entity_type = :entity_type)
   and (:before is null or seq < :before)
 order by seq desc limit :limit"""
 
+_log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Stored).decode
 
@@ -58,13 +60,13 @@ def _audit_row(entry: AuditEntry) -> tuple[object, ...]:
 
 
 def entities(db: apsw.Connection) -> list[Stored]:
-    """All that was made, in the order of its ids. What a newer version wrote and this one cannot read is left out."""
+    """All that was made, in the order of its ids. What this version cannot read is left out, and logged."""
     found: list[Stored] = []
-    for (body,) in db.execute("select body from managed order by kind, id"):
+    for kind, entity_id, body in db.execute("select kind, id, body from managed order by kind, id"):
         try:
             found.append(_decode(body))
         except msgspec.DecodeError:
-            continue
+            _log.warning("database_entry_unreadable", entity_type=kind, entity_id=entity_id)
     return found
 
 

@@ -116,7 +116,67 @@ def _managed_and_audit(db: apsw.Connection) -> None:
     db.execute("create table meta (name text primary key, value text not null) strict, without rowid")
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_requests_and_rollups, _managed_and_audit)
+_ROLLUP_ATTEMPT = """
+create table rollup_attempt (
+    bucket integer not null,
+    provider text not null,
+    model_id text not null,
+    next_model_id text not null,
+    outcome text not null,
+    attempts integer not null,
+    last_at real not null,
+    last_error text,
+    primary key (bucket, provider, model_id, next_model_id, outcome)
+) strict, without rowid"""
+"""`bucket` counts UTC hours; `next_model_id` is the candidate that was tried after this one, "" = none."""
+
+_LOG_INDEXES = {
+    "time": "timestamp, seq",
+    "project": "project, timestamp, seq, status, modality, provider",
+    "model_id": "model_id, timestamp, seq, status, project",
+    "provider": "provider, timestamp, seq, status, modality",
+    "status": "status, timestamp, seq, modality",
+    "modality": "modality, timestamp, seq",
+    "error_code": "error_code, timestamp, seq, project, provider",
+    "session_id": "session_id, timestamp, seq",
+    "turn_id": "turn_id, timestamp, seq, session_id, project",
+    "turns": "timestamp, seq, turn_id, session_id, project",
+    "project_turns": "project, timestamp, seq, turn_id, session_id",
+}
+"""Each begins with what a log is filtered by and goes on in its order. The columns after that are other filters: what does
+not pass them is left out without a look at the table."""
+_ONLY_WHERE = {
+    "error_code": "error_code", "session_id": "session_id", "turn_id": "turn_id",
+    "turns": "turn_id", "project_turns": "turn_id",
+}  # fmt: skip
+"""Indexes of the rows that have such a value."""
+
+_FILL_ROLLUP_ATTEMPT = """
+insert into rollup_attempt
+select cast(r.timestamp as integer) / 3600, substr(model_id, 1, max(0, instr(model_id, '/') - 1)), model_id, next_model_id,
+       outcome, count(*), max(r.timestamp), max(error_code)
+from (select timestamp, json_extract(a.value, '$.model_id') as model_id,
+             coalesce(json_extract(attempts, '$[' || (a.key + 1) || '].model_id'), '') as next_model_id,
+             json_extract(a.value, '$.outcome') as outcome, json_extract(a.value, '$.error_code') as error_code
+      from requests, json_each(attempts) a) r
+group by 1, 2, 3, 4, 5"""
+
+
+def _attempts_and_log_indexes(db: apsw.Connection) -> None:
+    for name in ("time", "project", "model_id", "modality", "status", "session_id", "turn_id"):
+        db.execute(f"drop index requests_{name}")
+    for name, columns in _LOG_INDEXES.items():
+        where = f" where {_ONLY_WHERE[name]} is not null" if name in _ONLY_WHERE else ""
+        db.execute(f"create index requests_{name} on requests ({columns}){where}")
+    db.execute(_ROLLUP_ATTEMPT)
+    db.execute(_FILL_ROLLUP_ATTEMPT)
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
+    _requests_and_rollups,
+    _managed_and_audit,
+    _attempts_and_log_indexes,
+)
 VERSION = len(MIGRATIONS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 import msgspec
@@ -21,7 +22,49 @@ _INSERT = f"""
 insert into requests ({", ".join(_COLUMNS)}) values ({", ".join("?" * len(_COLUMNS))})
 on conflict (id) do nothing returning id"""
 
-_SELECT = f"select {', '.join(_COLUMNS)} from requests"
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    requests: int
+    errors: int
+    fallbacks: int
+    cancelled: int
+    cost_nusd: int
+    unpriced: int
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Totals:
+        """From columns in the order of the fields."""
+        requests, errors, fallbacks, cancelled, cost_nusd, unpriced = row
+        return cls(
+            requests=requests,
+            errors=errors,
+            fallbacks=fallbacks,
+            cancelled=cancelled,
+            cost_nusd=cost_nusd,
+            unpriced=unpriced,
+        )
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals.of(
+            [a + b for a, b in zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)]
+        )
+
+
+SELECT = f"select {', '.join(_COLUMNS)} from requests"
+"""What `record_of` takes."""
+
+_TALLY = """
+select count(*), coalesce(sum(status = 'error'), 0), coalesce(sum(status = 'fallback'), 0),
+       coalesce(sum(status = 'cancelled'), 0), coalesce(sum(cost_nusd), 0), coalesce(sum(cost_nusd is null), 0)
+from requests where timestamp >= :since and timestamp < :until and (:project is null or project = :project)"""
+
+_TTFBS = """
+select modality, ttfb_ms from requests
+where timestamp >= :since and timestamp < :until and (:project is null or project = :project) and ttfb_ms is not null"""
+
+_MADE_UP = """
+select count(*), coalesce(sum(cost_nusd), 0) from requests
+where id >= :prefix and id < :prefix_end and endpoint = :endpoint and (:project is null or project = :project)"""
 
 _PRUNE = """
 delete from requests
@@ -78,36 +121,90 @@ def insert(db: apsw.Connection, records: Sequence[RequestRecord]) -> list[Reques
     return fresh
 
 
+class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records are wanted: those that pass all of these. None = any."""
+
+    modality: str | None = None
+    project: str | None = None
+    status: str | None = None
+    model_id: str | None = None
+    provider: str | None = None
+    error_code: str | None = None
+    session_id: str | None = None
+    turn_id: str | None = None
+    id_prefix: str | None = None
+
+
+ANY = LogFilter()
+_INDEXED = ("turn_id", "session_id", "error_code", "model_id", "project", "provider", "status", "modality")
+"""In the order of preference: usually the more selective first. The index of each holds the usual others as well."""
+_FEW = 2_000
+"""So many records with a prefix of the id are found by it and sorted by time; more are met soon enough in time's order."""
+
+
 def page(
-    db: apsw.Connection,
-    *,
-    limit: int,
-    before: tuple[float, str] | None = None,
-    modality: str | None = None,
-    project: str | None = None,
-    status: str | None = None,
-    model_id: str | None = None,
-    session_id: str | None = None,
-    turn_id: str | None = None,
+    db: apsw.Connection, *, limit: int, wanted: LogFilter = ANY, before: tuple[float, int] | None = None
 ) -> list[RequestRecord]:
-    """The newest `limit` records that pass every filter, from before (timestamp, id) on. One index range each."""
-    equals = {
-        "modality": modality, "project": project, "status": status,
-        "model_id": model_id, "session_id": session_id, "turn_id": turn_id,
-    }  # fmt: skip
-    bindings: dict[str, object] = {name: value for name, value in equals.items() if value is not None}
+    """The newest `limit` records that pass the filter, from before the `place` of another on. One index range each."""
+    bindings: dict[str, object] = {name: value for name in _INDEXED if (value := getattr(wanted, name)) is not None}
     conditions = [f"{name} = :{name}" for name in bindings]
+    index = next(iter(bindings), "time")
+    if wanted.id_prefix:
+        bindings |= {"prefix": wanted.id_prefix, "prefix_end": _after_prefix(wanted.id_prefix)}
+        conditions.append("id >= :prefix and id < :prefix_end")
+        if index not in _INDEXED[:2] and _are_few(db, bindings):
+            index = ""
     if before is not None:
-        conditions.append("(timestamp, id) < (:timestamp, :id)")
-        bindings |= {"timestamp": before[0], "id": before[1]}
-    where = f" where {' and '.join(conditions)}" if conditions else ""
-    sql = f"{_SELECT}{where} order by timestamp desc, id desc limit :limit"
-    return [_record(row) for row in db.execute(sql, bindings | {"limit": limit})]
+        conditions.append("timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)")
+        bindings |= {"timestamp": before[0], "seq": before[1]}
+    by = f"indexed by requests_{index}" if index else "indexed by sqlite_autoindex_requests_1"
+    where = f"where {' and '.join(conditions)}" if conditions else ""
+    sql = f"{SELECT} {by} {where} order by timestamp desc, seq desc limit :limit"
+    return [record_of(row) for row in db.execute(sql, bindings | {"limit": limit})]
+
+
+def _after_prefix(prefix: str) -> str:
+    """The first text after all that begin so."""
+    return prefix + chr(0x10FFFF)
+
+
+def _are_few(db: apsw.Connection, bindings: dict[str, object]) -> bool:
+    counted = db.execute(
+        "select count(*) from (select 1 from requests where id >= :prefix and id < :prefix_end limit :few)",
+        bindings | {"few": _FEW},
+    ).get
+    return int(counted) < _FEW
+
+
+def place(db: apsw.Connection, record_id: str) -> tuple[float, int] | None:
+    """Where a record stands in the log's order: (timestamp, seq)."""
+    for timestamp, seq in db.execute("select timestamp, seq from requests where id = ?", (record_id,)):
+        return float(timestamp), int(seq)
+    return None
+
+
+def between(
+    db: apsw.Connection, since: float, until: float, project: str | None
+) -> tuple[Totals, list[tuple[str, float]]]:
+    """Of the records that began in [since, until), Unix seconds: their totals, and (modality, time to first byte in ms).
+
+    For an hour at most: it reads them all.
+    """
+    bindings = {"since": since, "until": until, "project": project}
+    [row] = db.execute(_TALLY, bindings)
+    return Totals.of(row), [(modality, ttfb) for modality, ttfb in db.execute(_TTFBS, bindings)]
+
+
+def made_up(db: apsw.Connection, *, id_prefix: str, endpoint: str, project: str | None) -> tuple[int, int]:
+    """How many records are marked so, and their cost in nano-USD."""
+    bindings = {"prefix": id_prefix, "prefix_end": _after_prefix(id_prefix), "endpoint": endpoint, "project": project}
+    [(count, cost)] = db.execute(_MADE_UP, bindings)
+    return count, cost
 
 
 def find(db: apsw.Connection, record_id: str) -> RequestRecord | None:
-    for row in db.execute(f"{_SELECT} where id = ?", (record_id,)):
-        return _record(row)
+    for row in db.execute(f"{SELECT} where id = ?", (record_id,)):
+        return record_of(row)
     return None
 
 
@@ -159,7 +256,7 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
     )
 
 
-def _record(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
+def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
     usage = {name: fields.pop(name) for name in _UNITS}
     fields["usage"] = usage | {"source": fields.pop("usage_source")}

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import apsw
-import attrs
 import msgspec
 
-from gw.store.requests import finite, whole
+from gw.store.changes import Grain
+from gw.store.requests import Totals, finite, whole
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
@@ -42,19 +42,49 @@ on conflict ({", ".join(_KEYS)}) do update set
 
 _SQL = {table: (_find_sql(table), _add_sql(table)) for table in ("rollup_hour", "rollup_day")}
 
-_RANGE = "where bucket >= :since and (:project is null or project = :project)"
+_SPAN = """
+with span(bucket) as (
+  select max(:since, (select min(bucket) from {table}))
+  union all select bucket + 1 from span where bucket < min(:until, (select max(bucket) from {table})))
+"""
+_FROM = "from {table} r where r.bucket between :since and :until"
+_FROM_OF_PROJECT = "from span cross join {table} r on r.bucket = span.bucket and r.project = :project where true"
+"""One seek per bucket; the key begins with the bucket, so a range of buckets holds all projects."""
 
-_COSTS = f"""
+
+def _range_sql(select: str, table: str, rest: str = "") -> tuple[str, str]:
+    """The statement for all projects, and that for one."""
+    everything = f"{select} {_FROM.format(table=table)} {rest}"
+    one = f"{_SPAN.format(table=table)} {select} {_FROM_OF_PROJECT.format(table=table)} {rest}"
+    return everything, one
+
+
+_COSTS = _range_sql(
+    """
 select provider, model_id, project, modality, sum(cost_nusd), sum(requests), sum(unpriced),
-       sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(audio_seconds), sum(characters)
-from rollup_day {_RANGE} group by provider, model_id, project, modality order by 5 desc, 2, 3"""
-
-_LATENCY = f"select model_id, requests, ttfb, latency from rollup_day {_RANGE}"
-
-_TOTALS = f"""
-select coalesce(sum(requests), 0), coalesce(sum(errors), 0), coalesce(sum(fallbacks), 0), coalesce(sum(cancelled), 0),
-       coalesce(sum(cost_nusd), 0), coalesce(sum(unpriced), 0)
-from rollup_day {_RANGE}"""
+       sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(audio_seconds), sum(characters)""",
+    "rollup_day",
+    "group by provider, model_id, project, modality order by 5 desc, 2, 3",
+)
+_TALLIES = """
+coalesce(sum(requests), 0), coalesce(sum(errors), 0), coalesce(sum(fallbacks), 0), coalesce(sum(cancelled), 0),
+coalesce(sum(cost_nusd), 0), coalesce(sum(unpriced), 0)"""
+_TOTALS = {
+    grain: _range_sql(f"select {_TALLIES}", table)
+    for grain, table in (("hour", "rollup_hour"), ("day", "rollup_day"))
+}
+BY = {"provider": "provider", "model": "model_id", "project": "r.project", "modality": "modality", "none": "''"}
+"""What a series can be split by."""
+_POINTS = {
+    (grain, by): _range_sql(
+        f"select r.bucket, {column}, {_TALLIES}",
+        table,
+        "and (:model_id is null or model_id = :model_id) group by 1, 2 order by 1, 2",
+    )
+    for grain, table in (("hour", "rollup_hour"), ("day", "rollup_day"))
+    for by, column in BY.items()
+}
+_EVER = (-(2**62), 2**62)
 
 _SPEND = "select project, sum(cost_nusd) from rollup_day where bucket = ? group by project"
 
@@ -76,22 +106,11 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True):
     characters: int
 
 
-@attrs.frozen(kw_only=True)
-class LatencyRow:
-    """How fast one model was. `requests` are all its requests; the histograms hold those that have such a time."""
+class Point(Totals, frozen=True, kw_only=True):
+    """The totals of one UTC hour or day (`bucket`, since 1970) and one `name` of what a series is split by."""
 
-    requests: int
-    ttfb: Histogram
-    total: Histogram
-
-
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    requests: int
-    errors: int
-    fallbacks: int
-    cancelled: int
-    cost_nusd: int
-    unpriced: int
+    bucket: int
+    name: str
 
 
 class _Sums:
@@ -155,41 +174,72 @@ def _upsert(db: apsw.Connection, table: str, groups: Mapping[_Key, _Sums]) -> No
 
 
 def costs(db: apsw.Connection, since_day: int | None, project: str | None) -> list[CostRow]:
-    names = CostRow.__struct_fields__
-    rows = db.execute(_COSTS, _bindings(since_day, project))
-    return [msgspec.convert(dict(zip(names, row, strict=True)), CostRow) for row in rows]
+    rows = db.execute(_COSTS[project is not None], _bindings(since_day, None, project))
+    return [
+        CostRow(
+            provider=provider,
+            model_id=model_id,
+            project=owner,
+            modality=modality,
+            cost_nusd=cost_nusd,
+            requests=requests,
+            unpriced=unpriced,
+            input_tokens=input_tokens,
+            cached_input_tokens=cached_input_tokens,
+            output_tokens=output_tokens,
+            audio_seconds=audio_seconds,
+            characters=characters,
+        )
+        for provider, model_id, owner, modality, cost_nusd, requests, unpriced, input_tokens, cached_input_tokens,
+            output_tokens, audio_seconds, characters in rows
+    ]  # fmt: skip
 
 
-def latency(db: apsw.Connection, since_day: int | None, project: str | None) -> dict[str, LatencyRow]:
-    """By model id. Little Python per row; between rows SQLite runs without the interpreter lock."""
-    rows: dict[str, tuple[list[int], list[bytes], list[bytes]]] = {}
-    for model_id, n, ttfb, total in db.execute(_LATENCY, _bindings(since_day, project)):
-        if model_id not in rows:
-            rows[model_id] = ([], [], [])
-        counts, ttfbs, totals = rows[model_id]
-        counts.append(n)
-        ttfbs.append(ttfb)
-        totals.append(total)
-    return {
-        model_id: LatencyRow(requests=sum(counts), ttfb=_merged(ttfbs), total=_merged(totals))
-        for model_id, (counts, ttfbs, totals) in rows.items()
-    }
+def totals(
+    db: apsw.Connection, since: int | None, project: str | None, *, until: int | None = None, grain: Grain = "day"
+) -> Totals:
+    """Of all buckets from `since` to `until`, both included; None = no bound."""
+    [row] = db.execute(_TOTALS[grain][project is not None], _bindings(since, until, project))
+    return Totals.of(row)
 
 
-def _merged(stored: Iterable[bytes]) -> Histogram:
-    histogram = Histogram()
-    histogram.merge_encoded(stored)
-    return histogram
-
-
-def totals(db: apsw.Connection, since_day: int | None, project: str | None) -> Totals:
-    [row] = db.execute(_TOTALS, _bindings(since_day, project))
-    return msgspec.convert(dict(zip(Totals.__struct_fields__, row, strict=True)), Totals)
+def points(
+    db: apsw.Connection,
+    grain: Grain,
+    since: int,
+    until: int,
+    *,
+    by: str,
+    project: str | None = None,
+    model_id: str | None = None,
+) -> list[Point]:
+    """By bucket and name, in that order; `by` is a key of `BY`. Buckets without requests are left out."""
+    bindings = {**_bindings(since, until, project), "model_id": model_id}
+    return [
+        Point(
+            bucket=bucket,
+            name=name,
+            requests=requests,
+            errors=errors,
+            fallbacks=fallbacks,
+            cancelled=cancelled,
+            cost_nusd=cost_nusd,
+            unpriced=unpriced,
+        )
+        for bucket, name, requests, errors, fallbacks, cancelled, cost_nusd, unpriced in db.execute(
+            _POINTS[grain, by][project is not None], bindings
+        )
+    ]
 
 
 def spend(db: apsw.Connection, day: int) -> dict[str, int]:
     return dict(db.execute(_SPEND, (day,)))
 
 
-def _bindings(since_day: int | None, project: str | None) -> dict[str, object]:
-    return {"since": 0 if since_day is None else since_day, "project": project}
+def _bindings(since: int | None, until: int | None, project: str | None) -> dict[str, object]:
+    first, last = _EVER
+    return {
+        "since": first if since is None else since,
+        "until": last if until is None else until,
+        "project": project,
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,10 +27,9 @@ BUSY_TIMEOUT_MS = 5_000
 READERS = 4
 """Reports at a time; more wait for their turn. Each may hold a thread and about 2 MB of page cache."""
 READ_LIMIT_S = 5.0
-_CHECK_STEPS = 20_000
+TOO_LONG = f"the report took longer than {READ_LIMIT_S:g} s"
+CHECK_STEPS = 20_000
 """Virtual machine steps between two looks at the stop flag: about 1 ms."""
-_BACKUP_PAGES = 1_000
-"""Copied in one step, 4 MB: between two the writer may go on."""
 _QUICK_CHECK_BYTES = 64 * 2**20
 """Databases up to this size are checked when opened (under 0.2 s); larger ones would hold up the start."""
 
@@ -79,7 +78,7 @@ def translated(path: Path) -> Iterator[None]:
 
 def open_writer(path: Path) -> apsw.Connection:
     """Open, create or upgrade the database. Blocks. Raises DatabaseLocked, StoreUnavailable; deletes nothing."""
-    _make_private(path)
+    make_private(path)
     with translated(path):
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -97,8 +96,8 @@ def open_writer(path: Path) -> apsw.Connection:
         return db
 
 
-def open_reader(path: Path) -> apsw.Connection:
-    """A read-only connection to an up-to-date database. Blocks. Raises StoreUnavailable."""
+def open_reader(path: Path, *, any_schema: bool = False) -> apsw.Connection:
+    """A read-only connection to an up-to-date database, or to an older one too. Blocks. Raises StoreUnavailable."""
     if not path.exists():
         raise StoreUnavailable(what=f"there is no database at {path}")
     with translated(path):
@@ -107,13 +106,23 @@ def open_reader(path: Path) -> apsw.Connection:
             _set_up(db)
             db.pragma("query_only", True)
             _check_ours(db, path)
-            if (version := db.pragma("user_version")) < migrations.VERSION:
-                remedy = f"start `gw serve` once to bring it to {migrations.VERSION}"
+            if not any_schema and (version := db.pragma("user_version")) < migrations.VERSION:
+                remedy = f"`gw db migrate` or the next `gw serve` brings it to {migrations.VERSION}"
                 raise StoreUnavailable(what=f"the database {path} has schema {version}; {remedy}")
         except BaseException:
             db.close()
             raise
         return db
+
+
+def schema_version(path: Path) -> int:
+    """Of a database that may be older than this version of gw. Blocks. Raises StoreUnavailable."""
+    db = open_reader(path, any_schema=True)
+    try:
+        version: int = db.pragma("user_version")
+    finally:
+        db.close()
+    return version
 
 
 def prepare_folder(path: Path) -> Path:
@@ -126,8 +135,8 @@ def prepare_folder(path: Path) -> Path:
     return real
 
 
-def _make_private(path: Path) -> None:
-    """Create the file (0600) when missing. SQLite gives the WAL the mode of the database."""
+def make_private(path: Path) -> None:
+    """Create the file (0600) when missing. SQLite gives the WAL the mode of the database. Raises StoreUnavailable."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -157,31 +166,6 @@ def _check_ours(db: apsw.Connection, path: Path) -> None:
 def _quick_check(db: apsw.Connection, path: Path) -> None:
     if path.stat().st_size <= _QUICK_CHECK_BYTES and (found := db.pragma("quick_check", 1)) != "ok":
         raise apsw.CorruptError(str(found).splitlines()[-1])
-
-
-def backup(source: Path, target: Path) -> int:
-    """Copy a database that may be in use, and check the copy; its size in bytes. Blocks.
-
-    The copy is made beside `target` and gets its name when it is good. Raises StoreUnavailable.
-    """
-    draft = target.with_name(f"{target.name}.part")
-    if target.exists():
-        raise StoreUnavailable(what=f"{target} exists; a backup does not replace a file")
-    _make_private(draft)
-    try:
-        with translated(source), closing(open_reader(source)) as db, closing(apsw.Connection(str(draft))) as copy:
-            with copy.backup("main", db, "main") as work:
-                while not work.done:
-                    work.step(_BACKUP_PAGES)
-            copy.pragma("journal_mode", "delete")
-            if (found := copy.pragma("integrity_check", 1)) != "ok":
-                raise StoreUnavailable(what=f"the copy of {source} is damaged: {found}")
-        draft.rename(target)
-    except OSError as error:
-        raise StoreUnavailable(what=f"cannot write {target}: {error.strerror}") from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return target.stat().st_size
 
 
 class ReaderPool:
@@ -216,11 +200,11 @@ class ReaderPool:
             return left.is_set() or self._clock.now() - began > READ_LIMIT_S
 
         with self._connection() as db, translated(self._path):
-            db.set_progress_handler(stop, _CHECK_STEPS)
+            db.set_progress_handler(stop, CHECK_STEPS)
             try:
                 return query(db)
             except apsw.InterruptError:
-                raise StoreUnavailable(what=f"the report took longer than {READ_LIMIT_S:g} s") from None
+                raise StoreUnavailable(what=TOO_LONG) from None
             finally:
                 db.set_progress_handler(None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -13,13 +13,16 @@ import structlog
 import trio
 
 from gw.errors import one_error
-from gw.store import lock, managed, requests, rollups, sqlite
+from gw.store import lock, managed, requests, rollups_usage
+from gw.store.apart import ReportProcess
 from gw.store.journal import Journal, read_lines
+from gw.store.past import Past
 from gw.store.replay import Replayed, replay
-from gw.store.rollups import CostRow, LatencyRow, Totals
-from gw.store.sqlite import ReaderPool, open_reader, open_writer, prepare_folder, translated
+from gw.store.rollups_usage import ModelUsage
+from gw.store.sqlite import open_reader, open_writer, prepare_folder, translated
 from gw.store.writer import Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
+from gw.types.ids import Modality
 from gw.types.managed import AuditEntry, Stored
 from gw.types.usage import Intent, RequestRecord, Usage
 
@@ -39,60 +42,24 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int
 
 
-class Reader:
-    """Reports, each in a thread on a read-only connection. They see what is committed. Raise StoreUnavailable.
-
-    `since_day` counts UTC days (`clock.utc_day`), None = everything; `project` None = all projects.
-    """
-
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self._path = path
-        self._readers = ReaderPool(path, clock)
-
-    async def costs(self, since_day: int | None = None, project: str | None = None) -> list[CostRow]:
-        """Per provider, model and project, the dearest first."""
-        return await self._readers.read(lambda db: rollups.costs(db, since_day, project))
-
-    async def latency(self, since_day: int | None = None, project: str | None = None) -> dict[str, LatencyRow]:
-        """Per model id."""
-        return await self._readers.read(lambda db: rollups.latency(db, since_day, project))
-
-    async def totals(self, since_day: int | None = None, project: str | None = None) -> Totals:
-        return await self._readers.read(lambda db: rollups.totals(db, since_day, project))
-
-    async def spend(self, day: int) -> dict[str, int]:
-        """Project → nano-USD of one UTC day. After the start this includes what the journal held."""
-        return await self._readers.read(lambda db: rollups.spend(db, day))
-
-    async def logs(
-        self,
-        limit: int = 100,
-        before: tuple[float, str] | None = None,
-        *,
-        modality: str | None = None,
-        project: str | None = None,
-        status: str | None = None,
-        model_id: str | None = None,
-        session_id: str | None = None,
-        turn_id: str | None = None,
-    ) -> list[RequestRecord]:
-        """The newest records that pass every filter; `before` = (timestamp, id) of the last one of the page before."""
-        filters = {
-            "modality": modality,
-            "project": project,
-            "status": status,
-            "model_id": model_id,
-            "session_id": session_id,
-            "turn_id": turn_id,
-        }
-        return await self._readers.read(lambda db: requests.page(db, limit=limit, before=before, **filters))
-
-    async def request(self, record_id: str) -> RequestRecord | None:
-        return await self._readers.read(lambda db: requests.find(db, record_id))
+class Reader(Past):
+    """All that can be read: the past, and what was made through the API. Raises StoreUnavailable."""
 
     async def entities(self) -> list[Stored]:
         """What was made through the API."""
         return await self._readers.read(managed.entities)
+
+    async def usage_by_model(
+        self, first_day: int, last_day: int, modality: Modality, providers: Collection[str]
+    ) -> list[ModelUsage]:
+        """Units and money per model of these providers; UTC days, both inclusive."""
+        return await self._readers.read(
+            lambda db: rollups_usage.usage_by_model(db, first_day, last_day, modality, providers)
+        )
+
+    async def recorded_days(self, modality: Modality, providers: Collection[str]) -> tuple[int, int] | None:
+        """The first and the last UTC day with a request of these providers; None = there is none."""
+        return await self._readers.read(lambda db: rollups_usage.recorded_days(db, modality, providers))
 
     async def meta(self, name: str) -> str | None:
         return await self._readers.read(lambda db: managed.meta(db, name))
@@ -113,18 +80,8 @@ class Reader:
             )
         )
 
-    async def backup(self, to: Path) -> int:
-        """A copy of the whole database at `to`, checked after it was made; its size in bytes. Others may write meanwhile.
-
-        Raises StoreUnavailable, also when `to` exists.
-        """
-        return await trio.to_thread.run_sync(sqlite.backup, self._path, to)
-
     async def stats(self) -> Stats:
         return await self._readers.read(self._stats)
-
-    def close(self) -> None:
-        self._readers.close()
 
     def _stats(self, db: apsw.Connection) -> Stats:
         return Stats(
@@ -146,9 +103,17 @@ class Store(Reader):
     """The daemon's store. `intent` and `finish` are single writes, for the event loop's thread only."""
 
     def __init__(
-        self, path: Path, clock: Clock, *, journal: Journal, writer: Writer, held: lock.Lock, replayed: Replayed
+        self,
+        path: Path,
+        clock: Clock,
+        *,
+        journal: Journal,
+        writer: Writer,
+        held: lock.Lock,
+        replayed: Replayed,
+        apart: ReportProcess | None = None,
     ) -> None:
-        super().__init__(path, clock)
+        super().__init__(path, clock, writer.changes, apart)
         self._journal = journal
         self._writer = writer
         self._held = held
@@ -258,11 +223,12 @@ async def open_store(
     durability: str = "crash",
     retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY,
+    reports_apart: bool = False,
 ) -> AsyncIterator[Store]:
     """Lock, open, upgrade and replay, then yield; commits what is left on exit.
 
-    `holder` adds facts to the lock file. Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
-    StoreUnavailable. A bug in the writer ends the caller's block with that error.
+    `holder` adds facts to the lock file; `reports_apart`: in a process of their own. Raises DatabaseLocked (another
+    instance, or a foreign writer for 5 s) and StoreUnavailable. A bug in the writer ends the caller's block with that error.
     """
     path = prepare_folder(path)
     held = await lock.acquire(path, started=clock.now(), facts=holder)
@@ -270,7 +236,13 @@ async def open_store(
         db = await trio.to_thread.run_sync(open_writer, path)
         try:
             replayed = await trio.to_thread.run_sync(_replay, db, path)
-            async with _opened(db, path, clock, durability == "power", retention_days, held, replayed) as store:
+            journal = Journal(path)
+            writer = Writer(
+                db, path=path, journal=journal, clock=clock, retention_days=retention_days, power=durability == "power"
+            )
+            apart = ReportProcess(path) if reports_apart else None
+            store = Store(path, clock, journal=journal, writer=writer, held=held, replayed=replayed, apart=apart)
+            async with _running(store, journal, writer, apart):
                 yield store
         finally:
             with trio.move_on_after(CLOSE_S, shield=True):
@@ -280,23 +252,14 @@ async def open_store(
 
 
 @asynccontextmanager
-async def _opened(
-    db: apsw.Connection,
-    path: Path,
-    clock: Clock,
-    power: bool,
-    retention_days: int,
-    held: lock.Lock,
-    replayed: Replayed,
-) -> AsyncIterator[Store]:
-    journal = Journal(path)
-    writer = Writer(db, path=path, journal=journal, clock=clock, retention_days=retention_days, power=power)
-    store = Store(path, clock, journal=journal, writer=writer, held=held, replayed=replayed)
+async def _running(store: Store, journal: Journal, writer: Writer, apart: ReportProcess | None) -> AsyncIterator[None]:
     try:
         with one_error():
             async with trio.open_nursery() as nursery:
                 await nursery.start(writer.run)
-                yield store
+                if apart is not None:
+                    await nursery.start(apart.run)
+                yield
                 nursery.cancel_scope.cancel()
     finally:
         # Here and not in the task: the task is cancelled together with the block, the records must not be.

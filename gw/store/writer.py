@@ -23,7 +23,9 @@ import msgspec
 import structlog
 import trio
 
-from gw.store import managed, requests, rollups
+from gw.errors import DatabaseLocked
+from gw.store import attempts, managed, requests, rollups
+from gw.store.changes import Changes
 from gw.store.journal import Journal, Segment, read_records
 from gw.store.sqlite import TRANSIENT, describe, translated
 from gw.telemetry.clock import DAY_S, Clock
@@ -37,6 +39,7 @@ BATCH = 500  # records in one transaction, about 20 ms of work
 GATHER_S = 0.05  # records of this long share a commit, which costs a page of every index; the journal has them already
 BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it we back off, and say so
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
+CHANGE_PAUSES_S = (0.1, 0.2, 0.4)  # between tries of a change, while its caller waits for the answer
 PROBE_S = 1.0  # between two looks whether the journal can be written again
 PRUNE_EVERY_S = 3600.0
 _OF_THE_RECORD = (
@@ -82,6 +85,7 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
     try:
         fresh = requests.insert(db, records)
         rollups.add(db, fresh)
+        attempts.add(db, fresh)
         db.execute("commit")
     except BaseException:
         if db.in_transaction:
@@ -139,6 +143,7 @@ class Writer:
         self._broken = False
         self._waiting_in_journal = 0
         self.counters = Counters()
+        self.changes = Changes()
         self.trouble = ""
         db.set_busy_timeout(BUSY_MS)
         db.set_wal_hook(self._on_commit)
@@ -199,20 +204,28 @@ class Writer:
         `records` is consumed in the writer's thread. All or nothing: raises DatabaseLocked, StoreUnavailable.
         """
 
-        def insert() -> int:
+        def insert() -> tuple[int, list[RequestRecord]]:
+            made = list(records)
             with translated(self._path):
-                return write_batch(self._db, list(records))
+                return write_batch(self._db, made), made
 
-        return await self._in_thread(insert)
+        new, made = await self._in_thread(insert)
+        self.changes.note(made)
+        return new
 
     async def change(self, change: managed.Change) -> None:
-        """All or nothing. Raises DatabaseLocked, StoreUnavailable."""
+        """All or nothing; a foreign writer is waited for a little. Raises DatabaseLocked, StoreUnavailable."""
 
         def apply() -> None:
             with translated(self._path):
                 managed.apply(self._db, change)
 
-        await self._in_thread(apply)
+        # Not `_in_thread`: the caller may be cancelled while it waits, and the journal's finished files belong to `run`.
+        for pause_s in CHANGE_PAUSES_S:
+            with suppress(DatabaseLocked):
+                return await trio.to_thread.run_sync(apply, limiter=self._limiter)
+            await trio.sleep(pause_s)
+        return await trio.to_thread.run_sync(apply, limiter=self._limiter)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Commit and prune until cancelled.
@@ -306,6 +319,7 @@ class Writer:
         for record, error in refused:
             tell_unwritable(record, error)
         self.counters.set_aside += len(refused)
+        self.changes.note(records)
         self._count(len(records) - len(refused))
         if self._wal_pages >= _CHECKPOINT_NOW_PAGES:
             await self._checkpoint()

@@ -86,6 +86,8 @@ class MetricFacts:
     in_flight: int = 0
     write_queue_depth: int = 0
     store_degraded: bool = False
+    records_set_aside: int = 0
+    records_dropped: int = 0
 
 
 class Metrics:
@@ -236,6 +238,12 @@ class Metrics:
             "gauge",
             "1 while records cannot be written to the database.",
             [({}, int(facts.store_degraded))],
+        )
+        yield _family(
+            "gw_records_lost",
+            "counter",
+            "Records that are in the log only: set_aside could not be written, dropped found journal and queue full.",
+            [({"reason": "set_aside"}, facts.records_set_aside), ({"reason": "dropped"}, facts.records_dropped)],
         )
 
     def _latency_families(self) -> Iterator[Metric]:

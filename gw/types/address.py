@@ -1,8 +1,14 @@
-"""Addresses of upstreams: what `http(s)://host[:port][/path]` may look like, for the configuration and the network."""
+"""Addresses of upstreams: what `http(s)://host[:port][/path]` may look like, for the configuration and the network.
+
+And which hosts are called at all. Link-local addresses and the metadata services of clouds never are, since they hand
+out credentials to whoever asks from this machine.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -41,3 +47,60 @@ def split_address(address: str) -> SplitResult:
 def host_of(address: str) -> str:
     """The host in lower case, without a last dot. Raises ValueError like `split_address`."""
     return (split_address(address).hostname or "").lower().rstrip(".")
+
+
+_REFUSED_NETWORKS: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "169.254.0.0/16",  # link-local, and the metadata service of most clouds
+            "100.100.100.200/32",  # Alibaba Cloud metadata
+            "168.63.129.16/32",  # Azure host agent
+            "192.0.0.192/32",  # Oracle Cloud metadata
+            "fe80::/10",
+            "fd00:ec2::/32",  # AWS metadata and credential endpoints
+            "fd20:ce::254/128",  # Google Cloud metadata
+        ),
+    )
+)
+_REFUSED_NAMES: Final = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+_NOT_PUBLIC: Final = tuple(map(ipaddress.ip_network, ("fec0::/10", "64:ff9b:1::/48")))
+"""Site-local (RFC 3879) and local-use translation (RFC 8215), which the standard library takes for global."""
+_NAT64: Final = 0x64_FF9B << 64  # 64:ff9b::/96, the upper 96 bits
+_IPV4_INSIDE: Final = frozenset({0, 0xFFFF, _NAT64})  # upper 96 bits of IPv6 addresses that stand for an IPv4 one
+
+
+def is_public(address: str) -> bool:
+    """Whether this numeric address is of the public internet, and not this machine or a network around it.
+
+    Raises ValueError for anything but a numeric address; so do `is_refused` and what it is made of.
+    """
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address) and (inside := _ipv4_inside(ip)) is not None:
+        return is_public(str(inside))
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _NOT_PUBLIC)
+
+
+def is_refused(address: str) -> bool:
+    """Whether this numeric address is link-local or a cloud's metadata service, also when wrapped in IPv6."""
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address) and (inside := _ipv4_inside(ip)) is not None and is_refused(str(inside)):
+        return True
+    return any(ip in network for network in _REFUSED_NETWORKS)
+
+
+def is_never_called(host: str) -> bool:
+    """`is_refused` for a host as it stands in an address: also names of metadata services. No name is looked up."""
+    try:
+        return is_refused(host)
+    except ValueError:
+        return host.rstrip(".").lower() in _REFUSED_NAMES
+
+
+def _ipv4_inside(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that this one stands for: 6to4, IPv4-mapped, IPv4-compatible, NAT64."""
+    if int(ip) >> 32 in _IPV4_INSIDE:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+    return ip.sixtofour

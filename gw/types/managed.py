@@ -33,6 +33,10 @@ class StoredModel(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     default_language: str | None = None
     default_voice: str | None = None
 
+    @property
+    def id(self) -> str:
+        return f"{self.provider}/{self.name}"
+
 
 class StoredProject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="project"):
     id: str
@@ -76,7 +80,7 @@ def name_of(entity: Stored) -> Name:
         case StoredProvider():
             return "provider", entity.id
         case StoredModel():
-            return "model", f"{entity.modality}:{entity.provider}/{entity.name}"
+            return "model", f"{entity.modality}:{entity.id}"
         case StoredProject():
             return "project", entity.id
         case StoredKey():

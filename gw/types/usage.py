@@ -54,6 +54,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ttfb_ms: float | None = None
     error_code: str | None = None
     upstream_status: int | None = None
+    audio_seconds: float | None = None
+    """Live sessions: this vendor's part of the session's units, when more than one had a part."""
+    characters: int | None = None
+    cost_nusd: int | None = None
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,18 +11,22 @@ from typing import cast
 
 from quart import Response, request
 from quart_trio import QuartTrio
-from werkzeug.exceptions import HTTPException, NotFound
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from gw.dialects.caller import request_id
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import dashboard, errors, frontend, managed, public
+from gw.web import access, asking, dashboard, errors, frontend, live, managed, public
 from gw.web.drain import Drain
 from gw.web.guard import authorize, fenced
-from gw.web.views import BODY_BYTES, json_reply, needs, right_of, scope
+from gw.web.operations import check_query, path_of, right_of
+from gw.web.table import TABLE
+from gw.web.views import BODY_BYTES, json_reply, scope
 
 IsHot = Callable[[bytes, bytes], bool]
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def make_app(
@@ -33,7 +37,8 @@ def make_app(
     `site`: the dashboard's files; None = look for them.
     """
     public.announce(gateway)
-    cold = fenced(_identified(_quart(gateway, drain, site or frontend.load())), gateway)
+    quart = _quart(gateway, drain, site or frontend.load(), is_hot)
+    cold = fenced(_identified(cast("ASGIApp", quart)), gateway)  # its annotations name every ASGI message; ours do not
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and is_hot(_method(scope), _raw_path(scope)):
@@ -89,28 +94,40 @@ def _identified(app: ASGIApp) -> ASGIApp:
     return identified
 
 
-def _quart(gateway: Gateway, drain: Drain, site: frontend.Frontend) -> ASGIApp:
+def routes_of(gateway: Gateway, drain: Drain, site: frontend.Frontend, is_hot: IsHot) -> set[tuple[str, str]]:
+    """Method and path (as in OpenAPI) of every route of the control plane."""
+    rules = _quart(gateway, drain, site, is_hot).url_map.iter_rules()
+    return {(method, path_of(rule.rule)) for rule in rules for method in rule.methods or () if method != "HEAD"}
+
+
+def _quart(gateway: Gateway, drain: Drain, site: frontend.Frontend, is_hot: IsHot) -> QuartTrio:
     app = QuartTrio(__name__, static_folder=None)
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
     app.register_blueprint(public.blueprint(gateway, drain))
     app.register_blueprint(managed.blueprint(gateway))
+    app.register_blueprint(asking.blueprint(gateway))
     app.register_blueprint(dashboard.blueprint(gateway))
+    app.register_blueprint(access.blueprint(gateway))
+    app.register_blueprint(live.blueprint(gateway, drain))
     _add_site(app, gateway, site)
-    _add_errors(app, site)
+    _add_errors(app, site, is_hot)
 
     @app.before_request
-    async def check_right() -> None:
-        if request.endpoint is not None:  # an unknown path has no view, and shows nothing
-            authorize(gateway, right_of(app.view_functions.get(request.endpoint)), scope(), gateway.clock.now())
+    async def check() -> None:
+        """The right first, then the query: who may not ask learns nothing about what may be asked."""
+        if request.url_rule is not None:  # an unknown path has no view, and shows nothing
+            operation = TABLE.find(request.method, request.url_rule.rule)
+            authorize(gateway, right_of(operation), scope(), gateway.clock.now())
+            check_query(operation, request.args.items(multi=True))
 
-    return cast("ASGIApp", app)  # its annotations name every ASGI message; ours do not
+    return app
 
 
 def _add_site(app: QuartTrio, gateway: Gateway, site: frontend.Frontend) -> None:
     @app.get("/")
-    @needs("public")
     async def index() -> Response:
         """HTML for who asks for it; voice SDKs use the same path as a sign of life and get a small status."""
         if "text/html" in (request.headers.get("accept") or "").lower():
@@ -127,7 +144,7 @@ def _header(name: str) -> str:
     return request.headers.get(name) or ""
 
 
-def _add_errors(app: QuartTrio, site: frontend.Frontend) -> None:
+def _add_errors(app: QuartTrio, site: frontend.Frontend, is_hot: IsHot) -> None:
     @app.errorhandler(GwError)
     async def of_gateway(error: GwError) -> Response:
         return _response(errors.of_gateway(error, request_id(scope())))
@@ -145,7 +162,9 @@ def _add_errors(app: QuartTrio, site: frontend.Frontend) -> None:
                 found = site.page(_header("accept-encoding"), _header("if-none-match"))
             if found is not None:
                 return _file(found)
-        return _response(errors.of_http(error, request_id(scope())))
+        path = _raw_path(scope())
+        hot = [method for method in _METHODS if is_hot(method.encode(), path)]
+        return _response(errors.of_http(MethodNotAllowed(hot) if hot else error, request_id(scope())))
 
     @app.errorhandler(Exception)
     async def of_unexpected(error: Exception) -> Response:

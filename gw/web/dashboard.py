@@ -1,29 +1,25 @@
-"""`/api/*`: the dashboard's reads, and its login."""
+"""`/api/*`: the dashboard's reads."""
 
 from __future__ import annotations
 
-import msgspec
-from quart import Blueprint, Response, request
+import trio
+from quart import Blueprint, Response
 
-from gw.admin import listings, reports
-from gw.dialects.caller import principal
-from gw.errors import ForbiddenError
+from gw.admin import forecast, listings, logs, overview, reliability, reports, series, turns
+from gw.errors import RequestError
 from gw.gateway import Gateway
-from gw.web import session
-from gw.web.public import read_logs
-from gw.web.views import fresh, json_reply, needs, query, query_text, read_json
+from gw.web.public import log_query, read_logs
+from gw.web.views import fresh, json_reply, query, query_text
 
 LATENCY_PERIODS = ("today", "week")
-
-
-class Login(msgspec.Struct, forbid_unknown_fields=True):
-    token: str
 
 
 def blueprint(gateway: Gateway) -> Blueprint:
     routes = Blueprint("dashboard", __name__, url_prefix="/api")
     _add_reads(routes, gateway)
-    _add_login(routes, gateway)
+    _add_charts(routes, gateway)
+    _add_logs(routes, gateway)
+    _add_turns(routes, gateway)
     return routes
 
 
@@ -55,15 +51,16 @@ def _add_reads(routes: Blueprint, gateway: Gateway) -> None:
         )
         return json_reply(found)
 
-    @routes.get("/logs")
-    async def logs() -> Response:
-        return json_reply(await read_logs(gateway))
-
     @routes.get("/overview")
-    async def overview() -> Response:
+    async def front() -> Response:
         await fresh(gateway)
-        found = await reports.overview(
-            gateway.store, gateway.live.catalog, gateway.clock.now(), project=query("project")
+        found = await overview.overview(
+            gateway.store,
+            gateway.live.catalog,
+            gateway.clock.now(),
+            spent=gateway.ledger.spent,
+            active=gateway.relay.in_flight,
+            project=query("project"),
         )
         return json_reply(found)
 
@@ -73,24 +70,92 @@ def _add_reads(routes: Blueprint, gateway: Gateway) -> None:
         return json_reply(await listings.projects(gateway.store, gateway.live.catalog, gateway.clock.now()))
 
 
-def _add_login(routes: Blueprint, gateway: Gateway) -> None:
-    @routes.post("/login")
-    @needs("public")
-    async def login() -> Response:
-        body = await read_json(Login)
-        auth = gateway.settings.auth
-        if not principal(gateway, body.token.encode("utf-8", "surrogatepass")).is_admin:
-            raise ForbiddenError(what="the dashboard needs the admin token; a project key is not enough")
-        if not auth.admin_token:
-            return json_reply({"status": "open"})
-        return _with_session(session.issue(auth.admin_token, gateway.clock.now()), "logged_in")
+def _add_charts(routes: Blueprint, gateway: Gateway) -> None:
+    @routes.get("/series")
+    async def lines() -> Response:
+        await fresh(gateway)
+        found = await series.series(
+            gateway.store,
+            gateway.live.catalog,
+            gateway.clock.now(),
+            metric=query_text("metric", "requests"),
+            period=query_text("period", "today"),
+            by=query_text("by", "none"),
+            project=query("project"),
+            model=query("model"),
+        )
+        return json_reply(found)
 
-    @routes.post("/logout")
-    @needs("public")
-    async def logout() -> Response:
-        return _with_session("", "logged_out")
+    @routes.get("/histogram")
+    async def spread() -> Response:
+        await fresh(gateway)
+        if not (model := query("model")):
+            raise RequestError(what="model is needed", param="model")
+        found = await series.histogram(
+            gateway.store,
+            gateway.live.catalog,
+            gateway.clock.now(),
+            model=model,
+            period=query_text("period", "today"),
+            project=query("project"),
+        )
+        return json_reply(found)
+
+    @routes.get("/forecast")
+    async def month() -> Response:
+        await fresh(gateway)
+        catalog, now = gateway.live.catalog, gateway.clock.now()
+        return json_reply(await forecast.forecast(gateway.store, catalog, now, project=query("project")))
+
+    @routes.get("/reliability")
+    async def providers() -> Response:
+        await fresh(gateway)
+        found = await reliability.reliability(
+            gateway.store,
+            gateway.live.catalog,
+            gateway.clock.now(),
+            gates=gateway.limits.view(trio.current_time()),
+            period=query_text("period", "today"),
+        )
+        return json_reply(found)
 
 
-def _with_session(value: str, status: str) -> Response:
-    cookie = session.set_cookie(value, secure=request.scheme == "https")
-    return json_reply({"status": status}, headers={"set-cookie": cookie})
+def _add_logs(routes: Blueprint, gateway: Gateway) -> None:
+    @routes.get("/logs")
+    async def log() -> Response:
+        return json_reply(await read_logs(gateway))
+
+    @routes.get("/logs.csv")
+    async def export() -> Response:
+        await fresh(gateway)
+        body = await logs.export(
+            gateway.store,
+            gateway.live.catalog,
+            log_query(),
+            limit=query_text("limit", str(logs.EXPORT_DEFAULT)),
+            before=query("before"),
+        )
+        headers = {"content-disposition": 'attachment; filename="requests.csv"', "cache-control": "no-store"}
+        return Response(body, content_type="text/csv; charset=utf-8; header=present", headers=headers)
+
+
+def _add_turns(routes: Blueprint, gateway: Gateway) -> None:
+    @routes.get("/turns")
+    async def newest() -> Response:
+        await fresh(gateway)
+        found = await turns.page(
+            gateway.store,
+            gateway.live.catalog,
+            limit=query_text("limit", str(turns.TURNS_DEFAULT)),
+            before=query("before"),
+            project=query("project"),
+        )
+        return json_reply(found)
+
+    @routes.get("/turns/<path:turn_id>")
+    async def waterfall(turn_id: str) -> Response:
+        await fresh(gateway)
+        catalog, project = gateway.live.catalog, query("project")
+        return json_reply(
+            await turns.one(gateway.store, catalog, turn_id, project=project, session=query("session"))
+        )

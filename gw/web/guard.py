@@ -49,12 +49,14 @@ def who(access: Access, scope: Scope, now: float) -> Principal:
     """Whose request this is: by its credential, or the dashboard's session. Raises AuthError."""
     auth = access.settings.auth
     presented = credential(scope["headers"], scope.get("query_string", b"")) if auth.on else None
-    if presented is None and auth.admin_token and session.valid(_cookies(scope), auth.admin_token, now):
-        return Principal(kind="admin")
+    if presented is None and auth.admin_token:
+        ends = session.valid_until(cookies(scope), auth.admin_token, now)
+        if ends is not None:
+            return Principal(kind="admin", expires_at=ends)
     return principal(access, presented)
 
 
-def _cookies(scope: Scope) -> Iterable[bytes]:
+def cookies(scope: Scope) -> Iterable[bytes]:
     return (value for name, value in scope["headers"] if name == b"cookie")
 
 
@@ -173,7 +175,7 @@ async def _refuse(scope: Scope, send: Send, error: AuthError) -> None:
 async def _preflight(scope: Scope, send: Send, origin: bytes) -> None:
     headers = [
         (b"access-control-allow-origin", origin),
-        (b"access-control-allow-methods", b"GET, POST, PATCH, DELETE"),
+        (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
         (b"access-control-allow-headers", _CORS_HEADERS + _stainless(scope)),
         (b"access-control-max-age", b"600"),
         (b"vary", b"origin"),

@@ -5,15 +5,14 @@ The use cases check bodies and make the answers; here is only what is HTTP's: pa
 
 from __future__ import annotations
 
-from quart import Blueprint, Response
+from quart import Blueprint, Response, request
 
 from gw.admin import audit, chains, keys, models, projects, providers
 from gw.admin.check import check_provider
 from gw.gateway import Gateway
-from gw.types.managed import Actor
+from gw.types.managed import Actor, ActorSource
 from gw.web.guard import who
-from gw.web.public import announce
-from gw.web.views import json_reply, only_query, query, query_flag, query_text, read_object, scope
+from gw.web.views import json_reply, no_body, query, query_flag, query_text, read_object, scope
 
 
 def blueprint(gateway: Gateway) -> Blueprint:
@@ -28,13 +27,11 @@ def blueprint(gateway: Gateway) -> Blueprint:
 
 
 def _actor(gateway: Gateway) -> Actor:
+    """The face that asked says so itself: it tells the reader of the log where to look, and gives no right."""
     principal = who(gateway, scope(), gateway.clock.now())
-    return Actor(source="api", name=principal.key_id or principal.kind)
-
-
-def _done(gateway: Gateway, answer: object) -> Response:
-    announce(gateway)
-    return json_reply(answer)
+    face = request.headers.get("x-gw-source")
+    source: ActorSource = "mcp" if face == "mcp" else "cli" if face == "cli" else "api"
+    return Actor(source=source, name=principal.key_id or principal.kind)
 
 
 def _add_providers(routes: Blueprint, gateway: Gateway) -> None:
@@ -42,26 +39,23 @@ def _add_providers(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.post("/providers")
     async def create_provider() -> Response:
-        only_query()
-        return _done(gateway, await providers.create(registrar, await read_object(), _actor(gateway)))
+        return json_reply(await providers.create(registrar, await read_object(), _actor(gateway)))
 
     @routes.patch("/providers/<provider_id>")
     async def update_provider(provider_id: str) -> Response:
-        only_query()
-        return _done(gateway, await providers.update(registrar, provider_id, await read_object(), _actor(gateway)))
+        return json_reply(await providers.update(registrar, provider_id, await read_object(), _actor(gateway)))
 
     @routes.delete("/providers/<provider_id>")
     async def delete_provider(provider_id: str) -> Response:
-        only_query("confirm", "cascade")
         confirm, cascade = query_flag("confirm"), query_flag("cascade")
         by = _actor(gateway)
-        return _done(
-            gateway, await providers.delete(registrar, provider_id, confirm=confirm, cascade=cascade, by=by)
+        return json_reply(
+            await providers.delete(registrar, provider_id, confirm=confirm, cascade=cascade, by=by)
         )
 
     @routes.post("/providers/<provider_id>/test")
     async def test_provider(provider_id: str) -> Response:
-        only_query()
+        await no_body()
         health = await check_provider(registrar.catalog.provider(provider_id), gateway.pool)
         return json_reply(health.as_json())
 
@@ -71,19 +65,16 @@ def _add_models(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.post("/models")
     async def create_model() -> Response:
-        only_query()
-        return _done(gateway, await models.create(registrar, await read_object(), _actor(gateway)))
+        return json_reply(await models.create(registrar, await read_object(), _actor(gateway)))
 
     @routes.patch("/models/<path:model_id>")
     async def update_model(model_id: str) -> Response:
-        only_query()
-        return _done(gateway, await models.update(registrar, model_id, await read_object(), _actor(gateway)))
+        return json_reply(await models.update(registrar, model_id, await read_object(), _actor(gateway)))
 
     @routes.delete("/models/<path:model_id>")
     async def delete_model(model_id: str) -> Response:
-        only_query("confirm")
         confirm = query_flag("confirm")
-        return _done(gateway, await models.delete(registrar, model_id, confirm=confirm, by=_actor(gateway)))
+        return json_reply(await models.delete(registrar, model_id, confirm=confirm, by=_actor(gateway)))
 
 
 def _add_projects(routes: Blueprint, gateway: Gateway) -> None:
@@ -91,19 +82,16 @@ def _add_projects(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.post("/projects")
     async def create_project() -> Response:
-        only_query()
-        return _done(gateway, await projects.create(registrar, await read_object(), _actor(gateway)))
+        return json_reply(await projects.create(registrar, await read_object(), _actor(gateway)))
 
     @routes.patch("/projects/<project_id>")
     async def update_project(project_id: str) -> Response:
-        only_query()
-        return _done(gateway, await projects.update(registrar, project_id, await read_object(), _actor(gateway)))
+        return json_reply(await projects.update(registrar, project_id, await read_object(), _actor(gateway)))
 
     @routes.delete("/projects/<project_id>")
     async def delete_project(project_id: str) -> Response:
-        only_query("confirm")
         confirm = query_flag("confirm")
-        return _done(gateway, await projects.delete(registrar, project_id, confirm=confirm, by=_actor(gateway)))
+        return json_reply(await projects.delete(registrar, project_id, confirm=confirm, by=_actor(gateway)))
 
 
 def _add_keys(routes: Blueprint, gateway: Gateway) -> None:
@@ -111,17 +99,14 @@ def _add_keys(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.get("/keys")
     async def list_keys() -> Response:
-        only_query()
         return json_reply(keys.listing(registrar))
 
     @routes.post("/keys")
     async def create_key() -> Response:
-        only_query()
         return json_reply(await keys.create(registrar, await read_object(), _actor(gateway)))
 
     @routes.delete("/keys/<key_id>")
     async def revoke_key(key_id: str) -> Response:
-        only_query("confirm")
         confirm = query_flag("confirm")
         return json_reply(await keys.revoke(registrar, key_id, confirm=confirm, by=_actor(gateway)))
 
@@ -131,24 +116,20 @@ def _add_chains(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.get("/fallbacks")
     async def list_chains() -> Response:
-        only_query()
         return json_reply(chains.listing(registrar))
 
     @routes.put("/fallbacks/<modality>")
     async def set_chain(modality: str) -> Response:
-        only_query()
         return json_reply(await chains.put(registrar, modality, await read_object(), _actor(gateway)))
 
     @routes.delete("/fallbacks/<modality>")
     async def reset_chain(modality: str) -> Response:
-        only_query()
         return json_reply(await chains.reset(registrar, modality, _actor(gateway)))
 
 
 def _add_audit(routes: Blueprint, gateway: Gateway) -> None:
     @routes.get("/audit-log")
     async def audit_log() -> Response:
-        only_query("limit", "entity_type", "entity_id", "action", "before")
         found = await audit.page(
             gateway.store,
             limit=query_text("limit", str(audit.DEFAULT)),

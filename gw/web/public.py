@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import attrs
+import msgspec
 import trio
 from quart import Blueprint, Response, request
 
-from gw.admin import listings, reports
+from gw.admin import listings, logs, reports
 from gw.gateway import Gateway
 from gw.telemetry.metrics import MetricFacts
+from gw.web import openapi
 from gw.web.drain import Drain
-from gw.web.views import fresh, json_reply, needs, query, query_text
+from gw.web.views import fresh, json_reply, query, query_text
 
 
 def blueprint(gateway: Gateway, drain: Drain) -> Blueprint:
@@ -22,19 +25,20 @@ def blueprint(gateway: Gateway, drain: Drain) -> Blueprint:
 
 def _add_state(routes: Blueprint, gateway: Gateway, drain: Drain) -> None:
     @routes.get("/health")
-    @needs("public")
     async def health() -> Response:
         return json_reply(state(gateway))
 
     @routes.get("/ready")
-    @needs("public")
     async def ready() -> Response:
         store = gateway.store
         good, body = reports.ready(draining=drain.draining, accepting=store.accepting, degraded=store.degraded)
         return json_reply(body, 200 if good else 503)
 
+    @routes.get("/v1/openapi.json")
+    async def described() -> Response:
+        return Response(openapi.document_bytes(), content_type="application/json")
+
     @routes.get("/v1/metrics")
-    @needs("metrics")
     async def metrics() -> Response:
         announce(gateway)
         text = gateway.metrics.render(_metric_facts(gateway))
@@ -69,6 +73,8 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
         provider_up={p.id: p.configured and p.id not in closed for p in catalog.providers.values()},
         in_flight=gateway.relay.in_flight,
         write_queue_depth=gateway.store.queue_depth,
+        records_set_aside=gateway.store.counters.set_aside,
+        records_dropped=gateway.store.counters.dropped,
         store_degraded=bool(gateway.store.degraded),
     )
 
@@ -80,7 +86,6 @@ def _add_listings(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.get("/v1/models")
     @routes.get("/openai/v1/models")
-    @needs("data")
     async def models() -> Response:
         catalog, project = gateway.live.catalog, query("project")
         if "xi-api-key" in request.headers:
@@ -89,7 +94,6 @@ def _add_listings(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.get("/v1/models/<path:model_id>")
     @routes.get("/openai/v1/models/<path:model_id>")
-    @needs("data")
     async def model(model_id: str) -> Response:
         return json_reply(listings.model(gateway.live.catalog, model_id, gateway.started_at))
 
@@ -140,7 +144,7 @@ def _add_reports(routes: Blueprint, gateway: Gateway) -> None:
         return json_reply(found)
 
     @routes.get("/v1/logs")
-    async def logs() -> Response:
+    async def log() -> Response:
         return json_reply(await read_logs(gateway))
 
     @routes.get("/v1/requests/<record_id>")
@@ -149,16 +153,17 @@ def _add_reports(routes: Blueprint, gateway: Gateway) -> None:
         return json_reply(await reports.request_detail(gateway.store, record_id))
 
 
-async def read_logs(gateway: Gateway) -> list[reports.Json]:
-    """The log as the query of the current request filters it."""
+async def read_logs(gateway: Gateway) -> msgspec.Raw:
+    """The log as the query of the current request filters it, encoded."""
     await fresh(gateway)
-    return await reports.logs(
+    return await logs.page_json(
         gateway.store,
         gateway.live.catalog,
+        log_query(),
         limit=query_text("limit", str(reports.LOGS_DEFAULT)),
-        modality=query("modality"),
-        project=query("project"),
-        status=query("status"),
-        model=query("model"),
         before=query("before"),
     )
+
+
+def log_query() -> logs.Query:
+    return logs.Query(**{field.name: query(field.name) for field in attrs.fields(logs.Query)})

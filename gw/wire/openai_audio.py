@@ -107,7 +107,10 @@ def _member(error: msgspec.ValidationError) -> str | None:
 
 
 def speech_body(request: SpeakRequest, model: str, voice: str) -> bytes:
-    """The body for an upstream of this dialect; asks for the event form when the request wants it."""
+    """The body for an upstream of this dialect; asks for the event form when the request wants it.
+
+    Members we do not know go along only where the caller speaks this dialect.
+    """
     body: dict[str, Any] = {"model": model, "input": request.text, "voice": voice}
     encoding = request.format.encoding
     body["response_format"] = _WIRE_FORMATS.get(encoding, encoding)
@@ -117,7 +120,8 @@ def speech_body(request: SpeakRequest, model: str, voice: str) -> bytes:
         body["instructions"] = request.instructions
     if request.want_events:
         body["stream_format"] = "sse"
-    return msgspec.json.encode({**request.extra, **body})
+    extra = request.extra if request.dialect == "openai" else {}
+    return msgspec.json.encode({**extra, **body})
 
 
 class _SpeechUsage(msgspec.Struct, gc=False):
@@ -271,15 +275,27 @@ def _truth(text: str | None) -> bool:
 
 
 def transcription_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
-    """Form fields for an upstream of this dialect, without the file."""
+    """Form fields for an upstream of this dialect, without the file.
+
+    Of a caller of another dialect: the language without its region, key terms as the prompt, none of its own fields.
+    """
+    own = request.dialect == "openai"
     fields = [("model", model), ("response_format", request.response_format)]
-    if request.language is not None:
-        fields.append(("language", request.language))
-    if request.prompt is not None:
-        fields.append(("prompt", request.prompt))
+    language = request.language if own else _bare_language(request.language)
+    if language is not None:
+        fields.append(("language", language))
+    prompt = request.prompt if own or request.prompt is not None else ", ".join(request.keyterms) or None
+    if prompt is not None:
+        fields.append(("prompt", prompt))
     if request.temperature is not None:
         fields.append(("temperature", f"{request.temperature:g}"))
     fields += [("timestamp_granularities[]", kind) for kind in sorted(request.timestamps)]
     if request.stream:
         fields.append(("stream", "true"))
-    return fields + list(request.fields)
+    return fields + list(request.fields) if own else fields
+
+
+def _bare_language(language: str | None) -> str | None:
+    """`en-US` is `en` here (ISO 639); `multi` and the like are no language: the vendor finds it out."""
+    bare = (language or "").partition("-")[0].lower()
+    return bare if len(bare) in (2, 3) and bare.isalpha() else None

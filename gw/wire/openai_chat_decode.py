@@ -122,11 +122,13 @@ class ChatDecoder:
     """Bytes of a streamed answer in, events out.
 
     Several choices in one chunk become several deltas: the first carries `raw`, the others b"". A chunk whose tool
-    calls lack their index has no `raw`: clients insist on the index, so an encoder must build it anew.
+    calls lack their index has no `raw`: clients insist on the index, so an encoder must build it anew. Without `keep_raw`
+    (the caller speaks another dialect) there is no `raw` at all.
     """
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, *, keep_raw: bool = True) -> None:
         self._provider = provider
+        self._keep_raw = keep_raw
         self._sse = sse.SseDecoder()
         self._pending: object = None
         self._finished = False
@@ -189,16 +191,16 @@ class ChatDecoder:
             events.append(StreamError(code=code, message=message))
         elif chunk.choices:
             self._pending = usage or self._pending
-            raw: bytes | None = payload
+            raw = payload if self._keep_raw else None
             for choice in chunk.choices:
                 events.append(self._delta(choice, raw))
-                raw = b""
+                raw = b"" if self._keep_raw else None
         elif usage is not None:
             report = _usage(usage)
             if report is not None:
                 self._pending = None
-                events.append(UsageReport(usage=report, raw=payload))
-        elif chunk.choices is not None:
+                events.append(UsageReport(usage=report, raw=payload if self._keep_raw else None))
+        elif chunk.choices is not None and self._keep_raw:
             events.append(Delta(raw=payload))   # Azure's filter results, padding
 
     def _delta(self, choice: _Choice, raw: bytes | None) -> Delta:
@@ -251,8 +253,8 @@ class ChatDecoder:
         return self._call_ids.index(call_id) if call_id else max(0, len(self._call_ids) - 1)
 
 
-def decode_completion(body: bytes, provider: str) -> Completion:
-    """A whole answer; of several choices the first is told and `raw` has all.
+def decode_completion(body: bytes, provider: str, *, keep_raw: bool = True) -> Completion:
+    """A whole answer; of several choices the first is told and `raw`, if kept, has all.
 
     Raises UpstreamProtocolError (malformed, or nothing in it), ProviderFailed (an error object with status 200).
     """
@@ -277,7 +279,8 @@ def decode_completion(body: bytes, provider: str) -> Completion:
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     usage = _usage(found.usage or (found.x_groq.usage if found.x_groq else None))
     return Completion(
-        text=text, refusal=refusal, tool_calls=calls, finish_reason=choice.finish_reason, usage=usage, raw=body
+        text=text, refusal=refusal, tool_calls=calls, finish_reason=choice.finish_reason, usage=usage,
+        raw=body if keep_raw else None,
     )
 
 

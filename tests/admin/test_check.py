@@ -101,3 +101,11 @@ async def test_what_needs_no_request(provider, ok, words):
     health = await check_provider(provider, Pool())
     assert health.ok is ok
     assert words in health.message
+
+
+async def test_an_address_made_through_the_api_must_not_lead_inside():
+    """As for every other call: what a name points to is looked at when it is connected to."""
+    pool = Pool()
+    health = await check_provider(attrs.evolve(OPENAI, base_url="http://localhost:1/v1", public_only=True), pool)
+    await pool.aclose()
+    assert (health.ok, "is a private address" in health.message) == (False, True)

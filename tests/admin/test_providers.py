@@ -1,9 +1,10 @@
 import msgspec
 import pytest
+import trio
 
 from gw.admin import audit, models, providers
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError, UnknownProviderError
-from gw.types.managed import StoredProvider
+from gw.types.managed import StoredModel, StoredProvider
 from tests.fakes.registrar import BY, open_registrar
 
 KEY = "sk-canary-0123456789abcdef"
@@ -101,6 +102,19 @@ async def test_private_addresses_are_for_local_types_and_listed_hosts(registrar)
     assert not registrar.catalog.provider("mine").public_only
 
 
+@pytest.mark.parametrize("host", ["169.254.169.254", "metadata.google.internal", "[fe80::1]"])
+async def test_some_addresses_are_never_called_not_even_by_a_local_provider(registrar, host):
+    with pytest.raises(RequestError, match="never called"):
+        await providers.create(registrar, {"provider_id": "ollama", "base_url": f"http://{host}"}, BY)
+
+
+async def test_a_private_address_does_not_stay_when_the_type_becomes_a_cloud_one(registrar):
+    await providers.create(registrar, {"provider_id": "mine", "provider_type": "ollama", "base_url": "http://127.0.0.1:9"}, BY)
+    with pytest.raises(RequestError, match="private address"):
+        await providers.update(registrar, "mine", {"provider_type": "openai", "api_key": KEY}, BY)
+    assert registrar.catalog.provider("mine").type == "ollama"
+
+
 async def test_what_is_there_already(registrar):
     await made(registrar)
     for taken in ("mine", "sim"):
@@ -196,6 +210,43 @@ async def test_one_with_models_goes_only_with_them(registrar):
         ("delete", "provider"),
         ("delete", "model"),
     ]
+
+
+async def test_another_type_must_offer_what_the_models_need(registrar):
+    await made(registrar)
+    await models.create(registrar, {"modality": "tts", "provider_id": "mine", "model_name": "tts-1"}, BY)
+    with pytest.raises(ConflictError, match="offers llm only; delete mine/tts-1 first"):
+        await providers.update(registrar, "mine", {"provider_type": "anthropic", "api_key": KEY}, BY)
+    assert registrar.catalog.provider("mine").type == "openai"
+
+
+async def test_of_two_who_delete_the_same_one_hears_that_it_is_gone(registrar):
+    await made(registrar)
+    heard = []
+
+    async def delete():
+        try:
+            heard.append(await providers.delete(registrar, "mine", confirm=True, cascade=True, by=BY))
+        except UnknownProviderError:
+            heard.append("gone")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(delete)
+    assert sorted(map(str, heard)) == ["gone", "{'deleted': 'mine'}"]
+    assert [e["action"] for e in await entries(registrar)] == ["delete", "create"]
+
+
+async def test_what_fits_no_more_can_still_be_deleted(registrar):
+    async with registrar.change(BY) as draft:
+        draft.replace_silently(StoredProvider(id="odd", type="hologram"))
+        draft.replace_silently(StoredModel(modality="llm", provider="gone", name="m"))
+    assert len(registrar.warnings) == 2
+    with pytest.raises(RequestError, match="hologram"):
+        await providers.update(registrar, "odd", {"api_key": KEY}, BY)
+    await providers.delete(registrar, "odd", confirm=True, cascade=False, by=BY)
+    await models.delete(registrar, "gone/m", confirm=True, by=BY)
+    assert (registrar.stored, registrar.warnings) == ({}, ())
 
 
 async def test_two_of_one_type_have_their_own_keys(registrar):

@@ -3,8 +3,7 @@ import trio
 from structlog.testing import capture_logs
 
 from gw.admin import audit, projects, providers
-from gw.errors import DatabaseLocked, StoreUnavailable
-from tests.fakes.records import record
+from gw.errors import DatabaseLocked, ReadOnlyError
 from tests.fakes.registrar import BY, open_registrar, settings_of
 
 MINE = {"provider_id": "mine", "provider_type": "openai", "api_key": "sk-canary-0123456789"}
@@ -38,17 +37,21 @@ async def test_what_the_database_refuses_is_not_in_force(registrar, tmp_path):
     assert await registrar.store.entities() == []
 
 
-async def test_a_foreign_writer_is_told(registrar, tmp_path):
+async def test_a_foreign_writer_is_waited_for_a_little_then_told(registrar, tmp_path, autojump_clock):
     import apsw
 
     other = apsw.Connection(str(tmp_path / "gw.db"))
+    other.set_busy_timeout(5_000)  # the writer may be at its own start
     other.execute("begin immediate")
     with pytest.raises(DatabaseLocked, match="database is locked"):
         await projects.create(registrar, {"project_id": "app"}, BY)
-    other.execute("rollback")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(projects.create, registrar, {"project_id": "app"}, BY)
+        await trio.testing.wait_all_tasks_blocked()
+        other.execute("rollback")
     other.close()
-    await projects.create(registrar, {"project_id": "app"}, BY)
     assert "app" in registrar.catalog.projects
+    assert len(await audit.page(registrar.store, limit="9")) == 1
 
 
 async def test_changes_at_the_same_time_are_made_one_after_the_other(registrar):
@@ -120,16 +123,30 @@ async def test_a_reload_keeps_what_was_made(registrar, tmp_path):
     assert set(registrar.catalog.providers) == {"sim", "mine"}
 
 
-async def test_a_backup_can_be_opened(registrar, tmp_path):
-    await projects.create(registrar, {"project_id": "app"}, BY)
-    registrar.store.finish(record("r1"))
-    await registrar.store.flush()
-    (tmp_path / "copy").mkdir()
-    target = tmp_path / "copy" / "gw.db"
-    assert await registrar.store.backup(target) > 0
-    assert target.stat().st_mode & 0o077 == 0
-    with pytest.raises(StoreUnavailable, match="exists"):
-        await registrar.store.backup(target)
-    async with open_registrar(tmp_path / "copy") as copy:
-        assert "app" in copy.catalog.projects
-        assert await copy.store.request("r1") == record("r1")
+async def test_one_that_the_file_names_later_cannot_be_changed_any_more(registrar, tmp_path):
+    await providers.create(registrar, MINE, BY)
+    text = "providers: {mine: {type: groq, api_key: gsk-of-the-file-0123}}\nmodels: {llm: [mine/m]}"
+    await registrar.reload(settings_of(tmp_path, text))
+    for change in (
+        providers.update(registrar, "mine", {"api_key": "sk-other"}, BY),
+        providers.delete(registrar, "mine", confirm=True, cascade=True, by=BY),
+    ):
+        with pytest.raises(ReadOnlyError):
+            await change
+    await registrar.reload(settings_of(tmp_path))
+    assert registrar.catalog.provider("mine").api_key.reveal() == MINE["api_key"]
+
+
+async def test_a_caller_who_leaves_at_any_moment_leaves_a_whole_change_or_none(registrar):
+    """In the database, the audit log and the catalog alike."""
+    for steps in range(12):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(projects.create, registrar, {"project_id": f"p{steps}"}, BY)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    stored = {entity.id for entity in await registrar.store.entities()}
+    told = {entry["entity_id"] for entry in await audit.page(registrar.store, limit="50")}
+    assert stored == told == {p.id for p in registrar.catalog.projects.values() if p.source == "db"}
+    await projects.create(registrar, {"project_id": "last"}, BY)
+    assert "last" in registrar.catalog.projects

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gw.admin import reports
+from gw.admin import logs, reports
 from gw.errors import RequestError, UnknownProjectError
 from gw.types.usage import AttemptRecord, Usage
 from tests.fakes.house import DAY_S, NOON, keep, open_house, record
@@ -65,7 +65,7 @@ async def test_an_empty_database(gateway):
         "by_modality": {},
     }
     assert await reports.latency(store, catalog, NOON) == {}
-    assert await reports.logs(store, catalog) == []
+    assert await logs.page(store, catalog) == []
     overview = await reports.overview(store, catalog, NOON)
     assert (overview["total_requests"], overview["total_cost_today"], overview["total_cost_all"]) == (0, 0.0, 0.0)
     with pytest.raises(reports.UnknownRequestError) as caught:
@@ -151,7 +151,7 @@ async def test_latency_takes_only_the_periods_of_its_endpoint(gateway):
 
 async def test_a_log_record_has_every_field(gateway):
     await keep(gateway, record(1, session_id="call-7", turn_id="t1", key_id="till"))
-    (entry,) = await reports.logs(gateway.store, gateway.live.catalog)
+    (entry,) = await logs.page(gateway.store, gateway.live.catalog)
     assert entry == {
         "id": record(1).id,
         "timestamp": record(1).timestamp,
@@ -216,8 +216,10 @@ async def test_logs_are_filtered_before_they_are_limited(gateway):
         record(5),
     )
 
-    async def ids(**filters) -> list[int]:
-        found = await reports.logs(gateway.store, gateway.live.catalog, **filters)
+    async def ids(limit: str | int = 100, before: str | None = None, **filters) -> list[int]:
+        found = await logs.page(
+            gateway.store, gateway.live.catalog, logs.Query(**filters), limit=limit, before=before
+        )
         return [int(entry["id"], 16) for entry in found]
 
     assert await ids() == [5, 4, 3, 2, 1]
@@ -232,8 +234,10 @@ async def test_logs_are_filtered_before_they_are_limited(gateway):
 
 @pytest.mark.parametrize(("name", "value"), [("modality", "video"), ("status", "ok"), ("before", "nothing")])
 async def test_bad_filters_are_named(gateway, name, value):
+    query = logs.Query() if name == "before" else logs.Query(**{name: value})
+    before = value if name == "before" else None
     with pytest.raises(RequestError) as caught:
-        await reports.logs(gateway.store, gateway.live.catalog, **{name: value})
+        await logs.page(gateway.store, gateway.live.catalog, query, before=before)
     assert caught.value.param == name
 
 
@@ -291,6 +295,8 @@ async def test_overview(gateway):
         "fallbacks_today": 1,
         "cancelled_today": 1,
         "unpriced_today": 1,
+        "sample_requests": 0,
+        "sample_cost": 0.0,
     }
     of_shop = await reports.overview(gateway.store, gateway.live.catalog, NOON, project="shop")
     assert (of_shop["total_requests"], of_shop["total_cost_all"], of_shop["active_models"]) == (5, 0.75, 2)

@@ -55,6 +55,14 @@ def test_a_named_file(run, tmp_path):
     assert "other.yaml: 1 provider" in run("check", other, GW_DB_PATH=str(tmp_path / "gw.db")).stdout
 
 
+def test_models_that_end_are_named(check):
+    text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/gpt-4-turbo, openai/gpt-4.1]}\nserve: {port: 0}\n"
+    rows, result = check(text)
+    assert result.exit_code == 0
+    told = ("warning", "was shut down on 2026-10-23; its successor is gpt-5.6-terra")
+    assert {subject: row for subject, row in rows.items() if subject.startswith("model")} == {"model openai/gpt-4-turbo": told}
+
+
 def test_models_without_a_price_are_named(check):
     text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/never-heard-of]}\nserve: {port: 0}\n"
     rows, result = check(text)

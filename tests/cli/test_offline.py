@@ -5,8 +5,10 @@ import json
 import pytest
 import trio
 
+from gw.store.managed import Change
 from gw.store.store import open_store
 from gw.telemetry.clock import SystemClock
+from gw.types.managed import StoredProject
 from gw.types.usage import RequestRecord
 
 CONFIG = "providers: {sim: }\nmodels: {llm: [sim/echo]}\nprojects: {demo: {}}\ncost_tracking: {db_path: gw.db}\n"
@@ -38,6 +40,7 @@ def database(tmp_path):
         async with open_store(tmp_path / "gw.db", clock=SystemClock()) as store:
             for record in (_record(1), _record(2, status="error", cost_nusd=0), _record(3, project="default")):
                 store.finish(record)
+            await store.change(Change(put=(StoredProject(id="app"),)))
 
     trio.run(fill)
     return tmp_path / "gw.db"
@@ -62,6 +65,11 @@ def test_logs_are_filtered_and_newest_first(run, database):
     assert [record["id"] for record in failed] == ["r2"]
 
 
+def test_a_project_made_through_the_api_is_known(run, database):
+    report = json.loads(run("costs", "--url", NOBODY, "--project", "app", "--json").stdout)
+    assert report["project"] == "app"
+
+
 def test_reading_changes_nothing(run, database):
     before = database.read_bytes()
     assert run("logs", "--url", NOBODY).exit_code == 0
@@ -71,7 +79,7 @@ def test_reading_changes_nothing(run, database):
 def test_an_unknown_project_lists_the_known_ones(run, database):
     result = run("costs", "--url", NOBODY, "--project", "nobody")
     assert result.exit_code == 1
-    assert "unknown project 'nobody'; available: default, demo" in result.stderr
+    assert "unknown project 'nobody'; available: default, demo, app" in result.stderr
 
 
 @pytest.mark.parametrize("config", [None, CONFIG, "providers: {openai: {api_key: '${NOT_SET}'}}\nmodels: {}\n"])

@@ -73,6 +73,9 @@ def test_bad_identifiers(name):
         ("http://%41.example", "host name"),
         ("http://-x.example", "host name"),
         ("http://a..b", "host name"),
+        ("http://169.254.169.254/latest", "never called"),
+        ("http://[::ffff:169.254.169.254]", "never called"),
+        ("http://metadata.google.internal", "never called"),
     ],
 )
 def test_bad_addresses(url, what):

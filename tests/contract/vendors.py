@@ -11,17 +11,22 @@ from functools import partial
 from typing import Literal, Protocol
 
 import attrs
+import msgspec
 
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimitError
 from gw.net.http1 import Origin, Pool
 from gw.providers.spec import Account, spec_of
 from gw.types.asgi import ASGIApp
 from gw.types.ids import Modality
+from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
 from gw.wire import openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
+from tests.fakes.vendors.anthropic import FakeAnthropic
+from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
+from tests.fakes.vendors.scripted import ScriptedVendor
 
 KEY = "correct horse battery staple"
 """Looks like no key: only who knows it can take it out of a text."""
@@ -59,6 +64,20 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ),
         ErrorCase(name="quota", status=429, code="insufficient_quota", retry_after="7", error=ProviderFailed),
     ),
+    "anthropic": (
+        *_CASES,
+        ErrorCase(name="credit", status=400, code="Your credit balance is too low", error=ProviderFailed),
+        ErrorCase(
+            name="context length",
+            status=400,
+            code="prompt is too long: 9 tokens > 8 maximum",
+            error=ProviderRejected,
+            fault="candidate",
+        ),
+        ErrorCase(name="spend limit", status=429, code="contract_spend_limit_reached", error=ProviderFailed),
+        ErrorCase(name="overloaded model", status=529, error=ProviderFailed),
+    ),
+    "ollama": _CASES,
     "sim": _CASES,
 }
 """By wire dialect."""
@@ -132,6 +151,56 @@ class OpenAIVendor:
         self.fake.tool_call = (name, arguments)
 
 
+def _said_last(request: ChatRequest) -> str:
+    """What the user said last; nothing to what a codec puts where the user said nothing."""
+    text = openai_chat.messages(request)[-1].text
+    return "" if text == "(start)" else text
+
+
+@attrs.define
+class ScriptedHttpVendor:
+    """A vendor of chat alone."""
+
+    make: Callable[..., ScriptedVendor]
+    fake: ScriptedVendor = attrs.field(init=False)
+    options: dict[str, object] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.fake = self.make(api_key=KEY, reply=_said_last)
+
+    @property
+    def app(self) -> ASGIApp:
+        return self.fake
+
+    @property
+    def ledger(self) -> list[Entry]:
+        return self.fake.ledger
+
+    def pace(self, gap_s: float) -> None:
+        self.fake.first_token_after_s = self.fake.token_gap_s = gap_s
+
+    def fail(self, case: ErrorCase) -> None:
+        self.fake.status = case.status
+        self.fake.headers = [("retry-after", case.retry_after)] if case.retry_after else []
+        if case.code != "scripted":   # what the vendor says beside the status
+            fault = {"type": "t", "message": case.code, "details": {"error_code": case.code}}
+            self.fake.error_body = msgspec.json.encode({"type": "error", "error": fault})
+
+    def leak(self, status: int, secret: str) -> None:
+        self.fake.status = status
+        fault = {"type": secret, "message": f"bad key {secret}, header 'Bearer {secret}'"}
+        self.fake.error_body = msgspec.json.encode({"type": "error", "error": fault})
+
+    def refuse(self, how: str) -> None:
+        self.fake.refuse = how  # type: ignore[assignment]  # one of its words
+
+    def hear(self, text: str) -> None:
+        """It takes no recordings."""
+
+    def call(self, name: str, arguments: str) -> None:
+        self.fake.tool_call = (name, arguments)
+
+
 @attrs.define
 class SimVendor:
     app: ASGIApp | None = None
@@ -167,12 +236,15 @@ class Entrant:
     models: Mapping[Modality | Literal["tools"], str] = attrs.field(
         factory=lambda: {"llm": "gpt-x", "tools": "gpt-x", "stt": "whisper-x", "tts": "tts-x"}
     )
+    refuses: bool = True
+    """Its wire has a word for a refusal."""
 
 
 VENDORS: Mapping[str, Entrant] = {
     "openai": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "groq": Entrant(vendor=partial(OpenAIVendor, "/openai/v1")),
-    "ollama": Entrant(vendor=partial(OpenAIVendor, "/v1")),
+    "anthropic": Entrant(vendor=partial(ScriptedHttpVendor, FakeAnthropic)),
+    "ollama": Entrant(vendor=partial(ScriptedHttpVendor, FakeOllama), refuses=False),
     "whisper": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "sim": Entrant(vendor=SimVendor, models={"llm": "echo", "tools": "scripted", "stt": "tone", "tts": "tone"}),

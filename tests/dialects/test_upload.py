@@ -7,6 +7,8 @@ import pytest
 
 from gw.dialects.upload import Upload, read_upload
 from gw.errors import ClientProtocolError, TooLarge
+from gw.types.audio import PCM_16K, AudioFormat
+from gw.wire import wav
 from gw.wire.multipart import encode_form
 
 BOUNDARY = b"x-boundary"
@@ -50,9 +52,22 @@ async def test_the_audio_can_be_read_twice_whatever_its_size_and_place(size, fil
     async with upload_of(body, piece=65_536) as upload:
         assert upload.fields == [("model", "sim/tone"), ("language", "en")]
         assert (upload.filename, upload.content_type, upload.size) == ("a.wav", "audio/wav", size)
-        assert upload.prefix == audio[:4096]
         assert await whole(upload) == audio
         assert await whole(upload) == audio
+
+
+@pytest.mark.parametrize("seconds", [0.02, 90])
+async def test_the_length_is_measured_while_it_arrives(seconds):
+    samples = bytes(int(seconds * 32_000))
+    audio = wav.header(PCM_16K, None) + samples
+    async with upload_of(form([], audio), piece=65_536) as upload:
+        assert upload.format == AudioFormat(encoding="wav", sample_rate_hz=16_000)
+        assert upload.audio_seconds == pytest.approx(seconds)
+
+
+async def test_an_upload_that_does_not_tell_has_no_length():
+    async with upload_of(form([], b"what is this")) as upload:
+        assert (upload.format, upload.audio_seconds) == (None, 0.0)
 
 
 async def test_a_large_upload_is_not_held_in_memory():

@@ -233,7 +233,7 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
         book=book,
         pool=pool,
         started_at=clock.now(),
-        registrar=Registrar(settings, live=live, store=kept, clock=clock, learn=lambda secrets: None),  # type: ignore[arg-type]  # as above
+        registrar=Registrar(settings, live=live, store=kept, clock=clock, learn=lambda secrets: None, follow=lambda catalog: None),  # type: ignore[arg-type]  # as above
     )
 
 

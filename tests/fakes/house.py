@@ -55,8 +55,11 @@ class SetClock:
 
 
 @asynccontextmanager
-async def open_house(tmp_path: Path, text: str = YAML, clock: SetClock | None = None) -> AsyncIterator[Gateway]:
-    settings = parse(text, file="gw.yaml", env={}, data_dir=tmp_path)
+async def open_house(
+    tmp_path: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = ""
+) -> AsyncIterator[Gateway]:
+    settings = parse(text, file="gw.yaml", env={"GW_SECRET": secret}, data_dir=tmp_path)
+    settings = attrs.evolve(settings, secret_folder=tmp_path / "config")
     async with open_gateway(settings, clock=clock or SetClock()) as gateway:
         yield gateway
 

@@ -204,3 +204,16 @@ async def test_a_members_of_an_answer_that_are_no_json_object(nursery):
         with pytest.raises(UpstreamProtocolError):
             async with openai_like.chat(chat_request(False), server.account()) as stream:
                 await stream.receive()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_transcript_for_a_caller_of_another_dialect_has_nothing_raw(stream, nursery):
+    if stream:
+        server = Server(nursery, 200, b'data: {"type":"transcript.text.done","text":"hi"}\n\n', SSE)
+    else:
+        server = Server(nursery, 200, b'{"text":"hi"}', JSON)
+    for dialect, raw in (("openai", True), ("deepgram", False)):
+        request = transcribe_request(stream=stream, dialect=dialect)
+        async with openai_like.transcribe(request, server.account()) as answer:
+            (transcript,) = await answer.receive()
+        assert (transcript.text, transcript.raw is not None) == ("hi", raw)

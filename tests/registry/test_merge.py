@@ -2,10 +2,12 @@ import re
 from pathlib import Path
 
 import attrs
+import pytest
 
 from gw.config.demo import demo_settings
 from gw.config.parse import parse
-from gw.registry.merge import accent_of, build
+from gw.registry.merge import accent_of, build, merge
+from gw.types.managed import StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider
 from gw.types.secret import Secret
 
 TEXT = """
@@ -75,3 +77,68 @@ def test_the_demo_resolves_what_its_first_minutes_need():
     assert [m.id for m in catalog.candidates(flaky, default)] == ["sim/flaky", "sim/echo"]
     assert catalog.voice("alloy", catalog.provider("sim")) == "tone"
     assert attrs.evolve(catalog) == catalog
+
+
+DIGEST = "ab" * 32
+
+
+def merged(*stored):
+    settings = parse(TEXT, file="gw.yaml", env={}, data_dir=Path("/d"))
+    return merge(settings, stored, lambda entry: Secret(f"key of {entry.id}"))
+
+
+def test_what_was_made_through_the_api_stands_beside_the_file():
+    found = merged(
+        StoredProvider(id="second", type="openai", key="token"),
+        StoredModel(modality="tts", provider="second", name="tts-1"),
+        StoredModel(modality="llm", provider="sim", name="echo"),
+        StoredProject(id="app", daily_budget_nusd=5),
+        StoredKey(id="k", digest=DIGEST, masked="", project="app"),
+        StoredChain(modality="stt", models=("sim/tone",)),
+    )
+    catalog = found.catalog
+    assert found.warnings == ()
+    second = catalog.provider("second")
+    assert (second.source, second.api_key, second.public_only) == ("db", Secret("key of second"), True)
+    assert [catalog.models[m].source for m in ("tts:second/tts-1", "llm:sim/echo")] == ["db", "db"]
+    assert (catalog.project("app").source, catalog.project("a").source) == ("db", "yaml")
+    assert [(key.id, key.project, key.digest.hex()) for key in catalog.keys] == [("k", "app", DIGEST)]
+    assert catalog.chains["stt"] == ("sim/tone",)
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (StoredProvider(id="openai", type="openai"), "the configuration has one of that name"),
+        (StoredModel(modality="stt", provider="sim", name="tone"), "the configuration has one of that name"),
+        (StoredProject(id="a"), "the configuration has one of that name"),
+        (StoredProvider(id="x", type="hologram"), "this version has no type 'hologram'"),
+        (StoredProvider(id="x", type="openai", base_url="gopher://h"), "its base_url is none"),
+        (StoredModel(modality="llm", provider="gone", name="m"), "its provider 'gone' is gone"),
+        (StoredModel(modality="llm", provider="dg", name="m"), "of the type 'deepgram', which offers no llm"),
+        (StoredKey(id="k", digest=DIGEST, masked="", project="gone"), "its project 'gone' is gone"),
+        (StoredKey(id="k", digest="none", masked=""), "its digest is none"),
+    ],
+)
+def test_what_does_not_fit_is_set_aside_and_said(stored, why):
+    found = merged(stored)
+    assert found.catalog == built()
+    assert len(found.warnings) == 1
+    assert why in found.warnings[0]
+
+
+def test_an_address_of_the_list_may_be_inside():
+    settings = parse(
+        TEXT + "serve: {provider_base_url_hosts: [Proxy.inside]}", file="gw.yaml", env={}, data_dir=Path("/d")
+    )
+    stored = (
+        StoredProvider(id="listed", type="openai", base_url="http://proxy.inside:9/v1"),
+        StoredProvider(id="other", type="openai", base_url="http://proxy.outside/v1"),
+        StoredProvider(id="ollama", type="ollama", base_url="http://10.0.0.1"),
+    )
+    providers = merge(settings, stored).catalog.providers
+    assert [providers[entry.id].public_only for entry in stored] == [False, True, False]
+
+
+def test_a_chain_loses_what_is_gone():
+    assert merged(StoredChain(modality="stt", models=("gone/m", "sim/tone"))).catalog.chains["stt"] == ("sim/tone",)

@@ -37,7 +37,7 @@ def get(accounts, catalog, model, project="default"):
         ("openai/m", "shop", "https://api.openai.com/v1", "the-shops-key"),
         ("groq/m", "shop", "https://api.groq.com/openai/v1", "the-shops-groq"),
         ("mine/m", "shop", "http://127.0.0.1:9/x/v1", "k2"),
-        ("ollama/m", "default", "http://127.0.0.1:11434/v1", ""),
+        ("ollama/m", "default", "http://127.0.0.1:11434", ""),
     ],
 )
 def test_where_and_with_which_key(catalog, model, project, url, key):

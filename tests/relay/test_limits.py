@@ -6,6 +6,7 @@ from gw.config.settings import Breaker
 from gw.errors import CandidateSkipped, ProviderFailed, ProviderRejected, RateLimitError
 from gw.registry.catalog import Provider
 from gw.relay.limits import Limits
+from gw.types.secret import Secret
 
 
 def provider(**kw) -> Provider:
@@ -99,3 +100,38 @@ def test_a_changed_provider_keeps_its_breaker_and_gets_a_new_bucket():
     assert again.bucket is not None
     assert again.bucket.remaining(1) == 5
     assert limits.view(1)["p"].breaker == "open"
+
+
+def test_the_fill_of_a_bucket_outlives_a_new_catalog():
+    limits = Limits(Breaker())
+    limits.gate(provider(requests_per_minute=60), 0).enter(0)
+    again = limits.gate(provider(requests_per_minute=60, max_concurrent=5), 0)
+    assert again.bucket is not None
+    assert (again.bucket.remaining(0), again.in_flight) == (59, 1)
+
+
+@pytest.mark.parametrize("changed", [{"api_key": Secret("another")}, {"base_url": "https://other.example"}])
+def test_another_key_or_address_starts_over(changed):
+    limits = Limits(Breaker(failures=1, open_s=10))
+    for error in (
+        ProviderFailed(provider="p", upstream_status=500),
+        RateLimitError(provider="p", limit_source="upstream", retry_after_s=60),
+    ):
+        g = limits.gate(provider(), 0)
+        g.enter(0)
+        g.leave(0, error, answered=False)
+        limits.gate(provider(**changed), 0).enter(0)
+        assert limits.view(0)["p"].in_flight == 1
+        limits.gate(provider(**changed), 0).leave(0, None, answered=True)
+        limits.gate(provider(), 0)
+
+
+def test_gates_of_deleted_providers_are_forgotten():
+    limits = Limits(Breaker())
+    running = limits.gate(provider(), 0)
+    running.enter(0)
+    limits.gate(provider(), 0, owner="shop")
+    limits.keep(["q"])
+    assert limits.view(0) == {}
+    running.leave(1, None, answered=True)
+    assert limits.gate(provider(), 1).in_flight == 0

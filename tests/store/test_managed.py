@@ -2,6 +2,7 @@ from contextlib import closing
 
 import apsw
 import pytest
+from structlog.testing import capture_logs
 
 from gw.store import managed
 from gw.store.migrations import migrate
@@ -72,7 +73,9 @@ def test_a_change_is_all_or_nothing(db):
 def test_what_a_newer_version_wrote_is_left_out(db):
     managed.apply(db, managed.Change(put=ALL[:1]))
     db.execute("insert into managed values ('hologram', 'h', '{\"kind\":\"hologram\"}')")
-    assert [name_of(entity) for entity in managed.entities(db)] == [("provider", "p")]
+    with capture_logs() as logs:
+        assert [name_of(entity) for entity in managed.entities(db)] == [("provider", "p")]
+    assert [(line["event"], line["entity_id"]) for line in logs] == [("database_entry_unreadable", "h")]
 
 
 def test_meta_values(db):

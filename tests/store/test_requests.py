@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gw.store import requests
 from gw.store.migrations import migrate
+from gw.store.requests import LogFilter
 from gw.types.usage import AttemptRecord, RequestRecord, Usage
 from tests.fakes.records import NOON, record
 
@@ -95,6 +96,8 @@ CHOICES = {
     "model_id": ["a/x", "b/x"],
     "session_id": ["s", None],
     "turn_id": ["t", None],
+    "provider": ["a", "b"],
+    "error_code": ["e", None],
 }
 some_records = st.lists(
     st.fixed_dictionaries(
@@ -112,13 +115,13 @@ def test_pages_together_are_all_that_pass_the_filters_newest_first(fields, filte
     db = _database()
     requests.insert(db, records)
     passing = [r for r in records if all(v is None or getattr(r, name) == v for name, v in filters.items())]
-    expected = sorted(passing, key=lambda r: (r.timestamp, r.id), reverse=True)
+    expected = sorted(passing, key=lambda r: (r.timestamp, r.id), reverse=True)  # ids rise as records are inserted
     seen: list[RequestRecord] = []
     before = None
-    while page := requests.page(db, limit=size, before=before, **filters):
+    while page := requests.page(db, limit=size, before=before, wanted=LogFilter(**filters)):
         assert len(page) <= size
         seen += page
-        before = (page[-1].timestamp, page[-1].id)
+        before = requests.place(db, page[-1].id)
     db.close()
     assert seen == expected
 
@@ -127,7 +130,7 @@ def test_pages_together_are_all_that_pass_the_filters_newest_first(fields, filte
 def test_a_page_reads_one_index_range_and_sorts_nothing(db, column):
     plans = []
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
-    requests.page(db, limit=5, before=(NOON, "x"), **({column: "v"} if column else {}))
+    requests.page(db, limit=5, before=(NOON, 7), wanted=LogFilter(**({column: "v"} if column else {})))
     db.exec_trace = None
     [(sql, bindings)] = plans
     steps = [row[3] for row in db.execute(f"explain query plan {sql}", bindings)]

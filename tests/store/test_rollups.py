@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gw.store import requests, rollups
+from gw.store import latency, requests, rollups
+from gw.store.latency import MergedBuckets
 from gw.store.migrations import migrate
 from gw.store.writer import write_batch
 from gw.telemetry.clock import utc_day
@@ -68,7 +69,7 @@ def test_reports_are_the_sums_of_the_records(batches, project, since_day):
         statuses.count("cancelled"),
     )
     assert (totals.cost_nusd, totals.unpriced) == (sum(r.cost_nusd for r in costs), sum(r.unpriced for r in costs))
-    for model_id, row in rollups.latency(db, since_day, project).items():
+    for model_id, row in latency.by_model(db, since_day, project, MergedBuckets(None)).items():
         mine = [r for r in counted if r.model_id == model_id]
         _same(row.ttfb, [r.ttfb_ms for r in mine if r.ttfb_ms is not None])
         _same(row.total, [r.total_latency_ms for r in mine if r.status in ("success", "fallback")])
@@ -129,7 +130,7 @@ def test_spend_is_that_of_one_day_by_project(db):
 
 def test_nothing_at_all(db):
     assert rollups.costs(db, None, None) == []
-    assert rollups.latency(db, None, None) == {}
+    assert latency.by_model(db, None, None, MergedBuckets(None)) == {}
     assert rollups.totals(db, None, None) == rollups.Totals(
         requests=0, errors=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0
     )

@@ -75,7 +75,7 @@ def test_a_reader_does_not_upgrade(path):
     db = open_writer(path)
     db.pragma("user_version", 0)
     db.close()
-    with pytest.raises(StoreUnavailable, match="start `gw serve` once"):
+    with pytest.raises(StoreUnavailable, match="`gw db migrate` or"):
         open_reader(path)
 
 

@@ -11,6 +11,7 @@ import trio
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store import lock, requests
 from gw.store.journal import read_lines, segment_paths
+from gw.store.requests import LogFilter
 from gw.store.store import open_readonly, open_store
 from gw.telemetry.clock import DAY_S
 from gw.types.usage import AttemptRecord, Usage
@@ -31,8 +32,8 @@ async def test_what_was_finished_can_be_read(path):
         await store.flush()
         assert await store.request("r1") == record()
         assert await store.request("r2") is None
-        assert await store.logs(project="default", status="success") == [record()]
-        assert await store.logs(project="other") == []
+        assert await store.logs(wanted=LogFilter(project="default", status="success")) == [record()]
+        assert await store.logs(wanted=LogFilter(project="other")) == []
         assert (await store.totals(DAY)).cost_nusd == 1_000
         assert [row.model_id for row in await store.costs(DAY, "default")] == ["openai/gpt-x"]
         assert (await store.latency(DAY))["openai/gpt-x"].ttfb.count == 1
@@ -161,7 +162,7 @@ async def test_pages_follow_each_other(path):
             store.finish(record(f"{n}", timestamp=NOON + n))
         await store.flush()
         first = await store.logs(limit=3)
-        rest = await store.logs(limit=3, before=(first[-1].timestamp, first[-1].id))
+        rest = await store.logs(limit=3, before=first[-1].id)
         assert [r.id for r in first + rest] == ["4", "3", "2", "1", "0"]
 
 
@@ -226,7 +227,7 @@ async def test_kill_9_loses_no_record_and_no_call(path):
         before = None
         while page := await store.logs(limit=1_000, before=before):
             rows += page
-            before = (page[-1].timestamp, page[-1].id)
+            before = page[-1].id
         totals = await store.totals()
     status = {row.id: row.status for row in rows}
     assert len(status) == len(rows)

@@ -42,7 +42,8 @@ async def test_hot_paths_that_come_this_way_reach_the_data_plane(both, hot):
 
 
 async def test_the_same_path_with_another_method_does_not(both, hot):
-    assert (await call(both, "/v1/chat/completions")).status == 404
+    answer = await call(both, "/v1/chat/completions")
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
     assert hot.scopes == []
 
 

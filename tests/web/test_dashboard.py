@@ -6,8 +6,6 @@ import pytest
 
 from tests.fakes.house import ADMIN, SHOP, call, keep, record
 
-JSON = {"content-type": "application/json"}
-
 
 async def test_status(app):
     body = (await call(app, "/api/status")).json
@@ -61,48 +59,3 @@ async def test_everything_needs_the_admin_token(guarded, app_of, name):
     assert (await call(app, f"/api/{name}")).status == 401
     assert (await call(app, f"/api/{name}", SHOP)).status == 403
     assert (await call(app, f"/api/{name}", ADMIN)).status == 200
-
-
-async def test_login_gives_a_session_and_logout_takes_it(guarded, app_of):
-    app = app_of(guarded)
-    answer = await call(
-        app, "/api/login", JSON, method="POST", body=b'{"token": "admin-token-0123456789"}', scheme="https"
-    )
-    assert answer.status == 200
-    cookie, *attributes = answer.headers["set-cookie"].split("; ")
-    assert {"HttpOnly", "SameSite=Strict", "Secure", "Path=/"} <= set(attributes)
-    assert (await call(app, "/api/overview", {"cookie": cookie})).status == 200
-    assert (await call(app, "/v1/costs", {"cookie": cookie})).status == 200
-    guarded.clock.at += 8 * 86_400
-    assert (await call(app, "/api/overview", {"cookie": cookie})).status == 401
-    answer = await call(app, "/api/logout", JSON, method="POST", body=b"{}")
-    assert answer.headers["set-cookie"].startswith("gw_session=; ")
-
-
-@pytest.mark.parametrize(
-    ("headers", "body", "status"),
-    [
-        (JSON, b'{"token": "wrong"}', 401),
-        (JSON, b'{"token": ""}', 401),
-        (JSON, b'{"token": "\\ud800"}', 422),
-        (JSON, b'{"token": "gwk_shop_0123456789"}', 403),
-        (JSON, b'{"token": 7}', 422),
-        (JSON, b'{"token": "x", "more": 1}', 422),
-        (JSON, b"{", 422),
-        (JSON, b"\xff", 422),
-        (JSON, b"[" * 100_000, 422),
-        ({"content-type": "text/plain"}, b'{"token": "admin-token-0123456789"}', 422),
-        ({}, b"", 422),
-    ],
-)
-async def test_bad_logins(guarded, app_of, headers, body, status):
-    answer = await call(app_of(guarded), "/api/login", headers, method="POST", body=body)
-    assert answer.status == status
-    assert "set-cookie" not in answer.headers
-    assert b"admin-token" not in answer.body
-
-
-async def test_an_open_gateway_needs_no_login(app):
-    answer = await call(app, "/api/login", JSON, method="POST", body=b'{"token": "x"}')
-    assert answer.json == {"status": "open"}
-    assert "set-cookie" not in answer.headers

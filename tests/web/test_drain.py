@@ -74,3 +74,13 @@ async def test_wait_idle_returns_when_the_last_request_ends():
         assert order == []
         drain.leave()
     assert order == ["idle"]
+
+
+async def test_who_asked_is_called_once_when_the_drain_begins():
+    drain, calls = Drain(), []
+    drain.at_begin(lambda: calls.append("early"))
+    drain.begin(5)
+    drain.begin(1)
+    assert calls == ["early"]
+    drain.at_begin(lambda: calls.append("late"))
+    assert calls == ["early", "late"]

@@ -9,6 +9,7 @@ import pytest
 
 from gw.errors import ClientProtocolError, ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import PCM_24K, AudioFormat
+from gw.types.stt import TranscribeRequest
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Usage
 from gw.wire.counts import MOST_TOKENS
@@ -234,3 +235,29 @@ def test_a_bad_form_field_is_named(name, value, param):
     with pytest.raises(ClientProtocolError) as caught:
         parse_transcription([(name, value)], Upload(), None, 0.0)
     assert caught.value.param == param
+
+
+class _Nothing:
+    size, filename, content_type = 0, "a.wav", "audio/wav"
+
+
+@pytest.mark.parametrize(
+    ("request_", "sent"),
+    [
+        ({"language": "en-US"}, {"language": "en"}),
+        ({"language": "multi"}, {}),
+        ({"language": "nova"}, {}),
+        ({"keyterms": ("Köln", "gw")}, {"prompt": "Köln, gw"}),
+        ({"keyterms": ("Köln",), "prompt": "told"}, {"prompt": "told"}),
+        ({"fields": (("smart_format", "true"),)}, {}),
+    ],
+)
+def test_a_form_for_a_caller_of_another_dialect(request_, sent):
+    request = TranscribeRequest(model="m", audio=_Nothing(), dialect="deepgram", **request_)
+    assert dict(transcription_fields(request, "whisper-1")) == {"model": "whisper-1", "response_format": "json", **sent}
+
+
+def test_members_that_only_this_dialect_knows():
+    request = parse_speech(b'{"model":"m","input":"hi","voice":"v","sample_rate":8000}')
+    assert b"sample_rate" in speech_body(request, "m", "v")
+    assert b"sample_rate" not in speech_body(attrs.evolve(request, dialect="elevenlabs"), "m", "v")

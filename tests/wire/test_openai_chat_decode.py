@@ -306,3 +306,14 @@ def test_a_usage_without_counts_is_none(usage):
     assert decode_completion(whole({"content": "a"}, usage=usage), "p").usage is None
     events = decoded(sent(choice({"content": "a"}, "stop"), {"choices": [], "usage": usage}))
     assert [type(e) for e in events] == [Delta, ChatEnd]
+
+
+def test_for_a_caller_of_another_dialect_nothing_is_raw():
+    decoder = ChatDecoder("p", keep_raw=False)
+    azure = b'data: {"choices":[],"prompt_filter_results":[]}\n\n'
+    events = decoder.feed(azure + golden("openai/chat_stream"))
+    kept = decoded(golden("openai/chat_stream"))
+    assert [getattr(e, "raw", None) for e in events] == [None] * len(kept)
+    assert [type(e) for e in events] == [type(e) for e in kept]
+    body = json.dumps({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}).encode()
+    assert decode_completion(body, "p", keep_raw=False).raw is None

@@ -100,18 +100,20 @@ class _LiveSpeech:
         self._inlet.close()
 
     async def receive(self) -> list[SpeakEvent]:
-        while self._next is None:
-            if self._due:
-                self._next = next(self._due[0], None)
-                if self._next is None:
-                    self._due.popleft()
-            elif self._over:
-                raise self._call.past_the_end()
-            else:
-                await self._take()
-        await self._inlet.step()
-        event, self._next = self._next, None
-        return [event]
+        while True:
+            while self._next is None:
+                if self._due:
+                    self._next = next(self._due[0], None)
+                    if self._next is None:
+                        self._due.popleft()
+                elif self._over:
+                    raise self._call.past_the_end()
+                else:
+                    await self._take()
+            await self._inlet.step()
+            event, self._next = self._next, None
+            if event is not None:  # else it was dropped while we waited
+                return [event]
 
     async def _take(self) -> None:
         try:

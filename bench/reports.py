@@ -1,0 +1,231 @@
+"""Measure the reports on a large database, and what reading them does to the data plane, in one run.
+
+    python bench/reports.py --db FILE [--rate 100] [--seconds 10] [--rounds 3] [--pollers 2] [--write docs/performance.md]
+
+FILE comes from `bench/seed_records.py`; it is used as it is, so requests of this run are added to it. The gateway has
+core 0, load, fake provider and readers have core 1 (see `bench/run.py`). First every report is asked for one at a time;
+then the data plane is loaded at a fixed rate, in turns alone and while `pollers` dashboards ask for all reports in a ring
+without a pause.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import http.client
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from run import CACHED, Bench, build, free_port, pinned, wait_until_it_answers
+from seed_records import models
+
+BEGIN, END = "<!-- bench/reports.py begins -->", "<!-- bench/reports.py ends -->"
+PROJECT, MODEL = "project-03", "groq/llm-small"
+
+
+def reports() -> dict[str, str]:
+    """Name → path. `{before}` stands for an id in the middle of the log."""
+    filters = {
+        "modality": "stt", "project": PROJECT, "model": MODEL, "provider": "groq", "status": "error",
+        "error_code": "rate_limited", "session": "{session}", "turn": "{turn}", "q": "a1",
+    }  # fmt: skip
+    found = {f"/v1/costs, {p}": f"/v1/costs?period={p}" for p in ("today", "week", "month", "all")}
+    found["/v1/costs, all, one project"] = f"/v1/costs?period=all&project={PROJECT}"
+    found |= {f"/v1/latency, {p}": f"/v1/latency?period={p}" for p in ("today", "week", "month")}
+    found["/v1/latency, month, one project"] = f"/v1/latency?period=month&project={PROJECT}"
+    found["/api/overview"] = "/api/overview"
+    found["/api/overview, one project"] = f"/api/overview?project={PROJECT}"
+    found |= {
+        f"/api/series, {metric}, {period} by {by}": f"/api/series?metric={metric}&period={period}&by={by}"
+        for metric, period, by in (
+            ("cost", "today", "project"), ("cost", "month", "model"), ("ttfb", "today", "provider"),
+            ("latency", "month", "none"), ("ttfb", "month", "model"), ("ttfb", "week", "project"),
+        )
+    }  # fmt: skip
+    found["/api/histogram, month"] = f"/api/histogram?period=month&model={quote(MODEL, safe='')}"
+    found["/api/forecast"] = "/api/forecast"
+    found |= {f"/api/reliability, {p}": f"/api/reliability?period={p}" for p in ("today", "month")}
+    found["/api/turns"] = "/api/turns"
+    found["/api/turns/{id}"] = "/api/turns/{turn}"
+    found["/v1/logs"] = "/v1/logs"
+    found["/v1/logs, 1000"] = "/v1/logs?limit=1000"
+    found["/v1/logs, 1000, from the middle"] = "/v1/logs?limit=1000&before={before}"
+    found |= {f"/v1/logs, 1000, one {name}": f"/v1/logs?limit=1000&{name}={value}" for name, value in filters.items()}
+    found["/v1/logs, three rare filters"] = f"/v1/logs?status=cancelled&project={PROJECT}&model={MODEL}"
+    found["/v1/metrics"] = "/v1/metrics"
+    found["/v1/projects/{id}"] = f"/v1/projects/{PROJECT}"
+    return found
+
+
+class Gateway(Bench):
+    """The gateway of `bench/run.py` on an existing database, and a fake provider; no nginx."""
+
+    def __init__(self, folder: Path, db: Path, seconds: float) -> None:
+        super().__init__(folder, sys.executable, seconds)
+        self.db = db
+
+    def start_all(self) -> None:
+        self.start(pinned(1, build(self.folder, "fake_upstream"), str(self.upstream_port)))
+        wait_until_it_answers(f"http://127.0.0.1:{self.upstream_port}/")
+        self.setting("latency=20000&tokens=16&interval=0")
+        config = self.folder / "gw.yaml"
+        config.write_text(self.config())
+        self.gw_port = free_port()
+        env = CACHED | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
+        process = self.start(pinned(0, self.python, "-m", "gw", "serve", "--port", str(self.gw_port)), env=env)
+        self.gw_pid = process.pid
+        wait_until_it_answers(f"http://127.0.0.1:{self.gw_port}/health")
+
+    def config(self) -> str:
+        named: dict[str, list[str]] = {
+            modality: [f"{m.id}: {{}}" for m in found] for modality, found in models().items()
+        }
+        named["llm"].append("up/bench: {price: {unit: 1M_tokens, input: 0.5, output: 1.5}}")
+        providers = {m.id.partition("/")[0] for found in models().values() for m in found}
+        local = f'base_url: "http://127.0.0.1:{self.upstream_port}/v1"'
+        lines = [f"  {name}: {{api_key: sk-bench-0000000000000000}}" for name in sorted(providers)]
+        lines.append(f"  up: {{type: openai, api_key: sk-bench-0000000000000000, {local}}}")
+        entries = [f"  {modality}: {{{', '.join(found)}}}" for modality, found in named.items()]
+        projects = [f"  project-{n:02}: {{daily_budget: 5}}" for n in range(20)]
+        return "\n".join(
+            ["providers:", *lines, "models:", *entries, "projects:", *projects, f"cost_tracking: {{db_path: {self.db}}}"]
+        )
+
+    def get(self, connection: http.client.HTTPConnection, path: str) -> bytes:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"{path}: {answer.status} {body[:300]!r}")
+        return body
+
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.gw_port)
+
+    def paths(self) -> dict[str, str]:
+        """The reports, with ids that exist."""
+        connection = self.connection()
+        records = json.loads(self.get(connection, "/v1/logs?limit=1000&project=project-00"))
+        turn = next(record for record in records if record["turn_id"])
+        ids = {"before": records[-1]["id"], "session": turn["session_id"], "turn": turn["turn_id"]}
+        connection.close()
+        found = reports().items()
+        return {name: path.format(**ids) for name, path in found}
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def one_at_a_time(gateway: Gateway, times: int) -> dict[str, dict[str, float]]:
+    """Report → first, p50 and p95 in ms, and its size. The first is that of a gateway that has just been started."""
+    connection, found = gateway.connection(), {}
+    for name, path in gateway.paths().items():
+        took, size = [], 0
+        for _ in range(times):
+            began = time.perf_counter()
+            size = len(gateway.get(connection, path))
+            took.append((time.perf_counter() - began) * 1e3)
+        found[name] = {
+            "first": took[0], "p50": statistics.median(took), "p95": percentile(took, 0.95), "kb": size / 1024
+        }  # fmt: skip
+        print(f"{name}: {found[name]}", file=sys.stderr)
+    connection.close()
+    return found
+
+
+class Pollers:
+    """Dashboards that ask for all reports in a ring, each on a connection of its own."""
+
+    def __init__(self, gateway: Gateway, count: int) -> None:
+        self.gateway, self.paths = gateway, list(gateway.paths().values())
+        self.stopping = threading.Event()
+        self.asked = 0
+        self.threads = [threading.Thread(target=self.poll, args=(n,)) for n in range(count)]
+
+    def poll(self, number: int) -> None:
+        connection = self.gateway.connection()
+        at = number * len(self.paths) // max(1, len(self.threads))
+        while not self.stopping.is_set():
+            self.gateway.get(connection, self.paths[at % len(self.paths)])
+            self.asked += 1
+            at += 1
+        connection.close()
+
+    def __enter__(self) -> Pollers:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def beside_the_data_plane(gateway: Gateway, rate: float, rounds: int, pollers: int) -> dict[str, list[dict]]:
+    found: dict[str, list[dict]] = {"alone": [], "with reports": []}
+    for number in range(rounds):
+        found["alone"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, rate))
+        with Pollers(gateway, pollers) as polling:
+            began = time.monotonic()
+            found["with reports"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, rate))
+            found["with reports"][-1]["reports_per_s"] = polling.asked / (time.monotonic() - began)
+        print(f"round {number + 1}: {[runs[-1] for runs in found.values()]}", file=sys.stderr)
+    return found
+
+
+def text(single: dict[str, dict[str, float]], beside: dict[str, list[dict]], options: argparse.Namespace) -> str:
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    lines = [
+        f"Measured {datetime.date.today()} on {machine}; {options.times} times each, over one kept connection.",
+        "",
+        "| report | size, kB | first, ms | p50, ms | p95, ms |",
+        "|---|---|---|---|---|",
+        *(
+            f"| `{name}` | {f['kb']:.0f} | {f['first']:.1f} | {f['p50']:.1f} | {f['p95']:.1f} |"
+            for name, f in single.items()
+        ),
+        "",
+        f"Chat requests at {options.rate:g} a second (provider answers after 20 ms), medians of {options.rounds} rounds:",
+        "",
+        "| | p50, µs | p99, µs | reports a second |",
+        "|---|---|---|---|",
+    ]
+    for name, runs in beside.items():
+        p50, p99 = (statistics.median(run["whole"][q] for run in runs) for q in ("p50", "p99"))
+        asked = statistics.median(run.get("reports_per_s", 0.0) for run in runs)
+        lines.append(f"| {name} | {p50:.0f} | {p99:.0f} | {asked:.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--db", type=Path, required=True)
+    parser.add_argument("--rate", type=float, default=100)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pollers", type=int, default=2)
+    parser.add_argument("--times", type=int, default=40)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Gateway(Path(folder), options.db, options.seconds) as gateway:
+        single = one_at_a_time(gateway, options.times)
+        beside = beside_the_data_plane(gateway, options.rate, options.rounds, options.pollers)
+    found = text(single, beside, options)
+    print(found)
+    if options.write:
+        head, _, rest = options.write.read_text().partition(BEGIN)
+        options.write.write_text(f"{head}{BEGIN}\n\n{found}\n\n{END}{rest.partition(END)[2]}")
+
+
+if __name__ == "__main__":
+    main()

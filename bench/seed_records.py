@@ -1,0 +1,219 @@
+"""Fill a database with made-up requests, to see how reports do with many.
+
+    python bench/seed_records.py --rows 1000000 --db FILE [--days 30] [--end UNIX] [--seed 1]
+
+Some 24 models, 20 projects and 30 days, written by the store's own code, so that rollups are what a gateway would have
+made of the same requests. The day has its busy hours, models their speeds and failure rates, and two thirds of the requests
+belong to conversations of several turns. The same arguments give the same records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import attrs
+
+from gw.store.sqlite import open_writer, prepare_folder
+from gw.store.writer import write_batch
+from gw.types.usage import AttemptRecord, RequestRecord, Usage
+
+DAY_S = 86_400
+BATCH = 20_000
+_HOURS = (1, 1, 1, 1, 1, 2, 4, 8, 14, 18, 20, 19, 15, 17, 20, 19, 16, 12, 9, 7, 5, 4, 3, 2)
+_STATUSES = ("fallback", "error", "cancelled")
+_FAILURES = (
+    ("failed", "upstream_failed", 503),
+    ("rate_limited", "rate_limited", 429),
+    ("too_slow", "upstream_slow", None),
+)
+
+
+@attrs.frozen
+class Model:
+    """`usual_ms` to the first byte; `price` in nano-USD per unit."""
+
+    id: str
+    modality: str
+    usual_ms: float
+    price: int
+    fail_rate: float
+
+
+def models() -> dict[str, list[Model]]:
+    """Eight of each modality, on four providers each."""
+    providers = {
+        "stt": ("deepgram", "openai", "assemblyai", "whisper"),
+        "llm": ("openai", "groq", "anthropic", "ollama"),
+        "tts": ("cartesia", "elevenlabs", "openai", "kokoro"),
+    }
+    usual = {"stt": 180.0, "llm": 320.0, "tts": 140.0}
+    price = {"stt": 70_000, "llm": 450, "tts": 15_000}
+    return {
+        modality: [
+            Model(
+                id=f"{name}/{modality}-{size}",
+                modality=modality,
+                usual_ms=usual[modality] * (1 + 0.35 * n),
+                price=price[modality] * (1 + n),
+                fail_rate=0.01 + 0.012 * ((n + len(name)) % 5),
+            )
+            for n, (name, size) in enumerate((p, s) for p in names for s in ("small", "large"))
+        ]
+        for modality, names in providers.items()
+    }
+
+
+class Traffic:
+    def __init__(self, rows: int, days: int, end: float, seed: int) -> None:
+        self.dice = Random(seed)
+        self.models = models()
+        self.projects = [f"project-{n:02}" for n in range(20)]
+        self.weights = [1 / (n + 2) for n in range(20)]
+        self.rows, self.days, self.end = rows, days, end
+        self.made = 0
+
+    def records(self) -> Iterator[RequestRecord]:
+        """About in the order of their time, hour by hour, up to `end`."""
+        first = int(self.end // 3600) - self.days * 24 + 1
+        hours = range(first, first + self.days * 24)
+        shares = [_HOURS[hour % 24] * (0.6 if (hour // 24 + 3) % 7 > 4 else 1.0) for hour in hours]
+        shares[-1] *= (self.end % 3600) / 3600
+        whole, done = sum(shares), 0.0
+        for hour, share in zip(hours, shares, strict=True):
+            done += share
+            upto = round(self.rows * done / whole)
+            length = self.end % 3600 if hour == hours[-1] else 3600.0
+            times = sorted(hour * 3600 + self.dice.random() * length for _ in range(upto - self.made))
+            yield from self._hour(iter(times), hour)
+
+    def _hour(self, times: Iterator[float], hour: int) -> Iterator[RequestRecord]:
+        dice = self.dice
+        for at in times:
+            project = dice.choices(self.projects, self.weights)[0]
+            if dice.random() < 0.4:
+                session, turns = f"{dice.getrandbits(128):032x}", dice.randint(1, 3)
+                stages = [(m, f"{session[:20]}{turn:04}") for turn in range(turns) for m in ("stt", "llm", "tts")]
+                yield from (
+                    self._record(when, project, modality, session, turn)
+                    for (modality, turn), when in zip(stages, [at, *islice(times, len(stages) - 1)], strict=False)
+                )
+            else:
+                yield self._record(at, project, dice.choice(("stt", "llm", "llm", "tts")), None, None)
+
+    def _record(self, at: float, project: str, modality: str, session: str | None, turn: str | None) -> RequestRecord:
+        dice = self.dice
+        self.made += 1
+        choice = self.models[modality]
+        model = choice[min(int(dice.expovariate(0.45)), 7)]
+        status, attempts, failure_ms = "success", [], 0.0
+        if dice.random() < model.fail_rate:
+            (outcome, code, upstream) = dice.choice(_FAILURES)
+            failure_ms = round(dice.lognormvariate(math.log(150), 0.6), 3)
+            attempts.append(
+                AttemptRecord(
+                    model_id=model.id,
+                    outcome=outcome,
+                    started_ms=0.2,
+                    duration_ms=failure_ms,
+                    error_code=code,
+                    upstream_status=upstream,
+                )
+            )
+            status = "fallback" if dice.random() < 0.7 else "error"
+        elif dice.random() < 0.04:
+            status = "cancelled"
+        answered = status != "error"
+        first = model
+        if status == "fallback":
+            model = choice[(choice.index(model) + 1) % 8]
+        ttfb = round(dice.lognormvariate(math.log(model.usual_ms), 0.4), 3)
+        rest = round(ttfb * dice.uniform(0.5, 3.0), 3)
+        if answered:
+            attempts.append(
+                AttemptRecord(
+                    model_id=model.id,
+                    outcome="ok",
+                    started_ms=round(failure_ms + 0.3, 3),
+                    duration_ms=ttfb + rest,
+                    ttfb_ms=ttfb,
+                )
+            )
+        usage = self._usage(modality) if answered else Usage()
+        units = usage.input_tokens + 4 * usage.output_tokens + usage.characters + round(usage.audio_seconds)
+        return RequestRecord(
+            id=f"{dice.getrandbits(128):032x}",
+            timestamp=at,
+            project=project,
+            modality=modality,
+            model_id=model.id,
+            provider=model.id.partition("/")[0],
+            requested_model=first.id,
+            status=status,
+            total_latency_ms=round(failure_ms + (ttfb + rest if answered else 0.0) + 0.4, 3),
+            ttfb_ms=round(failure_ms + ttfb, 3) if answered else None,
+            gateway_ms=0.4,
+            cost_nusd=None if dice.random() < 0.002 else units * model.price,
+            pricing_source="table",
+            usage=usage,
+            attempts=tuple(attempts),
+            fallback_from=first.id if status == "fallback" else None,
+            error_code=None if answered else attempts[0].error_code,
+            stream=modality != "stt",
+            session_id=session,
+            turn_id=turn,
+            endpoint="seed",
+        )
+
+    def _usage(self, modality: str) -> Usage:
+        dice = self.dice
+        if modality == "llm":
+            return Usage(input_tokens=dice.randint(80, 3_000), output_tokens=dice.randint(5, 250), source="vendor")
+        if modality == "stt":
+            return Usage(audio_seconds=round(dice.lognormvariate(1.2, 0.6), 2), source="vendor")
+        return Usage(characters=dice.randint(10, 400), source="vendor")
+
+
+def seed(path: Path, rows: int, *, days: int = 30, end: float, number: int = 1, progress: bool = False) -> int:
+    """Returns how many records were written. The database must not be in use."""
+    began = time.monotonic()
+    db = open_writer(prepare_folder(path))
+    try:
+        db.pragma("synchronous", "off")  # nothing is lost that could not be made again
+        db.pragma("wal_autocheckpoint", 20_000)
+        source, written = Traffic(rows, days, end, number).records(), 0
+        while batch := list(islice(source, BATCH)):
+            written += write_batch(db, batch)
+            if progress:
+                took = time.monotonic() - began
+                left = took / written * max(0, rows - written)
+                print(
+                    f"\r{written:>9} of {rows}, {took:.0f} s, {left:.0f} s left ", end="", file=sys.stderr, flush=True
+                )
+        if progress:
+            print(file=sys.stderr)
+        return written
+    finally:
+        db.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--db", type=Path, required=True)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--end", type=float, default=time.time(), help="Unix seconds; the last record is about then")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    written = seed(options.db, options.rows, days=options.days, end=options.end, number=options.seed, progress=True)
+    print(f"{written} records in {options.db}, {options.db.stat().st_size / 2**20:.0f} MB", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

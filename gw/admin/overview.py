@@ -1,0 +1,89 @@
+"""The dashboard's first page: today beside yesterday until the same time, the last 24 hours, and every budget."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gw.admin import reports
+from gw.admin.listings import Spent
+from gw.admin.reports import Json, known_project, rounded, usd
+from gw.policy import budget
+from gw.registry.catalog import Catalog
+from gw.store import queries
+from gw.store.figures import Days, Figures
+from gw.store.store import Reader
+from gw.telemetry.clock import utc_hour
+from gw.telemetry.histogram import Histogram
+from gw.types.ids import MODALITIES
+from gw.types.project import Project
+
+HOURS = 24
+
+
+async def overview(
+    store: Reader, catalog: Catalog, now: float, *, spent: Spent, active: int, project: str | None = None
+) -> Json:
+    """The figures of `reports.overview` and what the page draws. `active`: requests that run now, of all projects.
+
+    `yesterday` ends a day before now, to the second, unless its records are forgotten already (`retention_days: 1`).
+    """
+    only = known_project(catalog, project)
+    base = await reports.overview(store, catalog, now, project=project)
+    days = await store.show(partial(_days, last=utc_hour(now)), queries.days, now, HOURS, only)
+    projects = [catalog.project(only)] if only else list(catalog.projects.values())
+    return {
+        **base,
+        "active_requests": active,
+        **days,
+        "budgets": [_budget(entry, spent(entry.id)) for entry in projects],
+    }
+
+
+def _days(days: Days, last: int) -> Json:
+    return {"today": _figures(days.today), "yesterday": _figures(days.yesterday), "hours": _hours(days, last)}
+
+
+def _figures(figures: Figures) -> Json:
+    totals = figures.totals
+    return {
+        "requests": totals.requests,
+        "errors": totals.errors,
+        "fallbacks": totals.fallbacks,
+        "cancelled": totals.cancelled,
+        "cost": usd(totals.cost_nusd),
+        "ttfb": _two(figures.ttfb[""]),
+        "ttfb_by_modality": {name: _two(figures.ttfb[name]) for name in MODALITIES if name in figures.ttfb},
+    }
+
+
+def _two(histogram: Histogram) -> Json:
+    p50, p95 = histogram.quantiles(0.5, 0.95)
+    return {"p50": rounded(p50), "p95": rounded(p95)}
+
+
+def _hours(days: Days, last: int) -> Json:
+    """Lists of equal length, one entry an hour, the newest last. `times`: Unix seconds of the hours' beginnings."""
+    hours = range(last - HOURS + 1, last + 1)
+    found = [days.hours.get(hour) for hour in hours]
+    return {
+        "times": [hour * 3_600 for hour in hours],
+        "requests": [one[0].requests if one else 0 for one in found],
+        "errors": [one[0].errors if one else 0 for one in found],
+        "cost": [usd(one[0].cost_nusd) if one else 0.0 for one in found],
+        "ttfb_p50": [rounded(one[1].quantile(0.5)) if one else None for one in found],
+    }
+
+
+def _budget(project: Project, spent_nusd: int) -> Json:
+    """`share` of the budget that is spent; null without one."""
+    limit = project.daily_budget_nusd
+    return {
+        "project": project.id,
+        "name": project.name or project.id,
+        "accent": project.accent,
+        "spent": usd(spent_nusd),
+        "daily_budget": usd(limit),
+        "budget_action": project.budget_action,
+        "budget_status": budget.status(spent_nusd, limit),
+        "share": round(spent_nusd / limit, 6) if limit else None,
+    }

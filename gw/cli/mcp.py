@@ -1,0 +1,70 @@
+"""`gw mcp`: the server for coding agents."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import click
+
+from gw.cli.configured import load
+from gw.cli.main import Failed
+from gw.cli.output import aside, log_warnings
+from gw.types.secret import Secret
+
+TOKEN = "GW_MCP_TOKEN"
+
+
+@click.command()
+@click.option(
+    "--transport",
+    type=click.Choice(["stdio", "http"]),
+    default="stdio",
+    show_default=True,
+    help="stdio for a client on this machine; http serves /mcp, /sse and /messages/.",
+)
+@click.option("--port", type=click.IntRange(0, 65_535), help="Of --transport http. Default: mcp.port, else 8090.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind.")
+@click.option("--read-only", is_flag=True, help="Offer no tool that changes anything.")
+@click.option("--config", type=click.Path(path_type=Path), help="Configuration file.")
+@click.option("--key", envvar="GW_API_KEY", show_envvar=True, default="", help="Admin token of a running gateway.")
+def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Path | None, key: str) -> None:
+    """Serve the gateway's tools to coding agents (Model Context Protocol).
+
+    The tools work through the running gateway, or on the database itself when none runs. With GW_MCP_TOKEN set, every
+    HTTP request must carry it as a bearer token; stdio never asks for one.
+    """
+    redactor = log_warnings()
+    import trio
+
+    from gw.mcp.run import run_http, run_stdio
+
+    settings = load(config)
+    bearer = settings.mcp_token
+    token = Secret(key) if key else settings.auth.admin_token
+    redactor.learn([bearer, token])
+    if transport == "stdio":
+
+        async def over_stdio() -> None:
+            await run_stdio(
+                settings, token, read_only=read_only, ready=lambda where: aside(f"MCP on stdio, through {where}")
+            )
+
+        trio.run(over_stdio)
+        return
+    number = settings.mcp.port if port is None else port
+
+    def ready(url: str, where: str) -> None:
+        aside(f"MCP at {url}/mcp (and {url}/sse), through {where}")
+        if not bearer:
+            aside(f"no token is asked for: set {TOKEN} to ask for one")
+
+    async def over_http() -> None:
+        await run_http(settings, token, bearer, host=host, port=number, read_only=read_only, ready=ready)
+
+    try:
+        trio.run(over_http)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
+            raise
+        raise Failed(f"cannot listen on {host}:{number}: {error.strerror}; --port chooses another") from error

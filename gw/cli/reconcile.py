@@ -1,0 +1,163 @@
+"""`gw reconcile`: the gateway's records against a vendor's bill."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gw.cli.configured import load
+from gw.cli.main import CHECK_FAILED, FAILED, Failed
+from gw.cli.output import Cell, aside, print_json, print_table
+
+if TYPE_CHECKING:
+    from gw.reconcile.diff import Compared, Report
+
+USAGE = 2
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@click.command()
+@click.option("--provider", required=True, metavar="NAME", help="openai, deepgram or cartesia.")
+@click.option(
+    "--provider-usage-file",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The vendor's usage in its canonical form, .csv or .json (docs/reconcile.md).",
+)
+@click.option("--start", metavar="DATE", help="First UTC day, as 2026-01-01. Without it the first recorded one.")
+@click.option("--end", metavar="DATE", help="Last UTC day, inclusive. Without it the last recorded one.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="A table becomes tab-separated values in a pipe.",
+)
+@click.option(
+    "--threshold", type=float, default=5.0, show_default=True, help="Percent of difference above which a row is flagged."
+)
+@click.option("--fail-on-diff", is_flag=True, help="Exit with 5 when a row is flagged.")
+@click.option("--config", type=click.Path(path_type=Path), help="The configuration whose database is read.")
+@click.pass_context
+def reconcile(
+    ctx: click.Context,
+    provider: str,
+    file: Path,
+    start: str | None,
+    end: str | None,
+    form: str,
+    threshold: float,
+    fail_on_diff: bool,
+    config: Path | None,
+) -> None:
+    """Compare what was recorded with a vendor's usage export, model by model.
+
+    Reads the database beside a running gateway; changes nothing. Exit codes: 0 also with differences, 5 with
+    --fail-on-diff and a flagged row, 2 for a file or argument that cannot be used, 1 without recorded requests.
+    """
+    report = _compared(config, provider, file, start, end, threshold)
+    window = f"{report.start} to {report.end} UTC" if report.start else "nothing is recorded"
+    aside(f"{provider} ({report.modality}), {window}, both days included")
+    if form == "json":
+        print_json(report.as_json())
+    elif form == "csv":
+        _print_csv(report)
+    else:
+        print_table(_columns(report), _rows(report))
+    if report.flagged:
+        aside(f"{report.flagged} of {len(report.rows)} rows differ by more than {threshold:g} %")
+    if fail_on_diff and report.flagged:
+        ctx.exit(CHECK_FAILED)
+
+
+def _compared(
+    config: Path | None, provider: str, file: Path, start: str | None, end: str | None, threshold: float
+) -> Report:
+    import trio
+
+    from gw.errors import RequestError
+    from gw.reconcile.compare import compare
+    from gw.registry.merge import build
+    from gw.store.store import open_readonly
+
+    settings = load(config)
+    path = settings.cost_tracking.db_path
+    if not path.exists():
+        raise Failed(f"no requests have been recorded: there is no database at {path}", FAILED)
+
+    async def run() -> Report:
+        async with open_readonly(path) as reader:
+            return await compare(
+                reader,
+                build(settings).providers,
+                provider=provider,
+                file=file,
+                start=start,
+                end=end,
+                threshold=threshold,
+            )
+
+    try:
+        return trio.run(run)
+    except RequestError as error:
+        raise Failed(str(error), USAGE) from None
+
+
+def _columns(report: Report) -> list[str]:
+    units = next(iter(report.rows)).units if report.rows else ()
+    shown = [f"{unit} {side}" for unit in units for side in ("ours", "theirs", "%")]
+    return ["model", *shown, "usd ours", "usd theirs", "usd diff", "usd %", "requests", "matched", "flag", "cause"]
+
+
+def _rows(report: Report) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for row in report.rows:
+        units = [cell for compared in row.units.values() for cell in _cells(compared)]
+        requests = f"{row.requests or 0}" + (f" / {row.n_requests}" if row.n_requests is not None else "")
+        rows.append(
+            [
+                row.model,
+                *units,
+                _money(row.cost.ours),
+                _money(row.cost.theirs),
+                _money(row.cost.diff),
+                _percent(row.cost),
+                requests,
+                row.matched.replace("_", " "),
+                "!" if row.flagged else "",
+                row.cause,
+            ]
+        )
+    return rows
+
+
+def _cells(compared: Compared) -> list[Cell]:
+    return [_plain(compared.ours), _plain(compared.theirs), _percent(compared)]
+
+
+def _plain(value: object) -> Cell:
+    return None if value is None else f"{value:f}".rstrip("0").rstrip(".") if "." in f"{value:f}" else f"{value:f}"
+
+
+def _money(value: object) -> Cell:
+    return None if value is None else f"{value:.6f}"
+
+
+def _percent(compared: Compared) -> Cell:
+    percent = compared.percent
+    return None if percent is None else f"{percent:+.2f}"
+
+
+def _print_csv(report: Report) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(_columns(report))
+    for row in _rows(report):
+        model = str(row[0])
+        quoted = f"'{model}" if model.startswith(_FORMULA) else model  # a spreadsheet would run it
+        writer.writerow([quoted, *("" if cell is None else cell for cell in row[1:])])

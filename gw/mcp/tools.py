@@ -1,0 +1,169 @@
+"""The tools: which operation of the HTTP API each is, and what an agent is told about it.
+
+Arguments and results are those of the operation, so their schemas are made from its table. A list comes wrapped, since
+a tool's result is an object; a deletion without `confirm` says what it would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+import msgspec
+
+from gw.web.operations import Operation, Raw
+from gw.web.table import TABLE
+
+Json = dict[str, Any]
+_OPERATIONS = {operation.id: operation for operation in TABLE.operations}
+_PATH_WORDS = {
+    "model_id": "`<provider>/<model>`, as in list_models.",
+    "project_id": "The project's id.",
+    "provider_id": "The provider's id.",
+    "record_id": "A request's id, as in get_logs.",
+    "turn_id": "The turn's id.",
+    "modality": "stt, llm or tts.",
+}
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Tool:
+    """`operation` is its id in the table of routes."""
+
+    name: str
+    operation: str
+    title: str
+    more: str = ""
+    """What an agent should know beyond the operation's own description."""
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+    @property
+    def op(self) -> Operation:
+        return _OPERATIONS[self.operation]
+
+    @property
+    def read_only(self) -> bool:
+        return self.op.method == "GET" or self.name in ("test_provider", "run_reconcile", "simulate_route")
+
+    @property
+    def description(self) -> str:
+        return " ".join(part for part in (self.op.what, self.op.more, self.more) if part)
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names that stand in the path."""
+        return tuple(part[1:-1] for part in self.op.path.split("/") if part.startswith("{"))
+
+    @cached_property
+    def input_schema(self) -> Json:
+        properties: Json = {
+            name: {"type": "string", "minLength": 1, "description": _PATH_WORDS[name]} for name in self.parameters
+        }
+        required = list(self.parameters)
+        for field in self.op.query:
+            properties[field.name] = {**_as_told(field.schema), "description": field.what}
+        definitions: Json = {}
+        if self.op.body is not None and not isinstance(self.op.body, Raw):
+            schema = msgspec.json.schema(self.op.body)
+            definitions = schema.get("$defs", {})
+            body = definitions.pop(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else schema
+            properties |= body.get("properties", {})
+            required += body.get("required", [])
+        found: Json = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return {**found, "$defs": definitions} if definitions else found
+
+    @cached_property
+    def output_schema(self) -> Json:
+        shapes = [shape for shape in self.op.answers if not isinstance(shape, Raw)]
+        schemas = [msgspec.json.schema(shape) for shape in shapes]
+        definitions: Json = {}
+        for schema in schemas:
+            definitions |= schema.pop("$defs", {})
+        one = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+        found: Json = {"type": "object"}
+        if self.deletes:
+            found["properties"] = {"action": {"enum": ["would_delete", "deleted"]}}
+            found["required"] = ["action"]
+            return found
+        if one.get("type") == "array":
+            found |= {"properties": {"items": one, "count": {"type": "integer"}}, "required": ["items", "count"]}
+        else:
+            found |= one
+        return {**found, "$defs": definitions} if definitions else found
+
+    @property
+    def deletes(self) -> bool:
+        return any(field.name == "confirm" for field in self.op.query)
+
+    def call(self, arguments: Mapping[str, Any]) -> tuple[Mapping[str, str], Mapping[str, str], Json | None]:
+        """Arguments → those of the path, of the query and of the body."""
+        path = {name: str(arguments[name]) for name in self.parameters}
+        fields = {field.name for field in self.op.query}
+        query = {name: _text(arguments[name]) for name in fields if arguments.get(name) is not None}
+        body = None
+        if self.op.body is not None:
+            body = {name: value for name, value in arguments.items() if name not in path and name not in fields}
+        return path, query, body
+
+    def result(self, answer: Any) -> Json:
+        """What the operation answered, as this tool's result."""
+        if isinstance(answer, list):
+            return {"items": answer, "count": len(answer)}
+        if self.deletes and "would_delete" in answer:
+            return {"action": "would_delete", **answer["would_delete"], "hint": "call again with confirm: true"}
+        if self.deletes and "deleted" in answer:
+            return {"action": "deleted", "id": answer["deleted"]}
+        return dict(answer)
+
+
+def _as_told(schema: Mapping[str, object]) -> Json:
+    """Flags of a query are booleans for an agent."""
+    if "pattern" in schema and "Tt" in str(schema["pattern"]):
+        return {"type": "boolean", "default": False}
+    told = dict(schema)
+    if "enum" in told and "type" not in told:
+        told["type"] = "string"
+    return told
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(name="get_health", operation="health", title="Health"),
+    Tool(name="get_provider_status", operation="status", title="Provider status"),
+    Tool(name="get_overview", operation="overview", title="Overview"),
+    Tool(name="get_costs", operation="costs", title="Costs"),
+    Tool(name="get_latency_stats", operation="latency", title="Latency"),
+    Tool(name="get_logs", operation="dashboard_logs", title="Request log", more="Filters apply before the limit."),
+    Tool(name="get_request", operation="request", title="One request"),
+    Tool(name="get_turn", operation="turn", title="One turn of a conversation"),
+    Tool(name="get_audit_log", operation="audit_log", title="Audit log"),
+    Tool(name="list_providers", operation="list_providers", title="Providers"),
+    Tool(name="get_provider", operation="get_provider", title="One provider"),
+    Tool(name="test_provider", operation="test_provider", title="Test a provider", idempotent=True, open_world=True),
+    Tool(
+        name="add_provider", operation="create_provider", title="Add a provider",
+        more="The API key is stored encrypted and never shown again.",
+    ),
+    Tool(name="update_provider", operation="update_provider", title="Change a provider", idempotent=True),
+    Tool(name="delete_provider", operation="delete_provider", title="Delete a provider", destructive=True, idempotent=True),
+    Tool(name="list_models", operation="list_models", title="Models"),
+    Tool(name="register_model", operation="create_model", title="Add a model"),
+    Tool(name="delete_model", operation="delete_model", title="Delete a model", destructive=True, idempotent=True),
+    Tool(name="list_projects", operation="list_projects", title="Projects"),
+    Tool(name="get_project", operation="get_project", title="One project"),
+    Tool(name="create_project", operation="create_project", title="Add a project"),
+    Tool(name="update_project", operation="update_project", title="Change a project", idempotent=True),
+    Tool(name="delete_project", operation="delete_project", title="Delete a project", destructive=True, idempotent=True),
+    Tool(name="set_fallback_chain", operation="set_fallbacks", title="Set a fallback chain", idempotent=True),
+    Tool(name="simulate_route", operation="route", title="Who would answer", idempotent=True),
+    Tool(name="run_reconcile", operation="reconcile", title="Compare with a vendor's bill", idempotent=True),
+)  # fmt: skip

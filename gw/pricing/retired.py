@@ -1,0 +1,51 @@
+"""Models that a vendor has ended or will end, by the list shipped beside this file (`retired.toml`)."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import date
+from functools import cache
+from importlib.resources import files
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Retired:
+    """`ends`: the day from which calls fail. `successor`: what to take instead; "" where the vendor has named none."""
+
+    provider_type: str
+    model: str
+    ends: date
+    successor: str
+    source: str
+
+    def sentence(self, today: date) -> str:
+        """What somebody who has this model configured should know."""
+        when = "was shut down" if self.ends <= today else "will be shut down"
+        hint = f"; its successor is {self.successor}" if self.successor else ""
+        return f"{when} on {self.ends.isoformat()}{hint}"
+
+
+def successor(provider_type: str, model: str) -> Retired | None:
+    """What is known about the end of a model; None for one that goes on, and for one we do not know."""
+    return _known().get((provider_type, model))
+
+
+@cache
+def _known() -> dict[tuple[str, str], Retired]:
+    """Read once; raises ValueError where the list is not as described."""
+    rows = tomllib.loads(files("gw.pricing").joinpath("retired.toml").read_text(encoding="utf-8"))["retired"]
+    known: dict[tuple[str, str], Retired] = {}
+    for row in rows:
+        for model in row["models"]:
+            if (row["provider"], model) in known:
+                raise ValueError(f"retired.toml names {row['provider']}/{model} twice")
+            known[row["provider"], model] = Retired(
+                provider_type=row["provider"],
+                model=model,
+                ends=row["ends"],
+                successor=row.get("successor", ""),
+                source=row["source"],
+            )
+    return known

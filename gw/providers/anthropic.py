@@ -1,0 +1,50 @@
+"""Anthropic: the Messages API.
+
+Source: anthropic-python 2.11.0 and 1.17.0 (November 2026). The newer SDK sends its key as Bearer under a newer version;
+`x-api-key` with the version below is what every generation of the API takes.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from gw.providers.chat_call import ChatCall, ChatWire
+from gw.providers.spec import Account, ChatStream, ProviderSpec
+from gw.types.llm import ChatRequest
+from gw.types.secret import Secret
+from gw.wire import anthropic_errors, anthropic_messages
+
+VERSION = b"2023-06-01"
+
+
+def _headers(key: Secret) -> list[tuple[bytes, bytes]]:
+    return [(b"x-api-key", key.reveal().encode()), (b"anthropic-version", VERSION)]
+
+
+_MESSAGES = ChatWire(
+    dialect="anthropic",
+    path=b"/v1/messages",
+    stream_type=b"text/event-stream",
+    headers=_headers,
+    body=lambda request, account: anthropic_messages.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: anthropic_messages.MessagesDecoder(provider, keep_raw=keep_raw),
+    whole=lambda body, provider, keep_raw: anthropic_messages.decode_message(body, provider, keep_raw=keep_raw),
+    classify=anthropic_errors.classify,
+)
+
+
+def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
+    """`POST {base}/v1/messages`, streamed or whole."""
+    return ChatCall(_MESSAGES, request, account)
+
+
+SPEC = ProviderSpec(
+    type="anthropic",
+    location="cloud",
+    base_url="https://api.anthropic.com",
+    dialect="anthropic",
+    abilities=frozenset({"stream", "tools", "vision"}),
+    chat=chat,
+    health_path="/v1/models?limit=1",
+    key_headers=_headers,
+)

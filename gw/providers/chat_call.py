@@ -1,0 +1,171 @@
+"""A chat call over HTTP, whatever its dialect: post a body, read an event stream or a whole answer. Not itself a provider.
+
+What differs between dialects is a `ChatWire`; the codecs it names are pure.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
+from types import TracebackType
+from typing import Protocol
+
+import attrs
+
+from gw.errors import ClientProtocolError, ProviderError, ProviderRejected, UpstreamCut
+from gw.net.http1 import Response, header_lines
+from gw.providers.spec import Account, ChatStream
+from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, UsageReport
+from gw.types.secret import Secret
+
+ERROR_LIMIT = 64 * 1024
+Classify = Callable[[str, int, bytes | None, bytes, Iterable[str], bytes | None], ProviderError]
+"""provider, status, Retry-After, body, secrets, Date → the error."""
+
+
+class Decoder(Protocol):
+    """A stream's decoder: bytes in, events out."""
+
+    def feed(self, data: bytes) -> list[ChatEvent]: ...
+
+    def end(self) -> list[ChatEvent]:
+        """The connection has ended cleanly."""
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)   # compared by identity: it is a key of a cache on every call
+class ChatWire:
+    """One dialect. The last argument of `decoder` and `whole`: keep the upstream's own bytes as `raw`."""
+
+    dialect: str
+    path: bytes
+    """Below the provider's address."""
+    stream_type: bytes
+    """Content type of a streamed answer; any other is a whole one."""
+    headers: Callable[[Secret], list[tuple[bytes, bytes]]]
+    body: Callable[[ChatRequest, Account], bytes]
+    """Raises ClientProtocolError for what this dialect cannot say."""
+    decoder: Callable[[str, bool], Decoder]
+    whole: Callable[[bytes, str, bool], Completion]
+    classify: Classify
+
+
+async def rejection(response: Response, account: Account, classify: Classify) -> ProviderError:
+    """What an answer of another status than 200 stands for."""
+    try:
+        body = await response.read(ERROR_LIMIT)
+    except ProviderError:
+        body = b""
+    secrets = (account.api_key.reveal(),)
+    return classify(
+        account.provider_id, response.status, response.header(b"retry-after"), body, secrets, response.header(b"date")
+    )
+
+
+def is_type(response: Response, media_type: bytes) -> bool:
+    return (response.header(b"content-type") or b"").lower().startswith(media_type)
+
+
+class _StreamedChat:
+    def __init__(self, response: Response, provider: str, decoder: Decoder) -> None:
+        self._response = response
+        self._provider = provider
+        self._decoder = decoder
+
+    async def receive(self) -> list[ChatEvent]:
+        while True:
+            data = await self._response.receive_some()
+            events = self._decoder.feed(data) if data else self._decoder.end()
+            if events:
+                return events
+            if not data:
+                raise _past_the_end(self._provider)
+
+
+class _WholeChat:
+    """An unstreamed answer; to a caller that asked for a stream it is handed out as one."""
+
+    def __init__(self, response: Response, provider: str, decode: Callable[[bytes], Completion], as_stream: bool) -> None:
+        self._response = response
+        self._provider = provider
+        self._decode = decode
+        self._as_stream = as_stream
+        self._done = False
+
+    async def receive(self) -> list[ChatEvent]:
+        if self._done:
+            raise _past_the_end(self._provider)
+        self._done = True
+        completion = self._decode(await self._response.read())
+        return _as_stream(completion) if self._as_stream else [completion]
+
+
+def _past_the_end(provider: str) -> UpstreamCut:
+    return UpstreamCut(provider=provider, detail="read past the end of the answer")
+
+
+def _as_stream(completion: Completion) -> list[ChatEvent]:
+    events: list[ChatEvent] = [
+        Delta(
+            text=completion.text,
+            refusal=completion.refusal,
+            tool_calls=completion.tool_calls,
+            finish_reason=completion.finish_reason or "stop",
+        )
+    ]
+    if completion.usage is not None:
+        events.append(UsageReport(usage=completion.usage))
+    return [*events, ChatEnd()]
+
+
+@lru_cache(maxsize=1_024)
+def _headers(wire: ChatWire, key: str, accept: bytes) -> bytes:
+    return header_lines([(b"content-type", b"application/json"), (b"accept", accept), *wire.headers(Secret(key))])
+
+
+class ChatCall(AbstractAsyncContextManager[ChatStream]):
+    """`POST {base}{wire.path}`. A class and not a generator: this is the call that is made most."""
+
+    __slots__ = ("_account", "_exchange", "_request", "_streamed", "_wire")
+
+    def __init__(self, wire: ChatWire, request: ChatRequest, account: Account) -> None:
+        self._wire = wire
+        self._request = request
+        self._account = account
+        self._streamed: Response | None = None
+
+    async def __aenter__(self) -> ChatStream:
+        wire, request, account = self._wire, self._request, self._account
+        provider = account.provider_id
+        accept = wire.stream_type if request.stream else b"application/json"
+        headers = _headers(wire, account.api_key.reveal(), accept)
+        try:
+            body = wire.body(request, account)
+        except ClientProtocolError as error:  # another candidate's dialect may be able to say it
+            raise ProviderRejected(
+                provider=provider, upstream_status=400, fault="candidate", detail=error.what
+            ) from None
+        self._exchange = account.pool.open(provider, b"POST", account.origin, wire.path, headers, body)
+        response = await self._exchange.__aenter__()
+        if response.status != 200:
+            try:
+                raise await rejection(response, account, wire.classify)
+            except BaseException:
+                await self._exchange.__aexit__(*sys.exc_info())
+                raise
+        keep_raw = request.dialect == wire.dialect
+        if request.stream and is_type(response, wire.stream_type):
+            self._streamed = response
+            return _StreamedChat(response, provider, wire.decoder(provider, keep_raw))
+        return _WholeChat(response, provider, lambda whole: wire.whole(whole, provider, keep_raw), request.stream)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None and self._streamed is not None:
+                await self._streamed.finish()  # the answer was read to its end; keeps the connection
+        finally:
+            await self._exchange.__aexit__(kind, error, trace)

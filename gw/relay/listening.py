@@ -1,0 +1,219 @@
+"""A live transcription session that survives its provider.
+
+The caller's audio goes straight to the provider that listens now, and is kept until a final transcript covers it. When
+that provider fails, falls silent or takes no more audio, the next candidate hears what is not final yet, as fast as it
+takes it, and goes on with the live audio; its times are shifted to the session's. So no final is repeated and none lost.
+
+    async with relay.listen(request, caller) as session:
+        (one task)      await session.send_audio(frame) …  await session.finish()
+        (another task)  while not session.done: for event in await session.receive(): …
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+import trio
+
+from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow
+from gw.providers.spec import ListenSession
+from gw.relay.attempts import Call
+from gw.relay.legs import BLOCKED_S, WATCH_S, Leg, LiveSession, Settled
+from gw.relay.meter import Mark
+from gw.relay.replay import Replay
+from gw.relay.speech import Loudness
+from gw.types.stt import (
+    Final,
+    Interim,
+    ListenEnd,
+    ListenEvent,
+    ListenRequest,
+    SpeechStarted,
+    UtteranceEnd,
+    VendorFrame,
+    Word,
+)
+
+KEPT_S = 120.0
+"""Audio kept for another provider: longer than anybody speaks without a final transcript."""
+KEPT_BYTES = 4 * 2**20
+"""The same for compressed audio."""
+REPLAY_BYTES = 65_536
+UNANSWERED_S = 2.5
+"""Speech that brings no event for so long, where interim results are asked for, and the provider has failed."""
+UNANSWERED_WITHOUT_INTERIMS_S = 20.0
+
+
+class Converter(Protocol):
+    def feed(self, data: bytes) -> bytes: ...
+
+
+class ListenLeg(Leg[ListenSession]):
+    def __init__(
+        self, call: Call[ListenSession], mark: Mark, begins: int, begins_s: float, converter: Converter | None
+    ) -> None:
+        super().__init__(call, mark)
+        self.begins = self.sent = begins
+        """Offsets of the first byte it is given, and after the last one."""
+        self.begins_s = begins_s
+        """Where in the session's time its own time begins."""
+        self.speech_s = 0.0
+        """Speech it was given since its last event."""
+        self._converter = converter
+
+    async def give(self, data: bytes) -> None:
+        """Raises what the provider raises."""
+        assert self.session is not None
+        self.sending_since = trio.current_time()
+        try:
+            await self.session.send_audio(self._converter.feed(data) if self._converter is not None else data)
+        finally:
+            self.sending_since = math.inf
+
+
+class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
+    def __init__(
+        self,
+        request: ListenRequest,
+        settled: Settled[ListenSession],
+        convert: Callable[[Call[ListenSession]], Converter | None],
+        finish: Callable[[GwError | None, bool], None],
+    ) -> None:
+        super().__init__(settled, finish)
+        self.request = request
+        self.replay = Replay(request.format, most_s=KEPT_S, most_bytes=KEPT_BYTES)
+        self._convert = convert
+        self._loudness = Loudness(request.format)
+        self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
+
+    # ------------------------------------------------------------------ the caller's side
+
+    async def send_audio(self, data: bytes) -> None:
+        """Raw samples, or pieces of a container, as announced. A provider's failure is not the sender's business."""
+        if not data:
+            return
+        self.replay.append(data)
+        leg = self._leg
+        if leg is None or not leg.live:
+            await trio.lowlevel.checkpoint()
+            return
+        leg.sent = self.replay.end
+        if self._loudness.speaks(data):
+            leg.speech_s += self.replay.seconds(len(data))
+        try:
+            await leg.give(data)
+        except ProviderError as error:  # its reader tells; what was not heard is kept
+            leg.fault = leg.fault or error
+            leg.live = False
+
+    async def flush(self) -> None:
+        """Make what was heard so far final now. Nothing while no provider listens: it will hear all that is not final."""
+        await self._tell(lambda session: session.flush())
+
+    async def send_frame(self, frame: str) -> None:
+        """A control frame of the caller's dialect, for a provider that speaks it."""
+        leg = self._leg
+        if leg is not None and leg.call.spec.dialect == self.request.dialect:
+            await self._tell(lambda session: session.send_frame(frame))
+
+    async def finish(self) -> None:
+        """No more audio will come."""
+        self._finishing = True
+        await self._tell(lambda session: session.finish())
+
+    async def _tell(self, what: Callable[[ListenSession], Awaitable[None]]) -> None:
+        leg = self._leg
+        if leg is None or not leg.live or leg.session is None:
+            await trio.lowlevel.checkpoint()
+            return
+        try:
+            await what(leg.session)
+        except ProviderError as error:
+            leg.fault = leg.fault or error
+
+    # ------------------------------------------------------------------ the providers' side
+
+    def _is_last(self, event: ListenEvent) -> bool:
+        return isinstance(event, ListenEnd)
+
+    @property
+    def _can_move(self) -> bool:
+        return self.replay.seekable or self.replay.start == 0
+
+    def _begin(self, call: Call[ListenSession], mark: Mark) -> ListenLeg:
+        start = self.replay.start
+        return ListenLeg(call, mark, start, self.replay.seconds(start), self._convert(call))
+
+    async def _use(self, leg: ListenLeg, session: ListenSession, scope: trio.CancelScope) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._replay_to, leg, session)
+            nursery.start_soon(self._watch, leg, scope)
+            while not leg.ended:
+                events = await session.receive()
+                leg.last_event_at = trio.current_time()
+                leg.speech_s = 0.0
+                await self._pass_on(leg, events)
+            nursery.cancel_scope.cancel()
+
+    async def _pass_on(self, leg: ListenLeg, events: list[ListenEvent]) -> None:
+        self._answered(leg)
+        if leg.begins_s:
+            events = [_later(event, leg.begins_s) for event in events]
+        for event in events:
+            if isinstance(event, Final):
+                self.replay.final_until(event.end_s)
+            elif isinstance(event, ListenEnd):
+                leg.ended = True
+                leg.reported = event.usage
+        if leg.ended and not self._finishing:
+            raise UpstreamCut(provider=leg.call.provider.id, detail="ended the session by itself")
+        await self._out.send(events)
+
+    async def _replay_to(self, leg: ListenLeg, session: ListenSession) -> None:
+        """Give what is kept, then let the sender give the rest itself."""
+        replay = self.replay
+        while data := replay.read(leg.sent, REPLAY_BYTES):
+            leg.sent = max(leg.sent, replay.start) + len(data)
+            await leg.give(data)
+        leg.live = True
+        if self._finishing:
+            await session.finish()
+
+    async def _watch(self, leg: ListenLeg, scope: trio.CancelScope) -> None:
+        """Fail a provider that takes no audio, or hears speech and says nothing."""
+        provider, idle_s = leg.call.provider.id, self._settled.idle_s
+        while leg.fault is None:
+            await trio.sleep(WATCH_S)
+            now = trio.current_time()
+            silent_s = now - leg.last_event_at
+            if now - leg.sending_since > BLOCKED_S:
+                leg.fault = UpstreamSlow(provider=provider, after_s=BLOCKED_S, detail="takes no more audio")
+            elif self._finishing and silent_s > idle_s:
+                leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail="did not end the session")
+            elif leg.speech_s > self._unanswered_s and silent_s > self._unanswered_s:
+                detail = f"no event for {leg.speech_s:.1f} s of speech"
+                leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail=detail)
+        scope.cancel()
+
+
+def _later(event: ListenEvent, by_s: float) -> ListenEvent:
+    """The event in the session's time; its frame, which has the provider's time, is not passed on."""
+    match event:
+        case SpeechStarted() | UtteranceEnd():
+            return msgspec.structs.replace(event, at_s=event.at_s + by_s, raw=None)
+        case Interim() | Final():
+            words = tuple(_word_later(word, by_s) for word in event.words)
+            return msgspec.structs.replace(
+                event, start_s=event.start_s + by_s, end_s=event.end_s + by_s, words=words, raw=None
+            )
+        case ListenEnd():
+            return msgspec.structs.replace(event, raw=None)
+        case VendorFrame():
+            return event
+
+
+def _word_later(word: Word, by_s: float) -> Word:
+    return msgspec.structs.replace(word, start_s=word.start_s + by_s, end_s=word.end_s + by_s)

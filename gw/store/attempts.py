@@ -1,0 +1,124 @@
+"""SQL of the attempts' rollup: per UTC hour, how the calls of each model ended and which candidate came next.
+
+Attempts are JSON inside the records; what reports say of providers over days cannot read that much. Changed in the
+transaction that inserts the records, like the other rollups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import apsw
+import msgspec
+
+from gw.store.requests import finite
+from gw.telemetry.clock import utc_hour
+from gw.types.ids import split_model_id
+from gw.types.usage import RequestRecord
+
+SKIPS = ("breaker_open", "busy", "disabled", "missing_ability", "not_configured", "retry_after", "skipped", "unpriced")
+"""Outcomes of candidates that were passed over without a call."""
+
+_ADD = """
+insert into rollup_attempt
+(bucket, provider, model_id, next_model_id, outcome, attempts, last_at, last_error) values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (bucket, provider, model_id, next_model_id, outcome) do update set
+attempts = attempts + excluded.attempts,
+last_error = case when excluded.last_at >= last_at then excluded.last_error else last_error end,
+last_at = max(last_at, excluded.last_at)"""
+
+_HEALTH = f"""
+select provider, bucket / :hours * :hours,
+       sum(attempts) filter (where outcome = 'ok'),
+       sum(attempts) filter (where outcome = 'rate_limited'),
+       sum(attempts) filter (where outcome in ({", ".join(f"'{name}'" for name in SKIPS)})),
+       sum(attempts) filter (where outcome = 'cancelled'),
+       sum(attempts)
+from rollup_attempt where bucket >= :since group by 1, 2 order by 1, 2"""
+
+_LAST_ERROR = """
+select provider, last_error, max(last_at) from rollup_attempt
+where bucket >= :since and last_error is not null group by provider"""
+
+_MOVES = """
+select model_id, next_model_id, outcome, sum(attempts) from rollup_attempt
+where bucket >= :since and next_model_id not in ('', model_id) group by 1, 2, 3 order by 4 desc, 1, 2, 3"""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How the attempts of one provider ended in the hours from `hour` on (UTC hours since 1970)."""
+
+    provider: str
+    hour: int
+    ok: int
+    rate_limited: int
+    skipped: int
+    cancelled: int
+    failed: int
+
+
+class LastError(msgspec.Struct, frozen=True, kw_only=True):
+    """`at`: Unix seconds at which its request began."""
+
+    code: str
+    at: float
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a request went on from one candidate to the next, for one reason: the outcome of the first."""
+
+    model_id: str
+    next_model_id: str
+    reason: str
+    count: int
+
+
+def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+    """Within the caller's transaction."""
+    found: dict[tuple[int, str, str, str, str], list[object]] = {}
+    for record in records:
+        at = finite(record.timestamp)
+        attempts = record.attempts
+        for number, attempt in enumerate(attempts, start=1):
+            following = attempts[number].model_id if number < len(attempts) else ""
+            provider = split_model_id(attempt.model_id)[0]
+            key = (utc_hour(at), provider, attempt.model_id, following, attempt.outcome)
+            sums = found.get(key)
+            if sums is None:
+                found[key] = [1, at, attempt.error_code]
+            else:
+                sums[0] += 1  # type: ignore[operator]  # a count
+                if at >= sums[1]:  # type: ignore[operator]  # a time
+                    sums[1:] = [at, attempt.error_code]
+    db.executemany(_ADD, [(*key, *sums) for key, sums in found.items()])
+
+
+def health(db: apsw.Connection, since_hour: int, hours: int) -> list[Health]:
+    """By provider and stretch of `hours` hours, from `since_hour` on."""
+    return [
+        Health(
+            provider=provider,
+            hour=hour,
+            ok=ok or 0,
+            rate_limited=limited or 0,
+            skipped=skipped or 0,
+            cancelled=cancelled or 0,
+            failed=total - sum(n or 0 for n in (ok, limited, skipped, cancelled)),
+        )
+        for provider, hour, ok, limited, skipped, cancelled, total in db.execute(
+            _HEALTH, {"since": since_hour, "hours": hours}
+        )
+    ]
+
+
+def last_errors(db: apsw.Connection, since_hour: int) -> Mapping[str, LastError]:
+    """By provider."""
+    return {name: LastError(code=code, at=at) for name, code, at in db.execute(_LAST_ERROR, {"since": since_hour})}
+
+
+def moves(db: apsw.Connection, since_hour: int) -> list[Move]:
+    """The most frequent first."""
+    return [
+        Move(model_id=model, next_model_id=following, reason=outcome, count=count)
+        for model, following, outcome, count in db.execute(_MOVES, {"since": since_hour})
+    ]

@@ -1,0 +1,143 @@
+"""The process that makes reports: `main`, started by `gw.store.apart` with the database's path as its argument.
+
+It reads jobs from stdin and writes answers to stdout, one after the other, and ends when stdin does, so it does not outlive
+the gateway. It runs with a lower priority than the gateway: requests go first.
+
+A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `Job`, or the
+number of a job that nobody waits for any more. Out: `Ready`, then an `Answer` per job.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+import apsw
+import attrs
+
+from gw.errors import DatabaseLocked, StoreUnavailable
+from gw.store.changes import Changes
+from gw.store.latency import MergedBuckets
+from gw.store.queries import Desk, NoSuchRecord
+from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
+from gw.telemetry.clock import SystemClock
+
+NICENESS = 10
+LENGTH = struct.Struct("<I")
+
+
+@attrs.frozen
+class Ready:
+    """The database is open."""
+
+
+@attrs.frozen
+class Job:
+    number: int
+    work: Callable[[Desk], Any]
+    changes: Changes
+
+
+@attrs.frozen
+class Answer:
+    """`fault`: the name of one of FAULTS, or "" for a bug of ours; then `value` is its text."""
+
+    number: int
+    value: Any
+    fault: str | None = None
+
+
+FAULTS: dict[str, Callable[[str], Exception]] = {
+    "unavailable": lambda what: StoreUnavailable(what=what),
+    "locked": lambda what: DatabaseLocked(what=what),
+    "no_such_record": NoSuchRecord,
+}
+
+
+def framed(message: object) -> bytes:
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return LENGTH.pack(len(data)) + data
+
+
+def _read(source: BinaryIO) -> Any:
+    """The next message; None at the end."""
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (size,) = LENGTH.unpack(head)
+    data = source.read(size)
+    return pickle.loads(data) if len(data) == size else None
+
+
+class Reporter:
+    def __init__(self, path: Path, source: BinaryIO, sink: BinaryIO) -> None:
+        self._path = path
+        self._source = source
+        self._sink = sink
+        self._clock = SystemClock()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._left: set[int] = set()
+        self._merged: MergedBuckets = MergedBuckets(None)
+
+    def run(self) -> None:
+        """Until stdin ends."""
+        db = open_reader(self._path)
+        self._write(Ready())
+        threading.Thread(target=self._listen, daemon=True).start()
+        while (job := self._jobs.get()) is not None:
+            if job.number not in self._left:
+                self._write(self._answer(db, job))
+            self._left.discard(job.number)
+
+    def _listen(self) -> None:
+        while (message := _read(self._source)) is not None:
+            if isinstance(message, Job):
+                self._jobs.put(message)
+            else:
+                self._left.add(message)
+        self._jobs.put(None)
+
+    def _answer(self, db: apsw.Connection, job: Job) -> Answer:
+        began = self._clock.now()
+
+        def stop() -> bool:
+            return job.number in self._left or self._clock.now() - began > READ_LIMIT_S
+
+        db.set_progress_handler(stop, CHECK_STEPS)
+        self._merged.changes = job.changes
+        try:
+            with translated(self._path):
+                return Answer(job.number, job.work(Desk(db, self._merged)))
+        except apsw.InterruptError:
+            return Answer(job.number, TOO_LONG, "unavailable")
+        except DatabaseLocked as error:
+            return Answer(job.number, error.what, "locked")
+        except StoreUnavailable as error:
+            return Answer(job.number, error.what, "unavailable")
+        except NoSuchRecord as error:
+            return Answer(job.number, str(error), "no_such_record")
+        except Exception as error:  # the outermost function of a job: the gateway raises it there
+            return Answer(job.number, f"{type(error).__name__}: {error}", "")
+        finally:
+            db.set_progress_handler(None)
+
+    def _write(self, message: object) -> None:
+        self._sink.write(framed(message))
+        self._sink.flush()
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the gateway ends us when it is done
+    with suppress(OSError):
+        os.nice(NICENESS)
+    with suppress(BrokenPipeError):
+        Reporter(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer).run()

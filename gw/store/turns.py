@@ -1,0 +1,72 @@
+"""SQL of turns: the requests of one exchange in a conversation (listen, think, speak), which carry one turn id.
+
+A turn id is the caller's own word, so two sessions or projects may use the same: a turn is what shares all three.
+"""
+
+from __future__ import annotations
+
+import apsw
+import attrs
+
+from gw.store import requests
+from gw.types.usage import RequestRecord
+
+MOST_REQUESTS = 200
+"""Of one turn that are read, the first ones; an app that gives all its requests one id gets no more."""
+
+_FIRST_ONES = """
+select turn_id, session_id, project from requests t indexed by requests_{index}
+where turn_id is not null {project} {before} and not exists (
+  select 1 from requests p indexed by requests_turn_id
+  where p.turn_id = t.turn_id and p.session_id is t.session_id and p.project = t.project
+    and p.timestamp <= t.timestamp and (p.timestamp < t.timestamp or p.seq < t.seq))
+order by timestamp desc, seq desc limit :limit"""
+_BEFORE = "and timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
+
+_REQUESTS = (
+    requests.SELECT
+    + """
+indexed by requests_turn_id where turn_id = ? and session_id is ? and project = ? order by timestamp, seq limit ?"""
+)
+
+_NEWEST = """
+select session_id, project from requests indexed by requests_turn_id
+where turn_id = :turn_id and (:project is null or project = :project) and (:session_id is null or session_id = :session_id)
+order by timestamp desc, seq desc limit 1"""
+
+
+@attrs.frozen(kw_only=True)
+class Turn:
+    """`requests` in their order, at least one."""
+
+    turn_id: str
+    session_id: str | None
+    project: str
+    requests: tuple[RequestRecord, ...]
+
+
+def page(db: apsw.Connection, *, limit: int, before: tuple[float, int] | None, project: str | None) -> list[Turn]:
+    """The turns that began last, the newest first; `before`: the `requests.place` of a turn's first request."""
+    sql = _FIRST_ONES.format(
+        index="turns" if project is None else "project_turns",
+        project="" if project is None else "and project = :project",
+        before="" if before is None else _BEFORE,
+    )
+    timestamp, seq = before or (0.0, 0)
+    bindings = {"limit": limit, "project": project, "timestamp": timestamp, "seq": seq}
+    names = list(db.execute(sql, bindings))
+    return [_turn(db, turn_id, session_id, owner) for turn_id, session_id, owner in names]
+
+
+def find(db: apsw.Connection, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
+    """Where several sessions or projects use the id, the one that used it last."""
+    bindings = {"turn_id": turn_id, "project": project, "session_id": session_id}
+    for session, owner in db.execute(_NEWEST, bindings):
+        return _turn(db, turn_id, session, owner)
+    return None
+
+
+def _turn(db: apsw.Connection, turn_id: str, session_id: str | None, project: str) -> Turn:
+    rows = db.execute(_REQUESTS, (turn_id, session_id, project, MOST_REQUESTS))
+    records = tuple(requests.record_of(row) for row in rows)
+    return Turn(turn_id=turn_id, session_id=session_id, project=project, requests=records)

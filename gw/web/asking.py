@@ -1,0 +1,149 @@
+"""Questions that change nothing: who would answer a request, and how a vendor's bill compares."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import trio
+from quart import Blueprint, Response
+
+from gw.admin.route import route
+from gw.gateway import Gateway
+from gw.reconcile.compare import compare
+from gw.reconcile.diff import THRESHOLD
+from gw.web.operations import Field, Operation
+from gw.web.views import fresh, json_reply, query, query_text, read_json
+
+
+class Candidate(msgspec.Struct, kw_only=True):
+    model: str
+    provider: str
+    passed_over: str
+    """Why it would not be called; empty = it would be."""
+    breaker: str
+    remaining: int | None
+
+
+class Route(msgspec.Struct, kw_only=True):
+    asked: str
+    modality: str
+    project: str
+    answers: str | None
+    """The first candidate that would be called."""
+    candidates: list[Candidate]
+
+
+class Bill(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A vendor's usage: `rows` of the canonical form, or the `content` of a file of it."""
+
+    provider: str
+    """openai, deepgram or cartesia."""
+    rows: list[dict[str, str | float | int | None]] | None = None
+    content: str | None = None
+    format: Literal["csv", "json"] = "csv"
+    """Of `content`."""
+    start: str | None = None
+    """First UTC day, as 2026-01-31."""
+    end: str | None = None
+    """Last UTC day, inclusive."""
+    threshold: float = THRESHOLD
+    """Percent of difference above which a row is flagged."""
+
+
+class Figures(msgspec.Struct, kw_only=True):
+    ours: float | None
+    theirs: float | None
+    diff: float
+    percent: float | None
+
+
+class Difference(msgspec.Struct, kw_only=True):
+    model: str
+    matched: Literal["both", "ours_only", "theirs_only"]
+    units: dict[str, Figures]
+    cost_usd: Figures
+    requests: int | None
+    n_requests: int | None
+    credits: int | None
+    flagged: bool
+    cause: str
+
+
+class Window(msgspec.Struct, kw_only=True):
+    start: str | None
+    end: str | None
+
+
+class Reconciled(msgspec.Struct, kw_only=True):
+    provider: str
+    modality: str
+    window: Window
+    threshold: float
+    rows: list[Difference]
+    total_cost_usd: Figures
+    flagged: int
+
+
+ASKING = (
+    Operation(
+        id="route", method="GET", path="/api/route", tag="Dashboard",
+        what="Who would answer a request now, and why each candidate would be tried or passed over.",
+        query=(
+            Field("modality", {"enum": ["stt", "llm", "tts"], "default": "llm"}, "What is asked for."),
+            Field("model", {"type": "string"}, "As a caller would write it; empty is the project's default."),
+            Field("project", {"type": "string", "default": "default"}, "Whose request it would be."),
+        ),
+        answers=(Route,), errors=(404, 422),
+    ),
+    Operation(
+        id="reconcile", method="POST", path="/v1/reconcile", tag="Reports",
+        what="Compare what was recorded with a vendor's usage export, model by model.",
+        body=Bill, answers=(Reconciled,), errors=(422, 503),
+        more="`rows` in the vendor's canonical form (docs/reconcile.md), or the `content` of such a file.",
+    ),
+)  # fmt: skip
+
+
+def blueprint(gateway: Gateway) -> Blueprint:
+    routes = Blueprint("asking", __name__)
+
+    @routes.get("/api/route")
+    async def who_would_answer() -> Response:
+        found = route(
+            gateway.live.catalog,
+            gateway.limits.view(trio.current_time()),
+            model=query("model") or "",
+            modality=query_text("modality", "llm"),
+            project=query_text("project", "default"),
+        )
+        return json_reply(found)
+
+    @routes.post("/v1/reconcile")
+    async def compare_bill() -> Response:
+        bill = await read_json(Bill)
+        await fresh(gateway)
+        return json_reply(await reconcile(gateway, bill))
+
+    return routes
+
+
+async def reconcile(gateway: Gateway, bill: Bill) -> dict[str, object]:
+    """Raises RequestError, StoreUnavailable."""
+    suffix = bill.format if bill.content is not None else "json"
+    with tempfile.TemporaryDirectory(prefix="gw-bill-") as folder:
+        file = Path(folder) / f"usage.{suffix}"
+        await trio.to_thread.run_sync(file.write_text, bill.content or json.dumps(bill.rows or []))
+        report = await compare(
+            gateway.store,
+            gateway.live.catalog.providers,
+            provider=bill.provider,
+            file=file,
+            start=bill.start,
+            end=bill.end,
+            threshold=bill.threshold,
+        )
+    return report.as_json()

@@ -1,0 +1,124 @@
+"""The routes of the data plane, as far as the gateway itself describes them: OpenAI's protocol.
+
+Bodies are open: members that are not named here go to the provider untouched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gw.web.operations import Operation, Raw
+
+_TEXT = {"type": "string"}
+_MODEL = {
+    "type": ["string", "null"],
+    "description": "`<provider>/<model>`, an alias, a stack, or a bare model name; absent = the project's default.",
+}
+_CHAT: dict[str, Any] = {
+    "type": "object",
+    "required": ["messages"],
+    "properties": {
+        "model": _MODEL,
+        "messages": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "object", "required": ["role"], "properties": {"role": _TEXT}},
+        },
+        "stream": {"type": ["boolean", "null"], "description": "Answer as server-sent events."},
+        "stream_options": {"type": ["object", "null"], "properties": {"include_usage": {"type": "boolean"}}},
+        "max_tokens": {"type": ["integer", "null"]},
+        "max_completion_tokens": {"type": ["integer", "null"]},
+        "tools": {"type": ["array", "null"], "items": {}},
+    },
+}
+_COMPLETION = {
+    "type": "object",
+    "required": ["choices"],
+    "properties": {
+        "id": _TEXT,
+        "object": _TEXT,
+        "created": {"type": "integer"},
+        "model": _TEXT,
+        "choices": {"type": "array", "items": {"type": "object"}},
+        "usage": {"type": "object"},
+    },
+}
+_SPEECH: dict[str, Any] = {
+    "type": "object",
+    "required": ["input"],
+    "properties": {
+        "model": _MODEL,
+        "input": {"type": "string", "minLength": 1},
+        "voice": {"description": "A voice of the provider, an alias of gw.yaml, or `{\"id\": …}`."},
+        "response_format": {"type": ["string", "null"]},
+        "speed": {"type": ["number", "null"], "minimum": 0.25, "maximum": 4},
+        "stream_format": {"enum": ["audio", "sse", None]},
+    },
+}
+_TRANSCRIPTION: dict[str, Any] = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+        "model": _MODEL,
+        "language": _TEXT,
+        "prompt": _TEXT,
+        "response_format": {"type": "string", "default": "json"},
+        "temperature": {"type": "number", "minimum": 0},
+        "timestamp_granularities[]": {"type": "array", "items": {"enum": ["word", "segment"]}},
+        "stream": {"type": "string"},
+    },
+}
+_EVENTS = Raw("text/event-stream", {})
+_AUDIO = Raw("audio/*", {"type": "string", "contentMediaType": "application/octet-stream"})
+_TRANSCRIPT = (
+    Raw("application/json", {"type": "object", "required": ["text"], "properties": {"text": _TEXT}}),
+    Raw("text/plain", _TEXT),
+    _EVENTS,
+)
+_FAILURES = (400, 402, 404, 413, 429, 500, 501, 502, 503, 504)
+_MORE = (
+    "Headers `X-GW-Project`, `X-GW-Session`, `X-GW-Turn` and `X-GW-Fallback: off` are read; `X-GW-Model`, "
+    "`X-GW-Attempts`, `X-GW-Cost-USD` and `Server-Timing` tell who answered. A fault of the upstream's about the request "
+    "itself keeps its status."
+)
+
+
+def _upload(id: str, path: str, what: str) -> Operation:  # noqa: A002  # the field's name
+    return _operation(id, path, what, Raw("multipart/form-data", _TRANSCRIPTION), _TRANSCRIPT)
+
+
+def _operation(id: str, path: str, what: str, body: Raw, answers: tuple[Raw, ...]) -> Operation:  # noqa: A002
+    return Operation(
+        id=id,
+        method="POST",
+        path=path,
+        also=(f"/openai{path}",),
+        tag="Voice",
+        right="data",
+        what=what,
+        body=body,
+        answers=answers,
+        errors=_FAILURES,
+        more=_MORE,
+    )
+
+
+DATA_PLANE = (
+    _operation(
+        "chat_completions",
+        "/v1/chat/completions",
+        "A language model's answer, in OpenAI's protocol.",
+        Raw("application/json", _CHAT, {"model": "sim/echo", "messages": [{"role": "user", "content": "Hello"}]}),
+        (Raw("application/json", _COMPLETION), _EVENTS),
+    ),
+    _operation(
+        "speech",
+        "/v1/audio/speech",
+        "Text to speech, in OpenAI's protocol.",
+        Raw("application/json", _SPEECH, {"model": "sim/tone", "input": "Hello", "voice": "alloy"}),
+        (_AUDIO, _EVENTS),
+    ),
+    _upload("transcriptions", "/v1/audio/transcriptions", "Speech to text, in OpenAI's protocol."),
+    _upload("translations", "/v1/audio/translations", "Speech of any language to English text, in OpenAI's protocol."),
+)

@@ -1,0 +1,16 @@
+"""Arguments of a tool call: JSON text in OpenAI's dialect, an object in others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+def object_of(arguments: str) -> dict[str, Any]:
+    """The object that `arguments` is; {} for none. Text that is no object (models do write such) is kept as `arguments`."""
+    try:
+        found = msgspec.json.decode(arguments) if arguments.strip() else {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"arguments": arguments}

@@ -1,0 +1,208 @@
+"""Section 7 of the specification, row by row, each error made for real; and its answer over HTTP."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import asynccontextmanager
+from functools import partial
+
+import apsw
+import pytest
+import trio
+
+from gw.admin.providers import create as create_provider
+from gw.config.find import find_config
+from gw.config.parse import parse
+from gw.errors import (
+    BudgetExceededError,
+    ConfigError,
+    DatabaseLocked,
+    GwError,
+    KeyDecryptError,
+    ProviderUnreachable,
+    RateLimitError,
+    UnknownModelError,
+    UnknownProviderError,
+)
+from gw.types.managed import Actor
+from tests.fakes.house import YAML, keep, open_house, record
+from tests.fakes.running import open_running
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}]}
+
+
+def checked(answer, status: int, error: type[GwError], code: str) -> dict[str, object]:
+    """The one error body: type, code, message, param, request id, and the facts as members."""
+    found = answer.error
+    assert (answer.status, found["type"], found["code"]) == (status, error.__name__, code)
+    assert found["request_id"] == answer.headers["x-request-id"]
+    assert found["message"]
+    assert "param" in found
+    return found
+
+
+@asynccontextmanager
+async def upstream_saying(head: bytes):
+    """A server that answers every request with `head` and closes; yields its port."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            await stream.receive_some(65_536)
+            await stream.send_all(head)
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        yield listeners[0].socket.getsockname()[1]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def closed_port():
+    """A port that refuses connections."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+    return port
+
+
+def test_no_configuration_file(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        find_config({}, tmp_path / "a", tmp_path / "b", tmp_path / "c")
+    assert str(caught.value).startswith("no config file was found")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "providers: [",
+        "models: {}",
+        "providers: {openai: {api_key: '${GW_TEST_NOT_SET}'}}\nmodels: {}",
+        "providers: {sim: {}}\nmodels: {llm: [groq/x]}",
+    ],
+    ids=["syntax", "missing section", "unset variable", "unknown provider"],
+)
+def test_invalid_configuration(tmp_path, text):
+    with pytest.raises(ConfigError) as caught:
+        parse(text, file="gw.yaml", env={}, data_dir=tmp_path)
+    assert str(caught.value).startswith("configuration validation failed")
+
+
+async def test_unknown_provider(tmp_path):
+    async with open_running(tmp_path) as running:
+        answer = await running.ask("POST", "/v1/chat/completions", {"model": "nobody/x", **CHAT})
+        found = checked(answer, 404, UnknownProviderError, "provider_not_found")
+        assert found["available"] == ["sim", "groq", "bare"]
+        answer = await running.ask("POST", "/v1/chat/completions", {"model": "sim/none", **CHAT})
+        found = checked(answer, 404, UnknownModelError, "model_not_found")
+        assert "sim/none" in found["message"]
+        assert "sim/echo" in found["available"]
+        made = {"modality": "llm", "provider_id": "nobody", "model_name": "x"}
+        found = checked(await running.ask("POST", "/v1/models", made), 404, UnknownProviderError, "provider_not_found")
+        assert found["available"] == ["sim", "groq", "bare"]
+        assert "sim, groq, bare" in found["message"]
+    assert issubclass(UnknownModelError, ValueError)
+    assert issubclass(UnknownProviderError, ValueError)
+
+
+async def test_budget_exceeded(tmp_path):
+    async with open_running(tmp_path) as running:
+        await keep(running.gateway, record(1, cost_nusd=2_000_000_000))
+        answer = await running.ask("POST", "/v1/chat/completions", {"model": "groq/openai/gpt-oss-20b", **CHAT}, x_gw_project="shop")
+        found = checked(answer, 402, BudgetExceededError, "budget_exceeded")
+        assert (found["project"], found["daily_budget"], found["spent"]) == ("shop", 2.0, 2.0)
+        assert "'shop'" in found["message"]
+        assert "$2" in found["message"]
+        assert answer.headers["x-should-retry"] == "false"
+
+
+async def test_configured_rate_limit(tmp_path):
+    text = YAML.replace("fallbacks:", "rate_limiting: {sim: {requests_per_minute: 1}}\nfallbacks:")
+    async with open_running(tmp_path, text) as running:
+        body = {"model": "sim/echo", **CHAT}
+        assert (await running.ask("POST", "/v1/chat/completions", body, x_gw_fallback="off")).status == 200
+        answer = await running.ask("POST", "/v1/chat/completions", body, x_gw_fallback="off")
+        found = checked(answer, 429, RateLimitError, "rate_limited")
+        assert (found["provider"], found["limit_source"]) == ("sim", "configured")
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_rate_limit_of_the_provider(tmp_path):
+    said = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+    async with upstream_saying(said) as port:
+        text = YAML.replace("groq: {", f'groq: {{base_url: "http://127.0.0.1:{port}/openai/v1", ')
+        async with open_running(tmp_path, text) as running:
+            body = {"model": "groq/openai/gpt-oss-20b", **CHAT}
+            answer = await running.ask("POST", "/v1/chat/completions", body, x_gw_fallback="off")
+            found = checked(answer, 429, RateLimitError, "rate_limited")
+            assert (found["provider"], found["limit_source"], answer.headers["retry-after"]) == ("groq", "upstream", "7")
+            answer = await running.ask("POST", "/v1/chat/completions", body)
+            assert (answer.status, answer.headers["x-gw-model"]) == (200, "sim/echo")
+
+
+async def test_local_server_unreachable(tmp_path, closed_port):
+    text = YAML.replace("bare: {type: openai}", f'ollama: {{base_url: "http://127.0.0.1:{closed_port}"}}')
+    text = text.replace("llm: {sim/echo", "llm: {ollama/llama: {}, sim/echo")
+    async with open_running(tmp_path, text) as running:
+        answer = await running.ask("POST", "/v1/chat/completions", {"model": "ollama/llama", **CHAT}, x_gw_fallback="off")
+        found = checked(answer, 502, ProviderUnreachable, "provider_unreachable")
+        assert found["provider"] == "ollama"
+        assert "refused" in found["message"].lower()
+    assert issubclass(ProviderUnreachable, ConnectionError)
+
+
+async def test_a_stored_key_after_the_secret_has_changed(tmp_path):
+    made = {"provider_id": "mine", "provider_type": "openai", "api_key": "sk-0123456789abcdef", "base_url": "https://a.example/v1"}
+    async with open_house(tmp_path, secret="first") as gateway:
+        await create_provider(gateway.registrar, made, Actor(source="api", name="admin"))
+    async with open_running(tmp_path, secret="second") as running:
+        found = (await running.get("/v1/providers/mine")).json
+        assert (found["configured"], bool(found["key_error"])) == (False, True)
+        model = {"modality": "llm", "provider_id": "mine", "model_name": "m"}
+        assert (await running.ask("POST", "/v1/models", model)).status == 200
+        body = {"model": "mine/m", **CHAT}
+        answer = await running.ask("POST", "/v1/chat/completions", body, x_gw_fallback="off")
+        error = checked(answer, 500, KeyDecryptError, "key_undecryptable")
+        assert error["provider"] == "mine"
+        answer = await running.ask("POST", "/v1/providers/mine/test")
+        assert (answer.status, answer.json["status"]) == (200, "failed")
+        assert (await running.ask("POST", "/v1/chat/completions", body)).headers["x-gw-model"] == "sim/echo"
+        assert (await running.ask("PATCH", "/v1/providers/mine", {"api_key": "sk-new-0123456789"})).status == 200
+        assert (await running.get("/v1/providers/mine")).json["configured"] is True
+
+
+async def test_a_second_gateway_on_one_database(tmp_path):
+    async with open_house(tmp_path):
+        with pytest.raises(DatabaseLocked) as caught:
+            async with open_house(tmp_path):
+                raise AssertionError("two writers")
+    assert str(caught.value).startswith("database is locked: ")
+    assert "is in use by process" in str(caught.value)
+
+
+async def test_a_foreign_writer(tmp_path):
+    async with open_running(tmp_path) as running:
+        path = running.gateway.settings.cost_tracking.db_path
+        foreign = apsw.Connection(str(path))
+        foreign.set_busy_timeout(5_000)
+        foreign.execute("begin immediate")
+        try:
+            answer = await running.ask("POST", "/v1/projects", {"project_id": "a"})
+            found = checked(answer, 503, DatabaseLocked, "database_locked")
+            assert "database is locked" in found["message"] or "another program" in found["message"]
+            assert (await running.get("/v1/projects/a")).status == 404
+            answer = await running.ask("POST", "/v1/chat/completions", {"model": "sim/echo", **CHAT})
+            assert answer.status == 200
+        finally:
+            foreign.execute("rollback")
+            foreign.close()
+        assert (await running.ask("POST", "/v1/projects", {"project_id": "a"})).status == 200
+        await running.gateway.store.flush()
+        assert (await running.get(f"/v1/requests/{answer.headers['x-request-id']}")).status == 200
+
+
+async def test_deleting_a_project_of_the_configuration(tmp_path):
+    async with open_running(tmp_path) as running:
+        for query in ("", "?confirm=true"):
+            answer = await running.ask("DELETE", "/v1/projects/shop" + query)
+            assert (answer.status, answer.error["code"], answer.error["id"]) == (403, "read_only", "shop")
+        assert (await running.get("/v1/projects/shop")).status == 200

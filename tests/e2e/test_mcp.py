@@ -1,0 +1,112 @@
+"""`gw mcp` as a process, and the MCP server inside `gw serve`: the same tools, one database, never two writers."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+import trio
+from mcp import ClientSession
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+pytestmark = [
+    pytest.mark.process,
+    # the official client leaves generators and streams to the collector when a session ends
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+CONFIG = """
+providers: {sim: {}}
+models: {llm: [sim/echo], stt: [sim/tone], tts: [sim/tone]}
+serve: {port: %d}
+mcp: {enabled: %s, port: %d}
+"""
+
+
+def free_port():
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return made.getsockname()[1]
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A folder with a configuration, and the environment of its commands."""
+
+    def made(enabled="false"):
+        ports = free_port(), free_port()
+        (tmp_path / "gw.yaml").write_text(CONFIG % (ports[0], enabled, ports[1]))
+        base = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        env = {**base, "HOME": str(tmp_path), "GW_CONFIG": str(tmp_path / "gw.yaml"), "GW_DB_PATH": str(tmp_path / "gw.db")}
+        return ports, env
+
+    return made
+
+
+@contextmanager
+def running(env, *arguments, until):
+    """A `gw` command that has said `until` on stderr."""
+    command = [sys.executable, "-m", "gw", *arguments]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stderr:
+                if until in line:
+                    break
+            else:
+                raise AssertionError(f"{arguments} ended with {process.wait()}")
+            yield process
+        finally:
+            process.terminate()
+            process.stderr.read()
+
+
+async def tool(session, name, **arguments):
+    with trio.fail_after(30):
+        answer = await session.call_tool(name, arguments)
+    assert not answer.is_error, answer.content
+    return json.loads(answer.content[0].text)
+
+
+async def test_inside_the_daemon(house):
+    (_, port), env = house("true")
+    with running({**env, "GW_MCP_TOKEN": "t"}, "serve", until="ready in"):
+        headers = {"authorization": "Bearer t"}
+        async with sse_client(f"http://127.0.0.1:{port}/sse", headers=headers) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            await tool(session, "create_project", project_id="app")
+            assert (await tool(session, "get_project", project_id="app"))["source"] == "db"
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["on the database itself", "through the daemon"])
+async def test_over_stdio(house, beside):
+    """It never asks for a token, and works through the daemon where one holds the database."""
+    (port, _), env = house()
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "gw", "mcp"], env={**env, "GW_MCP_TOKEN": "not asked for"}
+    )
+
+    async def use():
+        async with stdio_client(server) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            await tool(session, "create_project", project_id="app")
+            log = await tool(session, "get_audit_log")
+            assert [(e["entity_id"], e["source"]) for e in log["items"]] == [("app", "mcp")]
+
+    if not beside:
+        await use()
+        return
+    with running(env, "serve", until="ready in"):
+        await use()
+        with trio.fail_after(10):
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            async with stream:
+                await stream.send_all(b"GET /v1/projects/app HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                answer = b""
+                while piece := await stream.receive_some():
+                    answer += piece
+        assert b'"source":"db"' in answer

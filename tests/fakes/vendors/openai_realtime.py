@@ -1,0 +1,101 @@
+"""OpenAI's realtime transcription: the server's side of a socket, which hears what the tone voice says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from gw.errors import ClientProtocolError
+from gw.types.audio import AudioFormat
+from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
+from gw.wire import tone
+from gw.wire.convert import converter
+from gw.wire.openai_realtime_serve import AudioAppended, Cleared, Committed, RealtimeServer, SessionUpdated
+from tests.fakes.vendors.scripted import Entry, Receive, Send
+
+HEARD_HZ = 8_000
+
+
+class RealtimeSession:
+    """One session. `frames` counts what the client sent; `close_after` and `error_after` of them the session misbehaves."""
+
+    def __init__(self, entry: Entry, send: Send, *, close_after: tuple[int, int] | None, error_after: int | None) -> None:
+        self._entry = entry
+        self._send = send
+        self._close_after = close_after
+        self._error_after = error_after
+        self._server = RealtimeServer(session_id=str(id(entry) % 1_000))
+        self._decoder = tone.ToneDecoder(HEARD_HZ)
+        self._converter: Any = None
+        self._frames = 0
+
+    async def run(self, receive: Receive) -> None:
+        await self._tell([self._server.created()])
+        while True:
+            message = await receive()
+            if message["type"] != "websocket.receive":
+                self._entry.outcome = "ended"
+                return
+            self._frames += 1
+            if self._error_after == self._frames:
+                await self._tell([self._server.error(type="server_error", code="overloaded", message="scripted failure")])
+            if self._close_after is not None and self._close_after[0] == self._frames:
+                self._entry.outcome = "cut"
+                await self._send({"type": "websocket.close", "code": self._close_after[1]})
+                return
+            await self._hear(message.get("text") or message.get("bytes") or b"")
+
+    async def _hear(self, frame: str | bytes) -> None:
+        server = self._server
+        try:
+            event = server.receive(frame)
+        except ClientProtocolError as error:
+            told = server.error(
+                type="invalid_request_error", code=error.param, message=error.what, event_id=server.event_id_of(frame)
+            )
+            await self._tell([told])
+            return
+        match event:
+            case SessionUpdated(request=request):
+                self._entry.fields = {"model": request.model, "language": request.language, "format": request.format}
+                self._converter = converter(request.format, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
+                await self._tell([server.updated()])
+            case AudioAppended(data=data):
+                self._entry.audio += data
+                heard = [_event(told) for told in self._decoder.feed(self._converter.feed(data))]
+                await self._tell(server.encode([found for found in heard if found is not None]))
+            case Committed():
+                await self._tell(server.committed())
+                await self._tell(server.encode([UtteranceEnd(at_s=0.0)]))
+            case Cleared():
+                await self._tell([server.cleared()])
+
+    async def _tell(self, frames: list[str]) -> None:
+        for frame in frames:
+            await self._send({"type": "websocket.send", "text": frame})
+
+
+def _event(told: tone.ToneEvent) -> ListenEvent | None:
+    match told:
+        case tone.Started(at_s=at_s):
+            return SpeechStarted(at_s=at_s)
+        case tone.Partial(text=text, start_s=start_s, end_s=end_s):
+            return Interim(text=text, start_s=start_s, end_s=end_s)
+        case tone.Done(text=text, start_s=start_s, end_s=end_s):
+            return Final(text=text, start_s=start_s, end_s=end_s)
+        case _:
+            return None
+
+
+async def refuse(send: Send, status: int, body: bytes) -> None:
+    """Answer a handshake with a status."""
+    head = {"type": "websocket.http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]}
+    await send(head)
+    await send({"type": "websocket.http.response.body", "body": body, "more_body": False})
+
+
+async def accept(receive: Receive, send: Send, answer_after_s: float, subprotocol: str | None) -> None:
+    await receive()   # websocket.connect
+    await trio.sleep(answer_after_s)
+    await send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": []})

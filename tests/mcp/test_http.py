@@ -1,0 +1,89 @@
+"""The bearer check on all three routes, and who else may not come in."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.mcp.conftest import TOKEN, open_house
+
+pytestmark = pytest.mark.filterwarnings(
+    # the official client and its server transport leave generators and streams to the collector when a session ends
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+ROUTES = [("GET", "/sse"), ("POST", "/messages/?session_id=0"), ("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp")]
+
+
+async def ask(url, method, path, *headers, host="localhost"):
+    """Status and the first bytes of the body, over a plain socket: header values may be any bytes."""
+    port = int(url.rpartition(":")[2])
+    lines = [f"{method} {path} HTTP/1.1".encode(), b"host: " + host.encode(), b"connection: close", *headers]
+    if method == "POST":
+        lines += [b"content-type: application/json", b"accept: application/json, text/event-stream", b"content-length: 2"]
+    with trio.fail_after(10):
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        async with stream:
+            await stream.send_all(b"\r\n".join(lines) + b"\r\n\r\n" + (b"{}" if method == "POST" else b""))
+            data = b""
+            while b"\r\n\r\n" not in data or len(data.partition(b"\r\n\r\n")[2]) < 12:
+                piece = await stream.receive_some()
+                if not piece:
+                    break
+                data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), body, head.lower()
+
+
+@pytest.fixture
+async def house(tmp_path):
+    async with open_house(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        (None, b"Missing bearer token"),
+        (b"authorization: Basic " + TOKEN.encode(), b"Missing bearer token"),
+        (b"authorization: " + TOKEN.encode(), b"Missing bearer token"),
+        (b"authorization: ", b"Missing bearer token"),
+        (b"authorization: Bearer", b"Invalid token"),
+        (b"authorization: Bearer wrong", b"Invalid token"),
+        (b"authorization: Bearer " + TOKEN.encode()[:-1], b"Invalid token"),
+        (b"authorization: Bearer " + TOKEN.encode() + b"x", b"Invalid token"),
+        ("authorization: Bearer töken".encode(), b"Invalid token"),
+        (b"authorization: Bearer \xff\xfe", b"Invalid token"),
+    ],
+)
+async def test_who_does_not_show_the_token(house, method, path, header, body):
+    status, answer, head = await ask(house.url, method, path, *([header] if header else []))
+    assert (status, answer) == (401, body)
+    assert b"www-authenticate: bearer" in head
+
+
+@pytest.mark.parametrize("spelling", ["Bearer", "bearer", "BEARER"])
+async def test_who_shows_it(house, spelling):
+    header = f"authorization: {spelling} {TOKEN}".encode()
+    status, body, _ = await ask(house.url, "GET", "/sse", header)
+    assert (status, b"event: endpoint" in body or b"endpoint" in body) == (200, True)
+
+
+async def test_without_a_token_nobody_is_asked(tmp_path):
+    async with open_house(tmp_path, token="") as house:
+        assert (await ask(house.url, "GET", "/sse"))[0] == 200
+        assert (await ask(house.url, "GET", "/sse", b"authorization: Bearer anything"))[0] == 200
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES[:3])
+async def test_pages_of_other_sites_do_not_get_in(tmp_path, method, path):
+    async with open_house(tmp_path, token="") as house:
+        assert (await ask(house.url, method, path, host="evil.example"))[0] in (403, 421)
+        assert (await ask(house.url, method, path, b"origin: https://evil.example"))[0] == 403
+
+
+async def test_other_paths(house):
+    header = f"authorization: Bearer {TOKEN}".encode()
+    assert (await ask(house.url, "GET", "/v1/providers", header))[0] == 404
+    assert (await ask(house.url, "GET", "/v1/providers"))[0] == 401

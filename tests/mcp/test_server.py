@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from gw.mcp.prompts import PROMPTS
+from tests.mcp.conftest import open_house
+
+pytestmark = pytest.mark.filterwarnings(
+    # the official client and its server transport leave generators and streams to the collector when a session ends
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture
+async def house(tmp_path):
+    async with open_house(tmp_path) as made:
+        yield made
+
+
+async def test_resources(house, transport):
+    async with house.client(transport) as session:
+        listed = (await session.list_resources()).resources
+        for resource in listed:
+            assert resource.description
+            content = (await session.read_resource(resource.uri)).contents[0]
+            assert isinstance(json.loads(content.text), dict)
+        templates = (await session.list_resource_templates()).resource_templates
+        assert {t.uri_template for t in templates} == {"gw://projects/{id}", "gw://turns/{id}", "gw://requests/{id}"}
+        project = json.loads((await session.read_resource("gw://projects/shop")).contents[0].text)
+        assert project["daily_budget"] == 2.0
+
+
+@pytest.mark.parametrize("uri", ["gw://nothing", "gw://projects/x", "gw://projects/a/b", "file:///etc/passwd"])
+async def test_resources_there_are_not(house, uri):
+    async with house.client() as session:
+        with pytest.raises(MCPError, match=uri.replace("/", "/")):
+            await session.read_resource(uri)
+
+
+async def test_keys_are_masked_in_resources(house):
+    async with house.client() as session:
+        text = (await session.read_resource("gw://providers")).contents[0].text
+        assert "sk-from-the-file-0123" not in text
+        assert "sk-…0123" in text
+
+
+async def test_prompts(house, transport):
+    async with house.client(transport) as session:
+        listed = (await session.list_prompts()).prompts
+        assert {prompt.name for prompt in listed} == set(PROMPTS)
+        for prompt in listed:
+            assert prompt.description
+            plain = await session.get_prompt(prompt.name, {})
+            assert "{" not in plain.messages[0].content.text
+            given = {argument.name: f"<{argument.name}>" for argument in prompt.arguments}
+            filled = (await session.get_prompt(prompt.name, given)).messages[0].content.text
+            assert all(value in filled for value in given.values())
+        with pytest.raises(MCPError, match="no prompt"):
+            await session.get_prompt("nothing", {})
+
+
+def test_a_value_is_no_template():
+    text = PROMPTS["monthly_reconcile"].text({"provider": "{month}", "month": "{provider}"})
+    assert "{month}" not in text or "{provider}" in text

@@ -1,0 +1,218 @@
+"""Live transcription through the relay: what is said once is heard once, whatever becomes of a provider."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import trio
+
+from gw.errors import AllCandidatesFailed, BudgetExceededError, ProviderError
+from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
+from gw.types.caller import Caller
+from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted
+from gw.wire import g711, tone
+from tests.fakes.hosting import open_plane
+
+CONFIG = """
+providers:
+  bad: {type: sim, %s}
+  good: {type: sim}
+models: {stt: {bad/tone: {price: {unit: hour, usd: 36}}, good/tone: {price: {unit: hour, usd: 72}}}}
+fallbacks: {stt: [bad/tone, good/tone]}
+projects: {poor: {daily_budget: 0.000001, budget_action: block}}
+"""
+SAID = ["one two three", "four", "five six"]
+FRAME = 1_280
+"""40 ms at 16 kHz."""
+
+
+def speech(texts=SAID, rate=16_000):
+    pause = b"\0\0" * (rate // 8)
+    return b"".join(b"".join(tone.encode(text, rate)) + pause for text in texts)
+
+
+def frames(pcm, size=FRAME):
+    return [pcm[at : at + size] for at in range(0, len(pcm), size)]
+
+
+async def talk(session, pieces, gap_s=0.04):
+    for piece in pieces:
+        await session.send_audio(piece)
+        await trio.sleep(gap_s)
+    await session.finish()
+
+
+async def heard(plane, pieces, *, gap_s=0.04, caller=None, **fields):
+    """All events of a session that hears `pieces` at their pace."""
+    events = []
+    request = ListenRequest(**{"model": "bad/tone", "format": PCM_16K, **fields})
+    async with plane.gateway.relay.listen(request, caller or Caller()) as session, trio.open_nursery() as nursery:
+        nursery.start_soon(talk, session, pieces, gap_s)
+        while not session.done:
+            events += await session.receive()
+    return events
+
+
+def finals(events):
+    return [event for event in events if isinstance(event, Final)]
+
+
+def texts(events):
+    return [event.text for event in finals(events)]
+
+
+@pytest.fixture
+def plane(tmp_path):
+    def opened(knobs=""):
+        return open_plane(CONFIG % (knobs or "latency_ms: 0"), tmp_path)
+
+    return opened
+
+
+async def test_a_session_from_end_to_end(plane, autojump_clock):
+    async with plane() as made:
+        pcm = speech()
+        events = await heard(made, frames(pcm))
+        assert texts(events) == SAID
+        assert isinstance(events[-1], ListenEnd)
+        assert any(isinstance(event, Interim) for event in events)
+        record = made.kept.record
+        assert (record.status, record.modality, record.stream, record.model_id) == ("success", "stt", True, "bad/tone")
+        assert record.usage.audio_seconds == pytest.approx(len(pcm) / 32_000)
+        assert record.cost_nusd == pytest.approx(len(pcm) / 32_000 * 0.01 * 1e9, rel=1e-6)
+        assert record.ttfb_ms is not None
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_provider_that_breaks_off_is_not_noticed(plane, autojump_clock, seed):
+    """Cut at a random event: the transcript is that of an uninterrupted session, in the session's own times."""
+    cut = random.Random(seed).randrange(1, 30)
+    async with plane(f"cut_after: {cut}") as made:
+        pcm = speech()
+        events = await heard(made, frames(pcm))
+        assert texts(events) == SAID
+        begins = [event.start_s for event in finals(events)]
+        assert begins == sorted(begins)
+        expected = [len(speech(SAID[:n])) / 32_000 for n in range(3)]
+        assert begins == pytest.approx(expected, abs=0.05)
+        record = made.kept.record
+        if len(record.attempts) == 1:
+            assert record.status == "success"  # the cut would have come after its end
+            return
+        assert [a.outcome for a in record.attempts] == ["cut", "ok"]
+        assert (record.status, record.fallback_from, record.model_id) == ("fallback", "bad/tone", "good/tone")
+        first, second = record.attempts
+        total = len(pcm) / 32_000
+        assert first.audio_seconds + second.audio_seconds >= total - 0.1
+        assert second.audio_seconds <= total + 0.01
+        assert record.usage.audio_seconds == pytest.approx(first.audio_seconds + second.audio_seconds)
+        assert record.cost_nusd == first.cost_nusd + second.cost_nusd
+        assert first.cost_nusd == pytest.approx(first.audio_seconds * 1e7, rel=1e-6)
+        assert second.cost_nusd == pytest.approx(second.audio_seconds * 2e7, rel=1e-6)
+
+
+async def test_what_was_said_before_anybody_listened_is_heard(plane, autojump_clock):
+    async with plane("latency_ms: 2000") as made:
+        assert texts(await heard(made, frames(speech()))) == SAID
+
+
+@pytest.mark.parametrize("fault", ["503", "429", "refused", "401"])
+async def test_one_that_does_not_begin_is_passed_over(plane, autojump_clock, fault):
+    async with plane(f"fail_rate: 1, fail_with: {fault}") as made:
+        assert texts(await heard(made, frames(speech()))) == SAID
+        assert [a.outcome == "ok" for a in made.kept.record.attempts] == [False, True]
+
+
+async def test_one_that_never_answers_the_handshake(plane, autojump_clock):
+    async with plane("fail_rate: 1, fail_with: slow") as made:
+        assert texts(await heard(made, frames(speech()))) == SAID
+        assert [a.outcome for a in made.kept.record.attempts] == ["too_slow", "ok"]
+
+
+async def test_one_that_hears_and_says_nothing(plane, autojump_clock):
+    async with plane("token_ms: 600000") as made:
+        long = ["word " * 14, "end"]
+        assert texts(await heard(made, frames(speech(long)))) == long
+        first, second = made.kept.record.attempts
+        assert (first.outcome, second.outcome) == ("too_slow", "ok")
+        assert first.duration_ms < 6_000
+
+
+async def test_nobody_left(plane, autojump_clock):
+    async with plane("fail_rate: 1, fail_with: 503") as made:
+        made.gateway.live.swap(made.gateway.live.catalog)
+        with pytest.raises(ProviderError):
+            await heard(made, frames(speech()), caller=Caller(fallback=False))
+        record = made.kept.record
+        assert (record.status, [a.outcome for a in record.attempts]) == ("error", ["failed"])
+
+
+async def test_all_of_them_failed(tmp_path, autojump_clock):
+    config = CONFIG.replace("good: {type: sim}", "good: {type: sim, fail_rate: 1, fail_with: 500}")
+    async with open_plane(config % "fail_rate: 1, fail_with: 503", tmp_path) as made:
+        with pytest.raises(AllCandidatesFailed):
+            await heard(made, frames(speech()))
+
+
+async def test_the_caller_leaves(plane, autojump_clock):
+    async with plane() as made:
+        request = ListenRequest(model="bad/tone", format=PCM_16K)
+        with trio.move_on_after(0.4):
+            async with made.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
+                nursery.start_soon(talk, session, frames(speech()))
+                while not session.done:
+                    await session.receive()
+        record = made.kept.record
+        assert record.status == "cancelled"
+        assert record.usage.audio_seconds == pytest.approx(0.4, abs=0.05)
+        assert record.cost_nusd > 0
+
+
+async def test_a_spent_budget_refuses_before_any_call(plane, autojump_clock):
+    async with plane() as made:
+        pcm = speech(["a"])
+        await heard(made, frames(pcm), caller=Caller(project="poor"))
+        with pytest.raises(BudgetExceededError):
+            await heard(made, frames(pcm), caller=Caller(project="poor"))
+        assert len(made.kept.records[1].attempts) == 0
+
+
+async def test_audio_is_converted_for_who_does_not_take_it(plane, autojump_clock):
+    async with plane() as made:
+        pcm = speech(rate=8_000)
+        pieces = frames(g711.pcm16_to_mulaw(pcm), 320)
+        assert texts(await heard(made, pieces, format=MULAW_8K)) == SAID
+        assert made.kept.record.usage.audio_seconds == pytest.approx(len(pcm) / 16_000, abs=0.05)
+
+
+async def test_containers_are_for_who_can_read_them(plane, autojump_clock):
+    async with plane() as made:
+        with pytest.raises(AllCandidatesFailed, match="cannot be made"):
+            await heard(made, [b"OggS"], format=AudioFormat(encoding="ogg"))
+
+
+async def test_an_empty_session(plane, autojump_clock):
+    async with plane() as made:
+        events = await heard(made, [])
+        assert [type(event) for event in events] == [ListenEnd]
+        assert made.kept.record.usage.audio_seconds == 0
+
+
+async def test_who_does_not_read_holds_back_the_provider_and_loses_nothing(plane, autojump_clock):
+    async with plane() as made:
+        request = ListenRequest(model="bad/tone", format=PCM_16K)
+        events = []
+        async with made.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
+            nursery.start_soon(talk, session, frames(speech()))
+            await trio.sleep(60)
+            while not session.done:
+                events += await session.receive()
+        assert texts(events) == SAID
+
+
+async def test_events_of_the_second_provider_are_in_the_sessions_time(plane, autojump_clock):
+    async with plane("cut_after: 6") as made:
+        events = await heard(made, frames(speech()))
+        began = [event.at_s for event in events if isinstance(event, SpeechStarted)]
+        assert began == sorted(began)

@@ -1,0 +1,121 @@
+"""What a change, a reload and a restart mean for requests, limits and reports."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+
+from gw.admin import chains, models, providers
+from gw.config.settings import Settings
+from gw.errors import KeyDecryptError
+from gw.gateway import Gateway, open_gateway
+from gw.telemetry.metrics import MetricFacts
+from gw.types.caller import Caller
+from gw.types.secret import Secret
+from gw.wire.openai_chat import parse_request
+from tests.fakes.records import HandClock, record
+from tests.fakes.registrar import BY, settings_of
+
+TEXT = """
+providers: {sim: {}, slow: {type: sim, token_ms: 1000}}
+models: {llm: [sim/echo, slow/echo]}
+rate_limiting: {sim: {requests_per_minute: 3}}
+"""
+MINE = {"provider_id": "mine", "provider_type": "openai", "api_key": "sk-canary-0123456789"}
+MODEL = {"modality": "llm", "provider_id": "mine", "model_name": "m"}
+
+
+@asynccontextmanager
+async def gateway_of(settings: Settings):
+    async with open_gateway(settings, clock=HandClock()) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+async def gateway(tmp_path):
+    async with gateway_of(settings_of(tmp_path, TEXT)) as opened:
+        yield opened
+
+
+async def ask(gateway: Gateway, model: str) -> str:
+    """Who answered."""
+    request = parse_request(b'{"model":"%s","messages":[{"role":"user","content":"hi"}]}' % model.encode())
+    async with gateway.relay.chat(request, Caller(request_id=f"r-{model}-{trio.current_time()}")) as answer:
+        while not answer.done:
+            await answer.receive()
+        assert answer.record is not None
+        return answer.record.model_id
+
+
+def left(gateway: Gateway, provider: str) -> int | None:
+    return gateway.limits.view(trio.current_time())[provider].remaining
+
+
+async def test_limits_keep_their_fill_through_changes_and_reloads(gateway, tmp_path):
+    await ask(gateway, "sim/echo")
+    assert left(gateway, "sim") == 2
+    await providers.create(gateway.registrar, MINE, BY)
+    await gateway.reload(settings_of(tmp_path, TEXT + "latency: {ttfb_warning_ms: 5}"))
+    await ask(gateway, "sim/echo")
+    assert left(gateway, "sim") == 1
+
+
+async def test_a_provider_that_is_gone_has_no_limits_any_more(gateway, tmp_path, autojump_clock):
+    await ask(gateway, "sim/echo")
+    await gateway.reload(settings_of(tmp_path, "providers: {slow: {type: sim}}\nmodels: {llm: [slow/echo]}"))
+    assert gateway.limits.view(0) == {}
+
+
+async def test_a_running_request_keeps_the_catalog_it_began_with(gateway, tmp_path, autojump_clock):
+    answered = []
+
+    async def ask_slowly():
+        answered.append(await ask(gateway, "slow/echo"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask_slowly)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gateway.relay.in_flight == 1
+        await gateway.reload(settings_of(tmp_path, "providers: {sim: {}}\nmodels: {llm: [sim/echo]}"))
+        assert answered == []
+    assert answered == ["slow/echo"]
+    assert "slow" not in gateway.live.catalog.providers
+
+
+async def test_what_needs_a_restart_is_named_and_stays(gateway, tmp_path):
+    before = gateway.settings
+    text = TEXT + "serve: {port: 1234, drain_s: 3, allowed_hosts: [gw.example]}\ncost_tracking: {retention_days: 5}"
+    assert await gateway.reload(settings_of(tmp_path, text)) == ("serve.port", "serve.drain_s", "cost_tracking")
+    after = gateway.settings
+    assert (after.serve.port, after.cost_tracking) == (before.serve.port, before.cost_tracking)
+    assert after.serve.allowed_hosts == ("gw.example",)
+    assert await gateway.reload(before) == ()
+
+
+async def test_a_new_model_is_a_label_of_the_metrics_at_once(gateway, tmp_path):
+    await gateway.reload(settings_of(tmp_path, TEXT.replace("slow/echo", "slow/other")))
+    await providers.create(gateway.registrar, MINE, BY)
+    gateway.metrics.observe(record(model_id="slow/other", provider="mine"))
+    text = gateway.metrics.render(MetricFacts(uptime_s=1, version="1", providers_configured=1, cost_today_nusd=0)).decode()
+    assert 'model="slow/other"' in text
+    assert 'provider="mine"' in text
+
+
+async def test_an_undecryptable_key_fails_its_own_requests_only(tmp_path, autojump_clock):
+    settings = settings_of(tmp_path, TEXT)
+    async with gateway_of(settings) as first:
+        await providers.create(first.registrar, MINE, BY)
+        await models.create(first.registrar, MODEL, BY)
+        await chains.put(first.registrar, "llm", {"models": ["mine/m", "sim/echo"]}, BY)
+    async with gateway_of(attrs.evolve(settings, secret=Secret("another"))) as second:
+        assert await ask(second, "sim/echo") == "sim/echo"
+        assert await ask(second, "mine/m") == "sim/echo"  # the chain goes on
+        await chains.reset(second.registrar, "llm", BY)
+        with pytest.raises(KeyDecryptError) as caught:
+            await ask(second, "mine/m")
+    assert (caught.value.status, caught.value.code) == (500, "key_undecryptable")
+    async with gateway_of(settings) as third:
+        assert third.live.catalog.provider("mine").configured

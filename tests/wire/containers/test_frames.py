@@ -1,0 +1,55 @@
+import pytest
+
+from gw.wire.containers.frames import MOST_JUNK, AdtsWalk, MpegWalk
+from tests.fakes import containers as made
+
+
+def walked(walk, data, size=10_000):
+    for at in range(0, len(data), size):
+        walk.feed(data[at : at + size])
+    return walk.seconds
+
+
+@pytest.mark.parametrize(
+    ("frame", "seconds"),
+    [
+        (made.mp3_frame(), 1_152 / 44_100),
+        (made.mp3_frame(version=2, kbit_index=4, rate_index=1), 576 / 24_000),
+        (made.mp3_frame(layer=3, kbit_index=4, rate_index=1), 384 / 48_000),
+    ],
+    ids=["version 1 layer III", "version 2 layer III", "version 1 layer I"],
+)
+def test_mpeg(frame, seconds):
+    assert walked(MpegWalk(), frame * 10) == pytest.approx(10 * seconds)
+
+
+def test_tags_are_no_sound():
+    data = made.id3(5_000) + made.mp3_frame() * 3 + b"TAG" + bytes(125)
+    assert walked(MpegWalk(), data, 11) == pytest.approx(3 * 1_152 / 44_100)
+
+
+@pytest.mark.parametrize("facts", [bytes(32) + b"Xing\0\0\0\1\0\x0f\xff\xff", bytes(17) + b"Info", bytes(32) + b"VBRI"])
+def test_a_frame_of_facts_is_no_sound_and_its_count_is_not_believed(facts):
+    data = made.mp3_frame(body=facts) + made.mp3_frame() * 3
+    assert walked(MpegWalk(), data, 5) == pytest.approx(3 * 1_152 / 44_100)
+
+
+def test_rubbish_between_frames_is_passed_over():
+    data = made.mp3_frame() * 2 + b"\xff\x00rubbish\xff\xff" * 20 + made.mp3_frame() * 2
+    assert walked(MpegWalk(), data, 13) == pytest.approx(4 * 1_152 / 44_100)
+
+
+@pytest.mark.parametrize("walk", [MpegWalk, AdtsWalk])
+@pytest.mark.parametrize("junk", [b"\0", b"\xff"])
+def test_much_rubbish_ends_it(walk, junk):
+    frame = made.mp3_frame() if walk is MpegWalk else made.adts_frame()
+    begun = walk()
+    one = walked(begun, frame + junk * (MOST_JUNK + 20_000))
+    assert one > 0
+    assert walked(begun, frame * 10) == one
+
+
+def test_adts():
+    assert walked(AdtsWalk(), made.adts_frame() * 5, 3) == pytest.approx(5 * 1_024 / 24_000)
+    assert walked(AdtsWalk(), made.id3(50) + made.adts_frame(rate_index=4, blocks=2)) == pytest.approx(2_048 / 44_100)
+    assert walked(AdtsWalk(), made.adts_frame(rate_index=15) + made.adts_frame(size=7)[:3]) == 0.0
