@@ -30,14 +30,17 @@ def code_of(error: GwError) -> str:
     return "rate_limited" if isinstance(error, AllCandidatesFailed) and error.status == 429 else error.code
 
 
+def attempts_of(error: AllCandidatesFailed) -> list[dict[str, str]]:
+    """Whom was asked, and how each failed."""
+    return [{"model": f.model_id, "outcome": f.error.outcome, "detail": f.error.detail} for f in error.failures]
+
+
 def body_of(error: GwError, request_id: str) -> bytes:
     facts = error.facts()
     facts.pop("what", None)
     param = facts.pop("param", None)
     if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = [
-            {"model": f.model_id, "outcome": f.error.outcome, "detail": f.error.detail} for f in error.failures
-        ]
+        facts["attempts"] = attempts_of(error)
     if isinstance(error, ProviderError):
         facts["outcome"] = error.outcome
     return openai_chat.error_body(

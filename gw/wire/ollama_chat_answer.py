@@ -290,6 +290,6 @@ def _as_delta(whole: Completion) -> Delta:
     )
 
 
-def error_body(message: str) -> bytes:
-    """`{"error": "…"}`, of an answer or of a line inside one."""
-    return msgspec.json.encode({"error": message})
+def error_body(message: str, **facts: object) -> bytes:
+    """`{"error": "…"}`, of an answer or of a line inside one; the facts of the error stand beside."""
+    return msgspec.json.encode({**facts, "error": message})

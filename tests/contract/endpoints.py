@@ -77,6 +77,8 @@ class Endpoint:
     """Content goes out before the end."""
     in_band: Callable[[Reply], dict[str, Any]] | None = None
     """The error that came after content; None = this form has no place for one, the connection is cut."""
+    error: Callable[[Reply], dict[str, Any]] = lambda reply: reply.error
+    """Of an answer that failed."""
     ends_with: bytes = b""
     """The end marker of a complete stream."""
 
@@ -150,4 +152,69 @@ TRANSCRIPTION_STREAM = Endpoint(
     in_band=_in_band,
 )
 TRANSLATION = attrs.evolve(TRANSCRIPTION, name="translation", path="/v1/audio/translations")
-ENDPOINTS = (CHAT_WHOLE, CHAT_STREAM, SPEECH, SPEECH_EVENTS, TRANSCRIPTION, TRANSCRIPTION_STREAM, TRANSLATION)
+
+
+def _named_events(reply: Reply) -> list[Any]:
+    """The data of every event, whose name stands on a line of its own."""
+    lines = [line for line in reply.body.split(b"\n") if line.startswith(b"data: ")]
+    return [msgspec.json.decode(line.removeprefix(b"data: ")) for line in lines]
+
+
+def _messages_body(model: str, *, stream: bool, **members: Any) -> tuple[bytes, str]:
+    return chat_body(model, stream=stream, max_tokens=100, **members)
+
+
+MESSAGES_WHOLE = Endpoint(
+    name="messages whole",
+    dialect="anthropic",
+    modality="llm",
+    path="/v1/messages",
+    body=partial(_messages_body, stream=False),
+    content=lambda reply: "".join(block["text"] for block in reply.json["content"]),
+    content_type="application/json",
+    streams=False,
+)
+MESSAGES_STREAM = Endpoint(
+    name="messages stream",
+    dialect="anthropic",
+    modality="llm",
+    path="/v1/messages",
+    body=partial(_messages_body, stream=True),
+    content=lambda reply: "".join(e["delta"].get("text", "") for e in _named_events(reply) if e["type"] == "content_block_delta"),
+    content_type="text/event-stream",
+    streams=True,
+    in_band=lambda reply: _named_events(reply)[-1]["error"] | {"request_id": _named_events(reply)[-1]["request_id"]},
+    error=lambda reply: reply.error | {"request_id": reply.json["request_id"]},
+    ends_with=b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+)
+MESSAGES_WHOLE = attrs.evolve(MESSAGES_WHOLE, error=MESSAGES_STREAM.error)
+
+
+def _lines(reply: Reply) -> list[Any]:
+    return [msgspec.json.decode(line) for line in reply.body.splitlines()]
+
+
+OLLAMA_WHOLE = Endpoint(
+    name="ollama whole",
+    dialect="ollama",
+    modality="llm",
+    path="/ollama/api/chat",
+    body=partial(chat_body, stream=False),
+    content=lambda reply: reply.json["message"]["content"],
+    content_type="application/json",
+    streams=False,
+    error=lambda reply: reply.json,
+)
+OLLAMA_STREAM = attrs.evolve(
+    OLLAMA_WHOLE,
+    name="ollama stream",
+    body=partial(chat_body, stream=True),
+    content=lambda reply: "".join(line["message"]["content"] for line in _lines(reply)),
+    content_type="application/x-ndjson",
+    streams=True,
+    in_band=lambda reply: _lines(reply)[-1],
+)
+ENDPOINTS = (
+    CHAT_WHOLE, CHAT_STREAM, SPEECH, SPEECH_EVENTS, TRANSCRIPTION, TRANSCRIPTION_STREAM, TRANSLATION,
+    MESSAGES_WHOLE, MESSAGES_STREAM, OLLAMA_WHOLE, OLLAMA_STREAM,
+)  # fmt: skip

@@ -15,7 +15,10 @@ from gw.types.usage import Usage
 from tests.contract.endpoints import CHAT_STREAM, CHAT_WHOLE, ENDPOINTS, SPEECH, TRANSCRIPTION, TRANSCRIPTION_STREAM
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.net import ServerSide
+from tests.fakes.vendors.anthropic import FakeAnthropic
+from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import FakeOpenAI
+from tests.fakes.vendors.scripted import ScriptedVendor
 
 CONFIG = """
 providers:
@@ -23,16 +26,16 @@ providers:
   other: {type: sim}
   keyless: {type: groq}
 models:
-  llm:
-    own/m: {price: {unit: 1M_tokens, input: 1, output: 2}}
-    other/echo: {}
-    keyless/m: {}
+  llm: {own/m: {price: {unit: 1M_tokens, input: 1, output: 2}}, other/echo: {}, keyless/m: {}}
   stt: {own/m: {price: {unit: minute, usd: 0.006}}, other/tone: {}, keyless/m: {}}
   tts: {own/m: {price: {unit: 1M_characters, usd: 15}}, other/tone: {}, keyless/m: {}}
 routing: {first_event_s: {llm: 8, stt: 8, tts: 8}, whole_answer_s: 8, idle_s: 15, keepalive_s: 3}
 """
 CHAIN = """
-fallbacks: {llm: [own/m, other/echo], stt: [own/m, other/tone], tts: [own/m, other/tone]}
+fallbacks:
+  llm: [own/m, other/echo]
+  stt: [own/m, other/tone]
+  tts: [own/m, other/tone]
 """
 SMALL = """
 projects:
@@ -42,7 +45,7 @@ serve: {max_body_mb: 0.001, max_upload_mb: 0.002}
 """
 OTHERS = {"llm": "other/echo", "stt": "other/tone", "tts": "other/tone"}
 STREAMS = [e for e in ENDPOINTS if e.streams]
-EVENT_STREAMS = [e for e in STREAMS if e.in_band is not None]
+EVENT_STREAMS = [e for e in STREAMS if e.content_type == "text/event-stream"]
 
 
 def names(value):
@@ -55,15 +58,32 @@ each_event_stream = pytest.mark.parametrize("endpoint", EVENT_STREAMS, ids=names
 from_anyone = pytest.mark.parametrize("vendor", ["own", "other"])
 
 
+SAID = {"reply": "one two three four five six", "models": ("m",)}
+FAKES = {
+    "openai": (lambda: FakeOpenAI(**SAID, speech_pcm=bytes(range(240)) * 400), "http://own.test/v1"),
+    "anthropic": (lambda: FakeAnthropic(**SAID), "http://own.test"),
+    "ollama": (lambda: FakeOllama(**SAID), "http://own.test"),
+}
+"""Dialect → the vendor that speaks it, and its base_url."""
+
+
 @attrs.define
 class Upstreams:
-    """`own` speaks the endpoints' dialect; `other`, the engine inside, does not."""
+    """`own` speaks the endpoint's dialect; `other`, the engine inside, does not."""
 
-    fake: FakeOpenAI = attrs.field(
-        factory=lambda: FakeOpenAI(
-            reply="one two three four five six", models=("m",), speech_pcm=bytes(range(240)) * 400
-        )
-    )
+    fake: ScriptedVendor
+    config: str
+    dialect: str
+
+    @classmethod
+    def of(cls, dialect):
+        fake, base_url = FAKES[dialect]
+        config = CONFIG.replace("type: openai,", f"type: {dialect},").replace("http://own.test/v1", base_url)
+        return cls(fake(), config if dialect == "openai" else _chat_only(config), dialect)
+
+    @property
+    def chain(self):
+        return CHAIN if self.dialect == "openai" else _chat_only(CHAIN)
 
     def into(self, plane):
         plane.net.hosts["own.test", 80] = hosted(self.fake)
@@ -74,19 +94,31 @@ class Upstreams:
 
 
 @pytest.fixture
-def upstreams():
-    return Upstreams()
+def upstreams(request):
+    params = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    return Upstreams.of(params["endpoint"].dialect if "endpoint" in params else "openai")
+
+
+def _chat_only(config):
+    return "".join(line for line in config.splitlines(True) if not line.startswith(("  stt:", "  tts:")))
+
+
+def slow(fake, gap_s, *, first_s=0.0):
+    fake.first_token_after_s, fake.token_gap_s = first_s, gap_s
+    if isinstance(fake, FakeOpenAI):
+        fake.speech_gap_s = gap_s
 
 
 def test_every_dialect_spoken_to_apps_is_in_the_suite():
     assert {e.dialect for e in ENDPOINTS} <= {spec_of(t).dialect for t in TYPES}
-    assert all(spec_of("openai").dialect == e.dialect != spec_of("sim").dialect for e in ENDPOINTS)
+    assert {e.dialect for e in ENDPOINTS} == set(FAKES)
+    assert all(e.dialect != spec_of("sim").dialect for e in ENDPOINTS)
 
 
 @every
 @from_anyone
 async def test_an_answer_its_headers_and_its_record(endpoint, vendor, upstreams, tmp_path, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as plane:
+    async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         model = upstreams.model(vendor, endpoint)
         ids = {"X_GW_Session": "s1", "X_GW_Turn": "t1"}
@@ -108,10 +140,10 @@ async def test_an_answer_its_headers_and_its_record(endpoint, vendor, upstreams,
             assert float(reply.headers["x-gw-cost-usd"]) == pytest.approx(record.cost_nusd / 1e9)
 
 
-@pytest.mark.parametrize("endpoint", [CHAT_WHOLE, CHAT_STREAM], ids=names)
+@pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS if e.modality == "llm"], ids=names)
 @from_anyone
 async def test_chat_says_the_same_whoever_answers(endpoint, vendor, upstreams, tmp_path, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as plane:
+    async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         reply = await endpoint.ask(plane, upstreams.model(vendor, endpoint))
         assert endpoint.content(reply) == "one two three four five six"
@@ -121,7 +153,7 @@ async def test_chat_says_the_same_whoever_answers(endpoint, vendor, upstreams, t
 @from_anyone
 async def test_a_fallback_answers_as_if_it_had_been_asked(endpoint, vendor, upstreams, tmp_path, autojump_clock):
     """`own` fails, or `keyless` is passed over."""
-    async with open_plane(CONFIG + CHAIN, tmp_path) as plane:
+    async with open_plane(upstreams.config + upstreams.chain, tmp_path) as plane:
         upstreams.into(plane)
         upstreams.fake.status = 503 if vendor == "other" else 200
         reply = await endpoint.ask(plane, "own/m" if vendor == "other" else "keyless/m")
@@ -201,7 +233,7 @@ async def test_what_we_do_not_know_passes_unchanged(endpoint, content_type, body
 @from_anyone
 @pytest.mark.parametrize("asked", [True, False])
 async def test_the_usage_chunk_comes_when_asked_for(vendor, asked, upstreams, tmp_path, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as plane:
+    async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         options = {"stream_options": {"include_usage": True, "x": 1}} if asked else {}
         reply = await CHAT_STREAM.ask(plane, upstreams.model(vendor, CHAT_STREAM), **options)
@@ -220,7 +252,7 @@ async def test_the_usage_chunk_comes_when_asked_for(vendor, asked, upstreams, tm
 async def test_tools_are_called_whoever_answers(upstreams, tmp_path, autojump_clock):
     tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
     upstreams.fake.tool_call = ("look", "{}")
-    async with open_plane(CONFIG.replace("other/echo", "other/scripted"), tmp_path) as plane:
+    async with open_plane(upstreams.config.replace("other/echo", "other/scripted"), tmp_path) as plane:
         upstreams.into(plane)
         for model in ("own/m", "other/scripted"):
             whole = await CHAT_WHOLE.ask(plane, model, tools=tools)
@@ -242,9 +274,9 @@ async def test_tools_are_called_whoever_answers(upstreams, tmp_path, autojump_cl
 async def test_the_first_piece_is_passed_on_before_the_last_is_made(
     endpoint, vendor, upstreams, tmp_path, autojump_clock
 ):
-    config = CONFIG.replace("{type: sim}", "{type: sim, latency_ms: 2000, token_ms: 2000}")
+    config = upstreams.config.replace("{type: sim}", "{type: sim, latency_ms: 2000, token_ms: 2000}")
     fake = upstreams.fake
-    fake.first_token_after_s = fake.token_gap_s = fake.speech_gap_s = 2
+    slow(fake, 2, first_s=2)
     async with open_plane(config, tmp_path) as plane:
         upstreams.into(plane)
         reply = await endpoint.ask(plane, upstreams.model(vendor, endpoint))
@@ -260,7 +292,7 @@ async def test_the_first_piece_is_passed_on_before_the_last_is_made(
 @each_event_stream
 @from_anyone
 async def test_a_waiting_stream_shows_signs_of_life(endpoint, vendor, upstreams, tmp_path, autojump_clock):
-    config = CONFIG.replace("{type: sim}", "{type: sim, latency_ms: 7000}")
+    config = upstreams.config.replace("{type: sim}", "{type: sim, latency_ms: 7000}")
     upstreams.fake.first_token_after_s = 7
     async with open_plane(config, tmp_path) as plane:
         upstreams.into(plane)
@@ -275,7 +307,7 @@ async def test_a_waiting_stream_shows_signs_of_life(endpoint, vendor, upstreams,
 @each_event_stream
 async def test_a_failure_after_a_sign_of_life_is_told_in_the_stream(endpoint, upstreams, tmp_path, autojump_clock):
     upstreams.fake.answer_after_s = 60
-    async with open_plane(CONFIG, tmp_path) as plane:
+    async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         reply = await endpoint.ask(plane, "own/m")
         assert (reply.status, reply.cut, reply.took_s) == (200, False, pytest.approx(8, abs=0.1))
@@ -286,14 +318,14 @@ async def test_a_failure_after_a_sign_of_life_is_told_in_the_stream(endpoint, up
 
 @each_event_stream
 async def test_a_failure_at_the_moment_of_a_sign_of_life(endpoint, upstreams, tmp_path, autojump_clock):
-    config = CONFIG.replace("keepalive_s: 3", "keepalive_s: 2")
+    config = upstreams.config.replace("keepalive_s: 3", "keepalive_s: 2")
     upstreams.fake.answer_after_s, upstreams.fake.status = 2.0, 500
     async with open_plane(config, tmp_path) as plane:
         upstreams.into(plane)
         for _ in range(4):  # the order of two tasks that wake together is chance
             reply = await endpoint.ask(plane, "own/m", {"x_gw_fallback": "off"})
             assert not reply.cut
-            error = endpoint.in_band(reply) if reply.status == 200 else reply.error
+            error = endpoint.in_band(reply) if reply.status == 200 else endpoint.error(reply)
             assert error["outcome"] == "failed"
 
 
@@ -303,12 +335,12 @@ async def test_a_failure_at_the_moment_of_a_sign_of_life(endpoint, upstreams, tm
 @every
 async def test_the_error_body(endpoint, upstreams, tmp_path, autojump_clock):
     upstreams.fake.status = 401
-    async with open_plane(CONFIG, tmp_path) as plane:
+    async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         reply = await endpoint.ask(plane, "own/m")
         assert (reply.status, reply.headers["content-type"]) == (502, "application/json")
-        error = reply.error
-        assert (error["type"], error["code"], error["param"]) == ("ProviderRejected", "upstream_rejected", None)
+        error = endpoint.error(reply)
+        assert error["code"] == "upstream_rejected"
         assert error["request_id"] == reply.headers["x-request-id"] == plane.kept.record.id
         assert (error["upstream_status"], error["provider"]) == (401, "own")
 
@@ -317,10 +349,10 @@ async def test_the_error_body(endpoint, upstreams, tmp_path, autojump_clock):
 @from_anyone
 async def test_an_upstream_that_breaks_off_after_content(endpoint, vendor, upstreams, tmp_path, autojump_clock):
     """Another candidate is there and is not asked: half an answer was heard already."""
-    config = (CONFIG + CHAIN).replace("{type: sim}", "{type: sim, cut_after: 1}")
+    config = (upstreams.config + upstreams.chain).replace("{type: sim}", "{type: sim, cut_after: 1}")
     fake = upstreams.fake
     fake.cut_after = 1
-    fake.token_gap_s = fake.speech_gap_s = 0.1
+    slow(fake, 0.1)
     async with open_plane(config, tmp_path) as plane:
         upstreams.into(plane)
         reply = await endpoint.ask(plane, upstreams.model(vendor, endpoint))
@@ -344,15 +376,15 @@ async def test_all_candidates_failed(endpoint, upstreams, tmp_path, autojump_clo
         ("fail_rate: 1, fail_with: slow", 504, "upstream_failed"),
         ("fail_rate: 1, fail_with: 429, retry_after_s: 7", 429, "rate_limited"),
     ]:
-        config = (CONFIG + CHAIN).replace("{type: sim}", f"{{type: sim, {knobs}}}").replace("_s: 3}", "_s: 600}")
+        config = (upstreams.config + upstreams.chain).replace("{type: sim}", f"{{type: sim, {knobs}}}").replace("_s: 3}", "_s: 600}")
         upstreams.fake.status = 429 if status == 429 else 500 if status == 502 else 200
         upstreams.fake.answer_after_s = 100 if status == 504 else 0
         upstreams.fake.headers = [("retry-after", "20")] if status == 429 else []
         async with open_plane(config, tmp_path) as plane:
             upstreams.into(plane)
             reply = await endpoint.ask(plane, "own/m")
-            assert (reply.status, reply.error["type"], reply.error["code"]) == (status, "AllCandidatesFailed", code)
-            assert [a["model"] for a in reply.error["attempts"]] == ["own/m", OTHERS[endpoint.modality]]
+            assert (reply.status, endpoint.error(reply)["code"]) == (status, code)
+            assert [a["model"] for a in endpoint.error(reply)["attempts"]] == ["own/m", OTHERS[endpoint.modality]]
             assert reply.headers.get("retry-after") == ("7" if status == 429 else None)
             assert plane.kept.record.status == "error"
             assert len(plane.kept.record.attempts) == 2
@@ -360,18 +392,18 @@ async def test_all_candidates_failed(endpoint, upstreams, tmp_path, autojump_clo
 
 @every
 async def test_what_is_refused_before_anybody_is_called(endpoint, upstreams, tmp_path, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as plane:
+    async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         unknown = await endpoint.ask(plane, "own/nothing")
-        assert (unknown.status, unknown.error["code"]) == (404, "model_not_found")
-        assert "own/m" in unknown.error["available"]
+        assert (unknown.status, endpoint.error(unknown)["code"]) == (404, "model_not_found")
+        assert "own/m" in endpoint.error(unknown)["available"]
         stranger = await endpoint.ask(plane, "own/m", {"x_gw_project": "nobody"})
-        assert (stranger.status, stranger.error["code"]) == (404, "project_not_found")
+        assert (stranger.status, endpoint.error(stranger)["code"]) == (404, "project_not_found")
         _, content_type = endpoint.body("own/m")
         for rubbish in (b"{", b"[]", b"\xff", b""):
             bad = await plane.post(endpoint.path, rubbish, content_type)
-            assert (bad.status, bad.error["code"]) == (400, "invalid_request")
-            assert bad.headers["x-request-id"] == bad.error["request_id"]
+            assert (bad.status, endpoint.error(bad)["code"]) == (400, "invalid_request")
+            assert bad.headers["x-request-id"] == endpoint.error(bad)["request_id"]
         assert plane.kept.intents == []
         assert upstreams.fake.ledger == []
         again = await endpoint.ask(plane, "own/m")
@@ -381,33 +413,34 @@ async def test_what_is_refused_before_anybody_is_called(endpoint, upstreams, tmp
 @every
 async def test_limits(endpoint, upstreams, tmp_path, autojump_clock):
     limited = SMALL.split("serve:")[0]
-    async with open_plane(CONFIG + CHAIN + limited, tmp_path, spent={"small": 2_000_000}) as plane:
+    async with open_plane(upstreams.config + upstreams.chain + limited, tmp_path, spent={"small": 2_000_000}) as plane:
         upstreams.into(plane)
         spent = await endpoint.ask(plane, "own/m", {"x_gw_project": "small"})
-        assert (spent.status, spent.error["code"]) == (402, "budget_exceeded")
-        assert (spent.error["project"], spent.error["daily_budget"]) == ("small", 0.001)
+        assert (spent.status, endpoint.error(spent)["code"]) == (402, "budget_exceeded")
+        assert (endpoint.error(spent)["project"], endpoint.error(spent)["daily_budget"]) == ("small", 0.001)
         assert spent.headers["x-should-retry"] == "false"
         assert (plane.kept.record.status, plane.kept.record.cost_nusd, plane.kept.intents) == ("error", 0, [])
         first = await endpoint.ask(plane, "own/m")
         assert first.headers["x-ratelimit-limit-requests"] == "1"
         assert first.headers["x-ratelimit-remaining-requests"] == "0"
         alone = await endpoint.ask(plane, "own/m", {"x_gw_fallback": "off"})
-        assert (alone.status, alone.error["code"], alone.error["limit_source"]) == (429, "rate_limited", "configured")
+        assert (alone.status, endpoint.error(alone)["code"], endpoint.error(alone)["limit_source"]) == (429, "rate_limited", "configured")
         assert int(alone.headers["retry-after"]) == 60
         second = await endpoint.ask(plane, "own/m")
         assert second.headers["x-gw-model"] == OTHERS[endpoint.modality]
         third = await endpoint.ask(plane, "own/m")
-        assert (third.status, third.error["type"], third.error["code"]) == (429, "AllCandidatesFailed", "rate_limited")
+        assert (third.status, endpoint.error(third)["code"]) == (429, "rate_limited")
+        assert len(endpoint.error(third)["attempts"]) == 2
         assert int(third.headers["retry-after"]) == 60
         assert len(plane.kept.intents) == 2
 
 
 @every
 async def test_a_body_that_is_too_large(endpoint, upstreams, tmp_path, autojump_clock):
-    async with open_plane(CONFIG + SMALL, tmp_path) as plane:
+    async with open_plane(upstreams.config + SMALL, tmp_path) as plane:
         upstreams.into(plane)
         reply = await endpoint.ask(plane, "own/m", padding="x" * 300_000)
-        assert (reply.status, reply.error["code"]) == (413, "too_large")
+        assert (reply.status, endpoint.error(reply)["code"]) == (413, "too_large")
         assert plane.kept.records == []
         assert upstreams.fake.ledger == []
 
@@ -418,10 +451,11 @@ async def test_a_body_that_is_too_large(endpoint, upstreams, tmp_path, autojump_
 @each_stream
 @from_anyone
 async def test_a_client_that_leaves_stops_the_upstream(endpoint, vendor, upstreams, tmp_path, autojump_clock):
-    config = CONFIG.replace("{type: sim}", "{type: sim, token_ms: 1000}")
+    config = upstreams.config.replace("{type: sim}", "{type: sim, token_ms: 1000}")
     fake = upstreams.fake
-    fake.transcript = "one two three"
-    fake.token_gap_s = fake.speech_gap_s = 1
+    if isinstance(fake, FakeOpenAI):
+        fake.transcript = "one two three"
+    slow(fake, 1)
     async with open_plane(config, tmp_path) as plane:
         upstreams.into(plane)
         body, content_type = endpoint.body(upstreams.model(vendor, endpoint))
@@ -441,7 +475,7 @@ async def test_a_client_that_leaves_stops_the_upstream(endpoint, vendor, upstrea
 @every
 async def test_a_client_that_leaves_before_any_content(endpoint, upstreams, tmp_path, autojump_clock):
     upstreams.fake.answer_after_s = 5
-    async with open_plane(CONFIG.replace("_s: 3}", "_s: 600}"), tmp_path) as plane:
+    async with open_plane(upstreams.config.replace("_s: 3}", "_s: 600}"), tmp_path) as plane:
         upstreams.into(plane)
         with trio.move_on_after(1):
             await endpoint.ask(plane, "own/m")
@@ -455,7 +489,7 @@ async def test_a_client_that_leaves_before_any_content(endpoint, upstreams, tmp_
 
 @every
 async def test_one_connection_carries_many_requests(endpoint, upstreams, tmp_path, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as plane:
+    async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         upstreams.fake.usage = Usage(input_tokens=3, output_tokens=4, source="vendor")
         for _ in range(5):

@@ -13,9 +13,13 @@ models: {llm: [sim/echo], stt: [sim/tone], tts: [sim/tone]}
 MODELS = {"llm": "sim/echo", "stt": "sim/tone", "tts": "sim/tone"}
 
 
-@pytest.mark.parametrize("prefix", ["", "/openai"])
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-async def test_every_endpoint_is_there_under_both_roots(prefix, endpoint, tmp_path, autojump_clock):
+UNDER_ITS_NAME = [(e, "/" + e.dialect) for e in ENDPOINTS if not e.path.startswith("/" + e.dialect)]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "prefix"), [*((e, "") for e in ENDPOINTS), *UNDER_ITS_NAME], ids=lambda value: getattr(value, "name", value)
+)
+async def test_every_endpoint_is_there_under_each_root(prefix, endpoint, tmp_path, autojump_clock):
     async with open_plane(CONFIG, tmp_path) as plane:
         assert DataPlane(plane.gateway).is_hot(b"POST", (prefix + endpoint.path).encode())
         body, content_type = endpoint.body(MODELS[endpoint.modality])
@@ -33,6 +37,8 @@ async def test_every_endpoint_is_there_under_both_roots(prefix, endpoint, tmp_pa
         (b"POST", b"/V1/chat/completions"),
         (b"POST", b"/openai/openai/v1/chat/completions"),
         (b"POST", b"/v1/models"),
+        (b"POST", b"/api/chat"),
+        (b"POST", b"/anthropic/v1/chat/completions"),
         (b"GET", b"/health"),
         (b"POST", b""),
     ],

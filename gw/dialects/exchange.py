@@ -1,0 +1,223 @@
+"""What every HTTP dialect does with one request: know the caller, answer or fail in the protocol's own shape, stream.
+
+A dialect is a `Dialect` and its handlers. Each handler owns its upstream in one `async with`; whatever is raised before the
+head of the answer becomes a status and an error body, afterwards an error inside the stream (or, for raw audio, a cut
+connection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+import msgspec
+
+from gw.dialects import failure
+from gw.dialects.asgi import Headers, cancels, read_body, send_piece, send_start, send_whole, until_disconnect
+from gw.dialects.caller import identify, request_id
+from gw.dialects.keepalive import KeepAlive, SseResponse
+from gw.errors import GwError
+from gw.gateway import Gateway
+from gw.relay.answer import Answer
+from gw.relay.relay import SpeakAnswer
+from gw.types.asgi import Receive, Scope, Send
+from gw.types.audio import CONTENT_TYPES
+from gw.types.caller import Caller
+from gw.types.stt import TextDelta, Transcript
+from gw.types.tts import AudioChunk, SpeakEvent
+from gw.types.usage import NANO
+from gw.wire import sse
+
+JSON = b"application/json"
+_MEGABYTE = 1024 * 1024
+
+S = TypeVar("S")
+E = TypeVar("E")
+
+
+def _as_event(body: bytes) -> bytes:
+    return sse.encode(body)
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` is that of a provider's dialect, whose answers then pass through unchanged.
+
+    `error_body` makes the body of a failed answer from the error and the request's id; `in_band` frames such a body where
+    the head of a streamed answer has gone.
+    """
+
+    name: str
+    error_body: Callable[[GwError, str], bytes] = failure.body_of
+    in_band: Callable[[bytes], bytes] = _as_event
+    id_headers: tuple[bytes, ...] = (b"x-request-id",)
+
+
+class Exchange(msgspec.Struct, eq=False):
+    """One request. `started`: the head of a plain answer has gone, so a failure can only cut it."""
+
+    dialect: Dialect
+    gateway: Gateway
+    keepalive: KeepAlive
+    scope: Scope
+    receive: Receive
+    send: Send
+    caller: Caller
+    started: bool = False
+
+    @property
+    def id_headers(self) -> Headers:
+        id_ = self.caller.request_id.encode()
+        return [(name, id_) for name in self.dialect.id_headers]
+
+
+Handler = Callable[[Exchange], Awaitable[None]]
+
+
+async def serve(
+    dialect: Dialect,
+    handler: Handler,
+    gateway: Gateway,
+    keepalive: KeepAlive,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Run one handler: identify the caller, and answer what it raises before the head of its answer."""
+    exchange: Exchange | None = None
+    try:
+        caller = identify(gateway, scope, dialect=dialect.name)
+        exchange = Exchange(dialect, gateway, keepalive, scope, receive, send, caller)
+        await handler(exchange)
+    except GwError as error:
+        if exchange is not None and exchange.started:
+            raise ConnectionAbortedError("the answer broke off after its first bytes") from None
+        id_ = request_id(scope)
+        headers = [*((name, id_.encode()) for name in dialect.id_headers), *failure.headers_of(error)]
+        await send_whole(send, failure.status_of(error), JSON, dialect.error_body(error, id_), headers)
+
+
+def answer_headers(exchange: Exchange, answer: Answer[S, E]) -> Headers:
+    """Who answered, after how many attempts, how long the gateway took, and the provider's bucket."""
+    meter = answer.meter
+    own_ms = ((meter.first_call_at or meter.started) - meter.started) * 1000
+    wait_ms = ((meter.content_at or meter.started) - meter.started) * 1000 - own_ms
+    headers = [
+        *exchange.id_headers,
+        (b"x-gw-model", _header_text(answer.call.model.id)),
+        (b"x-gw-attempts", b"%d" % len(meter.marks)),
+        (b"server-timing", b"gw;dur=%.3f, upstream;dur=%.3f" % (own_ms, wait_ms)),
+    ]
+    record = answer.record
+    if record is not None and record.cost_nusd is not None:
+        headers.append((b"x-gw-cost-usd", b"%.9f" % (record.cost_nusd / NANO)))
+    bucket = answer.call.gate.bucket
+    if bucket is not None:
+        now = meter.last_event_at or meter.started
+        headers += [
+            (b"x-ratelimit-limit-requests", b"%d" % (answer.call.provider.requests_per_minute or 0)),
+            (b"x-ratelimit-remaining-requests", b"%d" % bucket.remaining(now)),
+            (b"x-ratelimit-reset-requests", b"%.3fs" % bucket.reset_s(now)),
+        ]
+    return headers
+
+
+def _header_text(text: str) -> bytes:
+    """Model names are the administrator's text: anything that is no visible ASCII is escaped."""
+    return text.encode("ascii", "backslashreplace").replace(b"\r", b"").replace(b"\n", b"")
+
+
+async def body_of(exchange: Exchange) -> bytes:
+    """The whole body, as large as `serve.max_body_mb` allows. Raises TooLarge."""
+    limit = int(exchange.gateway.settings.serve.max_body_mb * _MEGABYTE)
+    return await read_body(exchange.receive, limit_bytes=limit)
+
+
+def upload_limit(exchange: Exchange) -> int:
+    """Bytes of `serve.max_upload_mb`."""
+    return int(exchange.gateway.settings.serve.max_upload_mb * _MEGABYTE)
+
+
+def while_connected(exchange: Exchange, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
+    """`work`, cancelled when the client leaves: by our host, or by a task of ours under one that does not do that."""
+    return work() if cancels(exchange.scope) else until_disconnect(exchange.receive, work)
+
+
+async def stream_events(
+    exchange: Exchange,
+    opening: AbstractAsyncContextManager[Answer[S, E]],
+    encoder: Callable[[Answer[S, E]], Callable[[list[E]], bytes]],
+    instead: Callable[[Answer[S, E]], Awaitable[bool]] | None = None,
+) -> None:
+    """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment went out before."""
+    response = SseResponse(exchange.send, exchange.id_headers)
+    exchange.keepalive.watch(response)
+    try:
+        async with opening as answer:
+            exchange.keepalive.forget(response)
+            if instead is not None and not response.started and await instead(answer):
+                return
+            await response.begin(answer_headers(exchange, answer))
+            encode = encoder(answer)
+            while not answer.done:
+                data = encode(await answer.receive())
+                if data or answer.done:
+                    await response.write(data, more=not answer.done)
+    except GwError as error:
+        if not response.started:
+            raise
+        dialect = exchange.dialect
+        await response.write(dialect.in_band(dialect.error_body(error, exchange.caller.request_id)), more=False)
+    finally:
+        exchange.keepalive.forget(response)
+
+
+async def stream_lines(
+    exchange: Exchange,
+    opening: AbstractAsyncContextManager[Answer[S, E]],
+    encoder: Callable[[Answer[S, E]], Callable[[list[E]], bytes]],
+    content_type: bytes,
+) -> None:
+    """Relay an answer in a form that has no room for signs of life. Its head goes out with the first content."""
+    begun = False
+    try:
+        async with opening as answer:
+            encode = encoder(answer)
+            while not answer.done:
+                data = encode(await answer.receive())
+                if not begun:
+                    begun = True
+                    await send_start(exchange.send, content_type, answer_headers(exchange, answer))
+                if data or answer.done:
+                    await send_piece(exchange.send, data, more=not answer.done)
+    except GwError as error:
+        if not begun:
+            raise
+        dialect = exchange.dialect
+        body = dialect.in_band(dialect.error_body(error, exchange.caller.request_id))
+        await send_piece(exchange.send, body, more=False)
+
+
+async def send_audio(exchange: Exchange, answer: SpeakAnswer, more: Headers | None = None) -> None:
+    """Relay the audio itself, under the content type of what the provider sends."""
+    content_type = CONTENT_TYPES[answer.stream.format.encoding]
+    while not answer.done:
+        audio = audio_of(await answer.receive())
+        if not exchange.started:
+            exchange.started = True
+            headers = [*answer_headers(exchange, answer), *(more or ())]
+            await send_start(exchange.send, content_type.encode(), headers)
+        if audio or answer.done:
+            await send_piece(exchange.send, audio, more=not answer.done)
+
+
+def audio_of(events: list[SpeakEvent]) -> bytes:
+    return b"".join(e.data for e in events if isinstance(e, AudioChunk))
+
+
+async def whole_transcript(answer: Answer[S, TextDelta | Transcript]) -> Transcript:
+    """Read to the end."""
+    while True:
+        event = (await answer.receive())[-1]
+        if not isinstance(event, TextDelta):
+            return event
