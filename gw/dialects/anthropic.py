@@ -84,5 +84,5 @@ async def _stream(exchange: Exchange, request: ChatRequest) -> None:
     )
 
 
-ROUTES: dict[tuple[bytes, bytes], Handler] = {(b"POST", b"/v1/messages"): messages}
+ROUTES: dict[tuple[str, str], Handler] = {("POST", "/v1/messages"): messages}
 """Method and path → handler."""

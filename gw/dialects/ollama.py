@@ -71,5 +71,5 @@ async def _stream(exchange: Exchange, request: ChatRequest) -> None:
     await stream_lines(exchange, opening, lambda answer: _encoder(answer).encode, _LINES)
 
 
-ROUTES: dict[tuple[bytes, bytes], Handler] = {(b"POST", b"/api/chat"): chat}
+ROUTES: dict[tuple[str, str], Handler] = {("POST", "/api/chat"): chat}
 """Method and path → handler."""

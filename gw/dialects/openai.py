@@ -136,10 +136,10 @@ def _as_asked(transcript: Transcript, request: TranscribeRequest, answer: Transc
     return openai_audio.encode_transcript(transcript, request.response_format)
 
 
-ROUTES: dict[tuple[bytes, bytes], Handler] = {
-    (b"POST", b"/v1/chat/completions"): chat_completions,
-    (b"POST", b"/v1/audio/speech"): speech,
-    (b"POST", b"/v1/audio/transcriptions"): transcriptions,
-    (b"POST", b"/v1/audio/translations"): translations,
+ROUTES: dict[tuple[str, str], Handler] = {
+    ("POST", "/v1/chat/completions"): chat_completions,
+    ("POST", "/v1/audio/speech"): speech,
+    ("POST", "/v1/audio/transcriptions"): transcriptions,
+    ("POST", "/v1/audio/translations"): translations,
 }
 """Method and path → handler."""

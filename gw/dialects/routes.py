@@ -1,21 +1,71 @@
-"""The data plane as one ASGI app: path → handler."""
+"""The data plane as one ASGI app: path → handler.
+
+A dialect is served at the root, where its paths collide with nobody else's, and below its own name, where it equals the
+vendor's own root.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import unquote
 
-from gw.dialects import anthropic, exchange, ollama, openai
+from gw.dialects import anthropic, exchange, ollama, openai, openai_realtime, socket
 from gw.dialects.exchange import Dialect, Handler
 from gw.dialects.keepalive import KeepAlive
+from gw.dialects.socket import SocketDialect, SocketHandler
+from gw.errors import RequestError
 from gw.gateway import Gateway
 from gw.types.asgi import Receive, Scope, Send
 
-_HTTP: tuple[tuple[Dialect, dict[tuple[bytes, bytes], Handler], tuple[bytes, ...]], ...] = (
-    (openai.DIALECT, openai.ROUTES, (b"", b"/openai")),
-    (anthropic.DIALECT, anthropic.ROUTES, (b"", b"/anthropic")),
-    (ollama.DIALECT, ollama.ROUTES, (b"/ollama",)),
+_ROOT = ""
+
+_HTTP: tuple[tuple[Dialect, Mapping[tuple[str, str], Handler], tuple[str, ...]], ...] = (
+    (openai.DIALECT, openai.ROUTES, (_ROOT, "/openai")),
+    (anthropic.DIALECT, anthropic.ROUTES, (_ROOT, "/anthropic")),
+    (ollama.DIALECT, ollama.ROUTES, ("/ollama",)),
 )
-"""Dialect, its routes, and the roots it is served below. Below its own name each equals the vendor's own root."""
+_SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
+    (openai_realtime.DIALECT, openai_realtime.SOCKETS, (_ROOT, "/openai")),
+)
+"""Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, found in the scope's
+`path_params`."""
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_Run = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class UpgradeRequired(RequestError):
+    """A plain request to an address that speaks WebSocket only."""
+
+    status = 426
+
+
+class _Table:
+    """Method and raw path → what runs it. Sockets stand under the method `WS`."""
+
+    def __init__(self) -> None:
+        self._fixed: dict[tuple[bytes, bytes], _Run] = {}
+        self._patterns: list[tuple[bytes, re.Pattern[bytes], _Run]] = []
+
+    def add(self, method: str, path: str, run: _Run) -> None:
+        if "{" not in path:
+            self._fixed[method.encode(), path.encode()] = run
+            return
+        parts = _PARAMETER.split(path)
+        pattern = "".join(f"(?P<{part}>[^/]+)" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+        self._patterns.append((method.encode(), re.compile(pattern.encode()), run))
+
+    def find(self, method: bytes, path: bytes) -> tuple[_Run, dict[str, str]] | None:
+        run = self._fixed.get((method, path))
+        if run is not None:
+            return run, {}
+        for wanted, pattern, run in self._patterns:
+            if wanted == method and (match := pattern.fullmatch(path)):
+                found = {name: unquote(value.decode("latin-1")) for name, value in match.groupdict().items()}
+                return run, found
+        return None
 
 
 class DataPlane:
@@ -24,22 +74,54 @@ class DataPlane:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._keepalive = KeepAlive(gateway.settings.routing.keepalive_s)
-        self._routes = {
-            (method, prefix + path): (dialect, handler)
-            for dialect, routes, prefixes in _HTTP
-            for (method, path), handler in routes.items()
-            for prefix in prefixes
-        }
+        self._table = _Table()
+        for dialect, routes, roots in _HTTP:
+            for (method, path), handler in routes.items():
+                for root in roots:
+                    self._table.add(method, root + path, self._http(dialect, handler))
+        for socket_dialect, sockets, roots in _SOCKETS:
+            for path, socket_handler in sockets.items():
+                for root in roots:
+                    self._table.add("WS", root + path, self._socket(socket_dialect, socket_handler))
 
     def is_hot(self, method: bytes, path: bytes) -> bool:
-        """`path` raw, without its query."""
-        return (method, path) in self._routes
+        """`path` raw, without its query. A socket's address is ours for GET as well: that is how a session begins."""
+        find = self._table.find
+        return find(method, path) is not None or (method == b"GET" and find(b"WS", path) is not None)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Hands the handler's coroutine on instead of awaiting it: a hop less each time the request wakes up."""
-        dialect, handler = self._routes[scope["method"].encode(), scope["path"].encode()]
-        return exchange.serve(dialect, handler, self._gateway, self._keepalive, scope, receive, send)
+        method = b"WS" if scope["type"] == "websocket" else scope["method"].encode()
+        found = self._table.find(method, raw_path(scope))
+        if found is None:
+            return self._needs_upgrade(scope, receive, send)
+        run, scope["path_params"] = found
+        return run(scope, receive, send)
 
     async def run(self) -> None:
         """Signs of life for waiting streams; ends only by cancellation."""
         await self._keepalive.run()
+
+    def _http(self, dialect: Dialect, handler: Handler) -> _Run:
+        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return exchange.serve(dialect, handler, self._gateway, self._keepalive, scope, receive, send)
+
+        return run
+
+    def _socket(self, dialect: SocketDialect, handler: SocketHandler) -> _Run:
+        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return socket.serve_socket(dialect, handler, self._gateway, scope, receive, send)
+
+        return run
+
+    def _needs_upgrade(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        async def refuse(_: Any) -> None:
+            raise UpgradeRequired(what="this address speaks WebSocket: connect with ws:// or wss://")
+
+        return exchange.serve(openai.DIALECT, refuse, self._gateway, self._keepalive, scope, receive, send)
+
+
+def raw_path(scope: Scope) -> bytes:
+    """The path as it came, without its query."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0]

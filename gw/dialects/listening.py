@@ -1,0 +1,132 @@
+"""A live transcription between a client and `Relay.listen`, for every dialect that has one.
+
+A dialect gives `Ears`: what a client's frame says, and how events are told. Two tasks, no queue of ours between them: one
+takes the client's frames to the session, the other takes the session's events to the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Protocol, TypeAlias
+
+import msgspec
+import trio
+
+from gw.dialects.asgi import Headers
+from gw.dialects.socket import Frame, Session
+from gw.errors import one_error
+from gw.relay.listening import Listening
+from gw.types.stt import ListenEvent, ListenRequest
+
+FAREWELL_S = 2.0
+"""For the provider to end the session, and to say what it bills, after the client has closed."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """Audio."""
+
+    data: bytes
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """A control frame that an upstream of the same dialect is given as it is."""
+
+    frame: str
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """Answer the client at once."""
+
+    frame: Frame
+
+
+class Signal(Enum):
+    FLUSH = auto()
+    """Make what was heard so far final."""
+    FINISH = auto()
+    """No more audio will come."""
+    LEAVE = auto()
+    """End at once; nobody waits for what is left."""
+
+
+Said: TypeAlias = Heard | Forward | Reply | Signal
+
+
+class Ears(Protocol):
+    """The server's side of a dialect, for one session."""
+
+    def receive(self, frame: Frame) -> Sequence[Said]:
+        """What a client's frame says. Raises ClientProtocolError."""
+        ...
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]: ...
+
+    def opening(self) -> Sequence[Frame]:
+        """What is said when the handshake has been answered."""
+        ...
+
+    def closing(self) -> Sequence[Frame]:
+        """What is said after the last event."""
+        ...
+
+
+async def listen(
+    session: Session,
+    request: ListenRequest,
+    ears: Ears,
+    *,
+    subprotocol: str | None = None,
+    headers: Headers | None = None,
+    early: Sequence[Said] = (),
+) -> None:
+    """Serve a whole session. Raises GwError: before the handshake is answered what admission says, later what ended it.
+
+    A handshake that was answered before (the dialect names its model in a frame) is not answered again; `early` is what the
+    client has said since.
+    """
+    socket = session.socket
+    async with session.gateway.relay.listen(request, session.caller) as live:
+        if not socket.accepted:
+            await session.accept(subprotocol, headers)
+            for frame in ears.opening():
+                await socket.send(frame)
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_hear, session, live, ears, early, nursery.cancel_scope)
+                while not live.done:
+                    for frame in ears.encode(await live.receive()):
+                        await socket.send(frame)
+                nursery.cancel_scope.cancel()
+        if live.done:
+            for frame in ears.closing():
+                await socket.send(frame)
+    await socket.close()
+
+
+async def _hear(
+    session: Session, live: Listening, ears: Ears, early: Sequence[Said], scope: trio.CancelScope
+) -> None:
+    for said in early:
+        await _do(said, session, live, scope)
+    while (frame := await session.socket.receive()) is not None:
+        for said in ears.receive(frame):
+            await _do(said, session, live, scope)
+    scope.deadline = trio.current_time() + FAREWELL_S
+    await live.finish()
+
+
+async def _do(said: Said, session: Session, live: Listening, scope: trio.CancelScope) -> None:
+    match said:
+        case Heard(data=data):
+            await live.send_audio(data)
+        case Forward(frame=frame):
+            await live.send_frame(frame)
+        case Reply(frame=frame):
+            await session.socket.send(frame)
+        case Signal.FLUSH:
+            await live.flush()
+        case Signal.FINISH:
+            await live.finish()
+        case Signal.LEAVE:
+            scope.cancel()

@@ -1,0 +1,107 @@
+"""OpenAI's realtime API, transcription sessions: `WS /v1/realtime?intent=transcription`, answered by any live provider.
+
+The client may name its model in the query or in its first `session.update`, so the handshake is answered first and the
+upstream dialled with the first audio. There is no last frame in this protocol: closing is how a session ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gw.dialects import failure
+from gw.dialects.caller import query_fields
+from gw.dialects.listening import Forward, Heard, Reply, Said, Signal, listen
+from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
+from gw.errors import ClientProtocolError, GwError
+from gw.types.stt import ListenEvent, ListenRequest
+from gw.wire.openai_realtime_serve import (
+    AudioAppended,
+    Cleared,
+    Committed,
+    OtherFrame,
+    RealtimeServer,
+    SessionUpdated,
+)
+
+_SUBPROTOCOL = "realtime"
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
+    status = failure.status_of(error)
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return [RealtimeServer(session_id=request_id).error(type=kind, code=failure.code_of(error), message=error.message)]
+
+
+DIALECT = SocketDialect(name="openai", error_frames=_error_frames)
+
+
+class RealtimeEars:
+    """One session. `request` is None until the client has said what it wants heard."""
+
+    def __init__(self, server: RealtimeServer) -> None:
+        self.request: ListenRequest | None = None
+        self._server = server
+
+    def receive(self, frame: Frame) -> Sequence[Said]:
+        """A frame that cannot be understood is answered with an error; the session goes on."""
+        try:
+            told = self._server.receive(frame)
+        except ClientProtocolError as error:
+            id_ = self._server.event_id_of(frame)
+            said = self._server.error(
+                type="invalid_request_error", code=error.param or error.code, message=error.message, event_id=id_
+            )
+            return [Reply(said)]
+        match told:
+            case SessionUpdated(request=request):
+                self.request = request
+                return [Reply(self._server.updated())]
+            case AudioAppended(data=data):
+                return [Heard(data)]
+            case Committed():
+                return [*map(Reply, self._server.committed()), Signal.FLUSH]
+            case Cleared():
+                return [Reply(self._server.cleared())]
+            case OtherFrame(raw=raw):
+                return [Forward(raw)]
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        return self._server.encode(events)
+
+    def opening(self) -> Sequence[Frame]:
+        return [self._server.created()]
+
+    def closing(self) -> Sequence[Frame]:
+        return []
+
+
+async def realtime(session: Session) -> None:
+    fields = query_fields(session.scope.get("query_string", b""), (b"model", b"intent"))
+    model = fields.get(b"model", b"").decode("utf-8", "replace")
+    ears = RealtimeEars(RealtimeServer(session_id=session.caller.request_id, model=model))
+    await session.accept(_SUBPROTOCOL if _SUBPROTOCOL in session.socket.offered else None)
+    for frame in ears.opening():
+        await session.socket.send(frame)
+    early = await _until_audio(session, ears)
+    if early:
+        assert ears.request is not None
+        await listen(session, ears.request, ears, early=early)
+
+
+async def _until_audio(session: Session, ears: RealtimeEars) -> Sequence[Said]:
+    """What the client said first of what it wants transcribed; () when it leaves before."""
+    while (frame := await session.socket.receive()) is not None:
+        said = ears.receive(frame)
+        if any(isinstance(one, Heard) for one in said):
+            if ears.request is None:
+                raise ClientProtocolError(what="send session.update with the model before any audio", param="session")
+            return said
+        for one in said:
+            if isinstance(one, Reply):
+                await session.socket.send(one.frame)
+    return ()
+
+
+SOCKETS: dict[str, SocketHandler] = {"/v1/realtime": realtime}
+"""Path → handler."""

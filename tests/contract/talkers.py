@@ -1,0 +1,131 @@
+"""Clients of the live transcription dialects: how each asks for a session, sends audio, and reads what was heard.
+
+A new dialect is its `Talker` listed in `TALKERS`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import attrs
+import msgspec
+import trio
+
+from gw.net.ws import WebSocket, WsClosed, open_ws
+from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
+from gw.wire import tone
+from tests.fakes.hosting import GATEWAY, Plane
+
+Frame = str | bytes
+
+
+def speech(texts: Sequence[str], rate: int, pause_s: float = 0.125) -> bytes:
+    pause = b"\0\0" * int(rate * pause_s)
+    return b"".join(b"".join(tone.encode(text, rate)) + pause for text in texts)
+
+
+def told(**members: Any) -> str:
+    return msgspec.json.encode(members).decode()
+
+
+@attrs.frozen(kw_only=True)
+class Talker:
+    """`finals` takes the transcripts that stand out of one frame, `begin` is said before any audio."""
+
+    name: str
+    dialect: str
+    path: Callable[[str], str]
+    """For a model; with its query."""
+    audio: Callable[[bytes], Frame]
+    finals: Callable[[Any], list[str]]
+    format: AudioFormat = PCM_16K
+    begin: Callable[[str], Sequence[Frame]] = lambda model: ()
+    finish: Sequence[Frame] = ()
+    """Said after the last audio; () = closing is how a session ends."""
+    error: Callable[[Any], str | None] = lambda frame: None
+    """The message of an error frame."""
+    headers: Sequence[tuple[bytes, bytes]] = ()
+
+    def open(self, plane: Plane, model: str, query: str = "") -> AbstractAsyncContextManager[WebSocket]:
+        target = self.path(model)
+        target += ("&" if "?" in target else "?") + query if query else ""
+        return open_ws("client", GATEWAY, target.encode(), headers=list(self.headers), connect=plane.client.connect)
+
+    def frames(self, pcm: bytes) -> list[Frame]:
+        """Audio in pieces of 40 ms."""
+        size = int(self.format.sample_rate_hz / 25) * 2
+        return [self.audio(pcm[at : at + size]) for at in range(0, len(pcm), size)]
+
+
+@attrs.define
+class Heard:
+    finals: list[str] = attrs.field(factory=list)
+    frames: list[Any] = attrs.field(factory=list)
+    errors: list[str] = attrs.field(factory=list)
+    code: int | None = None
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.finals).split())
+
+
+async def read(talker: Talker, ws: WebSocket, heard: Heard, until: int | None = None) -> None:
+    """Until the server closes, or `until` finals were heard."""
+    try:
+        while until is None or len(heard.finals) < until:
+            frame = msgspec.json.decode(await ws.receive())
+            heard.frames.append(frame)
+            heard.finals += [text for text in talker.finals(frame) if text]
+            if (message := talker.error(frame)) is not None:
+                heard.errors.append(message)
+    except WsClosed as closed:
+        heard.code, heard.reason = closed.code, closed.reason
+
+
+async def converse(
+    talker: Talker, plane: Plane, model: str, texts: Sequence[str], *, gap_s: float = 0.04, query: str = ""
+) -> Heard:
+    """Say `texts` at the pace of speech and hear the session to its end."""
+    heard = Heard()
+    async with talker.open(plane, model, query) as ws, trio.open_nursery() as nursery:
+        for frame in talker.begin(model):
+            await _send(ws, frame)
+        nursery.start_soon(read, talker, ws, heard, None if talker.finish else len(texts))
+        try:
+            for frame in talker.frames(speech(texts, talker.format.sample_rate_hz)):
+                await _send(ws, frame)
+                await trio.sleep(gap_s)
+            for frame in talker.finish:
+                await _send(ws, frame)
+        except Exception as error:
+            if heard.code is None:
+                raise error
+    return heard
+
+
+async def _send(ws: WebSocket, frame: Frame) -> None:
+    await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+
+
+_TRANSCRIPTION = "conversation.item.input_audio_transcription."
+
+OPENAI_REALTIME = Talker(
+    name="openai realtime",
+    dialect="openai",
+    path=lambda model: "/v1/realtime?intent=transcription",
+    audio=lambda data: told(type="input_audio_buffer.append", audio=b64encode(data).decode()),
+    finals=lambda frame: [frame["transcript"]] if frame["type"] == _TRANSCRIPTION + "completed" else [],
+    format=PCM_24K,
+    begin=lambda model: [
+        told(
+            type="session.update",
+            session={"type": "transcription", "audio": {"input": {"transcription": {"model": model}}}},
+        )
+    ],
+    error=lambda frame: frame["error"]["message"] if frame["type"] == "error" else None,
+)
+TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME,)

@@ -1,0 +1,121 @@
+"""What every live transcription endpoint keeps, over an engine that does not speak its dialect. All in memory."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from gw.errors import ProviderError
+from tests.contract.talkers import TALKERS, Heard, converse, read
+from tests.fakes.hosting import GATEWAY, open_plane
+
+CONFIG = """
+providers:
+  first: {type: sim, KNOBS}
+  second: {type: sim, OTHER}
+models: {stt: {first/tone: {price: {unit: hour, usd: 36}}, second/tone: {price: {unit: hour, usd: 72}}}}
+fallbacks: {stt: [first/tone, second/tone]}
+projects: {spent: {daily_budget: 0.001, budget_action: block}}
+"""
+SAID = ["one two three", "four", "five six"]
+every = pytest.mark.parametrize("talker", TALKERS, ids=lambda talker: talker.name)
+
+
+@pytest.fixture
+def plane(tmp_path):
+    def opened(knobs="latency_ms: 0", other="latency_ms: 0", **more):
+        return open_plane(CONFIG.replace("KNOBS", knobs).replace("OTHER", other), tmp_path, **more)
+
+    return opened
+
+
+@every
+async def test_a_session_and_its_record(talker, plane, autojump_clock):
+    async with plane() as made:
+        heard = await converse(talker, made, "first/tone", SAID, query="gw_session=s1&gw_turn=t1")
+        assert (heard.finals, heard.errors) == (SAID, [])
+        assert heard.code in (None, 1000)
+        await made.kept.finished.wait()
+        record = made.kept.record
+        assert (record.status, record.modality, record.model_id) == ("success", "stt", "first/tone")
+        assert (record.session_id, record.turn_id, record.stream) == ("s1", "t1", True)
+        assert record.endpoint == talker.path("").partition("?")[0]
+        assert record.usage.audio_seconds > 1
+        assert record.cost_nusd == pytest.approx(record.usage.audio_seconds * 36 / 3600 * 1e9, abs=2)
+        assert record.ttfb_ms is not None
+
+
+@every
+async def test_another_provider_goes_on_in_the_middle(talker, plane, autojump_clock):
+    async with plane("cut_after: 3") as made:
+        heard = await converse(talker, made, "first/tone", SAID)
+        assert heard.finals == SAID
+        await made.kept.finished.wait()
+        record = made.kept.record
+        assert (record.status, record.model_id) == ("fallback", "second/tone")
+        assert [a.outcome for a in record.attempts] == ["cut", "ok"]
+
+
+@every
+async def test_a_bare_model_means_the_default(talker, plane, autojump_clock):
+    async with plane() as made:
+        assert (await converse(talker, made, "default", SAID)).finals == SAID
+
+
+@every
+async def test_all_providers_failed(talker, plane, autojump_clock):
+    async with plane("fail_rate: 1", "fail_rate: 1") as made:
+        heard = await converse(talker, made, "first/tone", SAID)
+        assert heard.finals == []
+        assert heard.code in (1011, 1013, 4500)
+        assert len(heard.errors) == 1 or heard.reason
+        await made.kept.finished.wait()
+        assert made.kept.record.status == "error"
+
+
+@every
+async def test_a_budget_stops_a_session(talker, plane, autojump_clock):
+    async with plane(spent={"spent": 2_000_000}) as made:
+        heard = Heard()
+        try:
+            heard = await converse(talker, made, "first/tone", SAID, query="gw_project=spent")
+        except ProviderError as refused:
+            heard.errors.append(str(refused))
+        assert heard.finals == []
+        assert heard.errors
+        assert (made.kept.record.status, made.kept.record.error_code) == ("error", "budget_exceeded")
+        assert made.kept.intents == []
+
+
+@every
+async def test_a_client_that_vanishes_stops_the_provider(talker, plane, autojump_clock):
+    async with plane() as made:
+        with trio.move_on_after(0.5):
+            await converse(talker, made, "first/tone", SAID)
+        await made.kept.finished.wait()
+        record = made.kept.record
+        assert record.status in ("cancelled", "success")
+        assert 0.2 < record.usage.audio_seconds < 0.8
+
+
+@every
+async def test_a_frame_that_is_no_frame(talker, plane, autojump_clock):
+    async with plane() as made:
+        heard = Heard()
+        async with talker.open(made, "first/tone") as ws:
+            for frame in talker.begin("first/tone"):
+                await ws.send_text(frame)
+            await ws.send_text("{")
+            await ws.send_text("[]")
+            with trio.move_on_after(5):
+                await read(talker, ws, heard, until=1)
+        assert heard.finals == []
+        assert (await converse(talker, made, "first/tone", SAID)).finals == SAID
+
+
+@every
+async def test_plain_http_is_told_to_upgrade(talker, plane, autojump_clock):
+    async with plane() as made:
+        path = talker.path("first/tone")
+        async with made.client.open("client", b"GET", GATEWAY, path.encode(), [], b"") as response:
+            assert response.status == 426
