@@ -161,6 +161,9 @@ class Relay:
             model = catalog.resolve(kind.requested, kind.modality, project, dialect_provider=caller.dialect)
             found = catalog.candidates(model, project, fallback=caller.fallback)
             self._routes[key] = found  # only names that resolve, so callers cannot fill it
+        if caller.candidates and caller.fallback:
+            named = (catalog.resolve(n, kind.modality, project, dialect_provider=caller.dialect) for n in caller.candidates)
+            found = tuple(dict.fromkeys((found[0], *named)))
         return found
 
     def without_answer(self, meter: Meter, catalog: Catalog) -> tuple[Usage, Cost]:

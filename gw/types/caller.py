@@ -18,3 +18,5 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The protocol spoken: a bare vendor model name means this vendor's first."""
     fallback: bool = True
     """False: `X-GW-Fallback: off`, stop after the model asked for."""
+    candidates: tuple[str, ...] = ()
+    """Models that the caller itself names to be tried next, in place of the configured chain."""

@@ -100,3 +100,62 @@ def test_tts_and_stt_round_trip(demo, address, options):
     assert event.alternatives[0].text == TEXT
     record = demo.record(heard[0].request_id)
     assert (record["status"], record["model_id"], record["input_units"]) == ("success", "sim/tone", len(TEXT))
+
+
+@pytest.fixture
+def inference(demo, package):
+    """What `LIVEKIT_INFERENCE_URL` and its two companions say."""
+    package("livekit")
+    return {"base_url": demo.daemon.url + "/livekit/v1", "api_key": "any-key", "api_secret": "anything-long-enough-for-hs256"}
+
+
+def test_livekit_inference_speaks_and_listens(demo, inference):
+    """`inference.TTS` and `inference.STT`, as a LiveKit agent makes them, with the demo's engines behind."""
+    from livekit import rtc
+    from livekit.agents import inference as livekit
+    from livekit.agents import stt
+
+    async def talk() -> tuple[list[Any], list[stt.SpeechEvent]]:
+        async with aiohttp.ClientSession() as http:
+            voice = livekit.TTS(model="sim/tone", voice="alloy", sample_rate=24_000, http_session=http, **inference)
+            heard = []
+            for sentence in (TEXT + ". ", "And tomorrow? "):  # two utterances over one pooled socket
+                async with voice.stream() as speech:
+                    speech.push_text(sentence)
+                    speech.end_input()
+                    heard += [event async for event in speech]
+            ears = livekit.STT(model="sim/tone", language="en", sample_rate=24_000, http_session=http, **inference)
+            async with ears.stream() as stream:
+                for spoken in heard:
+                    stream.push_frame(spoken.frame)
+                silence = rtc.AudioFrame.create(24_000, 1, 24_000)
+                stream.push_frame(silence)
+                stream.end_input()
+                events = [event async for event in stream]
+            await voice.aclose()
+            await ears.aclose()
+            return heard, events
+
+    import aiohttp
+
+    heard, events = asyncio.run(talk())
+    assert {(h.frame.sample_rate, h.frame.num_channels) for h in heard} == {(24_000, 1)}
+    finals = [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT]
+    assert " ".join(finals).split() == f"{TEXT}. And tomorrow?".split()
+    assert {e.type for e in events} >= {stt.SpeechEventType.START_OF_SPEECH, stt.SpeechEventType.INTERIM_TRANSCRIPT}
+
+
+def test_livekit_inference_thinks(inference):
+    from livekit.agents import inference as livekit
+    from livekit.agents import llm
+
+    async def talk() -> str:
+        model = livekit.LLM(model="sim/echo", **inference)
+        context = llm.ChatContext.empty()
+        context.add_message(role="user", content=TEXT)
+        async with model.chat(chat_ctx=context) as stream:
+            answer = await stream.collect()
+        await model.aclose()
+        return answer.text
+
+    assert asyncio.run(talk()) == TEXT

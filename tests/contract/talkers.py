@@ -128,4 +128,16 @@ OPENAI_REALTIME = Talker(
     ],
     error=lambda frame: frame["error"]["message"] if frame["type"] == "error" else None,
 )
-TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME,)
+LIVEKIT = Talker(
+    name="livekit",
+    dialect="livekit",
+    path=lambda model: f"/livekit/v1/stt?model={model}",
+    audio=lambda data: told(type="input_audio", audio=b64encode(data).decode()),
+    finals=lambda frame: [frame["transcript"]] if frame["type"] == "final_transcript" else [],
+    begin=lambda model: [
+        told(type="session.create", model=model, settings={"sample_rate": "16000", "encoding": "pcm_s16le", "extra": {}})
+    ],
+    finish=[told(type="session.finalize"), told(type="session.close")],
+    error=lambda frame: frame["message"] if frame["type"] == "error" else None,
+)
+TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT)

@@ -1,0 +1,121 @@
+"""Several utterances over one socket, one after the other or at once: each is a live session with a record of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import attrs
+import msgspec
+import trio
+
+from gw.dialects.caller import new_id
+from gw.dialects.listening import Reply
+from gw.dialects.socket import Frame, Session
+from gw.dialects.speaking import Order, Text, Told
+from gw.errors import ClientProtocolError, GwError, one_error
+from gw.relay.speaking import Speaking
+from gw.types.caller import Caller
+from gw.types.tts import SpeakEvent, SpeakLiveRequest
+
+MOST = 20
+"""Contexts at once in one socket."""
+WAITING = 256
+"""Pieces of text on their way to one context; when it takes no more, the client waits."""
+
+Encode = Callable[[list[SpeakEvent]], Sequence[Frame]]
+
+
+@attrs.define(eq=False)
+class Context:
+    """One utterance. `give` hands it what the client says of it."""
+
+    name: str
+    request: SpeakLiveRequest
+    encode: Encode
+    inbox: trio.MemorySendChannel[Told]
+    failed: Callable[[GwError], Sequence[Frame]]
+    """What the client is told of a failure, which ends this context and no other."""
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+    async def give(self, told: Told) -> None:
+        with suppress(trio.BrokenResourceError):  # it has just ended
+            await self.inbox.send(told)
+
+
+class Contexts:
+    """The contexts of one socket; `nursery` owns their tasks."""
+
+    def __init__(self, session: Session, nursery: trio.Nursery) -> None:
+        self._session = session
+        self._nursery = nursery
+        self._open: dict[str, Context] = {}
+        self._first = True
+
+    def find(self, name: str) -> Context | None:
+        return self._open.get(name)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._open)
+
+    def open(
+        self,
+        name: str,
+        request: SpeakLiveRequest,
+        encode: Encode,
+        failed: Callable[[GwError], Sequence[Frame]],
+        *,
+        caller: Caller | None = None,
+    ) -> Context:
+        """Begin an utterance. Raises ClientProtocolError when there are too many."""
+        if len(self._open) >= MOST:
+            raise ClientProtocolError(what=f"a socket can hold {MOST} contexts at once; end one first")
+        inbox, out = trio.open_memory_channel[Told](WAITING)
+        context = self._open[name] = Context(name, request, encode, inbox, failed)
+        who = caller or self._session.caller
+        if not self._first:
+            who = msgspec.structs.replace(who, request_id=new_id())
+        self._first = False
+        self._nursery.start_soon(self._run, context, out, who)
+        return context
+
+    def drop(self, name: str) -> None:
+        """End it at once: nobody listens to it any more."""
+        context = self._open.pop(name, None)
+        if context is not None:
+            context.scope.cancel()
+
+    async def _run(self, context: Context, out: trio.MemoryReceiveChannel[Told], caller: Caller) -> None:
+        socket = self._session.socket
+        try:
+            with one_error(), context.scope, out:
+                speech = self._session.gateway.relay.speak_live(context.request, caller)
+                async with speech as live, trio.open_nursery() as nursery:
+                    nursery.start_soon(self._obey, context, out, live)
+                    while not live.done:
+                        for frame in context.encode(await live.receive()):
+                            await socket.send(frame)
+                    nursery.cancel_scope.cancel()
+        except GwError as error:
+            for frame in context.failed(error):
+                await socket.send(frame)
+        finally:
+            if self._open.get(context.name) is context:
+                del self._open[context.name]
+
+    async def _obey(self, context: Context, out: trio.MemoryReceiveChannel[Told], live: Speaking) -> None:
+        async for told in out:
+            match told:
+                case Text(text=text):
+                    await live.send_text(text)
+                case Reply(frame=frame):
+                    await self._session.socket.send(frame)
+                case Order.FLUSH:
+                    await live.flush()
+                case Order.CLEAR:
+                    await live.clear()
+                case Order.FINISH:
+                    await live.finish()
+                case Order.LEAVE:
+                    context.scope.cancel()

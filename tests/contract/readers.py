@@ -1,0 +1,114 @@
+"""Clients of the live speech dialects: how each asks to have text spoken, and reads the audio.
+
+A new dialect is its `Reader` listed in `READERS`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import attrs
+import msgspec
+import trio
+
+from gw.net.ws import WebSocket, WsClosed, open_ws
+from gw.types.audio import PCM_24K, AudioFormat
+from gw.wire import tone
+from tests.contract.talkers import Frame, told
+from tests.fakes.hosting import GATEWAY, Plane
+
+
+@attrs.frozen(kw_only=True)
+class Reader:
+    """`audio` takes the samples out of one frame, `ended` knows the frame after which an utterance is complete."""
+
+    name: str
+    dialect: str
+    path: Callable[[str], str]
+    say: Callable[[str], Sequence[Frame]]
+    """Frames for a piece of text."""
+    end: Sequence[Frame]
+    """The utterance is complete."""
+    audio: Callable[[Any], bytes]
+    ended: Callable[[Any], bool]
+    format: AudioFormat = PCM_24K
+    begin: Callable[[str], Sequence[Frame]] = lambda model: ()
+    interrupt: Sequence[Frame] = ()
+    """Drop what was not spoken; () = closing the socket does."""
+    error: Callable[[Any], str | None] = lambda frame: None
+    eager: bool = True
+    """Speaks a whole sentence before more is said."""
+
+    def open(self, plane: Plane, model: str, query: str = "") -> AbstractAsyncContextManager[WebSocket]:
+        target = self.path(model)
+        target += ("&" if "?" in target else "?") + query if query else ""
+        return open_ws("client", GATEWAY, target.encode(), headers=[], connect=plane.client.connect)
+
+
+@attrs.define
+class Spoken:
+    pcm: bytes = b""
+    at: list[float] = attrs.field(factory=list)
+    """When each piece of audio came."""
+    errors: list[str] = attrs.field(factory=list)
+    code: int | None = None
+    reason: str = ""
+
+    def text(self, reader: Reader) -> str:
+        """What was said, by the tone engine's own ear."""
+        return " ".join(done.text for done in tone.decode(self.pcm, reader.format.sample_rate_hz))
+
+
+async def hear(reader: Reader, ws: WebSocket, spoken: Spoken) -> None:
+    """Until an utterance is complete, or the server closes."""
+    try:
+        while True:
+            received = await ws.receive()
+            frame = received if isinstance(received, bytes) else msgspec.json.decode(received)
+            if data := reader.audio(frame):
+                spoken.pcm += data
+                spoken.at.append(trio.current_time())
+            if (message := None if isinstance(frame, bytes) else reader.error(frame)) is not None:
+                spoken.errors.append(message)
+                return
+            if reader.ended(frame):
+                return
+    except WsClosed as closed:
+        spoken.code, spoken.reason = closed.code, closed.reason
+
+
+async def send(ws: WebSocket, frames: Sequence[Frame]) -> None:
+    for frame in frames:
+        await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+
+
+async def converse(reader: Reader, plane: Plane, model: str, texts: Sequence[str], query: str = "") -> Spoken:
+    """Have `texts` spoken as one utterance."""
+    spoken = Spoken()
+    async with reader.open(plane, model, query) as ws, trio.open_nursery() as nursery:
+        await send(ws, reader.begin(model))
+        nursery.start_soon(hear, reader, ws, spoken)
+        for text in texts:
+            await send(ws, reader.say(text))
+            await trio.sleep(0.01)
+        await send(ws, reader.end)
+    return spoken
+
+
+LIVEKIT = Reader(
+    name="livekit",
+    dialect="livekit",
+    path=lambda model: f"/livekit/v1/tts?model={model}",
+    begin=lambda model: [
+        told(type="session.create", model=model, voice="alloy", sample_rate="24000", encoding="pcm_s16le", extra={})
+    ],
+    say=lambda text: [told(type="input_transcript", transcript=text, generation_config={}, extra={})],
+    end=[told(type="session.flush")],
+    audio=lambda frame: b64decode(frame["audio"]) if frame["type"] == "output_audio" else b"",
+    ended=lambda frame: frame["type"] == "done",
+    error=lambda frame: frame["message"] if frame["type"] == "error" else None,
+)
+READERS: tuple[Reader, ...] = (LIVEKIT,)
