@@ -1,0 +1,57 @@
+"""Anthropic's and Ollama's unchanged SDKs at the gateway, with an engine behind that speaks neither protocol."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
+
+TEXT = "what is the weather in Paris today"
+ASKED = [{"role": "user", "content": TEXT}]
+
+
+@pytest.mark.parametrize("root", ["", "/anthropic"])
+def test_anthropic_whole_and_streamed(demo, root):
+    import anthropic
+
+    with anthropic.Anthropic(base_url=demo.daemon.url + root, api_key="any") as client:
+        whole = client.messages.create(model="sim/echo", max_tokens=200, messages=ASKED)
+        assert (whole.content[0].text, whole.stop_reason) == (TEXT, "end_turn")
+        assert whole.usage.output_tokens > 0
+        assert demo.record(whole._request_id)["model_id"] == "sim/echo"
+        with client.messages.stream(model="sim/echo", max_tokens=200, messages=ASKED) as stream:
+            pieces = list(stream.text_stream)
+            last = stream.get_final_message()
+        assert len(pieces) > 3
+        assert "".join(pieces) == last.content[0].text == TEXT
+        with pytest.raises(anthropic.NotFoundError) as caught:
+            client.messages.create(model="sim/nothing", max_tokens=200, messages=ASKED)
+        assert caught.value.body["error"]["type"] == "not_found_error"
+        assert "sim/echo" in str(caught.value)
+
+
+def test_anthropic_calls_a_tool(demo):
+    import anthropic
+
+    tool = {"name": "look", "description": "Look", "input_schema": {"type": "object", "properties": {"at": {"type": "string"}}}}
+    with anthropic.Anthropic(base_url=demo.daemon.url, api_key="any") as client:
+        answer = client.messages.create(model="sim/scripted", max_tokens=200, messages=ASKED, tools=[tool])
+        assert answer.stop_reason == "tool_use"
+        call = next(block for block in answer.content if block.type == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": "18 degrees"}
+        told = [*ASKED, {"role": "assistant", "content": answer.content}, {"role": "user", "content": [result]}]
+        final = client.messages.create(model="sim/scripted", max_tokens=200, messages=told, tools=[tool])
+        assert "18 degrees" in final.content[0].text
+
+
+def test_ollama_whole_and_streamed(demo):
+    import ollama
+
+    client = ollama.Client(host=demo.daemon.url + "/ollama")
+    assert client.chat(model="sim/echo", messages=ASKED).message.content == TEXT
+    pieces = [piece.message.content for piece in client.chat(model="sim/echo", messages=ASKED, stream=True)]
+    assert len(pieces) > 3
+    assert "".join(pieces) == TEXT
+    with pytest.raises(ollama.ResponseError) as caught:
+        client.chat(model="sim/nothing", messages=ASKED)
+    assert caught.value.status_code == 404
