@@ -36,7 +36,10 @@ class Context:
     inbox: trio.MemorySendChannel[Told]
     failed: Callable[[GwError], Sequence[Frame]]
     """What the client is told of a failure, which ends this context and no other."""
+    after: trio.Event | None = None
+    """Its audio is sent when this has happened: the protocol has no word for whose audio it is."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    ended: trio.Event = attrs.field(factory=trio.Event)
 
     async def give(self, told: Told) -> None:
         with suppress(trio.BrokenResourceError):  # it has just ended
@@ -56,8 +59,18 @@ class Contexts:
         return self._open.get(name)
 
     @property
-    def names(self) -> list[str]:
-        return list(self._open)
+    def last(self) -> Context | None:
+        """The one begun last, of those that have not ended."""
+        return next(reversed(self._open.values()), None)
+
+    def drop_all(self) -> None:
+        """End them at once: the listener interrupted."""
+        for name in list(self._open):
+            self.drop(name)
+
+    async def all_ended(self) -> None:
+        for context in list(self._open.values()):
+            await context.ended.wait()
 
     def open(
         self,
@@ -66,14 +79,15 @@ class Contexts:
         encode: Encode,
         failed: Callable[[GwError], Sequence[Frame]],
         *,
-        caller: Caller | None = None,
+        after: Context | None = None,
     ) -> Context:
         """Begin an utterance. Raises ClientProtocolError when there are too many."""
         if len(self._open) >= MOST:
             raise ClientProtocolError(what=f"a socket can hold {MOST} contexts at once; end one first")
         inbox, out = trio.open_memory_channel[Told](WAITING)
-        context = self._open[name] = Context(name, request, encode, inbox, failed)
-        who = caller or self._session.caller
+        context = Context(name, request, encode, inbox, failed, after.ended if after is not None else None)
+        self._open[name] = context
+        who = self._session.caller
         if not self._first:
             who = msgspec.structs.replace(who, request_id=new_id())
         self._first = False
@@ -93,6 +107,8 @@ class Contexts:
                 speech = self._session.gateway.relay.speak_live(context.request, caller)
                 async with speech as live, trio.open_nursery() as nursery:
                     nursery.start_soon(self._obey, context, out, live)
+                    if context.after is not None:
+                        await context.after.wait()
                     while not live.done:
                         for frame in context.encode(await live.receive()):
                             await socket.send(frame)
@@ -101,6 +117,7 @@ class Contexts:
             for frame in context.failed(error):
                 await socket.send(frame)
         finally:
+            context.ended.set()
             if self._open.get(context.name) is context:
                 del self._open[context.name]
 

@@ -11,7 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from gw.dialects import anthropic, exchange, livekit, ollama, openai, openai_realtime, socket
+from gw.dialects import (
+    anthropic,
+    deepgram,
+    deepgram_live,
+    exchange,
+    livekit,
+    ollama,
+    openai,
+    openai_realtime,
+    socket,
+)
 from gw.dialects.exchange import Dialect, Handler
 from gw.dialects.keepalive import KeepAlive
 from gw.dialects.socket import SocketDialect, SocketHandler
@@ -24,11 +34,13 @@ _ROOT = ""
 _HTTP: tuple[tuple[Dialect, Mapping[tuple[str, str], Handler], tuple[str, ...]], ...] = (
     (openai.DIALECT, openai.ROUTES, (_ROOT, "/openai", "/livekit")),
     (anthropic.DIALECT, anthropic.ROUTES, (_ROOT, "/anthropic")),
+    (deepgram.DIALECT, deepgram.ROUTES, (_ROOT, "/deepgram")),
     (ollama.DIALECT, ollama.ROUTES, ("/ollama",)),
 )
 _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
     (openai_realtime.DIALECT, openai_realtime.SOCKETS, (_ROOT, "/openai")),
     (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
+    (deepgram_live.DIALECT, deepgram_live.SOCKETS, (_ROOT, "/deepgram")),
 )
 """Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, found in the scope's
 `path_params`."""

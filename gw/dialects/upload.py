@@ -1,4 +1,4 @@
-"""Multipart uploads: fields in memory, the file spooled.
+"""Uploads: a form's fields in memory, the file spooled.
 
 The fields that decide the route may come after the file (some SDKs send it first), and a fallback has to send the audio
 again. So the file goes to a spool as it arrives (memory up to a megabyte, then a temporary file) and upstreams are fed
@@ -127,6 +127,22 @@ async def read_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_b
         for event in decoder.feed(data):
             await _take(event, upload)
     decoder.end()
+
+
+async def read_raw_upload(receive: Receive, upload: Upload, content_type: str, *, limit_bytes: int) -> None:
+    """Fill `upload` from a body that is the audio itself. Raises as `read_upload`."""
+    upload.begin("", content_type)
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the client left before its upload was complete")
+        data: bytes = message.get("body", b"")
+        more = bool(message.get("more_body"))
+        if upload.size + len(data) > limit_bytes:
+            raise TooLarge(what=f"the upload is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+        if data:
+            await upload.write(data)
 
 
 async def _take(event: multipart.Part, upload: Upload) -> None:

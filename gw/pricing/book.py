@@ -54,6 +54,8 @@ class RateRow:
     provider_type: str
     model: str
     price: Price
+    live: bool = False
+    """For live sessions, where a vendor bills those apart."""
 
 
 class _History:
@@ -74,12 +76,20 @@ class PriceBook:
     def __init__(self, rows: Sequence[RateRow]) -> None:
         prices: dict[tuple[str, str], list[Price]] = {}
         for row in rows:
-            prices.setdefault((row.provider_type, row.model), []).append(row.price)
+            prices.setdefault((_key(row.provider_type, row.live), row.model), []).append(row.price)
         self._rates = {key: _History(found) for key, found in prices.items()}
         self._found: dict[tuple[str, str], _History | None] = {}
 
-    def price(self, provider_type: str, model_name: str, *, at_day: int) -> Price | None:
-        """The table's price on a UTC day; None = unpriced. A model's own `price` setting goes before this one."""
+    def price(self, provider_type: str, model_name: str, *, at_day: int, live: bool = False) -> Price | None:
+        """The table's price on a UTC day; None = unpriced. A model's own `price` setting goes before this one.
+
+        `live`: of a live session; where the vendor has no price apart for those, the usual one.
+        """
+        if live and (apart := self._at(_key(provider_type, live=True), model_name, at_day)) is not None:
+            return apart
+        return self._at(provider_type, model_name, at_day)
+
+    def _at(self, provider_type: str, model_name: str, at_day: int) -> Price | None:
         key = (provider_type, model_name)
         try:
             history = self._found[key]
@@ -122,6 +132,10 @@ class PriceBook:
         if by_token or usage.characters > 0 or not usage.audio_seconds <= 0:  # "not <=": also what is not a number
             return Cost(nusd=None, source="unpriced")
         return Cost(nusd=0, source=price.source)
+
+
+def _key(provider_type: str, live: bool) -> str:
+    return f"{provider_type} live" if live else provider_type
 
 
 def _names_another(suffix: str) -> bool:

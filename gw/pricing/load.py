@@ -18,7 +18,7 @@ from gw.pricing.book import PriceBook, RateRow
 from gw.pricing.units import AMOUNTS, price_in
 
 _EPOCH = date(1970, 1, 1).toordinal()
-_FACTS = frozenset({"model", "unit", "valid_from", "source", "seen"})
+_FACTS = frozenset({"model", "unit", "valid_from", "source", "seen", "live"})
 _AMOUNTS = frozenset(name for names in AMOUNTS.values() for name in names)
 
 
@@ -39,11 +39,11 @@ def parse_table(name: str, text: str) -> list[RateRow]:
     if document or not isinstance(rates, list):
         raise ValueError(f"{name}: only [[rate]] tables are expected, found {', '.join(document) or 'a single rate'}")
     provider_type = name.removesuffix(".toml")
-    rows: dict[tuple[str, int], RateRow] = {}
+    rows: dict[tuple[str, int, bool], RateRow] = {}
     for number, rate in enumerate(rates, 1):
         try:
             row = _row(provider_type, rate)
-            key = (row.model, row.price.valid_from)
+            key = (row.model, row.price.valid_from, row.live)
             rows[key] = _joined(rows[key], row) if key in rows else row
         except ValueError as error:
             raise ValueError(f"{name}: rate {number} ({rate.get('model', 'no model')}): {error}") from None
@@ -73,7 +73,10 @@ def _row(provider_type: str, rate: Mapping[str, object]) -> RateRow:
     amounts = {name: _decimal(rate, name) for name in rate.keys() & _AMOUNTS}
     source = f"table:{provider_type}@{valid_from.isoformat()}"
     price = price_in(_text(rate, "unit"), amounts, source=source, valid_from=valid_from.toordinal() - _EPOCH)
-    return RateRow(provider_type=provider_type, model=_text(rate, "model"), price=price)
+    live = rate.get("live", False)
+    if not isinstance(live, bool):
+        raise ValueError("live must be true or false")
+    return RateRow(provider_type=provider_type, model=_text(rate, "model"), price=price, live=live)
 
 
 def _text(rate: Mapping[str, object], name: str) -> str:

@@ -14,18 +14,18 @@ from urllib.parse import quote
 import attrs
 import msgspec
 
-from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamCut
-from gw.net.ws import WebSocket, WsClosed, open_ws
+from gw.errors import ProviderRejected
+from gw.net.ws import open_ws
 from gw.providers import openai_like
 from gw.providers.chat_call import ChatCall
+from gw.providers.live_call import Listening, send
 from gw.providers.spec import Account, ChatStream, ListenSession, ProviderSpec, bearer
 from gw.types.llm import ChatRequest
-from gw.types.stt import ListenEvent, ListenRequest
+from gw.types.stt import ListenRequest
 from gw.wire import openai_chat
 from gw.wire.openai_realtime import CannotConvert, RealtimeListener
 
 _HOST = "api.openai.com"
-_BUSY = (1011, 1012, 1013)
 _REASONING = re.compile(r"gpt-[5-9]|o\d")
 """Models that refuse `max_tokens`, the older name of `max_completion_tokens`."""
 
@@ -46,54 +46,6 @@ def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[
     return ChatCall(_CHAT, request, account)
 
 
-class _Listening:
-    def __init__(self, ws: WebSocket, listener: RealtimeListener, provider: str) -> None:
-        self._ws = ws
-        self._listener = listener
-        self._provider = provider
-
-    async def send_audio(self, data: bytes) -> None:
-        await self._send(self._listener.audio(data))
-
-    async def flush(self) -> None:
-        await self._send(self._listener.flush())
-
-    async def send_frame(self, frame: str) -> None:
-        await self._send(self._listener.passed(frame))
-
-    async def finish(self) -> None:
-        await self._send(self._listener.finish())
-
-    async def receive(self) -> list[ListenEvent]:
-        if self._listener.ended:
-            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
-        while True:
-            try:
-                frame = await self._ws.receive()
-            except WsClosed as closed:
-                raise _closed(self._provider, closed) from None
-            if events := self._listener.receive(frame):
-                return events
-
-    async def _send(self, frame: str | None) -> None:
-        if frame is None:
-            return
-        try:
-            await self._ws.send_text(frame)
-        except WsClosed as closed:
-            raise _closed(self._provider, closed) from None
-
-
-def _closed(provider: str, closed: WsClosed) -> ProviderError:
-    """A session that the vendor closed before its end."""
-    detail = f"closed the session with code {closed.code}"
-    if closed.code in _BUSY:
-        return ProviderFailed(provider=provider, detail=detail, upstream_status=101)
-    if closed.code == 1008:
-        return ProviderRejected(provider=provider, detail=detail, upstream_status=101, fault="candidate")
-    return UpstreamCut(provider=provider, detail=detail)
-
-
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`{base}/realtime?intent=transcription`. Audio of any raw form; what the vendor does not take is made into PCM."""
@@ -107,8 +59,8 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         path += "&model=" + quote(account.model, safe="")
     headers = bearer(account.api_key)
     async with open_ws(provider, account.origin, path.encode(), headers=headers, connect=account.pool.connect) as ws:
-        session = _Listening(ws, listener, provider)
-        await session.send_frame(listener.opening())
+        session = Listening(ws, listener, provider)
+        await send(ws, provider, listener.opening())
         yield session
 
 

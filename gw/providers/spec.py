@@ -186,6 +186,7 @@ TYPES: Mapping[str, str] = {
     "openai": "gw.providers.openai",
     "anthropic": "gw.providers.anthropic",
     "groq": "gw.providers.groq",
+    "deepgram": "gw.providers.deepgram",
     "ollama": "gw.providers.ollama",
     "whisper": "gw.providers.whisper",
     "kokoro": "gw.providers.kokoro",

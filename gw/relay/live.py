@@ -201,7 +201,7 @@ class _Begun:
             mark = part.mark
             mark.usage = part.reported or part.counted
             provider = self.catalog.provider(mark.model.provider)
-            mark.cost = cost_of(book, mark.usage, mark.model, provider, self._meter.day)
+            mark.cost = cost_of(book, mark.usage, mark.model, provider, self._meter.day, live=True)
         used = [part.reported or part.counted for part in parts]
         by_vendor = bool(parts) and all(part.reported is not None for part in parts)
         total = used[0] if len(used) == 1 else _sum_of(used, "vendor" if by_vendor else "measured")

@@ -79,13 +79,15 @@ class Books:
     observer: Observer
 
 
-def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int) -> Cost:
-    return book.cost(usage, price_of(book, model, provider, day), local=provider.location == "local")
+def cost_of(
+    book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False
+) -> Cost:
+    return book.cost(usage, price_of(book, model, provider, day, live=live), local=provider.location == "local")
 
 
-def price_of(book: PriceBook, model: Model, provider: Provider, day: int) -> Price | None:
+def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, live: bool = False) -> Price | None:
     """The price of the configuration, else of the table."""
-    return model.price or book.price(provider.type, model.name, at_day=day)
+    return model.price or book.price(provider.type, model.name, at_day=day, live=live)
 
 
 class Meter:

@@ -30,6 +30,7 @@ from gw.relay.accounts import Accounts
 from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.answer import Answer, Tally
 from gw.relay.attempts import Call, Ready, Running, Trying, first_ready
+from gw.relay.conversion import FROM_SAMPLES, as_asked, asked_of
 from gw.relay.limits import Limits
 from gw.relay.listening import Listening
 from gw.relay.meter import Books, Meter, cost_of, price_of
@@ -123,7 +124,11 @@ class Relay:
         ) -> Callable[[], AbstractAsyncContextManager[SpeakStream]]:
             call = offered(spec.speak, account)
             voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
-            return lambda: call(attrs.evolve(request, voice=voice), account)
+            fmt = asked_of(request.format, spec)
+            made = attrs.evolve(request, voice=voice, format=fmt)
+            if request.format.encoding not in FROM_SAMPLES:
+                return lambda: call(made, account)
+            return lambda: as_asked(call(made, account), request.format)
 
         return self._run(
             kind,
@@ -150,6 +155,12 @@ class Relay:
         follow: Follow[S, E],
     ) -> AbstractAsyncContextManager[Answer[S, E]]:
         return _Request(self, kind, caller, opener, first_content, follow)
+
+    def check(self, requested: str, modality: Modality, caller: Caller) -> None:
+        """Raises what stands against a model's name. For sessions whose requests come later, one by one."""
+        kind = Kind(modality=modality, requested=requested, stream=True, estimate=Usage())
+        catalog = self.live.catalog
+        self.candidates(catalog, kind, catalog.project(caller.project), caller)
 
     def candidates(self, catalog: Catalog, kind: Kind, project: Project, caller: Caller) -> tuple[Model, ...]:
         """Who may answer, the model asked for first. Looked up once per catalog; raises what `Catalog.resolve` raises."""

@@ -91,3 +91,12 @@ def as_wav() -> Callable[..., bytes]:
         return packed.getvalue()
 
     return pack
+
+
+@pytest.fixture(scope="session")
+def drop_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A gateway with every vendor's fake behind it, and the engine inside."""
+    from tests.clients.house import house
+
+    with house(tmp_path_factory.mktemp("house")) as made:
+        yield made

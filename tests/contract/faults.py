@@ -266,8 +266,9 @@ def _in_bytes(good: Good) -> list[bytes]:
     """Every byte of what is not ASCII, and its neighbours, in a chunk of its own."""
     body = good.body
     at = next((i for i, byte in enumerate(body) if byte > 127), len(body) // 2)
-    near = [body[i : i + 1] for i in range(at - 3, at + 5)]
-    return [body[: at - 3], *near, body[at + 5 :]]
+    first = max(1, at - 3)
+    near = [body[i : i + 1] for i in range(first, at + 5)]
+    return [body[:first], *near, body[at + 5 :]]
 
 
 _DATE = (

@@ -111,4 +111,15 @@ LIVEKIT = Reader(
     ended=lambda frame: frame["type"] == "done",
     error=lambda frame: frame["message"] if frame["type"] == "error" else None,
 )
-READERS: tuple[Reader, ...] = (LIVEKIT,)
+DEEPGRAM = Reader(
+    name="deepgram",
+    dialect="deepgram",
+    path=lambda model: f"/v1/speak?model={model}&encoding=linear16&sample_rate=24000",
+    say=lambda text: [told(type="Speak", text=text)],
+    end=[told(type="Flush")],
+    audio=lambda frame: frame if isinstance(frame, bytes) else b"",
+    ended=lambda frame: not isinstance(frame, bytes) and frame["type"] == "Flushed",
+    interrupt=[told(type="Clear")],
+    error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
+)
+READERS: tuple[Reader, ...] = (LIVEKIT, DEEPGRAM)

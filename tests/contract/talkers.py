@@ -140,4 +140,13 @@ LIVEKIT = Talker(
     finish=[told(type="session.finalize"), told(type="session.close")],
     error=lambda frame: frame["message"] if frame["type"] == "error" else None,
 )
-TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT)
+DEEPGRAM = Talker(
+    name="deepgram",
+    dialect="deepgram",
+    path=lambda model: f"/v1/listen?model={model}&encoding=linear16&sample_rate=16000&interim_results=true&vad_events=true",
+    audio=lambda data: data,
+    finals=lambda frame: [frame["channel"]["alternatives"][0]["transcript"]] if frame.get("is_final") else [],
+    finish=[told(type="CloseStream")],
+    error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
+)
+TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM)

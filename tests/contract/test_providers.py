@@ -207,7 +207,7 @@ async def test_transcribe(type_, text, stream, nursery, autojump_clock):
         events, _ = await read(answer)
     assert events[-1].text == text
     assert events[-1].usage.source == "vendor"
-    if stream:
+    if stream and VENDORS[type_].streams_transcripts:
         assert heard(events) == text
     assert not made.vendor.ledger or made.vendor.ledger[0].audio == recording.data
 
@@ -240,7 +240,8 @@ async def test_speak(type_, text, events, nursery, autojump_clock):
     assert len(audio(told)) > 1_000
     assert all(isinstance(e, AudioChunk) and e.data for e in told[:-1])
     for entry in made.vendor.ledger:
-        assert (entry.fields["input"], entry.fields["voice"]) == (text, "v")
+        assert entry.fields.get("input", entry.fields.get("text")) == text
+        assert entry.fields.get("voice", "v") == "v"
 
 
 @pytest.mark.parametrize("type_", SPEAK)
@@ -299,7 +300,7 @@ async def test_speak_live_speaks_while_text_comes(type_, nursery, autojump_clock
 
         nursery.start_soon(write)
         events, times = await read(session)
-    assert [done.text for done in tone.decode(audio(events), 16_000)] == ["Hello there.", "Good bye."]
+    assert [done.text.strip() for done in tone.decode(audio(events), 16_000)] == ["Hello there.", "Good bye."]
     assert sum(isinstance(e, Flushed) for e in events) == 1
     assert times[0] < times[-1] - 20
 
@@ -307,7 +308,11 @@ async def test_speak_live_speaks_while_text_comes(type_, nursery, autojump_clock
 # ---- what all calls keep
 
 
-@pytest.mark.parametrize(("type_", "kind"), CALLS)
+def in_pieces(calls):
+    return [(t, kind) for t, kind in calls if kind != "transcribe" or VENDORS[t].streams_transcripts]
+
+
+@pytest.mark.parametrize(("type_", "kind"), in_pieces(CALLS))
 async def test_the_first_event_is_passed_on_before_the_last_is_made(type_, kind, nursery, autojump_clock):
     made = rig(type_, nursery)
     made.vendor.pace(1)
@@ -327,7 +332,7 @@ async def test_a_whole_answer_keeps_the_connection_for_the_next(type_, kind, nur
     assert [entry.outcome for entry in made.vendor.ledger] == ["ended"] * 3
 
 
-@pytest.mark.parametrize(("type_", "kind"), FAR)
+@pytest.mark.parametrize(("type_", "kind"), in_pieces(FAR))
 async def test_leaving_early_closes_the_upstream_at_once(type_, kind, nursery, autojump_clock):
     made = rig(type_, nursery)
     made.vendor.pace(1)
@@ -340,7 +345,7 @@ async def test_leaving_early_closes_the_upstream_at_once(type_, kind, nursery, a
     assert (made.net.open, made.pool.in_use) == (0, {})
 
 
-@pytest.mark.parametrize(("type_", "kind"), FAR)
+@pytest.mark.parametrize(("type_", "kind"), in_pieces(FAR))
 @pytest.mark.parametrize("after_s", [0.5, 2.5])
 async def test_cancelling_closes_the_upstream_at_once(type_, kind, after_s, nursery, autojump_clock):
     """Before the first piece, and between two."""

@@ -24,6 +24,7 @@ from gw.wire import openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
+from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
 from tests.fakes.vendors.scripted import ScriptedVendor
@@ -78,6 +79,14 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ErrorCase(name="overloaded model", status=529, error=ProviderFailed),
     ),
     "ollama": _CASES,
+    "deepgram": (
+        *_CASES,
+        ErrorCase(name="credit", status=402, code="ASR_PAYMENT_REQUIRED", error=ProviderFailed),
+        ErrorCase(
+            name="plan", status=403, code="INSUFFICIENT_PERMISSIONS", error=ProviderRejected, fault="candidate"
+        ),
+        ErrorCase(name="concurrency", status=429, code="TOO_MANY_REQUESTS", error=RateLimitError),
+    ),
     "sim": _CASES,
 }
 """By wire dialect."""
@@ -202,6 +211,25 @@ class ScriptedHttpVendor:
 
 
 @attrs.define
+class VoiceVendor(ScriptedHttpVendor):
+    """A vendor of speech and transcription."""
+
+    def __attrs_post_init__(self) -> None:
+        self.fake = self.make(api_key=KEY, speech_pcm=bytes(range(240)) * 6, piece_s=0.01)
+
+    def pace(self, gap_s: float) -> None:
+        super().pace(gap_s)
+        self.fake.speech_gap_s = gap_s  # type: ignore[attr-defined]  # of a LiveVendor
+
+    def fail(self, case: ErrorCase) -> None:
+        self.fake.status, self.fake.error_code = case.status, case.code
+        self.fake.headers = [("retry-after", case.retry_after)] if case.retry_after else []
+
+    def hear(self, text: str) -> None:
+        self.fake.transcript = text  # type: ignore[attr-defined]
+
+
+@attrs.define
 class SimVendor:
     app: ASGIApp | None = None
     ledger: list[Entry] = attrs.field(factory=list)
@@ -236,6 +264,8 @@ class Entrant:
     models: Mapping[Modality | Literal["tools"], str] = attrs.field(
         factory=lambda: {"llm": "gpt-x", "tools": "gpt-x", "stt": "whisper-x", "tts": "tts-x"}
     )
+    streams_transcripts: bool = True
+    """Of recordings."""
     refuses: bool = True
     """Its wire has a word for a refusal."""
 
@@ -245,6 +275,10 @@ VENDORS: Mapping[str, Entrant] = {
     "groq": Entrant(vendor=partial(OpenAIVendor, "/openai/v1")),
     "anthropic": Entrant(vendor=partial(ScriptedHttpVendor, FakeAnthropic)),
     "ollama": Entrant(vendor=partial(ScriptedHttpVendor, FakeOllama), refuses=False),
+    "deepgram": Entrant(
+        vendor=partial(VoiceVendor, FakeDeepgram), models={"stt": "nova-3", "tts": "aura-2-thalia-en", "llm": ""},
+        streams_transcripts=False,
+    ),
     "whisper": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "sim": Entrant(vendor=SimVendor, models={"llm": "echo", "tools": "scripted", "stt": "tone", "tts": "tone"}),

@@ -323,16 +323,16 @@ async def test_a_whole_answer_may_take_longer_than_a_first_event(house, autojump
 
 NOT_YET = """
 providers:
-  later: {type: deepgram, api_key: dg-0123456789abcdef}
+  later: {type: piper}
   good: {type: sim}
-models: {tts: [later/aura, good/tone]}
-fallbacks: {tts: [later/aura, good/tone]}
+models: {tts: [later/voice, good/tone]}
+fallbacks: {tts: [later/voice, good/tone]}
 """
 
 
 async def test_a_type_that_cannot_be_served_is_passed_over(house, autojump_clock):
     h = house(NOT_YET)
-    async with h.relay.speak(SpeakRequest(model="later/aura", text="hi", format=PCM_24K), Caller()) as answer:
+    async with h.relay.speak(SpeakRequest(model="later/voice", text="hi", format=PCM_24K), Caller()) as answer:
         assert answer.call.model.id == "good/tone"
         while not answer.done:
             await answer.receive()

@@ -1,0 +1,78 @@
+// Numbers and times as people read them. Times are UTC, because days, budgets and rollups are.
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const NONE = "–";
+
+export function count(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NONE;
+  return Math.abs(value) < 100_000 ? whole.format(value) : short.format(value);
+}
+
+/** Dollars with as many digits as the amount needs: $1,204.50, $0.37, $0.0042, $0.000012. */
+export function usd(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NONE;
+  const size = Math.abs(value);
+  if (size === 0) return "$0.00";
+  const digits = size >= 0.1 ? 2 : Math.min(9, 1 - Math.floor(Math.log10(size)));
+  return (value < 0 ? "-" : "") + "$" + size.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: digits });
+}
+
+export function ms(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NONE;
+  if (value < 1) return `${value.toFixed(2)} ms`;
+  if (value < 10) return `${value.toFixed(1)} ms`;
+  if (value < 9_999.5) return `${whole.format(value)} ms`;
+  return value < 120_000 ? `${(value / 1_000).toFixed(1)} s` : `${(value / 60_000).toFixed(1)} min`;
+}
+
+export function percent(share: number | null | undefined, digits = 1): string {
+  return share === null || share === undefined ? NONE : `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : digits)} %`;
+}
+
+const two = (value: number): string => String(value).padStart(2, "0");
+
+export function clock(seconds: number): string {
+  const at = new Date(seconds * 1_000);
+  return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}`;
+}
+
+export function day(seconds: number): string {
+  const at = new Date(seconds * 1_000);
+  return `${at.getUTCFullYear()}-${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())}`;
+}
+
+export function moment(seconds: number): string {
+  return `${day(seconds)} ${clock(seconds)}`;
+}
+
+/** A bucket's beginning: the hour, or the day of the month. */
+export function bucket(seconds: number, grain: "hour" | "day"): string {
+  return grain === "hour" ? `${day(seconds).slice(5)} ${clock(seconds).slice(0, 5)}` : day(seconds).slice(5);
+}
+
+export function ago(seconds: number, now: number): string {
+  const past = Math.max(0, now - seconds);
+  if (past < 60) return `${Math.floor(past)} s ago`;
+  if (past < 3_600) return `${Math.floor(past / 60)} min ago`;
+  if (past < 86_400) return `${Math.floor(past / 3_600)} h ago`;
+  return `${Math.floor(past / 86_400)} d ago`;
+}
+
+export function span(seconds: number): string {
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3_600)} h`;
+}
+
+const UNITS: Record<string, string> = { audio_seconds: "s audio", characters: "chars", tokens: "tokens" };
+
+export function units(input: number, output: number, unit: string): string {
+  const first = unit === "audio_seconds" ? input.toFixed(1) : count(input);
+  return unit === "tokens" ? `${first} → ${count(output)} tokens` : `${first} ${UNITS[unit] ?? unit}`;
+}
+
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}

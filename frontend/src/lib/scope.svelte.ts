@@ -1,0 +1,27 @@
+// What every page looks at: one project or all, and a period. Both live in the URL and go along from page to page.
+import { router } from "./router.svelte";
+
+export type Period = "today" | "week" | "month";
+export const PERIODS: readonly { id: Period; name: string }[] = [
+  { id: "today", name: "Today" },
+  { id: "week", name: "7 days" },
+  { id: "month", name: "30 days" },
+];
+
+class Scope {
+  project = $derived(router.get("project"));
+  period = $derived(PERIODS.find((one) => one.id === router.get("period"))?.id ?? "today");
+  name = $derived(PERIODS.find((one) => one.id === this.period)?.name ?? "");
+
+  /** `target` with the project and period in force. */
+  link(target: string, fields: Record<string, string> = {}): string {
+    const query = new URLSearchParams();
+    if (this.project) query.set("project", this.project);
+    if (this.period !== "today") query.set("period", this.period);
+    for (const [name, value] of Object.entries(fields)) if (value) query.set(name, value);
+    const text = query.toString();
+    return text ? `${target}?${text}` : target;
+  }
+}
+
+export const scope = new Scope();

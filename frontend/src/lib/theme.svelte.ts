@@ -1,0 +1,47 @@
+export type Theme = "system" | "light" | "dark";
+const KEY = "gw.theme";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+class Look {
+  theme = $state<Theme>(read());
+  #system = $state(dark.matches);
+  /** What is drawn; charts are painted anew when it changes. */
+  dark = $derived(this.theme === "system" ? this.#system : this.theme === "dark");
+
+  constructor() {
+    dark.addEventListener("change", () => (this.#system = dark.matches));
+    this.#apply();
+  }
+
+  set(theme: Theme): void {
+    this.theme = theme;
+    localStorage.setItem(KEY, theme);
+    this.#apply();
+  }
+
+  next(): void {
+    this.set(this.theme === "system" ? "light" : this.theme === "light" ? "dark" : "system");
+  }
+
+  #apply(): void {
+    if (this.theme === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = this.theme;
+  }
+}
+
+function read(): Theme {
+  const found = localStorage.getItem(KEY);
+  return found === "light" || found === "dark" ? found : "system";
+}
+
+export const look = new Look();
+
+/** A custom property as a colour a canvas understands, in the theme in force. */
+export function colour(name: string): string {
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}

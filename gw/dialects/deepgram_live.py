@@ -1,0 +1,159 @@
+"""Deepgram's WebSockets: `WS /v1/listen` and `WS /v1/speak`, answered by any provider.
+
+Transcription is one session per socket. Speech is a session per utterance (what is said between two `Flush`), each with a
+record of its own; audio keeps the order of the utterances, since frames do not say to which they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import trio
+
+from gw.dialects import failure
+from gw.dialects.contexts import Context, Contexts
+from gw.dialects.deepgram import error_body
+from gw.dialects.listening import Forward, Heard, Said, Signal
+from gw.dialects.listening import listen as serve_listening
+from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
+from gw.dialects.speaking import Order, Text
+from gw.errors import GwError, one_error
+from gw.types.stt import ListenEvent
+from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
+from gw.wire import deepgram_listen_serve, deepgram_speak
+from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
+
+_SUBPROTOCOLS = ("token", "bearer")
+
+
+def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
+    return [deepgram_listen_serve.error_frame(failure.code_of(error), error.message)]
+
+
+DIALECT = SocketDialect(name="deepgram", error_body=error_body, error_frames=_error_frames)
+
+
+def _accepted(session: Session) -> tuple[str | None, list[tuple[bytes, bytes]]]:
+    """The subprotocol to choose (a browser's first word, beside its key) and Deepgram's name for the request's id."""
+    offered = session.socket.offered
+    chosen = offered[0] if offered and offered[0].lower() in _SUBPROTOCOLS else None
+    return chosen, [(b"dg-request-id", session.caller.request_id.encode())]
+
+
+class _Ears:
+    def __init__(self, server: DeepgramServer) -> None:
+        self._server = server
+
+    def receive(self, frame: Frame) -> Sequence[Said]:
+        match self._server.receive(frame):
+            case Audio(data=data):
+                return [Heard(data)]
+            case Finalize():
+                return [Signal.FLUSH]
+            case CloseStream():
+                return [Signal.FINISH]
+            case KeepAlive():
+                return []
+            case OtherFrame(raw=raw):
+                return [Forward(raw)]
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        return self._server.encode(events)
+
+    def opening(self) -> Sequence[Frame]:
+        return []
+
+    def closing(self) -> Sequence[Frame]:
+        return []
+
+
+async def listen(session: Session) -> None:
+    asked = deepgram_listen_serve.parse_query(session.scope.get("query_string", b""))
+    created = datetime.fromtimestamp(session.gateway.clock.now(), UTC).isoformat().replace("+00:00", "Z")
+    server = DeepgramServer(asked, request_id=session.caller.request_id, created=created)
+    subprotocol, headers = _accepted(session)
+    await serve_listening(session, asked.request, _Ears(server), subprotocol=subprotocol, headers=headers)
+
+
+async def speak(session: Session) -> None:
+    request = deepgram_speak.parse_live_query(session.scope.get("query_string", b""))
+    session.gateway.relay.check(request.model, "tts", session.caller)
+    subprotocol, headers = _accepted(session)
+    await session.accept(subprotocol, headers)
+    server = deepgram_speak.SpeakServer(request_id=session.caller.request_id, model=request.model)
+    await session.socket.send(server.opening())
+    with one_error():
+        async with trio.open_nursery() as nursery:
+            await _Speech(session, request, server, Contexts(session, nursery)).run()
+            nursery.cancel_scope.cancel()
+    await session.socket.close()
+
+
+class _Speech:
+    """One socket. `_current` is the utterance that is being said, `_said` how many there were."""
+
+    def __init__(
+        self,
+        session: Session,
+        request: SpeakLiveRequest,
+        server: deepgram_speak.SpeakServer,
+        contexts: Contexts,
+    ) -> None:
+        self._session = session
+        self._request = request
+        self._server = server
+        self._contexts = contexts
+        self._said = 0
+        self._failed = -1
+
+    async def run(self) -> None:
+        socket, server, contexts = self._session.socket, self._server, self._contexts
+        while (frame := await socket.receive()) is not None:
+            match deepgram_speak.receive(frame):
+                case deepgram_speak.Speak(text=text) if text:
+                    if self._said != self._failed:
+                        await (contexts.find(str(self._said)) or self._begin()).give(Text(text))
+                case deepgram_speak.Order(type="Flush"):
+                    await self._flush()
+                case deepgram_speak.Order(type="Clear"):
+                    contexts.drop_all()
+                    self._said += 1
+                    await socket.send(server.cleared())
+                case deepgram_speak.Order(type="Close"):
+                    await self._flush(asked=False)
+                    await contexts.all_ended()
+                    return
+
+    async def _flush(self, *, asked: bool = True) -> None:
+        context = self._contexts.find(str(self._said))
+        if context is not None:
+            await context.give(Order.FINISH)
+            self._said += 1
+        elif self._said == self._failed:
+            self._said += 1
+        elif asked:
+            await self._session.socket.send(self._server.encode([Flushed()])[0])
+
+    def _begin(self) -> Context:
+        number = self._said
+
+        def failed(error: GwError) -> Sequence[Frame]:
+            self._failed = number
+            return [deepgram_speak.error_frame(failure.code_of(error), error.message)]
+
+        return self._contexts.open(str(number), self._request, self._encode, failed, after=self._contexts.last)
+
+    def _encode(self, events: list[SpeakEvent]) -> Sequence[Frame]:
+        """The end of an utterance is what answers its `Flush`."""
+        told: list[SpeakEvent] = []
+        for event in events:
+            if isinstance(event, SpeakEnd):
+                told.append(Flushed())
+            elif not isinstance(event, Flushed):
+                told.append(event)
+        return self._server.encode(told)
+
+
+SOCKETS: dict[str, SocketHandler] = {"/v1/listen": listen, "/v1/speak": speak}
+"""Path → handler."""

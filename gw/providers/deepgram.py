@@ -1,0 +1,158 @@
+"""Deepgram: transcription of recordings and live, speech whole and live."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from gw.errors import UpstreamProtocolError, one_error
+from gw.net.http1 import Response
+from gw.net.ws import open_ws
+from gw.providers.chat_call import is_type, rejection
+from gw.providers.live_call import Listening, Speaking, send
+from gw.providers.spec import (
+    Account,
+    ListenSession,
+    ProviderSpec,
+    SpeakSession,
+    SpeakStream,
+    TranscribeStream,
+)
+from gw.types.audio import AudioFormat
+from gw.types.secret import Secret
+from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
+from gw.types.usage import Usage
+from gw.wire import deepgram_batch, deepgram_errors, deepgram_listen, deepgram_speak, wav
+
+_TRANSCRIPT_LIMIT = 25 * 1024 * 1024
+_KEEP_ALIVE_S = 4.0
+"""A session that hears nothing for ten seconds is closed by the vendor."""
+
+
+def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", b"Token " + key.reveal().encode())] if key else []
+
+
+class _Transcript:
+    def __init__(self, response: Response, provider: str, keep_raw: bool) -> None:
+        self._response = response
+        self._provider = provider
+        self._keep_raw = keep_raw
+
+    async def receive(self) -> list[TranscribeEvent]:
+        body = await self._response.read(_TRANSCRIPT_LIMIT)
+        return [deepgram_batch.decode(body, self._provider, keep_raw=self._keep_raw)]
+
+
+@asynccontextmanager
+async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
+    """`POST /v1/listen`, the recording as the body."""
+    path = deepgram_batch.path_of(request, account.model).encode()
+    content_type = request.audio.content_type or "application/octet-stream"
+    headers = [(b"content-type", content_type.encode()), (b"accept", b"application/json")]
+    headers += key_headers(account.api_key)
+    provider, pool = account.provider_id, account.pool
+    async with pool.open(provider, b"POST", account.origin, path, headers, request.audio) as response:
+        if response.status != 200:
+            raise await rejection(response, account, deepgram_errors.classify)
+        yield _Transcript(response, provider, request.dialect == "deepgram")
+
+
+class _Spoken:
+    """The body is the audio; `dg-char-count` says what is billed."""
+
+    def __init__(self, response: Response, provider: str, asked: AudioFormat) -> None:
+        self._response = response
+        self._provider = provider
+        self._seen = False
+        self.format = asked
+
+    async def receive(self) -> list[SpeakEvent]:
+        data = await self._response.receive_some()
+        if not data:
+            if not self._seen:
+                raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
+            return [SpeakEnd(usage=self._usage())]
+        if not self._seen and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
+            self.format = info.format
+        self._seen = True
+        return [AudioChunk(data=data)]
+
+    def _usage(self) -> Usage | None:
+        count = self._response.header(b"dg-char-count") or b""
+        return Usage(characters=int(count), source="vendor") if count.isdigit() and len(count) < 10 else None
+
+
+@asynccontextmanager
+async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
+    """`POST /v1/speak`, streamed while it is made."""
+    path = deepgram_speak.http_path(request, account.model).encode()
+    headers = [(b"content-type", b"application/json"), *key_headers(account.api_key)]
+    body = deepgram_speak.body(request.text)
+    provider, pool = account.provider_id, account.pool
+    async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
+        if response.status != 200:
+            raise await rejection(response, account, deepgram_errors.classify)
+        if is_type(response, b"text/") or is_type(response, b"application/json"):
+            raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
+        yield _Spoken(response, provider, request.format)
+        await response.finish()
+
+
+@asynccontextmanager
+async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+    """`WS /v1/listen`, kept alive while nobody speaks."""
+    provider = account.provider_id
+    wire = deepgram_listen.DeepgramListener(
+        provider, keep_raw=request.dialect == "deepgram", secrets=(account.api_key.reveal(),)
+    )
+    path = deepgram_listen.path_of(request, account.model).encode()
+    headers = key_headers(account.api_key)
+    async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
+        session = Listening(ws, wire, provider)
+
+        async def keep_alive() -> None:
+            while True:
+                await trio.sleep(_KEEP_ALIVE_S)
+                if trio.current_time() - session.sent_at >= _KEEP_ALIVE_S:
+                    await send(ws, provider, wire.keep_alive())
+
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(keep_alive)
+                yield session
+                nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
+    """`WS /v1/speak`."""
+    provider = account.provider_id
+    wire = deepgram_speak.DeepgramSpeaker(
+        provider, keep_raw=request.dialect == "deepgram", secrets=(account.api_key.reveal(),)
+    )
+    path = deepgram_speak.live_path(request, account.model).encode()
+    headers = key_headers(account.api_key)
+    async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
+        yield Speaking(ws, wire, provider, request.format)
+
+
+SPEC = ProviderSpec(
+    type="deepgram",
+    location="cloud",
+    base_url="https://api.deepgram.com",
+    dialect="deepgram",
+    transcribe=transcribe,
+    listen=listen,
+    speak=speak,
+    speak_live=speak_live,
+    health_path="/v1/projects",
+    key_headers=key_headers,
+    speak_formats=frozenset({"pcm_s16le", "mulaw", "alaw", "wav", "mp3", "opus", "ogg", "aac", "flac"}),
+    speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}),
+    speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
+    listen_formats=frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw", "flac", "opus", "ogg", "webm", "mp4", "unknown"}),
+)

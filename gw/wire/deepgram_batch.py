@@ -1,0 +1,180 @@
+"""Deepgram's transcription of recordings (`POST /v1/listen`): both sides.
+
+Source: deepgram-sdk 7.17.0, `listen/v1/media` (November 2026). Settings stand in the query, the audio is the body; what is
+billed is `metadata.duration` times the channels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from gw.errors import UpstreamProtocolError
+from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript, Word
+from gw.types.usage import Usage
+from gw.wire.counts import seconds
+from gw.wire.deepgram_listen import audio_fields
+from gw.wire.deepgram_listen_serve import format_of, is_true, pairs_of
+
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_OURS = frozenset({"model", "callback", "callback_method"})
+_OF_RAW = frozenset({"encoding", "sample_rate", "channels"})
+
+
+class _Word(msgspec.Struct, gc=False):
+    word: str = ""
+    start: float = 0.0
+    end: float = 0.0
+    confidence: float | None = None
+    punctuated_word: str | None = None
+    speaker: int | None = None
+
+
+class _Alternative(msgspec.Struct, gc=False):
+    transcript: str = ""
+    confidence: float | None = None
+    words: list[_Word] = []
+
+
+class _Channel(msgspec.Struct, gc=False):
+    alternatives: list[_Alternative] = []
+    detected_language: str | None = None
+
+
+class _Utterance(msgspec.Struct, gc=False):
+    start: float = 0.0
+    end: float = 0.0
+    transcript: str = ""
+    confidence: float | None = None
+
+
+class _Results(msgspec.Struct, gc=False):
+    channels: list[_Channel]
+    utterances: list[_Utterance] = []
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    duration: float | None = None
+    channels: int = 1
+
+
+class _Answer(msgspec.Struct, gc=False):
+    results: _Results
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+def path_of(request: TranscribeRequest, model: str) -> str:
+    """Path and query. A caller who speaks this dialect has its own settings passed on."""
+    pairs: list[tuple[str, str]] = [("model", model)]
+    if request.dialect == "deepgram":
+        pairs += [(name, value) for name, value in request.fields if name not in _OURS]
+        return "/v1/listen?" + urlencode(pairs)
+    pairs += [("smart_format", "true"), ("punctuate", "true")]
+    if request.format is not None:
+        pairs += audio_fields(request.format)
+    pairs.append(("language", request.language) if request.language else ("detect_language", "true"))
+    if "segment" in request.timestamps:
+        pairs.append(("utterances", "true"))
+    if request.diarize:
+        pairs.append(("diarize", "true"))
+    pairs += [("keyterm", term) for term in request.keyterms]
+    return "/v1/listen?" + urlencode(pairs)
+
+
+def decode(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
+    """Raises UpstreamProtocolError. Channels are told one after the other."""
+    try:
+        told = _ANSWER.decode(body)
+    except _BAD_JSON:
+        raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
+    best = [channel.alternatives[0] for channel in told.results.channels if channel.alternatives]
+    length_s = seconds(told.metadata.duration)
+    billed = None if length_s is None else length_s * max(1, told.metadata.channels)
+    languages = [channel.detected_language for channel in told.results.channels if channel.detected_language]
+    return Transcript(
+        text="\n".join(one.transcript for one in best if one.transcript),
+        language=languages[0] if languages else None,
+        duration_s=length_s,
+        words=tuple(_word(word) for one in best for word in one.words),
+        segments=tuple(
+            Final(text=u.transcript, start_s=u.start, end_s=u.end, confidence=u.confidence)
+            for u in told.results.utterances
+        ),
+        usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
+        raw=body if keep_raw else None,
+    )
+
+
+def _word(word: _Word) -> Word:
+    return Word(
+        text=word.punctuated_word or word.word,
+        start_s=word.start,
+        end_s=word.end,
+        confidence=word.confidence,
+        speaker=None if word.speaker is None else str(word.speaker),
+    )
+
+
+# ---- the server's side
+
+
+def parse(query: bytes, audio: AudioSource, measured_s: float, sniffed: Any) -> TranscribeRequest:
+    """`sniffed`: the format that the audio's own header tells, None = none. Raises ClientProtocolError, with `param`."""
+    pairs = pairs_of(query)
+    fields = dict(pairs)
+    told = format_of(fields) if "encoding" in fields else None
+    raw = told is not None and told.bytes_per_second and sniffed is None
+    return TranscribeRequest(
+        model=fields.get("model", ""),
+        audio=audio,
+        format=told if raw else sniffed,
+        audio_seconds=told.seconds(audio.size) if raw and told is not None else measured_s,
+        language=fields.get("language") or None,
+        timestamps=frozenset({"word", *(["segment"] if is_true(fields.get("utterances")) else [])}),
+        fields=tuple((name, value) for name, value in pairs if raw or name not in _OF_RAW),
+        dialect="deepgram",
+        diarize=is_true(fields.get("diarize")),
+        keyterms=tuple(value for name, value in pairs if name in ("keyterm", "keywords")),
+    )
+
+
+def encode(transcript: Transcript, *, request_id: str, created: str, duration_s: float, sha256: str) -> bytes:
+    """The answer's body, built from common terms."""
+    alternative: dict[str, Any] = {
+        "transcript": transcript.text,
+        "confidence": 0.99 if transcript.text else 0.0,
+        "words": [_told_word(word) for word in transcript.words],
+    }
+    channel: dict[str, Any] = {"alternatives": [alternative]}
+    if transcript.language:
+        channel["detected_language"] = transcript.language
+    results: dict[str, Any] = {"channels": [channel]}
+    if transcript.segments:
+        results["utterances"] = [
+            {
+                "start": s.start_s, "end": s.end_s, "confidence": 0.99 if s.confidence is None else s.confidence,
+                "channel": 0, "transcript": s.text, "words": [], "id": f"{request_id}-{n}",
+            }
+            for n, s in enumerate(transcript.segments)
+        ]  # fmt: skip
+    info = {request_id: {"name": "gw", "version": "1", "arch": "gw"}}
+    metadata = {
+        "transaction_key": "deprecated", "request_id": request_id, "sha256": sha256, "created": created,
+        "duration": transcript.duration_s or duration_s, "channels": 1, "models": [request_id], "model_info": info,
+    }  # fmt: skip
+    return msgspec.json.encode({"metadata": metadata, "results": results})
+
+
+def _told_word(word: Word) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "word": word.text.strip(".,!?;:").lower(), "start": word.start_s, "end": word.end_s,
+        "confidence": 0.99 if word.confidence is None else word.confidence, "punctuated_word": word.text,
+    }  # fmt: skip
+    if word.speaker is not None and word.speaker.isascii() and word.speaker.isdigit():
+        told["speaker"] = int(word.speaker)
+    return told

@@ -1,0 +1,112 @@
+"""A vendor that speaks Deepgram's protocols: a plain ASGI app made from the server role of our own codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+import msgspec
+import trio
+
+from gw.types.audio import CONTENT_TYPES
+from gw.types.stt import ListenEnd, Transcript
+from gw.types.tts import AudioChunk, Flushed
+from gw.wire import deepgram_batch, deepgram_listen_serve, deepgram_speak, wav
+from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize
+from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
+from tests.fakes.vendors.scripted import Answer, Entry
+
+SHA = "0" * 64
+
+
+@attrs.define(kw_only=True)
+class FakeDeepgram(LiveVendor):
+    models: tuple[str, ...] = ("nova-3", "aura-2-thalia-en")
+
+    def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
+        return {
+            ("POST", "/v1/listen"): self._recording,
+            ("POST", "/v1/speak"): self._speech,
+            ("GET", "/v1/projects"): self._projects,
+        }
+
+    def sockets(self) -> Mapping[str, Session]:
+        return {"/v1/listen": self._listen, "/v1/speak": self._speak}
+
+    def key_in(self, headers: dict[str, str]) -> str:
+        return headers.get("authorization", "").removeprefix("Token ").removeprefix("Bearer ")
+
+    def told_error(self, status: int, code: str, message: str) -> bytes:
+        return msgspec.json.encode({"err_code": code, "err_msg": message, "request_id": "r"})
+
+    def told_socket_error(self) -> str:
+        return deepgram_listen_serve.error_frame(self.error_code, "scripted failure")
+
+    def _seen(self, scope):  # type: ignore[no-untyped-def]
+        entry = super()._seen(scope)
+        entry.fields = {"query": scope.get("query_string", b"").decode()}
+        return entry
+
+    async def _projects(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        await answer.whole(b'{"projects":[{"project_id":"p","name":"n"}]}', "application/json")
+
+    async def _recording(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        entry.audio = body
+        info = wav.parse(body)
+        length_s = info.format.seconds(len(body) - info.data_offset) if info is not None else 1.0
+        await trio.sleep(self.first_token_after_s)
+        told = deepgram_batch.encode(
+            Transcript(text=self.transcript, duration_s=length_s), request_id="r", created="", duration_s=length_s, sha256=SHA
+        )
+        await answer.whole(b'{"results":' if self.malformed else told, "application/json")
+
+    async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        query = entry.fields["query"].encode()
+        request = deepgram_speak.parse_http(query, body)
+        entry.fields |= {"text": request.text}
+        await trio.sleep(self.first_token_after_s)
+        more = (("dg-char-count", str(len(request.text))),)
+        await answer.start(CONTENT_TYPES[request.format.encoding], *more)
+        pieces = [] if self.empty else list(self.recorded(request.text, request.format))
+        await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
+        await answer.end()
+
+    async def _listen(self, peer: Peer) -> None:
+        asked = deepgram_listen_serve.parse_query(peer.query)
+        server, ears = DeepgramServer(asked, request_id="r"), Ears(asked.request.format)
+        while (frame := await peer.receive()) is not None:
+            match server.receive(frame):
+                case Audio(data=data):
+                    peer.entry.audio += data
+                    await peer.send(*server.encode(ears.feed(data)))
+                case Finalize():
+                    peer.entry.fields["finalized"] = True
+                case CloseStream():
+                    peer.entry.outcome = "ended"
+                    await peer.send(*server.encode([ListenEnd()]))
+                    await peer.close()
+                    return
+
+    async def _speak(self, peer: Peer) -> None:
+        request = deepgram_speak.parse_live_query(peer.query)
+        server = deepgram_speak.SpeakServer(request_id="r", model=request.model)
+        await peer.send(server.opening())
+        text = ""
+        while (frame := await peer.receive()) is not None:
+            match deepgram_speak.receive(frame):
+                case deepgram_speak.Speak(text=more):
+                    text += more
+                case deepgram_speak.Order(type="Flush"):
+                    for piece in self.voice(text, request.format):
+                        await trio.sleep(self.speech_gap_s)
+                        await peer.send(*server.encode([AudioChunk(data=piece)]))
+                    peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
+                    text = ""
+                    await peer.send(*server.encode([Flushed()]))
+                case deepgram_speak.Order(type="Clear"):
+                    text = ""
+                    await peer.send(server.cleared())
+                case deepgram_speak.Order(type="Close"):
+                    peer.entry.outcome = "ended"
+                    await peer.close()
+                    return

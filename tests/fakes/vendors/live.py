@@ -1,0 +1,160 @@
+"""What fake vendors with sockets share: a handshake, faults counted in frames, and ears and a voice that speak tone."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import trio
+
+from gw.types.audio import AudioFormat
+from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
+from gw.wire import tone
+from gw.wire.convert import converter
+from tests.fakes.vendors.scripted import Entry, Receive, ScriptedVendor, Send, over
+
+HEARD_HZ = 8_000
+
+
+class Closed(Exception):
+    """The script has closed the socket."""
+
+
+@attrs.define
+class Peer:
+    """The client of a socket. `frames` counts what it sent."""
+
+    fake: LiveVendor
+    entry: Entry
+    query: bytes
+    _receive: Receive
+    _send: Send
+    frames: int = 0
+
+    async def receive(self) -> str | bytes | None:
+        """None when it has left. Raises Closed where the script says so."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self.entry.outcome = "ended"
+            return None
+        self.frames += 1
+        fault = self.fake.close_after
+        if fault is not None and fault[0] == self.frames:
+            self.entry.outcome = "cut"
+            await self.close(fault[1])
+            raise Closed
+        if self.fake.session_error_after == self.frames:
+            await self.send(self.fake.told_socket_error())
+        data = message.get("bytes")
+        return data if data is not None else message.get("text") or ""
+
+    async def send(self, *frames: str | bytes) -> None:
+        for frame in frames:
+            kind = "bytes" if isinstance(frame, bytes) else "text"
+            await self._send({"type": "websocket.send", kind: frame})
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+Session = Callable[[Peer], Awaitable[None]]
+
+
+@attrs.define(kw_only=True)
+class LiveVendor(ScriptedVendor):
+    transcript: str = "Hello there."
+    """Of every recording; live sessions hear what is said."""
+    speech_gap_s: float = 0.0
+    speech_pcm: bytes | None = None
+    """Over HTTP, in place of what the tone voice makes of the text."""
+    piece_s: float = 0.1
+    close_after: tuple[int, int] | None = None
+    """After so many frames of the client the socket is closed with this code."""
+    session_error_after: int | None = None
+
+    def sockets(self) -> Mapping[str, Session]:
+        """Path below the prefix → session."""
+        raise AssertionError
+
+    def socket_key(self, headers: dict[str, str], query: bytes) -> str:
+        return self.key_in(headers)
+
+    def told_socket_error(self) -> str:
+        raise AssertionError
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            await super().__call__(scope, receive, send)
+            return
+        entry = self._seen(scope)
+        try:
+            await self._socket(entry, scope, receive, send)
+        finally:
+            over(entry)
+
+    async def _socket(self, entry: Entry, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        query: bytes = scope.get("query_string", b"")
+        entry.fields = {"query": query.decode()}
+        run = self.sockets().get(entry.path.removeprefix(self.prefix))
+        status = self.status if isinstance(self.status, int) else self.status.pop(0) if self.status else 200
+        if self.api_key and self.socket_key(entry.headers, query) != self.api_key:
+            status = 401
+        elif run is None:
+            status = 404
+        await receive()  # websocket.connect
+        await trio.sleep(self.answer_after_s)
+        if status != 200 or run is None:
+            body = self.error_body or self.told_error(status, self.error_code, "scripted failure")
+            head = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in self.headers)]
+            await send({"type": "websocket.http.response.start", "status": status, "headers": head})
+            await send({"type": "websocket.http.response.body", "body": body})
+            return
+        await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+        with contextlib.suppress(Closed):
+            await run(Peer(self, entry, query, receive, send))
+
+    def recorded(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:
+        """As `voice`, for a whole answer."""
+        return self._cut(self.speech_pcm, fmt) if self.speech_pcm is not None else self.voice(text, fmt)
+
+    def voice(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:
+        """Speech in pieces of `piece_s`."""
+        return self._cut(b"".join(tone.encode(text, fmt.sample_rate_hz or 24_000)), fmt)
+
+    def _cut(self, pcm: bytes, fmt: AudioFormat) -> Iterator[bytes]:
+        rate = fmt.sample_rate_hz or 24_000
+        step = int(rate * self.piece_s) * 2
+        made = converter(AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate), fmt)
+        for at in range(0, len(pcm), step):
+            piece = pcm[at : at + step]
+            yield piece if made is None else made.feed(piece)
+
+
+class Ears:
+    """Hears tone in raw audio of any form."""
+
+    def __init__(self, fmt: AudioFormat) -> None:
+        self._converter = converter(fmt, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
+        self._decoder = tone.ToneDecoder(HEARD_HZ)
+        self.seconds = 0.0
+        self._format = fmt
+
+    def feed(self, data: bytes) -> list[ListenEvent]:
+        self.seconds += self._format.seconds(len(data))
+        events: list[ListenEvent] = []
+        for told in self._decoder.feed(self._converter.feed(data) if self._converter is not None else data):
+            events += _events(told)
+        return events
+
+
+def _events(told: tone.ToneEvent) -> list[ListenEvent]:
+    match told:
+        case tone.Started(at_s=at_s):
+            return [SpeechStarted(at_s=at_s)]
+        case tone.Partial(text=text, start_s=start_s, end_s=end_s):
+            return [Interim(text=text, start_s=start_s, end_s=end_s)]
+        case tone.Done(text=text, start_s=start_s, end_s=end_s):
+            return [Final(text=text, start_s=start_s, end_s=end_s), UtteranceEnd(at_s=end_s)]
+    return []
