@@ -13,6 +13,8 @@ from urllib.parse import unquote
 
 from gw.dialects import (
     anthropic,
+    cartesia,
+    cartesia_live,
     deepgram,
     deepgram_live,
     exchange,
@@ -35,12 +37,14 @@ _HTTP: tuple[tuple[Dialect, Mapping[tuple[str, str], Handler], tuple[str, ...]],
     (openai.DIALECT, openai.ROUTES, (_ROOT, "/openai", "/livekit")),
     (anthropic.DIALECT, anthropic.ROUTES, (_ROOT, "/anthropic")),
     (deepgram.DIALECT, deepgram.ROUTES, (_ROOT, "/deepgram")),
+    (cartesia.DIALECT, cartesia.ROUTES, (_ROOT, "/cartesia")),
     (ollama.DIALECT, ollama.ROUTES, ("/ollama",)),
 )
 _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
     (openai_realtime.DIALECT, openai_realtime.SOCKETS, (_ROOT, "/openai")),
     (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
     (deepgram_live.DIALECT, deepgram_live.SOCKETS, (_ROOT, "/deepgram")),
+    (cartesia_live.DIALECT, cartesia_live.SOCKETS, (_ROOT, "/cartesia")),
 )
 """Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, found in the scope's
 `path_params`."""

@@ -20,12 +20,11 @@ from gw.providers.spec import (
     SpeakStream,
     TranscribeStream,
 )
-from gw.types.audio import AudioFormat
+from gw.providers.speech_call import SpokenAudio
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.types.usage import Usage
-from gw.wire import deepgram_batch, deepgram_errors, deepgram_listen, deepgram_speak, wav
+from gw.types.tts import SpeakLiveRequest, SpeakRequest
+from gw.wire import deepgram_batch, deepgram_errors, deepgram_listen, deepgram_speak
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _KEEP_ALIVE_S = 4.0
@@ -61,31 +60,6 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
         yield _Transcript(response, provider, request.dialect == "deepgram")
 
 
-class _Spoken:
-    """The body is the audio; `dg-char-count` says what is billed."""
-
-    def __init__(self, response: Response, provider: str, asked: AudioFormat) -> None:
-        self._response = response
-        self._provider = provider
-        self._seen = False
-        self.format = asked
-
-    async def receive(self) -> list[SpeakEvent]:
-        data = await self._response.receive_some()
-        if not data:
-            if not self._seen:
-                raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
-            return [SpeakEnd(usage=self._usage())]
-        if not self._seen and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
-            self.format = info.format
-        self._seen = True
-        return [AudioChunk(data=data)]
-
-    def _usage(self) -> Usage | None:
-        count = self._response.header(b"dg-char-count") or b""
-        return Usage(characters=int(count), source="vendor") if count.isdigit() and len(count) < 10 else None
-
-
 @asynccontextmanager
 async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
     """`POST /v1/speak`, streamed while it is made."""
@@ -98,7 +72,7 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
             raise await rejection(response, account, deepgram_errors.classify)
         if is_type(response, b"text/") or is_type(response, b"application/json"):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
-        yield _Spoken(response, provider, request.format)
+        yield SpokenAudio(response, provider, request.format, b"dg-char-count")
         await response.finish()
 
 

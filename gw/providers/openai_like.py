@@ -12,11 +12,12 @@ from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import Response
 from gw.providers.chat_call import ChatCall, ChatWire, is_type, rejection
 from gw.providers.spec import Account, ChatStream, SpeakStream, TranscribeStream, bearer
+from gw.providers.speech_call import FormBody, SpokenAudio
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.llm import ChatRequest
-from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
-from gw.wire import multipart, openai_audio, openai_chat, openai_errors, wav
+from gw.types.stt import TranscribeEvent, TranscribeRequest
+from gw.types.tts import SpeakEvent, SpeakRequest
+from gw.wire import multipart, openai_audio, openai_chat, openai_errors
 
 _JSON = b"application/json"
 _SSE = b"text/event-stream"
@@ -52,22 +53,6 @@ def _is_text(response: Response) -> bool:
     """A page of a proxy or portal, or an error told with status 200."""
     name = (response.header(b"content-type") or b"").lower().partition(b";")[0].strip()
     return name.startswith(b"text/") or name.endswith((b"json", b"xml", b"html"))
-
-
-class _FormBody:
-    """A multipart form around an audio source: read in pieces, its length known beforehand."""
-
-    def __init__(self, head: bytes, audio: AudioSource, tail: bytes) -> None:
-        self._head = head
-        self._audio = audio
-        self._tail = tail
-        self.size = len(head) + audio.size + len(tail)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        yield self._head
-        async for piece in self._audio.chunks():
-            yield piece
-        yield self._tail
 
 
 class _WholeTranscript:
@@ -112,7 +97,7 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     )
     path = b"/audio/translations" if request.task == "translate" else b"/audio/transcriptions"
     headers = _headers(account, b"multipart/form-data; boundary=" + boundary, _SSE if request.stream else b"*/*")
-    body = _FormBody(head, request.audio, tail)
+    body = FormBody(head, request.audio, tail)
     keep_raw = request.dialect == "openai"
     async with account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body) as response:
         if response.status != 200:
@@ -122,27 +107,6 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
             await response.finish()
         else:
             yield _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
-
-
-class _SpokenAudio:
-    """The body is the audio. Its first bytes tell a WAV's real rate."""
-
-    def __init__(self, response: Response, provider: str, asked: AudioFormat) -> None:
-        self._response = response
-        self._provider = provider
-        self._seen = 0
-        self.format = asked
-
-    async def receive(self) -> list[SpeakEvent]:
-        data = await self._response.receive_some()
-        if not data:
-            if not self._seen:
-                raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
-            return [SpeakEnd()]
-        if not self._seen and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
-            self.format = info.format
-        self._seen += len(data)
-        return [AudioChunk(data=data)]
 
 
 class _SpokenEvents:
@@ -181,6 +145,6 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
         as_events = is_type(response, _SSE)
         if not as_events and _is_text(response):
             raise UpstreamProtocolError(provider=account.provider_id, detail="text where audio was expected")
-        stream = _SpokenEvents if as_events else _SpokenAudio
+        stream = _SpokenEvents if as_events else SpokenAudio
         yield stream(response, account.provider_id, _delivered(request.format))
         await response.finish()

@@ -187,6 +187,7 @@ TYPES: Mapping[str, str] = {
     "anthropic": "gw.providers.anthropic",
     "groq": "gw.providers.groq",
     "deepgram": "gw.providers.deepgram",
+    "cartesia": "gw.providers.cartesia",
     "ollama": "gw.providers.ollama",
     "whisper": "gw.providers.whisper",
     "kokoro": "gw.providers.kokoro",

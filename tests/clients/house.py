@@ -14,11 +14,13 @@ from gw.types.asgi import ASGIApp
 from tests.clients.conftest import Gateway
 from tests.e2e.conftest import starter
 from tests.fakes.serve import serve_asgi
+from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 
 TEXT = "what is the weather in Paris today"
 VENDORS = {
     "deepgram": (FakeDeepgram, {"stt": "nova-3", "tts": "aura-2-thalia-en"}),
+    "cartesia": (FakeCartesia, {"stt": "ink-whisper", "tts": "sonic-3"}),
 }
 """Provider type → its fake, and the models it has."""
 OTHERS = {"stt": "other/tone", "tts": "other/tone", "llm": "other/echo"}
@@ -26,10 +28,18 @@ OTHERS = {"stt": "other/tone", "tts": "other/tone", "llm": "other/echo"}
 
 @attrs.frozen
 class House(Gateway):
-    """`model("deepgram", "stt", "own")` is what its own vendor calls it, `"other"` means the engine inside."""
+    """`model("deepgram", "stt", "own")` is what its own vendor calls it, `"other"` means the engine inside.
+
+    `at("deepgram", "fake")` is the address of the fake itself, which the SDK validates; else the gateway's.
+    """
+
+    fakes: dict[str, str] = attrs.field(factory=dict)
 
     def model(self, vendor: str, modality: str, who: str) -> str:
-        return VENDORS[vendor][1][modality] if who == "own" else OTHERS[modality]
+        return OTHERS[modality] if who == "other" else VENDORS[vendor][1][modality]
+
+    def at(self, vendor: str, who: str) -> str:
+        return self.fakes[vendor] if who == "fake" else self.daemon.url
 
 
 @contextmanager
@@ -66,8 +76,9 @@ def house(folder: Path) -> Iterator[House]:
 
     with ExitStack() as stack:
         providers, models = ["  other: {type: sim}"], {name: [model] for name, model in OTHERS.items()}
+        fakes: dict[str, str] = {}
         for name, (fake, offered) in VENDORS.items():
-            address = stack.enter_context(hosted(fake(api_key="vendor-key", transcript=TEXT)))
+            address = fakes[name] = stack.enter_context(hosted(fake(api_key="vendor-key", transcript=TEXT)))
             providers.append(f"  {name}: {{api_key: vendor-key, base_url: '{address}'}}")
             for modality, model in offered.items():
                 models[modality].append(f"{name}/{model}")
@@ -81,4 +92,4 @@ def house(folder: Path) -> Iterator[House]:
             ]
         )
         start = stack.enter_context(starter(folder))
-        yield House(start(text))
+        yield House(start(text), fakes)

@@ -80,8 +80,10 @@ async def hear(reader: Reader, ws: WebSocket, spoken: Spoken) -> None:
         spoken.code, spoken.reason = closed.code, closed.reason
 
 
-async def send(ws: WebSocket, frames: Sequence[Frame]) -> None:
+async def send(ws: WebSocket, frames: Sequence[Frame], model: str = "first/tone") -> None:
+    """`MODEL` stands for the model where a frame names it."""
     for frame in frames:
+        frame = frame.replace("MODEL", model) if isinstance(frame, str) else frame
         await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
 
 
@@ -122,4 +124,23 @@ DEEPGRAM = Reader(
     interrupt=[told(type="Clear")],
     error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
 )
-READERS: tuple[Reader, ...] = (LIVEKIT, DEEPGRAM)
+
+
+def _generate(model: str, transcript: str, *, more: bool) -> str:
+    output = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
+    members = {"context_id": "c1", "model_id": model, "voice": {"mode": "id", "id": "alloy"}, "output_format": output}
+    return told(**members, transcript=transcript, **{"continue": more})
+
+
+CARTESIA = Reader(
+    name="cartesia",
+    dialect="cartesia",
+    path=lambda model: f"/tts/websocket?cartesia_version=2025-04-16&model={model}",
+    say=lambda text: [_generate("MODEL", text, more=True)],
+    end=[_generate("MODEL", " ", more=False)],
+    audio=lambda frame: b64decode(frame["data"]) if frame["type"] == "chunk" else b"",
+    ended=lambda frame: frame["type"] == "done",
+    interrupt=[told(context_id="c1", cancel=True)],
+    error=lambda frame: frame["message"] if frame["type"] == "error" else None,
+)
+READERS: tuple[Reader, ...] = (LIVEKIT, DEEPGRAM, CARTESIA)

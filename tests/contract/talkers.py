@@ -149,4 +149,20 @@ DEEPGRAM = Talker(
     finish=[told(type="CloseStream")],
     error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
 )
-TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM)
+CARTESIA = Talker(
+    name="cartesia",
+    dialect="cartesia",
+    path=lambda model: f"/stt/websocket?model={model}&encoding=pcm_s16le&sample_rate=16000&language=en",
+    audio=lambda data: data,
+    finals=lambda frame: [frame["text"].strip()] if frame["type"] == "transcript" and frame["is_final"] else [],
+    finish=["finalize", "close"],
+    error=lambda frame: frame["message"] if frame["type"] == "error" else None,
+)
+CARTESIA_TURNS = attrs.evolve(
+    CARTESIA,
+    name="cartesia turns",
+    path=lambda model: f"/stt/turns/websocket?model={model}&encoding=pcm_s16le&sample_rate=16000",
+    finals=lambda frame: [frame["transcript"]] if frame["type"] == "turn.end" else [],
+    finish=[told(type="close")],
+)
+TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS)

@@ -24,6 +24,7 @@ from gw.wire import openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
+from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
@@ -86,6 +87,11 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
             name="plan", status=403, code="INSUFFICIENT_PERMISSIONS", error=ProviderRejected, fault="candidate"
         ),
         ErrorCase(name="concurrency", status=429, code="TOO_MANY_REQUESTS", error=RateLimitError),
+    ),
+    "cartesia": (
+        *_CASES,
+        ErrorCase(name="credits", status=402, code="quota_exceeded", error=ProviderFailed),
+        ErrorCase(name="concurrency", status=429, code="concurrency_limited", error=RateLimitError),
     ),
     "sim": _CASES,
 }
@@ -266,6 +272,8 @@ class Entrant:
     )
     streams_transcripts: bool = True
     """Of recordings."""
+    reports_audio: bool = True
+    """The length of a recording, as it bills it."""
     refuses: bool = True
     """Its wire has a word for a refusal."""
 
@@ -278,6 +286,12 @@ VENDORS: Mapping[str, Entrant] = {
     "deepgram": Entrant(
         vendor=partial(VoiceVendor, FakeDeepgram), models={"stt": "nova-3", "tts": "aura-2-thalia-en", "llm": ""},
         streams_transcripts=False,
+    ),
+    "cartesia": Entrant(
+        vendor=partial(VoiceVendor, FakeCartesia),
+        models={"stt": "ink-2", "tts": "sonic-3", "llm": ""},
+        streams_transcripts=False,
+        reports_audio=False,
     ),
     "whisper": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),

@@ -11,7 +11,7 @@ import trio
 
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
-from gw.wire import tone
+from gw.wire import multipart, tone
 from gw.wire.convert import converter
 from tests.fakes.vendors.scripted import Entry, Receive, ScriptedVendor, Send, over
 
@@ -158,3 +158,17 @@ def _events(told: tone.ToneEvent) -> list[ListenEvent]:
         case tone.Done(text=text, start_s=start_s, end_s=end_s):
             return [Final(text=text, start_s=start_s, end_s=end_s), UtteranceEnd(at_s=end_s)]
     return []
+
+
+def form_of(entry: Entry, body: bytes) -> tuple[dict[str, Any], bytes]:
+    """Fields of a multipart form, and its file."""
+    decoder = multipart.MultipartDecoder(multipart.boundary_of(entry.headers.get("content-type", "").encode()))
+    fields: dict[str, Any] = {}
+    file = bytearray()
+    for part in decoder.feed(body):
+        if isinstance(part, multipart.Field):
+            fields[part.name] = part.value
+        elif isinstance(part, multipart.FileData):
+            file += part.data
+    decoder.end()
+    return fields, bytes(file)

@@ -1,0 +1,144 @@
+"""Cartesia's WebSockets: `WS /tts/websocket`, many contexts over one socket, `WS /stt/websocket` and, by turns,
+`WS /stt/turns/websocket`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from gw.dialects import failure
+from gw.dialects.cartesia import error_body
+from gw.dialects.contexts import Context, Contexts
+from gw.dialects.listening import Heard, Reply, Said, Signal, listen
+from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
+from gw.dialects.speaking import Order, Text
+from gw.errors import ClientProtocolError, GwError, one_error
+from gw.types.stt import ListenEvent
+from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns
+
+
+def _error_frame(error: GwError, context: str | None, request_id: str) -> str:
+    status, code = failure.status_of(error), failure.code_of(error)
+    return cartesia_speak.error_frame(status, code, error.message, context, request_id)
+
+
+def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
+    return [_error_frame(error, None, request_id)]
+
+
+DIALECT = SocketDialect(name="cartesia", error_body=error_body, error_frames=_error_frames)
+
+
+async def tts(session: Session) -> None:
+    await session.accept()
+    with one_error():
+        async with trio.open_nursery() as nursery:
+            await _Speech(session, Contexts(session, nursery)).run()
+            nursery.cancel_scope.cancel()
+
+
+class _Speech:
+    """One socket. `_failed` are contexts that failed: what the client still says of them is not spoken."""
+
+    def __init__(self, session: Session, contexts: Contexts) -> None:
+        self._session = session
+        self._contexts = contexts
+        self._failed: set[str] = set()
+
+    async def run(self) -> None:
+        while (frame := await self._session.socket.receive()) is not None:
+            try:
+                await self._take(frame)
+            except ClientProtocolError as error:  # of one frame; the socket stays open
+                await self._session.socket.send(_error_frame(error, None, self._session.caller.request_id))
+
+    async def _take(self, frame: Frame) -> None:
+        told = cartesia_speak.parse_frame(frame)
+        if isinstance(told, cartesia_speak.Cancel):
+            self._contexts.drop(told.context)
+            return
+        if told.context in self._failed:
+            if told.ends:
+                self._failed.discard(told.context)
+            return
+        context = self._contexts.find(told.context) or self._begin(told)
+        if told.text.strip() or (told.text and not told.ends):
+            await context.give(Text(told.text))
+        if told.ends:
+            await context.give(Order.FINISH)
+        elif told.flush:
+            await context.give(Order.FLUSH)
+
+    def _begin(self, told: cartesia_speak.Generate) -> Context:
+        server = cartesia_speak.SpeakServer(told.context, timestamps=told.request.want_timings)
+
+        def failed(error: GwError) -> Sequence[Frame]:
+            if not told.ends:
+                self._failed.add(told.context)
+            return [_error_frame(error, told.context, self._session.caller.request_id)]
+
+        return self._contexts.open(told.context, told.request, server.encode, failed)
+
+
+class _Ears:
+    def __init__(self, request_id: str) -> None:
+        self._server = cartesia_listen.CartesiaServer(request_id)
+
+    def receive(self, frame: Frame) -> Sequence[Said]:
+        if isinstance(frame, bytes):
+            return [Heard(frame)] if frame else []
+        match frame.strip():
+            case "finalize":
+                return [Signal.FLUSH, Reply(self._server.flushed())]
+            case "close" | "done":
+                return [Signal.FINISH]
+        raise ClientProtocolError(what="a text frame must be finalize or close")
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        return self._server.encode(events)
+
+    def opening(self) -> Sequence[Frame]:
+        return []
+
+    def closing(self) -> Sequence[Frame]:
+        return []
+
+
+async def stt(session: Session) -> None:
+    request = cartesia_listen.parse_query(session.scope.get("query_string", b""))
+    await listen(session, request, _Ears(session.caller.request_id))
+
+
+class _TurnEars:
+    def __init__(self, request_id: str) -> None:
+        self._server = cartesia_turns.TurnsServer(request_id)
+
+    def receive(self, frame: Frame) -> Sequence[Said]:
+        if isinstance(frame, bytes):
+            return [Heard(frame)] if frame else []
+        return [Signal.FINISH] if cartesia_turns.command_of(frame) == "close" else []
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        return self._server.encode(events)
+
+    def opening(self) -> Sequence[Frame]:
+        return [self._server.connected()]
+
+    def closing(self) -> Sequence[Frame]:
+        return []
+
+
+async def turns(session: Session) -> None:
+    """Every turn's end is found by whoever listens."""
+    request = cartesia_listen.parse_query(session.scope.get("query_string", b""))
+    await listen(session, attrs.evolve(request, dialect="", options=()), _TurnEars(session.caller.request_id))
+
+
+SOCKETS: dict[str, SocketHandler] = {
+    "/tts/websocket": tts,
+    "/stt/websocket": stt,
+    "/stt/turns/websocket": turns,
+}
+"""Path → handler."""

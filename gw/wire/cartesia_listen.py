@@ -1,0 +1,256 @@
+"""Cartesia's transcription: recordings (`/stt`) and live (`/stt/websocket`); both sides.
+
+Source: cartesia 4.2.0 (November 2026). Live: audio in binary frames, the words `finalize` and `close` (also `done`) as plain
+text; the transcripts of successive finals are concatenated as they are, so each brings its own spaces. Nothing is reported
+that is billed: seconds are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from gw.errors import ClientProtocolError, UpstreamProtocolError
+from gw.types.audio import AudioFormat, Encoding
+from gw.types.stt import (
+    Final,
+    Interim,
+    ListenEnd,
+    ListenEvent,
+    ListenRequest,
+    TranscribeRequest,
+    Transcript,
+    UtteranceEnd,
+    VendorFrame,
+    Word,
+)
+from gw.wire.cartesia_speak import ENCODINGS, decode, fault
+from gw.wire.counts import seconds
+
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
+_SET = frozenset({"model", "encoding", "sample_rate"})
+_NOT_SETTINGS = frozenset({"api_key", "access_token", "token"})
+_RATES_HZ = range(4_000, 192_001)
+
+
+class _Word(msgspec.Struct, gc=False):
+    word: str = ""
+    start: float = 0.0
+    end: float = 0.0
+
+
+class _Told(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str = ""
+    is_final: bool = False
+    duration: float | None = None
+    language: str | None = None
+    words: list[_Word] | None = None
+
+
+_TOLD = msgspec.json.Decoder(_Told)
+
+
+def _words(words: list[_Word] | None) -> tuple[Word, ...]:
+    return tuple(Word(text=word.word, start_s=word.start, end_s=word.end) for word in words or ())
+
+
+# ---- recordings
+
+
+def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
+    """Fields of the form beside the file."""
+    fields = [("model", model)]
+    if request.dialect == "cartesia":
+        return fields + [(name, value) for name, value in request.fields if name not in _SET]
+    if request.language:
+        fields.append(("language", request.language))
+    if "word" in request.timestamps:
+        fields.append(("timestamp_granularities[]", "word"))
+    return fields
+
+
+def path_of(request: TranscribeRequest) -> str:
+    """Raw samples are told in the query."""
+    fmt = request.format
+    raw = ENCODINGS.get(fmt.encoding) if fmt is not None else None
+    if fmt is None or raw is None:
+        return "/stt"
+    return "/stt?" + urlencode({"encoding": raw, "sample_rate": fmt.sample_rate_hz})
+
+
+def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
+    """Raises UpstreamProtocolError."""
+    try:
+        told = _TOLD.decode(body)
+    except _BAD_JSON:
+        raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
+    if not msgspec.json.decode(body, type=dict[str, msgspec.Raw]).keys() & {"text"}:
+        raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
+    return Transcript(
+        text=told.text,
+        language=told.language,
+        duration_s=seconds(told.duration),
+        words=_words(told.words),
+        raw=body if keep_raw else None,
+    )
+
+
+def encode_transcript(transcript: Transcript, *, request_id: str, words: bool) -> bytes:
+    told: dict[str, Any] = {"type": "transcript", "is_final": True, "request_id": request_id, "text": transcript.text}
+    if transcript.duration_s is not None:
+        told["duration"] = transcript.duration_s
+    if transcript.language:
+        told["language"] = transcript.language
+    if words:
+        told["words"] = [_word(word) for word in transcript.words]
+    return msgspec.json.encode(told)
+
+
+# ---- live, the client's side
+
+
+def live_path(request: ListenRequest, model: str) -> str:
+    """Path and query of a session. A caller who speaks this dialect has its own settings passed on."""
+    fmt = request.format
+    encoding = ENCODINGS.get(fmt.encoding, "pcm_s16le")
+    pairs = [("model", model), ("encoding", encoding), ("sample_rate", str(fmt.sample_rate_hz))]
+    if request.dialect == "cartesia":
+        pairs += [(name, value) for name, value in request.options if name not in _SET]
+    else:
+        if request.language:
+            pairs.append(("language", request.language))
+        if request.endpointing_ms is not None:
+            pairs.append(("max_silence_duration_secs", f"{request.endpointing_ms / 1000:g}"))
+        pairs += [("keyterm", term) for term in request.keyterms]
+    return "/stt/websocket?" + urlencode(pairs)
+
+
+class CartesiaListener:
+    """One session. Finals have no times of their own: they follow each other, up to the audio that was sent."""
+
+    def __init__(
+        self, provider: str, fmt: AudioFormat, *, keep_raw: bool = False, secrets: Iterable[str] = ()
+    ) -> None:
+        self.ended = False
+        self._provider = provider
+        self._format = fmt
+        self._keep_raw = keep_raw
+        self._secrets = tuple(secrets)
+        self._sent_s = self._final_s = 0.0
+        self._finishing = False
+
+    def audio(self, data: bytes) -> bytes:
+        self._sent_s += self._format.seconds(len(data))
+        return data
+
+    def flush(self) -> str:
+        return "finalize"
+
+    def passed(self, frame: str) -> str:
+        return frame
+
+    def finish(self) -> str:
+        self._finishing = True
+        return "close"
+
+    def receive(self, frame: str | bytes) -> list[ListenEvent]:
+        """Raises ProviderError for an `error`, UpstreamProtocolError for what is no frame of this dialect."""
+        try:
+            told = _TOLD.decode(frame)
+        except _BAD_JSON:
+            raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
+        raw = (frame if isinstance(frame, str) else frame.decode()) if self._keep_raw else None
+        match told.type:
+            case "transcript" if told.text.strip():
+                return [self._said(told, raw)]
+            case "done" if self._finishing:
+                self.ended = True
+                return [ListenEnd(raw=raw)]
+            case "flush_done":
+                return [UtteranceEnd(at_s=self._final_s, raw=raw)]
+            case "error":
+                raise fault(decode(frame, self._provider), self._provider, self._secrets)
+        return [VendorFrame(raw=raw)] if raw is not None else []
+
+    def _said(self, told: _Told, raw: str | None) -> Interim | Final:
+        words = _words(told.words)
+        start_s = words[0].start_s if words else self._final_s
+        length_s = seconds(told.duration)
+        end_s = words[-1].end_s if words else self._sent_s if length_s is None else start_s + length_s
+        kind = Final if told.is_final else Interim
+        if told.is_final:
+            self._final_s = end_s
+        return kind(text=told.text.strip(), start_s=start_s, end_s=end_s, words=words, language=told.language, raw=raw)
+
+
+# ---- live, the server's side
+
+
+
+
+def parse_query(query: bytes) -> ListenRequest:
+    """Raises ClientProtocolError, with `param`."""
+    found = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
+    pairs = [(name, value) for name, value in found if name not in _NOT_SETTINGS and not name.startswith("gw_")]
+    fields = dict(pairs)
+    encoding = _OURS.get(fields.get("encoding", "pcm_s16le"))
+    if encoding is None:
+        raise ClientProtocolError(what=f"encoding must be one of {', '.join(_OURS)}", param="encoding")
+    rate = fields.get("sample_rate", "16000")
+    if not (rate.isascii() and rate.isdigit() and len(rate) < 7 and int(rate) in _RATES_HZ):
+        raise ClientProtocolError(what="sample_rate must be between 4000 and 192000", param="sample_rate")
+    return ListenRequest(
+        model=fields.get("model", ""),
+        format=AudioFormat(encoding=encoding, sample_rate_hz=int(rate)),
+        language=fields.get("language") or None,
+        keyterms=tuple(value for name, value in pairs if name == "keyterm"),
+        dialect="cartesia",
+        options=tuple(pairs),
+    )
+
+
+class CartesiaServer:
+    """One session: events in, frames out."""
+
+    def __init__(self, request_id: str) -> None:
+        self._id = request_id
+        self._said = False
+
+    def encode(self, events: list[ListenEvent]) -> list[str]:
+        """Where the upstream speaks this dialect, its own frames go out as they came."""
+        if passed := [event.raw for event in events if event.raw is not None]:
+            return [raw if isinstance(raw, str) else raw.decode("utf-8", "replace") for raw in passed]
+        frames: list[str] = []
+        for event in events:
+            match event:
+                case Interim() | Final() if event.text:
+                    frames.append(self._transcript(event))
+                case ListenEnd():
+                    frames.append(self._frame("done"))
+        return frames
+
+    def flushed(self) -> str:
+        return self._frame("flush_done")
+
+    def _transcript(self, said: Interim | Final) -> str:
+        """A final that is not the first begins with a space: clients join them as they are."""
+        final = isinstance(said, Final)
+        text = (" " if self._said else "") + said.text
+        self._said = self._said or final
+        members: dict[str, Any] = {"text": text, "is_final": final, "words": [_word(word) for word in said.words]}
+        members["duration"] = round(max(0.0, said.end_s - said.start_s), 3)
+        if said.language:
+            members["language"] = said.language
+        return self._frame("transcript", **members)
+
+    def _frame(self, kind: str, **members: Any) -> str:
+        return msgspec.json.encode({"type": kind, **members, "request_id": self._id}).decode()
+
+
+def _word(word: Word) -> dict[str, Any]:
+    return {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}

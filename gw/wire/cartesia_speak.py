@@ -1,0 +1,365 @@
+"""Cartesia's speech: whole (`/tts/bytes`, `/tts/sse`) and live (`/tts/websocket`); both sides.
+
+Source: cartesia 4.2.0 (November 2026). On the socket every frame names its context and repeats its settings; `continue: false`
+ends the text of a context, whose audio ends with `done`. Pieces of text are joined as they are. Voices come in three forms:
+`{"mode":"id","id":…}`, `{"id":…}` and a plain text.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from gw.errors import ClientProtocolError, ProviderError, UpstreamProtocolError
+from gw.types.audio import AudioFormat, Encoding
+from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
+from gw.types.usage import Usage
+from gw.wire import sse
+from gw.wire.cartesia_errors import classify
+
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+ENCODINGS: dict[str, str] = {
+    "pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"
+}  # fmt: skip
+"""Of raw audio, ours → theirs."""
+_OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
+RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
+_SERVED_HZ = range(4_000, 192_001)
+_CONTEXT = "gw"
+_KNOWN = frozenset({"context_id", "model_id", "transcript", "voice", "output_format", "continue", "flush", "cancel"})
+"""Members of a request that are said in common terms; the others are passed on where the upstream is Cartesia too."""
+
+
+def output_format(fmt: AudioFormat) -> dict[str, Any]:
+    """Ours as theirs. Compressed audio is mp3 here, whatever was asked."""
+    if fmt.encoding == "wav":
+        return {"container": "wav", "encoding": "pcm_s16le", "sample_rate": fmt.sample_rate_hz or 24_000}
+    raw = ENCODINGS.get(fmt.encoding)
+    if raw is None:
+        return {"container": "mp3", "sample_rate": 44_100, "bit_rate": 128_000}
+    return {"container": "raw", "encoding": raw, "sample_rate": fmt.sample_rate_hz}
+
+
+# ---- the client's side
+
+
+def body(request: SpeakRequest, model: str) -> bytes:
+    """Of `POST /tts/bytes`."""
+    asked: dict[str, Any] = {
+        "model_id": model,
+        "transcript": request.text,
+        "voice": {"mode": "id", "id": request.voice},
+        "output_format": output_format(request.format),
+    }
+    if request.language:
+        asked["language"] = request.language
+    if request.speed is not None:
+        asked["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
+    if request.dialect == "cartesia":
+        asked |= {name: raw for name, raw in request.extra.items() if name not in _KNOWN}
+    return msgspec.json.encode(asked)
+
+
+class _Words(msgspec.Struct, gc=False):
+    words: list[str] = []
+    start: list[float] = []
+    end: list[float] = []
+
+
+class _Told(msgspec.Struct, gc=False):
+    type: str = ""
+    context_id: str | None = None
+    data: str = ""
+    word_timestamps: _Words | None = None
+    status_code: int = 200
+    error_code: str | None = None
+    title: str | None = None
+    message: str | None = None
+    error: str | None = None
+
+
+_TOLD = msgspec.json.Decoder(_Told)
+
+
+class CartesiaSpeaker:
+    """One session: one context of a socket; a new one after `clear`."""
+
+    def __init__(self, provider: str, request: SpeakLiveRequest, model: str, secrets: Iterable[str] = ()) -> None:
+        self.ended = False
+        self._provider = provider
+        self._secrets = tuple(secrets)
+        self._finishing = False
+        self._characters = 0
+        self._contexts = 0
+        self._said = False
+        self._settings: dict[str, Any] = {
+            "model_id": model,
+            "voice": {"mode": "id", "id": request.voice},
+            "output_format": output_format(request.format),
+            "add_timestamps": True,
+        }
+        if request.language:
+            self._settings["language"] = request.language
+        if request.speed is not None:
+            self._settings["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
+        if request.dialect == "cartesia":
+            self._settings |= {name: msgspec.Raw(raw.encode()) for name, raw in request.options}
+
+    @property
+    def _context(self) -> str:
+        return f"{_CONTEXT}-{self._contexts}"
+
+    def _frame(self, transcript: str, *, more: bool, **members: Any) -> str:
+        told = {"context_id": self._context, **self._settings, "transcript": transcript, "continue": more, **members}
+        return msgspec.json.encode(told).decode()
+
+    def text(self, text: str) -> str:
+        self._said = True
+        self._characters += len(text)
+        return self._frame(text, more=True)
+
+    def flush(self) -> str | None:
+        return self._frame("", more=True, flush=True) if self._said else None
+
+    def clear(self) -> str | None:
+        if not self._said:
+            return None
+        cancelled = msgspec.json.encode({"context_id": self._context, "cancel": True}).decode()
+        self._contexts += 1
+        self._said = False
+        return cancelled
+
+    def passed(self, frame: str) -> None:
+        """Frames of a caller name contexts of its own socket: they are not ours to send."""
+
+    def finish(self) -> str | None:
+        self._finishing = True
+        return self._frame("", more=False) if self._said else None
+
+    def receive(self, frame: str | bytes) -> list[SpeakEvent]:
+        """Raises ProviderError for an `error`, UpstreamProtocolError for what is no frame of this dialect."""
+        told = decode(frame, self._provider)
+        if told.type == "error":
+            raise fault(told, self._provider, self._secrets)
+        if told.context_id is not None and told.context_id != self._context:
+            return []  # late audio of a context that was cancelled
+        events = events_of(told, self._provider)
+        if told.type == "done" and self._finishing:
+            self.ended = True
+            events.append(SpeakEnd(usage=Usage(characters=self._characters, source="measured")))
+        return events
+
+    def closed(self) -> list[SpeakEvent]:
+        if not self._finishing or self._said:
+            return []
+        self.ended = True
+        return [SpeakEnd(usage=Usage(characters=self._characters, source="measured"))]
+
+
+def decode(frame: str | bytes, provider: str) -> _Told:
+    try:
+        return _TOLD.decode(frame)
+    except _BAD_JSON:
+        raise UpstreamProtocolError(provider=provider, detail="a frame is not the JSON expected") from None
+
+
+def fault(told: _Told, provider: str, secrets: Iterable[str]) -> ProviderError:
+    """An `error` message: the answer of HTTP it would have been."""
+    words = told.message or told.title or told.error or ""
+    code = told.error_code or ""
+    body = msgspec.json.encode({"error_code": code, "message": words})
+    return classify(provider, told.status_code if told.status_code >= 400 else 500, None, body, secrets)
+
+
+def events_of(told: _Told, provider: str) -> list[SpeakEvent]:
+    match told.type:
+        case "chunk":
+            try:
+                return [AudioChunk(data=b64decode(told.data, validate=True))] if told.data else []
+            except ValueError:
+                raise UpstreamProtocolError(provider=provider, detail="a chunk is not base64") from None
+        case "timestamps":
+            timed = told.word_timestamps or _Words()
+            return [
+                WordTiming(word=word, start_s=start_s, end_s=end_s)
+                for word, start_s, end_s in zip(timed.words, timed.start, timed.end, strict=False)
+            ]
+        case "flush_done":
+            return [Flushed()]
+    return []
+
+
+# ---- the server's side
+
+
+class _Voice(msgspec.Struct, gc=False):
+    id: str = ""
+
+
+class _Output(msgspec.Struct, gc=False):
+    container: str = "raw"
+    encoding: str = "pcm_s16le"
+    sample_rate: int = 24_000
+
+
+class _Config(msgspec.Struct, gc=False):
+    speed: float | None = None
+
+
+class _Asked(msgspec.Struct, gc=False, rename={"more": "continue"}):
+    context_id: str | None = None
+    model_id: str = ""
+    transcript: str = ""
+    voice: _Voice | str | None = None
+    output_format: _Output | None = None
+    language: str | None = None
+    locale: str | None = None
+    generation_config: _Config | None = None
+    add_timestamps: bool = False
+    more: bool = False
+    flush: bool = False
+    cancel: bool = False
+
+
+_ASKED = msgspec.json.Decoder(_Asked)
+
+
+class Generate(msgspec.Struct, frozen=True, kw_only=True):
+    """`ends`: no more text of this context follows."""
+
+    context: str
+    request: SpeakLiveRequest
+    text: str
+    ends: bool
+    flush: bool
+
+
+class Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    context: str
+
+
+ClientFrame: TypeAlias = Generate | Cancel
+
+
+def parse_frame(frame: str | bytes) -> ClientFrame:
+    """A frame of the socket. Raises ClientProtocolError, with `param`."""
+    asked = _parse(frame)
+    context = asked.context_id or ""
+    if asked.cancel:
+        return Cancel(context=context)
+    request = SpeakLiveRequest(
+        model=asked.model_id,
+        voice=_voice(asked),
+        format=_format(asked.output_format, raw_only=True),
+        language=asked.language or asked.locale,
+        speed=asked.generation_config.speed if asked.generation_config is not None else None,
+        want_timings=asked.add_timestamps,
+        dialect="cartesia",
+        options=tuple((name, bytes(raw).decode()) for name, raw in _others(frame).items()),
+    )
+    return Generate(context=context, request=request, text=asked.transcript, ends=not asked.more, flush=asked.flush)
+
+
+def parse_body(received: bytes, *, events: bool) -> SpeakRequest:
+    """Of `POST /tts/bytes`, or with `events` of `/tts/sse`. Raises ClientProtocolError, with `param`."""
+    asked = _parse(received)
+    if not asked.transcript:
+        raise ClientProtocolError(what="transcript: nothing to speak", param="transcript")
+    return SpeakRequest(
+        model=asked.model_id,
+        text=asked.transcript,
+        voice=_voice(asked),
+        format=_format(asked.output_format, raw_only=events),
+        speed=asked.generation_config.speed if asked.generation_config is not None else None,
+        language=asked.language or asked.locale,
+        want_timings=asked.add_timestamps,
+        dialect="cartesia",
+        extra=_others(received),
+    )
+
+
+def _parse(received: str | bytes) -> _Asked:
+    try:
+        return _ASKED.decode(received)
+    except msgspec.ValidationError as error:
+        raise ClientProtocolError(what=f"the request is not of the expected form: {error}") from None
+    except _BAD_JSON:
+        raise ClientProtocolError(what="the request is not JSON") from None
+
+
+def _others(received: str | bytes) -> Mapping[str, msgspec.Raw]:
+    found = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
+    return {name: raw for name, raw in found.items() if name not in _KNOWN}
+
+
+def _voice(asked: _Asked) -> str:
+    return asked.voice.id if isinstance(asked.voice, _Voice) else asked.voice or ""
+
+
+def _format(told: _Output | None, *, raw_only: bool) -> AudioFormat:
+    told = told or _Output()
+    if told.container == "mp3" and not raw_only:
+        return AudioFormat(encoding="mp3")
+    encoding = _OURS.get(told.encoding)
+    if told.container not in ("raw", "wav") or (raw_only and told.container != "raw"):
+        raise ClientProtocolError(what="output_format.container must be raw" + ("" if raw_only else ", wav or mp3"), param="output_format")
+    if encoding is None:
+        raise ClientProtocolError(what=f"output_format.encoding must be one of {', '.join(_OURS)}", param="output_format")
+    if told.sample_rate not in _SERVED_HZ:
+        raise ClientProtocolError(what="output_format.sample_rate must be between 4000 and 192000", param="output_format")
+    return AudioFormat(encoding="wav" if told.container == "wav" else encoding, sample_rate_hz=told.sample_rate)
+
+
+class SpeakServer:
+    """One context: events in, frames out."""
+
+    def __init__(self, context: str, *, timestamps: bool) -> None:
+        self._context = context
+        self._timestamps = timestamps
+        self._flushes = 0
+
+    def encode(self, events: list[SpeakEvent]) -> list[str]:
+        frames: list[str] = []
+        words: list[WordTiming] = []
+        for event in events:
+            match event:
+                case AudioChunk(data=data):
+                    if data:
+                        chunk = {"data": b64encode(data).decode(), "step_time": 0.0, "flush_id": self._flushes}
+                        frames.append(self._frame("chunk", done=False, status_code=206, **chunk))
+                case WordTiming():
+                    words.append(event)
+                case Flushed():
+                    self._flushes += 1
+                    flush = {"flush_done": True, "flush_id": self._flushes}
+                    frames.append(self._frame("flush_done", done=False, status_code=206, **flush))
+                case SpeakEnd():
+                    frames.append(self._frame("done", done=True, status_code=200))
+        if words and self._timestamps:
+            timed = {
+                "words": [w.word for w in words],
+                "start": [round(w.start_s, 3) for w in words],
+                "end": [round(w.end_s, 3) for w in words],
+            }
+            at = len(frames) - 1 if frames and isinstance(events[-1], SpeakEnd) else len(frames)
+            frames.insert(at, self._frame("timestamps", done=False, status_code=206, word_timestamps=timed))
+        return frames
+
+    def _frame(self, kind: str, **members: Any) -> str:
+        return msgspec.json.encode({"type": kind, **members, "context_id": self._context}).decode()
+
+
+def as_sse(frames: list[str]) -> bytes:
+    """The same messages as server-sent events, each named by its type."""
+    return b"".join(sse.encode(frame.encode(), event=_TOLD.decode(frame).type) for frame in frames)
+
+
+def error_frame(status: int, code: str, message: str, context: str | None, request_id: str) -> str:
+    told = {
+        "type": "error", "done": True, "status_code": status, "error_code": code, "title": code, "message": message,
+        "request_id": request_id, "context_id": context,
+    }  # fmt: skip
+    return msgspec.json.encode(told).decode()

@@ -1,0 +1,108 @@
+"""A vendor that speaks Cartesia's protocols: a plain ASGI app made from the server role of our own codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+import trio
+
+from gw.types.audio import CONTENT_TYPES
+from gw.types.stt import ListenEnd, Transcript
+from gw.types.tts import AudioChunk, Flushed, SpeakEnd
+from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, wav
+from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.scripted import Answer, Entry
+
+
+@attrs.define(kw_only=True)
+class FakeCartesia(LiveVendor):
+    models: tuple[str, ...] = ("sonic-3", "ink-2")
+
+    def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
+        return {
+            ("POST", "/tts/bytes"): self._bytes,
+            ("POST", "/tts/sse"): self._sse,
+            ("POST", "/stt"): self._stt,
+            ("GET", "/voices"): self._voices,
+        }
+
+    def sockets(self) -> Mapping[str, Session]:
+        return {"/tts/websocket": self._speak, "/stt/websocket": self._listen}
+
+    def key_in(self, headers: dict[str, str]) -> str:
+        return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+
+    def told_error(self, status: int, code: str, message: str) -> bytes:
+        return cartesia_errors.error_body(code, message, "r")
+
+    def told_stream_error(self, code: str) -> bytes:
+        return cartesia_speak.as_sse([self.told_socket_error()])
+
+    def told_socket_error(self) -> str:
+        return cartesia_speak.error_frame(500, self.error_code, "scripted failure", None, "r")
+
+    async def _voices(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        await answer.whole(b'{"data":[],"has_more":false,"next_page":null}', "application/json")
+
+    async def _bytes(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        request = cartesia_speak.parse_body(body, events=False)
+        entry.fields = {"text": request.text, "voice": request.voice}
+        await trio.sleep(self.first_token_after_s)
+        await answer.start(CONTENT_TYPES[request.format.encoding])
+        pieces = [] if self.empty else list(self.recorded(request.text, request.format))
+        await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
+        await answer.end()
+
+    async def _sse(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        request = cartesia_speak.parse_body(body, events=True)
+        server = cartesia_speak.SpeakServer("c", timestamps=request.want_timings)
+        await answer.start("text/event-stream")
+        events = [AudioChunk(data=piece) for piece in self.voice(request.text, request.format)]
+        await answer.paced(
+            [*events, SpeakEnd()], self.speech_gap_s, lambda event: cartesia_speak.as_sse(server.encode([event]))
+        )
+        await answer.end()
+
+    async def _stt(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        entry.fields, entry.audio = form_of(entry, body)
+        info = wav.parse(entry.audio)
+        length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
+        await trio.sleep(self.first_token_after_s)
+        told = cartesia_listen.encode_transcript(
+            Transcript(text=self.transcript, duration_s=length_s), request_id="r", words=True
+        )
+        await answer.whole(b'{"type":' if self.malformed else told, "application/json")
+
+    async def _speak(self, peer: Peer) -> None:
+        said: dict[str, str] = {}
+        servers: dict[str, cartesia_speak.SpeakServer] = {}
+        while (frame := await peer.receive()) is not None:
+            told = cartesia_speak.parse_frame(frame)
+            if isinstance(told, cartesia_speak.Cancel):
+                said.pop(told.context, None)
+                continue
+            server = servers.setdefault(told.context, cartesia_speak.SpeakServer(told.context, timestamps=False))
+            said[told.context] = said.get(told.context, "") + told.text
+            if told.flush or told.ends:
+                text = said.pop(told.context)
+                for piece in self.voice(text, told.request.format) if text.strip() else ():
+                    await trio.sleep(self.speech_gap_s)
+                    await peer.send(*server.encode([AudioChunk(data=piece)]))
+                await peer.send(*server.encode([SpeakEnd() if told.ends else Flushed()]))
+                peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
+
+    async def _listen(self, peer: Peer) -> None:
+        request = cartesia_listen.parse_query(peer.query)
+        server, ears = cartesia_listen.CartesiaServer("r"), Ears(request.format)
+        while (frame := await peer.receive()) is not None:
+            if isinstance(frame, bytes):
+                peer.entry.audio += frame
+                await peer.send(*server.encode(ears.feed(frame)))
+            elif frame == "finalize":
+                await peer.send(server.flushed())
+            else:
+                peer.entry.outcome = "ended"
+                await peer.send(*server.encode([ListenEnd()]))
+                await peer.close()
+                return
