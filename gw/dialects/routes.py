@@ -11,8 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+import trio
+
 from gw.dialects import (
     anthropic,
+    assemblyai,
+    assemblyai_live,
     cartesia,
     cartesia_live,
     deepgram,
@@ -45,6 +49,7 @@ _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...
     (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
     (deepgram_live.DIALECT, deepgram_live.SOCKETS, (_ROOT, "/deepgram")),
     (cartesia_live.DIALECT, cartesia_live.SOCKETS, (_ROOT, "/cartesia")),
+    (assemblyai_live.DIALECT, assemblyai_live.SOCKETS, (_ROOT, "/assemblyai")),
 )
 """Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, found in the scope's
 `path_params`."""
@@ -91,8 +96,10 @@ class DataPlane:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._keepalive = KeepAlive(gateway.settings.routing.keepalive_s)
+        self._jobs = assemblyai.Jobs()
         self._table = _Table()
-        for dialect, routes, roots in _HTTP:
+        recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
+        for dialect, routes, roots in (*_HTTP, recordings):
             for (method, path), handler in routes.items():
                 for root in roots:
                     self._table.add(method, root + path, self._http(dialect, handler))
@@ -116,8 +123,10 @@ class DataPlane:
         return run(scope, receive, send)
 
     async def run(self) -> None:
-        """Signs of life for waiting streams; ends only by cancellation."""
-        await self._keepalive.run()
+        """Signs of life for waiting streams, and transcripts that are asked for later; ends only by cancellation."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keepalive.run)
+            nursery.start_soon(self._jobs.run)
 
     def _http(self, dialect: Dialect, handler: Handler) -> _Run:
         def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

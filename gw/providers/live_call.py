@@ -6,7 +6,7 @@ frames into events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import trio
@@ -77,10 +77,13 @@ async def send(ws: WebSocket, provider: str, frames: Frames) -> None:
         raise why_closed(provider, closed) from None
 
 
-def why_closed(provider: str, closed: WsClosed) -> ProviderError:
-    """A session that the vendor closed before its end. What it wrote beside the code is its own, and stays out."""
+def why_closed(provider: str, closed: WsClosed, next_codes: Collection[int] = ()) -> ProviderError:
+    """A session that the vendor closed before its end. What it wrote beside the code is its own, and stays out.
+
+    `next_codes`: the vendor's own codes for what another one may do better.
+    """
     detail = f"closed the session with code {closed.code}"
-    if closed.code in _BUSY:
+    if closed.code in _BUSY or closed.code in next_codes:
         return ProviderFailed(provider=provider, detail=detail, upstream_status=101)
     if closed.code == 1008:
         return ProviderRejected(provider=provider, detail=detail, upstream_status=101, fault="candidate")
@@ -90,7 +93,10 @@ def why_closed(provider: str, closed: WsClosed) -> ProviderError:
 class Listening:
     """A `ListenSession`."""
 
-    def __init__(self, ws: WebSocket, wire: ListenWire, provider: str) -> None:
+    def __init__(
+        self, ws: WebSocket, wire: ListenWire, provider: str, *, next_codes: Collection[int] = ()
+    ) -> None:
+        self._next_codes = next_codes
         self._ws = ws
         self._wire = wire
         self._provider = provider
@@ -117,7 +123,7 @@ class Listening:
             try:
                 frame = await self._ws.receive()
             except WsClosed as closed:
-                raise why_closed(self._provider, closed) from None
+                raise why_closed(self._provider, closed, self._next_codes) from None
             if events := self._wire.receive(frame):
                 return events
 

@@ -14,15 +14,19 @@ from gw.types.asgi import ASGIApp
 from tests.clients.conftest import Gateway
 from tests.e2e.conftest import starter
 from tests.fakes.serve import serve_asgi
+from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 
 TEXT = "what is the weather in Paris today"
 VENDORS = {
     "deepgram": (FakeDeepgram, {"stt": "nova-3", "tts": "aura-2-thalia-en"}),
+    "assemblyai": (FakeAssemblyAI, {"stt": "universal-3-6-pro"}),
     "cartesia": (FakeCartesia, {"stt": "ink-whisper", "tts": "sonic-3"}),
 }
 """Provider type → its fake, and the models it has."""
+ALIASES = {"assemblyai": "universal-streaming-english"}
+"""What a client that takes its vendor's names only calls the engine inside."""
 OTHERS = {"stt": "other/tone", "tts": "other/tone", "llm": "other/echo"}
 
 
@@ -36,7 +40,7 @@ class House(Gateway):
     fakes: dict[str, str] = attrs.field(factory=dict)
 
     def model(self, vendor: str, modality: str, who: str) -> str:
-        return OTHERS[modality] if who == "other" else VENDORS[vendor][1][modality]
+        return ALIASES.get(vendor, OTHERS[modality]) if who == "other" else VENDORS[vendor][1][modality]
 
     def at(self, vendor: str, who: str) -> str:
         return self.fakes[vendor] if who == "fake" else self.daemon.url
@@ -75,19 +79,20 @@ def house(folder: Path) -> Iterator[House]:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        providers, models = ["  other: {type: sim}"], {name: [model] for name, model in OTHERS.items()}
+        providers, models = ["  other: {type: sim}"], {name: [f"{model}: {{}}"] for name, model in OTHERS.items()}
+        models["stt"] = [f"{OTHERS['stt']}: {{aliases: [{', '.join(ALIASES.values())}]}}"]
         fakes: dict[str, str] = {}
         for name, (fake, offered) in VENDORS.items():
             address = fakes[name] = stack.enter_context(hosted(fake(api_key="vendor-key", transcript=TEXT)))
             providers.append(f"  {name}: {{api_key: vendor-key, base_url: '{address}'}}")
             for modality, model in offered.items():
-                models[modality].append(f"{name}/{model}")
+                models[modality].append(f"{name}/{model}: {{}}")
         text = "\n".join(
             [
                 "providers:",
                 *providers,
                 "models:",
-                *(f"  {modality}: [{', '.join(names)}]" for modality, names in models.items()),
+                *(f"  {modality}: {{{', '.join(names)}}}" for modality, names in models.items()),
                 f"cost_tracking: {{db_path: {folder}/gw.db}}",
             ]
         )

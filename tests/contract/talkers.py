@@ -165,4 +165,13 @@ CARTESIA_TURNS = attrs.evolve(
     finals=lambda frame: [frame["transcript"]] if frame["type"] == "turn.end" else [],
     finish=[told(type="close")],
 )
-TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS)
+ASSEMBLYAI = Talker(
+    name="assemblyai",
+    dialect="assemblyai",
+    path=lambda model: f"/v3/ws?sample_rate=16000&encoding=pcm_s16le&speech_model={model}&format_turns=True",
+    audio=lambda data: data,
+    finals=lambda frame: [frame["transcript"]] if frame["type"] == "Turn" and frame["end_of_turn"] and frame["turn_is_formatted"] else [],
+    finish=[told(type="Terminate")],
+    error=lambda frame: frame["error"] if frame["type"] == "Error" else None,
+)
+TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS, ASSEMBLYAI)

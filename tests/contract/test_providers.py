@@ -286,7 +286,7 @@ async def test_listen_tells_what_it_hears_while_audio_comes(type_, nursery, auto
     assert [e.text for e in events if isinstance(e, Final)] == ["hello there", "good bye"]
     first = next(t for e, t in zip(events, times, strict=True) if isinstance(e, (Interim, Final)))
     assert first < times[-1] - 0.5
-    assert events[-1].usage is None or events[-1].usage.audio_seconds > 1
+    assert events[-1].usage is None or events[-1].usage.audio_seconds >= 1
 
 
 @pytest.mark.parametrize("type_", SPEAK_LIVE)
@@ -332,7 +332,8 @@ async def test_a_whole_answer_keeps_the_connection_for_the_next(type_, kind, nur
         async with opened(made, kind) as stream:
             await read(stream)
     assert (made.pool.opened, made.pool.idle, made.pool.in_use) == (1, 1, {})
-    assert [entry.outcome for entry in made.vendor.ledger] == ["ended"] * 3
+    assert [entry.outcome for entry in made.vendor.ledger] == ["ended"] * len(made.vendor.ledger)
+    assert len(made.vendor.ledger) >= 3
 
 
 @pytest.mark.parametrize(("type_", "kind"), in_pieces(FAR))

@@ -24,6 +24,7 @@ from gw.wire import openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
+from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.ollama import FakeOllama
@@ -93,6 +94,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ErrorCase(name="credits", status=402, code="quota_exceeded", error=ProviderFailed),
         ErrorCase(name="concurrency", status=429, code="concurrency_limited", error=RateLimitError),
     ),
+    "assemblyai": (*_CASES, ErrorCase(name="funds", status=402, error=ProviderFailed)),
     "sim": _CASES,
 }
 """By wire dialect."""
@@ -272,6 +274,8 @@ class Entrant:
     )
     streams_transcripts: bool = True
     """Of recordings."""
+    hosts: tuple[str, ...] = ()
+    """More host names of the vendor."""
     reports_audio: bool = True
     """The length of a recording, as it bills it."""
     refuses: bool = True
@@ -292,6 +296,12 @@ VENDORS: Mapping[str, Entrant] = {
         models={"stt": "ink-2", "tts": "sonic-3", "llm": ""},
         streams_transcripts=False,
         reports_audio=False,
+    ),
+    "assemblyai": Entrant(
+        vendor=partial(VoiceVendor, FakeAssemblyAI),
+        models={"stt": "universal-3-6-pro", "llm": "", "tts": ""},
+        hosts=("streaming.assemblyai.com",),
+        streams_transcripts=False,
     ),
     "whisper": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
@@ -327,5 +337,6 @@ def rig(provider_type: str, nursery: object) -> Rig:
     made = Rig(type=provider_type, vendor=vendor, net=net, pool=Pool(connect=net))
     if vendor.app is not None:
         origin = made.account("llm").origin
-        net.hosts[origin.host, origin.port] = hosted(vendor.app)
+        for host in (origin.host, *VENDORS[provider_type].hosts):
+            net.hosts[host, origin.port] = hosted(vendor.app)
     return made
