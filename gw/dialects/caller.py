@@ -6,7 +6,7 @@ that takes says nothing about the credentials there are, and any bytes are allow
 
 Spellings: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
 `token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
-`token`, `access_token`, `api_key`.
+`token`, `access_token`, `api_key`, `single_use_token`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gw.types.asgi import Scope
 from gw.types.caller import Caller
 
 DEFAULT_PROJECT = "default"
-_QUERY_KEYS = (b"token", b"access_token", b"api_key")
+_QUERY_KEYS = (b"token", b"access_token", b"api_key", b"single_use_token")
 _OWN_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback")
 _KEY_HEADERS = (b"xi-api-key", b"x-api-key", b"api-key")
 _OPENAI_PROTOCOL = b"openai-insecure-api-key."

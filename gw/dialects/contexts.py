@@ -59,6 +59,10 @@ class Contexts:
         return self._open.get(name)
 
     @property
+    def names(self) -> list[str]:
+        return list(self._open)
+
+    @property
     def last(self) -> Context | None:
         """The one begun last, of those that have not ended."""
         return next(reversed(self._open.values()), None)

@@ -21,6 +21,8 @@ from gw.dialects import (
     cartesia_live,
     deepgram,
     deepgram_live,
+    elevenlabs,
+    elevenlabs_live,
     exchange,
     livekit,
     ollama,
@@ -42,6 +44,7 @@ _HTTP: tuple[tuple[Dialect, Mapping[tuple[str, str], Handler], tuple[str, ...]],
     (anthropic.DIALECT, anthropic.ROUTES, (_ROOT, "/anthropic")),
     (deepgram.DIALECT, deepgram.ROUTES, (_ROOT, "/deepgram")),
     (cartesia.DIALECT, cartesia.ROUTES, (_ROOT, "/cartesia")),
+    (elevenlabs.DIALECT, elevenlabs.ROUTES, (_ROOT, "/elevenlabs")),
     (ollama.DIALECT, ollama.ROUTES, ("/ollama",)),
 )
 _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
@@ -49,6 +52,8 @@ _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...
     (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
     (deepgram_live.DIALECT, deepgram_live.SOCKETS, (_ROOT, "/deepgram")),
     (cartesia_live.DIALECT, cartesia_live.SOCKETS, (_ROOT, "/cartesia")),
+    (elevenlabs_live.SPEECH, elevenlabs_live.SPEECH_SOCKETS, (_ROOT, "/elevenlabs")),
+    (elevenlabs_live.TRANSCRIPTION, elevenlabs_live.TRANSCRIPTION_SOCKETS, (_ROOT, "/elevenlabs")),
     (assemblyai_live.DIALECT, assemblyai_live.SOCKETS, (_ROOT, "/assemblyai")),
 )
 """Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, found in the scope's

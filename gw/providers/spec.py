@@ -188,6 +188,7 @@ TYPES: Mapping[str, str] = {
     "groq": "gw.providers.groq",
     "deepgram": "gw.providers.deepgram",
     "cartesia": "gw.providers.cartesia",
+    "elevenlabs": "gw.providers.elevenlabs",
     "assemblyai": "gw.providers.assemblyai",
     "ollama": "gw.providers.ollama",
     "whisper": "gw.providers.whisper",

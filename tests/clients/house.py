@@ -17,11 +17,13 @@ from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
+from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 
 TEXT = "what is the weather in Paris today"
 VENDORS = {
     "deepgram": (FakeDeepgram, {"stt": "nova-3", "tts": "aura-2-thalia-en"}),
     "assemblyai": (FakeAssemblyAI, {"stt": "universal-3-6-pro"}),
+    "elevenlabs": (FakeElevenLabs, {"stt": "scribe_v2", "tts": "eleven_flash_v2_5"}),
     "cartesia": (FakeCartesia, {"stt": "ink-whisper", "tts": "sonic-3"}),
 }
 """Provider type → its fake, and the models it has."""

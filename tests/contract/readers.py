@@ -143,4 +143,26 @@ CARTESIA = Reader(
     interrupt=[told(context_id="c1", cancel=True)],
     error=lambda frame: frame["message"] if frame["type"] == "error" else None,
 )
-READERS: tuple[Reader, ...] = (LIVEKIT, DEEPGRAM, CARTESIA)
+ELEVEN_MANY = Reader(
+    name="elevenlabs contexts",
+    dialect="elevenlabs",
+    path=lambda model: f"/v1/text-to-speech/alloy/multi-stream-input?model_id={model}&output_format=pcm_24000",
+    begin=lambda model: [told(text=" ", context_id="c1", voice_settings={"speed": 1.0})],
+    say=lambda text: [told(text=text, context_id="c1")],
+    end=[told(text="", context_id="c1", flush=True), told(context_id="c1", close_context=True)],
+    audio=lambda frame: b64decode(frame.get("audio") or ""),
+    ended=lambda frame: bool(frame.get("isFinal")) and frame["contextId"] == "c1",
+    interrupt=[told(context_id="c1", close_context=True)],
+    error=lambda frame: frame["message"] if "error" in frame else None,
+)
+ELEVEN_ONE = attrs.evolve(
+    ELEVEN_MANY,
+    name="elevenlabs stream",
+    path=lambda model: f"/v1/text-to-speech/alloy/stream-input?model_id={model}&output_format=pcm_24000",
+    begin=lambda model: [told(text=" ", voice_settings={"speed": 1.0})],
+    say=lambda text: [told(text=text)],
+    end=[told(text="")],
+    ended=lambda frame: bool(frame.get("isFinal")),
+    interrupt=(),
+)
+READERS: tuple[Reader, ...] = (LIVEKIT, DEEPGRAM, CARTESIA, ELEVEN_MANY, ELEVEN_ONE)

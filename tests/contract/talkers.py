@@ -174,4 +174,13 @@ ASSEMBLYAI = Talker(
     finish=[told(type="Terminate")],
     error=lambda frame: frame["error"] if frame["type"] == "Error" else None,
 )
-TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS, ASSEMBLYAI)
+_ELEVEN = "input_audio_chunk"
+ELEVENLABS = Talker(
+    name="elevenlabs",
+    dialect="elevenlabs",
+    path=lambda model: f"/v1/speech-to-text/realtime?model_id={model}&audio_format=pcm_16000&include_timestamps=true",
+    audio=lambda data: told(message_type=_ELEVEN, audio_base_64=b64encode(data).decode(), commit=False, sample_rate=16_000),
+    finals=lambda frame: [frame["text"]] if frame["message_type"] == "committed_transcript_with_timestamps" else [],
+    error=lambda frame: frame.get("error"),
+)
+TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS, ASSEMBLYAI, ELEVENLABS)

@@ -247,7 +247,7 @@ async def test_speak(type_, text, events, nursery, autojump_clock):
         assert entry.fields.get("voice", "v") == "v"
 
 
-@pytest.mark.parametrize("type_", SPEAK)
+@pytest.mark.parametrize("type_", [t for t in SPEAK if "wav" in spec_of(t).speak_formats])
 async def test_speak_in_a_wav_tells_its_real_format(type_, nursery, autojump_clock):
     made = rig(type_, nursery)
     async with opened(made, "speak", encoding="wav") as stream:
@@ -292,7 +292,7 @@ async def test_listen_tells_what_it_hears_while_audio_comes(type_, nursery, auto
 @pytest.mark.parametrize("type_", SPEAK_LIVE)
 async def test_speak_live_speaks_while_text_comes(type_, nursery, autojump_clock):
     made = rig(type_, nursery)
-    async with spec_of(type_).speak_live(SpeakLiveRequest(model="m", format=PCM_16K), made.account("tts")) as session:
+    async with spec_of(type_).speak_live(SpeakLiveRequest(model="m", voice="v", format=PCM_16K), made.account("tts")) as session:
 
         async def write():
             await session.send_text("Hello there. ")

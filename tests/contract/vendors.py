@@ -27,6 +27,7 @@ from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
+from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
 from tests.fakes.vendors.scripted import ScriptedVendor
@@ -95,6 +96,11 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ErrorCase(name="concurrency", status=429, code="concurrency_limited", error=RateLimitError),
     ),
     "assemblyai": (*_CASES, ErrorCase(name="funds", status=402, error=ProviderFailed)),
+    "elevenlabs": (
+        *_CASES,
+        ErrorCase(name="quota", status=401, code="quota_exceeded", error=ProviderFailed),
+        ErrorCase(name="concurrency", status=429, code="too_many_concurrent_requests", error=RateLimitError),
+    ),
     "sim": _CASES,
 }
 """By wire dialect."""
@@ -296,6 +302,11 @@ VENDORS: Mapping[str, Entrant] = {
         models={"stt": "ink-2", "tts": "sonic-3", "llm": ""},
         streams_transcripts=False,
         reports_audio=False,
+    ),
+    "elevenlabs": Entrant(
+        vendor=partial(VoiceVendor, FakeElevenLabs),
+        models={"stt": "scribe_v2", "tts": "eleven_flash_v2_5", "llm": ""},
+        streams_transcripts=False,
     ),
     "assemblyai": Entrant(
         vendor=partial(VoiceVendor, FakeAssemblyAI),

@@ -96,7 +96,7 @@ class LiveVendor(ScriptedVendor):
 
     async def _socket(self, entry: Entry, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         query: bytes = scope.get("query_string", b"")
-        entry.fields = {"query": query.decode()}
+        entry.fields["query"] = query.decode()
         run = self.sockets().get(entry.path.removeprefix(self.prefix))
         status = self.status if isinstance(self.status, int) else self.status.pop(0) if self.status else 200
         if self.api_key and self.socket_key(entry.headers, query) != self.api_key:

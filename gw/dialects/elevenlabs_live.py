@@ -1,0 +1,169 @@
+"""ElevenLabs' WebSockets: speech of one context or many, and realtime transcription."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from gw.dialects import failure
+from gw.dialects.contexts import Context, Contexts
+from gw.dialects.elevenlabs import error_body
+from gw.dialects.listening import Forward, Heard, Said, Signal
+from gw.dialects.listening import listen as serve_listening
+from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler, close_code_of
+from gw.dialects.speaking import Order, Text
+from gw.errors import GwError, one_error
+from gw.types.stt import ListenEvent
+from gw.types.tts import SpeakLiveRequest
+from gw.wire import elevenlabs_listen, elevenlabs_live
+from gw.wire.elevenlabs_live import CloseSocket, Say
+
+
+def _speech_error(error: GwError, request_id: str) -> Sequence[Frame]:
+    return [elevenlabs_live.error_frame(failure.code_of(error), error.message, close_code_of(error))]
+
+
+SPEECH = SocketDialect(name="elevenlabs", error_body=error_body, error_frames=_speech_error)
+
+
+def _request(session: Session) -> SpeakLiveRequest:
+    voice = session.scope["path_params"]["voice"]
+    request = elevenlabs_live.parse_query(voice, session.scope.get("query_string", b""))
+    session.gateway.relay.check(request.model, "tts", session.caller)
+    return request
+
+
+async def many(session: Session) -> None:
+    """`multi-stream-input`."""
+    await _serve(session, many=True)
+
+
+async def one(session: Session) -> None:
+    """`stream-input`."""
+    await _serve(session, many=False)
+
+
+async def _serve(session: Session, *, many: bool) -> None:
+    request = _request(session)
+    await session.accept()
+    with one_error():
+        async with trio.open_nursery() as nursery:
+            await _Speech(session, request, Contexts(session, nursery), many=many).run()
+            nursery.cancel_scope.cancel()
+    await session.socket.close()
+
+
+class _Speech:
+    """One socket. `_failed` are contexts that failed: what the client still says of them is not spoken."""
+
+    def __init__(self, session: Session, request: SpeakLiveRequest, contexts: Contexts, *, many: bool) -> None:
+        self._session = session
+        self._request = request
+        self._contexts = contexts
+        self._many = many
+        self._settings: dict[str, str] = {}
+        self._failed: set[str] = set()
+        self._failure: GwError | None = None
+
+    async def run(self) -> None:
+        """Raises GwError where the failure of its one context ends the socket."""
+        while (frame := await self._session.socket.receive()) is not None:
+            told = elevenlabs_live.parse_frame(frame, many=self._many)
+            if isinstance(told, CloseSocket):
+                for name in self._contexts.names:
+                    context = self._contexts.find(name)
+                    if context is not None:
+                        await context.give(Order.FINISH)
+                break
+            await self._say(told)
+            if told.ends and not self._many:
+                break
+        else:
+            return
+        await self._contexts.all_ended()
+        if self._failure is not None and not self._many:
+            raise self._failure
+
+    async def _say(self, told: Say) -> None:
+        name = told.context
+        if told.settings:
+            self._settings[name] = told.settings
+        context = self._contexts.find(name)
+        if name in self._failed:
+            if told.ends:
+                self._failed.discard(name)
+            return
+        if context is None:
+            if not told.text.strip():
+                return  # an opening, or a sign of life
+            context = self._begin(name)
+        if told.text:
+            await context.give(Text(told.text))
+        if told.ends:
+            await context.give(Order.FINISH)
+        elif told.flush:
+            await context.give(Order.FLUSH)
+
+    def _begin(self, name: str) -> Context:
+        request, label = self._request, name if self._many else None
+        if settings := self._settings.get(name):
+            request = attrs.evolve(request, options=(*request.options, ("voice_settings", settings)))
+
+        def failed(error: GwError) -> Sequence[Frame]:
+            self._failed.add(name)
+            self._failure = error
+            if not self._many:
+                return []  # told when the socket is closed
+            return [elevenlabs_live.error_frame(failure.code_of(error), error.message, close_code_of(error), name)]
+
+        server = elevenlabs_live.SpeakServer(label, request.format)
+        return self._contexts.open(name, request, server.encode, failed)
+
+
+_KINDS = {401: "auth_error", 402: "quota_exceeded", 429: "rate_limited"}
+
+
+def _listen_error(error: GwError, request_id: str) -> Sequence[Frame]:
+    status = failure.status_of(error)
+    kind = _KINDS.get(status, "invalid_request" if status < 500 else "transcriber_error")
+    return [elevenlabs_listen.error_frame(kind, error.message)]
+
+
+TRANSCRIPTION = SocketDialect(name="elevenlabs", error_body=error_body, error_frames=_listen_error)
+
+
+class _Ears:
+    def __init__(self, server: elevenlabs_listen.ElevenServer) -> None:
+        self._server = server
+
+    def receive(self, frame: Frame) -> Sequence[Said]:
+        told = elevenlabs_listen.parse_frame(frame)
+        if isinstance(told, elevenlabs_listen.Chunk):
+            heard: list[Said] = [Heard(told.data)] if told.data else []
+            return [*heard, Signal.FLUSH] if told.commit else heard
+        return [Forward(told.raw)]
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        return self._server.encode(events)
+
+    def opening(self) -> Sequence[Frame]:
+        return [self._server.started()]
+
+    def closing(self) -> Sequence[Frame]:
+        return []
+
+
+async def listen(session: Session) -> None:
+    asked = elevenlabs_listen.parse_query(session.scope.get("query_string", b""))
+    server = elevenlabs_listen.ElevenServer(asked, session_id=session.caller.request_id)
+    await serve_listening(session, asked.request, _Ears(server))
+
+
+SPEECH_SOCKETS: dict[str, SocketHandler] = {
+    "/v1/text-to-speech/{voice}/multi-stream-input": many,
+    "/v1/text-to-speech/{voice}/stream-input": one,
+}
+TRANSCRIPTION_SOCKETS: dict[str, SocketHandler] = {"/v1/speech-to-text/realtime": listen}
+"""Path → handler."""

@@ -1,0 +1,129 @@
+"""Unchanged ElevenLabs clients: the SDK (at the fake as well), LiveKit's plugin, Pipecat's services; over ElevenLabs and another."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from base64 import b64decode
+from typing import Any
+
+import pytest
+
+from gw.types.audio import PCM_16K
+from gw.wire import tone, wav
+from tests.clients.house import TEXT
+
+pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
+
+PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+WHO = pytest.mark.parametrize("who", ["own", "other"])
+WHERE = pytest.mark.parametrize("who", ["fake", "own", "other"])
+
+
+def said(pcm: bytes, rate: int) -> str:
+    return " ".join(" ".join(done.text for done in tone.decode(pcm, rate)).split())
+
+
+@pytest.fixture
+def client(drop_in, package):
+    package("elevenlabs")
+    from elevenlabs.client import ElevenLabs
+
+    return lambda who: ElevenLabs(api_key="vendor-key", base_url=drop_in.at("elevenlabs", who))
+
+
+@WHERE
+def test_sdk_speech(client, drop_in, who):
+    made, model = client(who), drop_in.model("elevenlabs", "tts", who)
+    asked = {"voice_id": "v", "text": TEXT, "model_id": model, "output_format": "pcm_16000"}
+    for speak in (made.text_to_speech.convert, made.text_to_speech.stream):
+        assert said(b"".join(speak(**asked)), 16_000) == TEXT
+    whole = made.text_to_speech.convert_with_timestamps(**asked)
+    assert said(b64decode(whole.audio_base_64), 16_000) == TEXT
+    lines = list(made.text_to_speech.stream_with_timestamps(**asked))
+    assert said(b"".join(b64decode(line.audio_base_64) for line in lines), 16_000) == TEXT
+    if who != "other":
+        assert "".join(c for line in lines if line.alignment for c in line.alignment.characters).strip() == TEXT
+
+
+@WHERE
+def test_sdk_live_speech(client, drop_in, who):
+    made = client(who)
+    realtime = made.text_to_speech
+    realtime._ws_base_url = drop_in.at("elevenlabs", who).replace("http", "ws", 1)   # it insists on wss
+    pieces = realtime.convert_realtime(
+        voice_id="v", text=(word + " " for word in TEXT.split()), model_id=drop_in.model("elevenlabs", "tts", who),
+        output_format="pcm_16000",
+    )  # fmt: skip
+    assert said(b"".join(pieces), 16_000) == TEXT
+
+
+@WHERE
+def test_sdk_recording(client, drop_in, who):
+    audio = io.BytesIO(wav.header(PCM_16K, len(PCM)) + PCM)
+    found = client(who).speech_to_text.convert(model_id=drop_in.model("elevenlabs", "stt", who), file=audio)
+    assert found.text == TEXT
+
+
+@WHO
+def test_livekit_plugin(drop_in, package, who):
+    package("livekit")
+    from livekit import rtc
+    from livekit.agents import stt
+    from livekit.plugins import elevenlabs
+
+    async def talk() -> tuple[bytes, bytes, list[Any]]:
+        import aiohttp
+
+        async with aiohttp.ClientSession() as http:
+            address = {"api_key": "any", "base_url": drop_in.daemon.url + "/v1", "http_session": http}
+            voice = elevenlabs.TTS(
+                model=drop_in.model("elevenlabs", "tts", who), voice_id="v", encoding="pcm_24000", **address
+            )
+            once = b""
+            async with voice.synthesize(TEXT) as speech:
+                async for event in speech:
+                    once += bytes(event.frame.data)
+            pcm = b""
+            async with voice.stream() as speech:
+                speech.push_text(TEXT + ".")
+                speech.end_input()
+                async for event in speech:
+                    pcm += bytes(event.frame.data)
+            await voice.aclose()
+            ears = elevenlabs.STT(
+                model=drop_in.model("elevenlabs", "stt", who), use_realtime=True, sample_rate=16_000,
+                server_vad={}, **address,
+            )  # fmt: skip
+            events: list[Any] = []
+            async with ears.stream() as stream:
+                for at in range(0, len(PCM), 1_600):
+                    data = PCM[at : at + 1_600]
+                    stream.push_frame(rtc.AudioFrame(data, 16_000, 1, len(data) // 2))
+                async for event in stream:
+                    events.append(event)
+                    if event.type == stt.SpeechEventType.FINAL_TRANSCRIPT:
+                        break
+            await ears.aclose()
+        return once, pcm, events
+
+    once, pcm, events = asyncio.run(asyncio.wait_for(talk(), 40))
+    assert said(once, 24_000) == TEXT
+    assert said(pcm, 24_000) == TEXT + "."
+    assert events[-1].alternatives[0].text == TEXT
+
+
+@WHO
+def test_pipecat_services(drop_in, package, who):
+    package("pipecat")
+    from pipecat.frames.frames import TTSSpeakFrame, TTSStoppedFrame
+    from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
+
+    from tests.clients.test_pipecat import run, sound
+
+    mouth = ElevenLabsTTSService(
+        api_key="any", url=drop_in.daemon.url.replace("http", "ws", 1), sample_rate=24_000,
+        settings=ElevenLabsTTSService.Settings(model=drop_in.model("elevenlabs", "tts", who), voice="v"),
+    )  # fmt: skip
+    pcm = sound(asyncio.run(run([mouth], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
+    assert said(pcm, 24_000) == TEXT

@@ -1,0 +1,134 @@
+"""A vendor that speaks ElevenLabs' protocols: a plain ASGI app made from the server role of our own codecs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+import msgspec
+import trio
+
+from gw.types.audio import CONTENT_TYPES
+from gw.types.stt import Transcript
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
+from gw.wire import elevenlabs_listen, elevenlabs_live, elevenlabs_speak, tone, wav
+from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.scripted import Answer, Entry
+
+_SPEECH = re.compile(r"/v1/text-to-speech/([^/]+)(/.*)?")
+
+
+@attrs.define(kw_only=True)
+class FakeElevenLabs(LiveVendor):
+    models: tuple[str, ...] = ("eleven_flash_v2_5", "scribe_v2")
+
+    def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
+        return {
+            ("POST", "/v1/text-to-speech"): self._speech,
+            ("POST", "/v1/speech-to-text"): self._recording,
+            ("GET", "/v1/user/subscription"): self._subscription,
+        }
+
+    def sockets(self) -> Mapping[str, Session]:
+        return {"/v1/text-to-speech": self._speak, "/v1/speech-to-text/realtime": self._listen}
+
+    def key_in(self, headers: dict[str, str]) -> str:
+        return headers.get("xi-api-key", "")
+
+    def _seen(self, scope):  # type: ignore[no-untyped-def]
+        """The voice stands in the path; it is noted, and taken out."""
+        entry = super()._seen(scope)
+        entry.fields = {"query": scope.get("query_string", b"").decode()}
+        if match := _SPEECH.fullmatch(entry.path.removeprefix(self.prefix)):
+            entry.fields |= {"voice": match[1], "form": match[2] or ""}
+            entry.path = self.prefix + "/v1/text-to-speech"
+        return entry
+
+    def told_error(self, status: int, code: str, message: str) -> bytes:
+        return elevenlabs_speak.error_body(status, code, message, "r")
+
+    def told_stream_error(self, code: str) -> bytes:
+        return elevenlabs_speak.error_body(500, code, "scripted failure", "r") + b"\n"
+
+    def told_socket_error(self) -> str:
+        return elevenlabs_live.error_frame(self.error_code, "scripted failure", 1011)
+
+    async def _subscription(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        await answer.whole(b'{"tier":"pro","character_count":1,"character_limit":10}', "application/json")
+
+    async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        timed = entry.fields["form"].endswith("with-timestamps")
+        request = elevenlabs_speak.parse(entry.fields["voice"], entry.fields["query"].encode(), body, timings=timed)
+        entry.fields["text"] = request.text
+        await trio.sleep(self.first_token_after_s)
+        pieces = [] if self.empty else list(self.recorded(request.text, request.format))
+        if not timed:
+            await answer.start(CONTENT_TYPES[request.format.encoding], ("character-cost", str(len(request.text))))
+            await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
+        elif entry.fields["form"] == "/with-timestamps":
+            timings = [WordTiming(word=w, start_s=a, end_s=b) for w, a, b in tone.word_spans(request.text)]
+            told = elevenlabs_speak.timed_object(b"".join(pieces), timings)
+            await answer.whole(msgspec.json.encode(told), "application/json")
+            return
+        else:
+            await answer.start("application/json")
+            events: list[SpeakEvent] = [
+                *(AudioChunk(data=piece) for piece in pieces),
+                *(WordTiming(word=w, start_s=a, end_s=b) for w, a, b in tone.word_spans(request.text)),
+            ]
+            await answer.paced(events, self.speech_gap_s, lambda event: elevenlabs_speak.encode_lines([event]))
+        await answer.end()
+
+    async def _recording(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        entry.fields, entry.audio = form_of(entry, body)
+        info = wav.parse(entry.audio)
+        length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
+        await trio.sleep(self.first_token_after_s)
+        made = Transcript(text=self.transcript, duration_s=length_s)
+        told = elevenlabs_listen.encode_transcript(made, request_id="r", duration_s=length_s)
+        await answer.whole(b'{"text":' if self.malformed else told, "application/json")
+
+    async def _speak(self, peer: Peer) -> None:
+        many = peer.entry.fields["form"] == "/multi-stream-input"
+        request = elevenlabs_live.parse_query(peer.entry.fields["voice"], peer.query)
+        said: dict[str, str] = {}
+        servers: dict[str, elevenlabs_live.SpeakServer] = {}
+        while (frame := await peer.receive()) is not None:
+            told = elevenlabs_live.parse_frame(frame, many=many)
+            if isinstance(told, elevenlabs_live.CloseSocket):
+                break
+            name = told.context
+            server = servers.setdefault(name, elevenlabs_live.SpeakServer(name if many else None, request.format))
+            said[name] = said.get(name, "") + told.text
+            if told.flush or told.ends:
+                text = said.pop(name).lstrip()
+                if text.strip():
+                    await self._utter(peer, server, text, request)
+                if told.ends:
+                    await peer.send(*server.encode([SpeakEnd()]))
+                    if not many:
+                        break
+        peer.entry.outcome = "ended"
+        await peer.close()
+
+    async def _utter(self, peer, server, text, request):  # type: ignore[no-untyped-def]
+        peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
+        at = server._audio_s
+        timings = [WordTiming(word=w, start_s=at + a, end_s=at + b) for w, a, b in tone.word_spans(text)]
+        for piece in self.voice(text, request.format):
+            await trio.sleep(self.speech_gap_s)
+            await peer.send(*server.encode([AudioChunk(data=piece), *timings]))
+            timings = []
+
+    async def _listen(self, peer: Peer) -> None:
+        asked = elevenlabs_listen.parse_query(peer.query)
+        server, ears = elevenlabs_listen.ElevenServer(asked, session_id="s"), Ears(asked.request.format)
+        await peer.send(server.started())
+        while (frame := await peer.receive()) is not None:
+            told = elevenlabs_listen.parse_frame(frame)
+            if isinstance(told, elevenlabs_listen.Chunk):
+                peer.entry.audio += told.data
+                await peer.send(*server.encode(ears.feed(told.data)))
+                if told.commit:
+                    await peer.send('{"message_type":"committed_transcript","text":""}')
