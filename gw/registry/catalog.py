@@ -13,6 +13,7 @@ from gw.types.project import Project
 from gw.types.secret import Secret
 
 _UNNAMED = frozenset({"", "default"})
+_SHARED_DIALECTS = frozenset({"openai"})
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +126,7 @@ class Catalog:
 
         Order: model id; stack name; alias; "" or "default" = the project's stack, else the head of the chain, else the
         only model; a bare vendor name = the dialect's own provider (an id or a type), else the one model of that name
-        whose provider is configured. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an
+        whose provider is configured, else, where that vendor is not configured at all, what a request without a name gets. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an
         id whose provider is not configured).
         """
         models = self.by_modality[modality]
@@ -135,12 +136,23 @@ class Catalog:
             found = (
                 self._usual(modality, project) if unnamed else self._by_vendor_name(name, modality, dialect_provider)
             )
+        if found is None and self._is_strange(name, dialect_provider):
+            found = self._usual(modality, project)
         if found is not None:
             return found
         provider, _ = split_model_id(name)
         if provider and provider not in self.providers:
             raise UnknownProviderError(name=provider, available=tuple(self.providers))
         raise UnknownModelError(name=name, available=tuple(models))
+
+    def _is_strange(self, name: str, dialect: str) -> bool:
+        """A bare name that only a vendor knows who is not configured: its app has moved here and still says it.
+
+        OpenAI's protocol is everybody's, so there a name that nobody has is a mistake.
+        """
+        if not dialect or dialect in _SHARED_DIALECTS or "/" in name:
+            return False
+        return all(dialect not in (provider.id, provider.type) for provider in self.providers.values())
 
     def _of_stack(self, name: str, modality: Modality) -> Model | None:
         stack = self.stacks.get(name)

@@ -80,6 +80,15 @@ def test_a_bare_name_is_looked_for_at_the_dialect_s_own_provider_first():
         full.resolve("m", "llm", PLAIN)
 
 
+def test_a_name_only_an_absent_vendor_knows_means_the_default():
+    full = attrs.evolve(catalog(model("sim/m"), model("sim/n")), chains={"llm": ("sim/n",)})
+    assert full.resolve("nova-3", "llm", PLAIN, dialect_provider="deepgram").id == "sim/n"
+    assert full.resolve("m", "llm", PLAIN, dialect_provider="deepgram").id == "sim/m"
+    for name, dialect in (("nova-3", "sim"), ("nova-3", "openai"), ("nova-3", ""), ("sim/nova-3", "deepgram")):
+        with pytest.raises(UnknownModelError):
+            full.resolve(name, "llm", PLAIN, dialect_provider=dialect)
+
+
 def test_of_two_bare_names_the_configured_one_is_meant():
     assert catalog(model("groq/m"), model("openai/m")).resolve("m", "llm", PLAIN).id == "openai/m"
 
