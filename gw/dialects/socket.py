@@ -121,6 +121,9 @@ async def serve_socket(
     try:
         caller = identify(gateway, scope, dialect=dialect.name)
         await handler(Session(dialect, gateway, scope, socket, caller))
+    except OSError:
+        if not socket.left:
+            raise  # the host knows more of a connection that broke
     except GwError as error:
         await _fail(dialect, socket, error, request_id(scope))
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from gw.errors import ProviderError
-from tests.contract.talkers import TALKERS, Heard, converse, read
+from tests.contract.talkers import DEEPGRAM, TALKERS, Heard, converse, read, speech
 from tests.fakes.hosting import GATEWAY, open_plane
 
 CONFIG = """
@@ -119,3 +119,24 @@ async def test_plain_http_is_told_to_upgrade(talker, plane, autojump_clock):
         path = talker.path("first/tone")
         async with made.client.open("client", b"GET", GATEWAY, path.encode(), [], b"") as response:
             assert response.status == 426
+
+
+LONG = ["one two three", "four", "five six", "seven eight nine ten", "eleven", "twelve thirteen", "fourteen fifteen", "sixteen", "end"]
+
+
+@pytest.mark.parametrize("cut", range(1, 21))
+async def test_wherever_it_is_cut_the_transcript_is_the_same(cut, plane, autojump_clock):
+    """Whatever the last provider said, and each second billed once per vendor that heard it."""
+    async with plane(f"cut_after: {cut}") as made:
+        heard = await converse(DEEPGRAM, made, "first/tone", LONG)
+        assert heard.finals == LONG
+        await made.kept.finished.wait()
+        record = made.kept.record
+        length_s = len(speech(LONG, 16_000)) / 32_000
+        cost = 0.0
+        for attempt, usd_an_hour in zip(record.attempts, (36, 72), strict=False):
+            assert 0 < attempt.audio_seconds <= length_s + 0.01
+            cost += attempt.audio_seconds * usd_an_hour / 3600 * 1e9
+        assert length_s - 0.2 <= sum(attempt.audio_seconds for attempt in record.attempts)
+        assert record.cost_nusd == pytest.approx(cost, abs=5)
+        assert [attempt.outcome for attempt in record.attempts] == ["cut", "ok"]
