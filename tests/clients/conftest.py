@@ -9,6 +9,7 @@ import gc
 import importlib.util
 import io
 import json
+import os
 import shutil
 import urllib.request
 import wave
@@ -18,6 +19,7 @@ from typing import Any
 import attrs
 import pytest
 
+from tests.clients.matrix import Results
 from tests.e2e.conftest import Daemon, starter
 
 HOW_TO_INSTALL = {
@@ -100,3 +102,16 @@ def drop_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     with house(tmp_path_factory.mktemp("house")) as made:
         yield made
+
+
+_results = Results()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.failed:
+        _results.note(report.nodeid, report.passed)
+
+
+def pytest_sessionfinish() -> None:
+    if os.environ.get("GW_WRITE_MATRIX"):
+        _results.write()

@@ -1,0 +1,290 @@
+/* Duplex audio sessions over WebSocket: a vendor that answers every frame, and callers who send one every 20 ms.
+ *
+ *     duplex serve PORT
+ *     duplex load PORT PATH SESSIONS SECONDS
+ *
+ * A caller's frame (640 bytes, binary) begins with the time it was sent, 16 hex digits; the answer is a Deepgram
+ * `Results` message that holds them as its transcript. `load` prints one JSON object: frames sent and answered, and how
+ * long an answer took (ms). One thread each; frames larger than the buffer are not expected.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FRAME = 640, BUFFER = 1 << 16, MOST = 4096, EVERY_NS = 20000000 };
+
+typedef struct {
+    int fd, up, used;
+    uint64_t next;
+    unsigned char in[BUFFER];
+} Session;
+
+static Session *sessions[MOST];
+static double *times_ms;
+static size_t answers, most_answers;
+
+void accept_key(const char *key, char *out);
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
+}
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static void put(int fd, const void *data, size_t size) {
+    const char *at = data;
+    while (size) {
+        ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) {
+            usleep(200);
+            continue;
+        }
+        if (n <= 0) return;
+        at += n;
+        size -= n;
+    }
+}
+
+static void answer(int fd, const unsigned char *stamp) {
+    char body[512], frame[600];
+    int size = snprintf(body, sizeof body,
+        "{\"type\":\"Results\",\"channel_index\":[0,1],\"duration\":0.02,\"start\":0.0,\"is_final\":false,\"speech_final\":false,"
+        "\"channel\":{\"alternatives\":[{\"transcript\":\"%.16s\",\"confidence\":0.9,\"words\":[]}]},"
+        "\"metadata\":{\"request_id\":\"r\"}}", stamp);
+    frame[0] = (char)0x81;
+    frame[1] = 126;
+    frame[2] = (char)(size >> 8);
+    frame[3] = (char)size;
+    memcpy(frame + 4, body, size);
+    put(fd, frame, size + 4);
+}
+
+static void note(const unsigned char *data, size_t size) {
+    const char *mark = "\"transcript\":\"";
+    const unsigned char *at = memmem(data, size, mark, strlen(mark));
+    if (!at || answers == most_answers) return;
+    char stamp[17] = {0};
+    memcpy(stamp, at + strlen(mark), 16);
+    times_ms[answers++] = (now_ns() - strtoull(stamp, 0, 16)) / 1e6;
+}
+
+/* Take whole frames out of the buffer. Returns 0 when the peer has said goodbye. */
+static int digest(Session *s, int server) {
+    int at = 0;
+    while (s->used - at >= 2) {
+        unsigned char *f = s->in + at;
+        int masked = f[1] & 0x80, head = 2;
+        uint64_t size = f[1] & 0x7f;
+        if (size == 126) {
+            if (s->used - at < 4) break;
+            size = f[2] << 8 | f[3];
+            head = 4;
+        } else if (size == 127) {
+            fprintf(stderr, "a frame is too large\n");
+            return 0;
+        }
+        unsigned char *mask = f + head;
+        if (masked) head += 4;
+        if ((uint64_t)(s->used - at) < head + size) break;
+        int opcode = f[0] & 15;
+        if (opcode == 8) {
+            unsigned char bye[] = {0x88, 2, 3, 232};
+            put(s->fd, bye, sizeof bye);
+            return 0;
+        }
+        if (server && opcode == 2 && size >= 16) {
+            unsigned char stamp[16];
+            for (int i = 0; i < 16; i++) stamp[i] = f[head + i] ^ (masked ? mask[i & 3] : 0);
+            answer(s->fd, stamp);
+        } else if (!server && opcode == 1) {
+            note(f + head, size);
+        }
+        at += head + size;
+    }
+    memmove(s->in, s->in + at, s->used - at);
+    s->used -= at;
+    return 1;
+}
+
+static int read_some(Session *s, int server) {
+    ssize_t n = recv(s->fd, s->in + s->used, BUFFER - s->used, 0);
+    if (n < 0 && errno == EAGAIN) return 1;
+    if (n <= 0) return 0;
+    s->used += n;
+    if (!s->up) {
+        unsigned char *end = memmem(s->in, s->used, "\r\n\r\n", 4);
+        if (!end) return 1;
+        s->up = 1;
+        if (server) {
+
+            char made[64], head[256];
+            char *found = 0;
+            for (char *p = (char *)s->in; p < (char *)end; p++)
+                if (!strncasecmp(p, "sec-websocket-key:", 18)) { found = p + 18; break; }
+            while (found && *found == ' ') found++;
+            char value[64] = {0};
+            for (int i = 0; found && i < 60 && found[i] != '\r'; i++) value[i] = found[i];
+            accept_key(value, made);
+            int size = snprintf(head, sizeof head,
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", made);
+            put(s->fd, head, size);
+        } else if (memcmp(s->in, "HTTP/1.1 101", 12)) {
+            fprintf(stderr, "%.*s\n", (int)(end - s->in), s->in);
+            exit(1);
+        }
+        int rest = s->used - (int)(end + 4 - s->in);
+        memmove(s->in, end + 4, rest);
+        s->used = rest;
+    }
+    return digest(s, server);
+}
+
+/* SHA-1 and base64 of the key and the protocol's constant (RFC 6455, 4.2.2). */
+static uint32_t rol(uint32_t v, int n) { return v << n | v >> (32 - n); }
+
+static void sha1(const unsigned char *data, size_t size, unsigned char *out) {
+    uint32_t h[5] = {0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0};
+    unsigned char block[128] = {0};
+    memcpy(block, data, size);
+    block[size] = 0x80;
+    size_t whole = size + 9 > 64 ? 128 : 64;
+    uint64_t bits = size * 8;
+    for (int i = 0; i < 8; i++) block[whole - 1 - i] = bits >> (8 * i);
+    for (size_t at = 0; at < whole; at += 64) {
+        uint32_t w[80], a = h[0], b = h[1], c = h[2], d = h[3], e = h[4];
+        for (int i = 0; i < 16; i++)
+            w[i] = block[at + 4 * i] << 24 | block[at + 4 * i + 1] << 16 | block[at + 4 * i + 2] << 8 | block[at + 4 * i + 3];
+        for (int i = 16; i < 80; i++) w[i] = rol(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+        for (int i = 0; i < 80; i++) {
+            uint32_t f = i < 20 ? (b & c) | (~b & d) : i < 40 ? b ^ c ^ d : i < 60 ? (b & c) | (b & d) | (c & d) : b ^ c ^ d;
+            uint32_t k = i < 20 ? 0x5A827999 : i < 40 ? 0x6ED9EBA1 : i < 60 ? 0x8F1BBCDC : 0xCA62C1D6;
+            uint32_t t = rol(a, 5) + f + e + k + w[i];
+            e = d, d = c, c = rol(b, 30), b = a, a = t;
+        }
+        h[0] += a, h[1] += b, h[2] += c, h[3] += d, h[4] += e;
+    }
+    for (int i = 0; i < 20; i++) out[i] = h[i / 4] >> (24 - 8 * (i % 4));
+}
+
+void accept_key(const char *key, char *out) {
+    static const char *letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char text[128], sum[21] = {0};
+    int size = snprintf((char *)text, sizeof text, "%s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
+    sha1(text, size, sum);
+    int n = 0;
+    for (int i = 0; i < 21; i += 3) {
+        uint32_t v = sum[i] << 16 | sum[i + 1] << 8 | sum[i + 2];
+        for (int j = 3; j >= 0; j--) out[n++] = letters[v >> (6 * j) & 63];
+    }
+    out[27] = '=';
+    out[28] = 0;
+}
+
+static void watch(int poll, Session *s, uint32_t id) {
+    int one = 1;
+    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    fcntl(s->fd, F_SETFL, O_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = id};
+    if (epoll_ctl(poll, EPOLL_CTL_ADD, s->fd, &event)) fail("epoll_ctl");
+}
+
+static void serve(int port) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1, poll = epoll_create1(0);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (bind(listener, (void *)&at, sizeof at) || listen(listener, 1024)) fail("listen");
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = MOST}, found[256];
+    epoll_ctl(poll, EPOLL_CTL_ADD, listener, &event);
+    for (;;) {
+        int n = epoll_wait(poll, found, 256, -1);
+        for (int i = 0; i < n; i++) {
+            uint32_t id = found[i].data.u32;
+            if (id == MOST) {
+                for (id = 0; id < MOST && sessions[id]; id++);
+                if (id == MOST) continue;
+                sessions[id] = calloc(1, sizeof(Session));
+                sessions[id]->fd = accept(listener, 0, 0);
+                watch(poll, sessions[id], id);
+            } else if (!read_some(sessions[id], 1)) {
+                close(sessions[id]->fd);
+                free(sessions[id]);
+                sessions[id] = 0;
+            }
+        }
+    }
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void load(int port, const char *path, int count, int seconds) {
+    most_answers = (size_t)count * 50 * (seconds + 5);
+    times_ms = malloc(most_answers * sizeof *times_ms);
+    int poll = epoll_create1(0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (int id = 0; id < count; id++) {
+        Session *s = sessions[id] = calloc(1, sizeof(Session));
+        s->fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(s->fd, (void *)&at, sizeof at)) fail("connect");
+        char head[512];
+        int size = snprintf(head, sizeof head,
+            "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n", path, port);
+        put(s->fd, head, size);
+        watch(poll, s, id);
+    }
+    struct epoll_event found[256];
+    uint64_t begun = now_ns() + 3000000000u, end = begun + (uint64_t)seconds * 1000000000u;
+    for (int id = 0; id < count; id++) sessions[id]->next = begun + (uint64_t)EVERY_NS * id / count;
+    size_t sent = 0;
+    for (;;) {
+        uint64_t now = now_ns();
+        if (now > end + 1000000000u) break;
+        for (int id = 0; id < count && now < end; id++) {
+            Session *s = sessions[id];
+            if (!s->up || now < s->next) continue;
+            unsigned char frame[FRAME + 8] = {0x82, 0x80 | 126, FRAME >> 8, FRAME & 255, 0, 0, 0, 0};
+            snprintf((char *)frame + 8, 17, "%016lx", (unsigned long)now_ns());
+            put(s->fd, frame, sizeof frame);
+            s->next += EVERY_NS;
+            sent++;
+        }
+        int n = epoll_wait(poll, found, 256, 1);
+        for (int i = 0; i < n; i++)
+            if (!read_some(sessions[found[i].data.u32], 0)) {
+                fprintf(stderr, "a session ended early\n");
+                exit(1);
+            }
+    }
+    for (int id = 0; id < count; id++) {
+        unsigned char bye[] = {0x88, 0x82, 0, 0, 0, 0, 3, 232};
+        put(sessions[id]->fd, bye, sizeof bye);
+    }
+    qsort(times_ms, answers, sizeof *times_ms, by_size);
+#define AT(q) (answers ? times_ms[(size_t)((answers - 1) * (q))] : 0.0)
+    printf("{\"sent\": %zu, \"answered\": %zu, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f}\n",
+           sent, answers, AT(0.5), AT(0.99), AT(1.0));
+}
+
+int main(int count, char **words) {
+    if (count == 3 && !strcmp(words[1], "serve")) serve(atoi(words[2]));
+    else if (count == 6 && !strcmp(words[1], "load")) load(atoi(words[2]), words[3], atoi(words[4]), atoi(words[5]));
+    else return fprintf(stderr, "usage: duplex serve PORT | duplex load PORT PATH SESSIONS SECONDS\n"), 2;
+    return 0;
+}
