@@ -6,11 +6,13 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gw.errors import UpstreamProtocolError
+import trio
+
+from gw.errors import ProviderRejected, UpstreamCut, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
-from gw.net.ws import open_ws
+from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.chat_call import is_type, rejection
-from gw.providers.live_call import Listening, Speaking
+from gw.providers.live_call import Listening, Speaking, send, why_closed
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -20,14 +22,25 @@ from gw.providers.spec import (
     TranscribeStream,
 )
 from gw.providers.speech_call import FormBody, SpokenAudio
+from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
-from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
-from gw.types.tts import SpeakLiveRequest, SpeakRequest
+from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, multipart
+from gw.wire.cartesia_context import CartesiaSpeaker
+from gw.wire.cartesia_listen import CartesiaListener, silence
+from gw.wire.cartesia_turns import TurnsListener, turns_path
 
 _VERSION = b"2026-03-01"
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})
+_SSE = b"text/event-stream"
+_WATCH_S = 0.5
+_DANGLING_S = 0.5
+"""A turn in which no audio comes for so long is given silence, or it would never end."""
+_IDLE_S = 60.0
+"""The vendor closes a transcription that hears nothing for three minutes."""
+_SILENCE_S = 0.02
 
 
 def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
@@ -36,30 +49,95 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
     return [version, (b"x-api-key", key.reveal().encode())] if key else [version]
 
 
+def _has_voice(voice: str, account: Account) -> None:
+    """Raises ProviderRejected: another candidate may have a voice of its own."""
+    if not voice:
+        detail = "no voice: set default_voice of the model"
+        raise ProviderRejected(provider=account.provider_id, upstream_status=400, fault="candidate", detail=detail)
+
+
+class _SpokenEvents:
+    def __init__(self, response: Response, request: SpeakRequest, account: Account) -> None:
+        self.format = request.format
+        self._response = response
+        self._provider = account.provider_id
+        self._decoder = cartesia_speak.SpeechDecoder(
+            account.provider_id, keep_raw=request.dialect == "cartesia", secrets=(account.api_key.reveal(),)
+        )
+
+    async def receive(self) -> list[SpeakEvent]:
+        while True:
+            data = await self._response.receive_some()
+            if not data:
+                raise UpstreamCut(provider=self._provider, detail="the stream ended without done")
+            if events := self._decoder.feed(data):
+                return events
+
+
 @asynccontextmanager
 async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
-    """`POST /tts/bytes`, streamed while it is made."""
+    """`POST /tts/bytes`, streamed while it is made; `POST /tts/sse` where the caller wants to know when words are heard."""
+    _has_voice(request.voice, account)
+    as_events = cartesia_speak.wants_events(request)
     headers = [(b"content-type", b"application/json"), *key_headers(account.api_key)]
     body = cartesia_speak.body(request, account.model)
     provider, pool = account.provider_id, account.pool
-    async with pool.open(provider, b"POST", account.origin, b"/tts/bytes", headers, body) as response:
+    path = b"/tts/sse" if as_events else b"/tts/bytes"
+    async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
         if response.status != 200:
             raise await rejection(response, account, cartesia_errors.classify)
-        if is_type(response, b"text/") or is_type(response, b"application/json"):
+        if as_events != is_type(response, _SSE):
+            raise UpstreamProtocolError(provider=provider, detail="not the kind of answer that was asked for")
+        if (is_type(response, b"text/") and not as_events) or is_type(response, b"application/json"):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
-        yield SpokenAudio(response, provider, request.format)
+        yield (
+            _SpokenEvents(response, request, account) if as_events else SpokenAudio(response, provider, request.format)
+        )
         await response.finish()
+
+
+class _Speech(Speaking):
+    """A `Speaking` some of whose answers come from no frame: the wait for one is broken off for them."""
+
+    def __init__(self, ws: WebSocket, wire: CartesiaSpeaker, account: Account, request: SpeakLiveRequest) -> None:
+        super().__init__(ws, wire, account.provider_id, request.format)
+        self._speaker = wire
+        self._waiting = trio.CancelScope()
+
+    async def flush(self) -> None:
+        await super().flush()
+        self._wake()
+
+    async def clear(self) -> None:
+        await super().clear()
+        self._wake()
+
+    async def finish(self) -> None:
+        await super().finish()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._speaker.due:
+            self._waiting.cancel()
+
+    async def receive(self) -> list[SpeakEvent]:
+        while not self._speaker.due:
+            with trio.CancelScope() as self._waiting:
+                return await super().receive()
+        events, self._speaker.due = self._speaker.due, []
+        return events
 
 
 @asynccontextmanager
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
-    """`WS /tts/websocket`, one context."""
+    """`WS /tts/websocket`, one context after the other."""
+    _has_voice(request.voice, account)
     provider = account.provider_id
-    wire = cartesia_speak.CartesiaSpeaker(provider, request, account.model, (account.api_key.reveal(),))
+    wire = CartesiaSpeaker(provider, request, account.model, (account.api_key.reveal(),))
     headers = key_headers(account.api_key)
     connect = account.pool.connect
     async with open_ws(provider, account.origin, b"/tts/websocket", headers=headers, connect=connect) as ws:
-        yield Speaking(ws, wire, provider, request.format)
+        yield _Speech(ws, wire, account, request)
 
 
 class _Transcript:
@@ -93,17 +171,61 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
         yield _Transcript(response, provider, request.dialect == "cartesia")
 
 
+class _Turns(Listening):
+    """A `Listening` that ends when the vendor closes the socket."""
+
+    def __init__(self, ws: WebSocket, wire: TurnsListener, provider: str) -> None:
+        super().__init__(ws, wire, provider)
+        self._turns = wire
+
+    async def receive(self) -> list[ListenEvent]:
+        if self._turns.ended:
+            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
+        while True:
+            try:
+                frame = await self._ws.receive()
+            except WsClosed as closed:
+                if closed.code in (1000, 1005) and (last := self._turns.closed()):
+                    return last
+                raise why_closed(self._provider, closed) from None
+            if events := self._turns.receive(frame):
+                return events
+
+
+async def _keep_alive(
+    ws: WebSocket, session: Listening, wire: CartesiaListener | TurnsListener, provider: str, fmt: AudioFormat
+) -> None:
+    """Silence where nothing else is sent, as far as the vendor needs it. Its failure ends the session."""
+    while not wire.finishing:
+        await trio.sleep(_WATCH_S)
+        idle_s = trio.current_time() - session.sent_at
+        if not wire.finishing and idle_s >= (_DANGLING_S if wire.speaking else _IDLE_S):
+            session.sent_at = trio.current_time()
+            await send(ws, provider, silence(fmt, idle_s if wire.speaking else _SILENCE_S))
+
+
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
-    """`WS /stt/websocket`."""
-    provider = account.provider_id
-    wire = cartesia_listen.CartesiaListener(
-        provider, request.format, keep_raw=request.dialect == "cartesia", secrets=(account.api_key.reveal(),)
-    )
-    path = cartesia_listen.live_path(request, account.model).encode()
-    headers = key_headers(account.api_key)
-    async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
-        yield Listening(ws, wire, provider)
+    """`WS /stt/turns/websocket` where the model finds the ends of turns and the caller has none of the vendor's own words
+    for them; else `WS /stt/websocket`.
+    """
+    provider, model, secret = account.provider_id, account.model, account.api_key.reveal()
+    by_turns = request.dialect != "cartesia" and cartesia_listen.hears_turns(model)
+    path = turns_path(request, model) if by_turns else cartesia_listen.live_path(request, model)
+    headers, connect = key_headers(account.api_key), account.pool.connect
+    async with open_ws(provider, account.origin, path.encode(), headers=headers, connect=connect) as ws:
+        wire: TurnsListener | CartesiaListener
+        if by_turns:
+            wire = TurnsListener(provider, request, (secret,))
+            session: Listening = _Turns(ws, wire, provider)
+        else:
+            wire = CartesiaListener(provider, request, model, (secret,))
+            session = Listening(ws, wire, provider)
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_keep_alive, ws, session, wire, provider, request.format)
+                yield session
+                nursery.cancel_scope.cancel()
 
 
 SPEC = ProviderSpec(

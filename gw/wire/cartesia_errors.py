@@ -1,24 +1,30 @@
 """Cartesia's error bodies: what an answer means for routing, and the bodies we write.
 
-Source: cartesia 4.2.0 (November 2026). `{"error_code","title","message","request_id"}`; older versions answer plain text.
+Source: cartesia 4.2.0 and the vendor's page on errors (November 2026). `{"error_code","title","message","request_id"}`, the
+code null where there is none; older versions answer plain text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import msgspec
 
-from gw.errors import ProviderError
+from gw.errors import ProviderError, ProviderRejected
 from gw.wire import openai_errors
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+_OF_THE_CANDIDATE = re.compile(r"(?i)(model|voice|language|plan|subscription)_")
+"""Codes about what another provider may have."""
+
+
 class _Body(msgspec.Struct, gc=False):
-    error_code: str = ""
-    title: str = ""
-    message: str = ""
+    error_code: str | None = None
+    title: str | None = None
+    message: str | None = None
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -40,7 +46,10 @@ def classify(
     if told.error_code or told.message or told.title:
         fault = {"code": told.error_code, "message": told.message or told.title}
         body = msgspec.json.encode({"error": fault})
-    return openai_errors.classify(provider, status, retry_after, body, secrets, date)
+    error = openai_errors.classify(provider, status, retry_after, body, secrets, date)
+    if isinstance(error, ProviderRejected) and _OF_THE_CANDIDATE.match(told.error_code or ""):
+        error.fault = "candidate"
+    return error
 
 
 def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:

@@ -1,15 +1,17 @@
 """Cartesia's transcription: recordings (`/stt`) and live (`/stt/websocket`); both sides.
 
-Source: cartesia 4.2.0 (November 2026). Live: audio in binary frames, the words `finalize` and `close` (also `done`) as plain
-text; the transcripts of successive finals are concatenated as they are, so each brings its own spaces. Nothing is reported
-that is billed: seconds are counted.
+Source: cartesia 4.2.0, pipecat-ai 1.14.0 and the vendor's pages on its endpoints (November 2026). Live: audio in binary
+frames, the words `finalize` and `close` (also `done`) as plain text; the transcripts of successive finals are concatenated as
+they are, so each brings its own spaces. ink-whisper makes finals by itself after a silence; the models after it wait for
+`finalize` here, and find the end of a turn at another address (`cartesia_turns`). Nothing is reported that is billed: seconds
+are counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 
@@ -35,6 +37,9 @@ _OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le"
 _SET = frozenset({"model", "encoding", "sample_rate"})
 _NOT_SETTINGS = frozenset({"api_key", "access_token", "token"})
 _RATES_HZ = range(4_000, 192_001)
+_MOST_KEYTERMS, _KEYTERM_CHARACTERS = 100, 1_200
+"""Of one session; a longer list is refused as a whole."""
+_SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -46,7 +51,7 @@ class _Word(msgspec.Struct, gc=False):
 class _Told(msgspec.Struct, gc=False):
     type: str = ""
     text: str = ""
-    is_final: bool = False
+    is_final: bool | None = False
     duration: float | None = None
     language: str | None = None
     words: list[_Word] | None = None
@@ -114,48 +119,76 @@ def encode_transcript(transcript: Transcript, *, request_id: str, words: bool) -
 # ---- live, the client's side
 
 
-def live_path(request: ListenRequest, model: str) -> str:
+def hears_turns(model: str) -> bool:
+    """Whether this model finds the end of a turn by itself, at the address of its own."""
+    return not model.startswith("ink-whisper")
+
+
+def silence(fmt: AudioFormat, length_s: float) -> bytes:
+    """Raw samples."""
+    data = bytes(fmt.bytes_per_second // fmt.sample_rate_hz) if fmt.encoding not in _SILENCE else _SILENCE[fmt.encoding]
+    return data * int(length_s * fmt.sample_rate_hz)
+
+
+def live_path(request: ListenRequest, model: str, path: str = "/stt/websocket") -> str:
     """Path and query of a session. A caller who speaks this dialect has its own settings passed on."""
     fmt = request.format
     encoding = ENCODINGS.get(fmt.encoding, "pcm_s16le")
     pairs = [("model", model), ("encoding", encoding), ("sample_rate", str(fmt.sample_rate_hz))]
     if request.dialect == "cartesia":
         pairs += [(name, value) for name, value in request.options if name not in _SET]
+    elif hears_turns(model):
+        pairs += [("keyterm", term) for term in _taken(request.keyterms)]
     else:
         if request.language:
             pairs.append(("language", request.language))
         if request.endpointing_ms is not None:
             pairs.append(("max_silence_duration_secs", f"{request.endpointing_ms / 1000:g}"))
-        pairs += [("keyterm", term) for term in request.keyterms]
-    return "/stt/websocket?" + urlencode(pairs)
+    return f"{path}?{urlencode(pairs, quote_via=quote)}"  # a plus sign is not read as a space
+
+
+def _taken(keyterms: Iterable[str]) -> list[str]:
+    taken: list[str] = []
+    room = _KEYTERM_CHARACTERS
+    for term in keyterms:
+        if len(taken) == _MOST_KEYTERMS or len(term) > room:
+            break
+        taken.append(term)
+        room -= len(term)
+    return taken
 
 
 class CartesiaListener:
     """One session. Finals have no times of their own: they follow each other, up to the audio that was sent."""
 
-    def __init__(
-        self, provider: str, fmt: AudioFormat, *, keep_raw: bool = False, secrets: Iterable[str] = ()
-    ) -> None:
-        self.ended = False
+    speaking = False
+    """Nothing needs an end that only more audio would bring."""
+
+    def __init__(self, provider: str, request: ListenRequest, model: str, secrets: Iterable[str] = ()) -> None:
+        self.ended = self.finishing = False
         self._provider = provider
-        self._format = fmt
-        self._keep_raw = keep_raw
+        self._format = request.format
+        self._interims = request.interim_results
+        self._keep_raw = request.dialect == "cartesia"
+        self._ends_itself = not hears_turns(model)
         self._secrets = tuple(secrets)
         self._sent_s = self._final_s = 0.0
-        self._finishing = False
+        self._flushes = 0
+        """Flushes not answered yet."""
 
     def audio(self, data: bytes) -> bytes:
         self._sent_s += self._format.seconds(len(data))
         return data
 
     def flush(self) -> str:
+        self._flushes += 1
         return "finalize"
 
     def passed(self, frame: str) -> str:
         return frame
 
     def finish(self) -> str:
-        self._finishing = True
+        self.finishing = True
         return "close"
 
     def receive(self, frame: str | bytes) -> list[ListenEvent]:
@@ -166,31 +199,34 @@ class CartesiaListener:
             raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
         raw = (frame if isinstance(frame, str) else frame.decode()) if self._keep_raw else None
         match told.type:
-            case "transcript" if told.text.strip():
-                return [self._said(told, raw)]
-            case "done" if self._finishing:
+            case "transcript" if told.text.strip() and (told.is_final or self._interims or self._keep_raw):
+                return self._said(told, raw)
+            case "done" if self.finishing:
                 self.ended = True
                 return [ListenEnd(raw=raw)]
             case "flush_done":
+                self._flushes = max(0, self._flushes - 1)
                 return [UtteranceEnd(at_s=self._final_s, raw=raw)]
             case "error":
                 raise fault(decode(frame, self._provider), self._provider, self._secrets)
         return [VendorFrame(raw=raw)] if raw is not None else []
 
-    def _said(self, told: _Told, raw: str | None) -> Interim | Final:
+    def _said(self, told: _Told, raw: str | None) -> list[ListenEvent]:
+        """A final that nobody asked for follows a silence: the utterance is over."""
         words = _words(told.words)
         start_s = words[0].start_s if words else self._final_s
         length_s = seconds(told.duration)
         end_s = words[-1].end_s if words else self._sent_s if length_s is None else start_s + length_s
         kind = Final if told.is_final else Interim
-        if told.is_final:
-            self._final_s = end_s
-        return kind(text=told.text.strip(), start_s=start_s, end_s=end_s, words=words, language=told.language, raw=raw)
+        said = kind(text=told.text.strip(), start_s=start_s, end_s=end_s, words=words, language=told.language, raw=raw)
+        if not told.is_final:
+            return [said]
+        self._final_s = end_s
+        alone = self._ends_itself and not self._flushes and not self.finishing
+        return [said, UtteranceEnd(at_s=end_s)] if alone else [said]
 
 
 # ---- live, the server's side
-
-
 
 
 def parse_query(query: bytes) -> ListenRequest:
@@ -220,10 +256,12 @@ class CartesiaServer:
     def __init__(self, request_id: str) -> None:
         self._id = request_id
         self._said = False
+        self._answered = 0
+        """Flushes answered by `flushed`, which an upstream of this dialect answers too."""
 
     def encode(self, events: list[ListenEvent]) -> list[str]:
         """Where the upstream speaks this dialect, its own frames go out as they came."""
-        if passed := [event.raw for event in events if event.raw is not None]:
+        if passed := [event.raw for event in events if event.raw is not None and not self._repeats(event)]:
             return [raw if isinstance(raw, str) else raw.decode("utf-8", "replace") for raw in passed]
         frames: list[str] = []
         for event in events:
@@ -235,7 +273,14 @@ class CartesiaServer:
         return frames
 
     def flushed(self) -> str:
+        self._answered += 1
         return self._frame("flush_done")
+
+    def _repeats(self, event: ListenEvent) -> bool:
+        if not isinstance(event, UtteranceEnd) or not self._answered:
+            return False
+        self._answered -= 1
+        return True
 
     def _transcript(self, said: Interim | Final) -> str:
         """A final that is not the first begins with a space: clients join them as they are."""

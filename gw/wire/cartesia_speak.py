@@ -1,8 +1,9 @@
-"""Cartesia's speech: whole (`/tts/bytes`, `/tts/sse`) and live (`/tts/websocket`); both sides.
+"""Cartesia's speech: whole (`/tts/bytes`, `/tts/sse`), both sides, and the server's of the socket (`/tts/websocket`).
 
-Source: cartesia 4.2.0 (November 2026). On the socket every frame names its context and repeats its settings; `continue: false`
-ends the text of a context, whose audio ends with `done`. Pieces of text are joined as they are. Voices come in three forms:
-`{"mode":"id","id":…}`, `{"id":…}` and a plain text.
+Source: cartesia 4.2.0 (November 2026); flush ids from the vendor's page on context flushing. On the socket every frame names
+its context and repeats its settings; `continue: false` ends the text of a context, whose audio ends with `done`. Pieces of
+text are joined as they are. Voices come in three forms: `{"mode":"id","id":…}`, `{"id":…}` and a plain text. The client's
+side of the socket: `cartesia_context`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import msgspec
 
 from gw.errors import ClientProtocolError, ProviderError, UpstreamProtocolError
 from gw.types.audio import AudioFormat, Encoding
+from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
-from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.cartesia_errors import classify
 
@@ -28,7 +29,6 @@ ENCODINGS: dict[str, str] = {
 _OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
 _SERVED_HZ = range(4_000, 192_001)
-_CONTEXT = "gw"
 _KNOWN = frozenset({"context_id", "model_id", "transcript", "voice", "output_format", "continue", "flush", "cancel"})
 """Members of a request that are said in common terms; the others are passed on where the upstream is Cartesia too."""
 
@@ -46,11 +46,17 @@ def output_format(fmt: AudioFormat) -> dict[str, Any]:
 # ---- the client's side
 
 
-def body(request: SpeakRequest, model: str) -> bytes:
-    """Of `POST /tts/bytes`."""
+def wants_events(request: SpeakRequest) -> bool:
+    """Only events (`/tts/sse`) tell when a word is heard, and they hold nothing but raw samples."""
+    phonemes = request.extra.get("add_phoneme_timestamps") if request.dialect == "cartesia" else None
+    wanted = request.want_timings or (phonemes is not None and bytes(phonemes) == b"true")
+    return wanted and request.format.encoding in ENCODINGS
+
+
+def settings(request: SpeakRequest | SpeakLiveRequest, model: str) -> dict[str, Any]:
+    """What every request says beside its text."""
     asked: dict[str, Any] = {
         "model_id": model,
-        "transcript": request.text,
         "voice": {"mode": "id", "id": request.voice},
         "output_format": output_format(request.format),
     }
@@ -58,6 +64,14 @@ def body(request: SpeakRequest, model: str) -> bytes:
         asked["language"] = request.language
     if request.speed is not None:
         asked["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
+    return asked
+
+
+def body(request: SpeakRequest, model: str) -> bytes:
+    """Of `POST /tts/bytes`, and of `/tts/sse` where `wants_events` says so."""
+    asked = settings(request, model) | {"transcript": request.text}
+    if request.want_timings:
+        asked["add_timestamps"] = True
     if request.dialect == "cartesia":
         asked |= {name: raw for name, raw in request.extra.items() if name not in _KNOWN}
     return msgspec.json.encode(asked)
@@ -69,112 +83,42 @@ class _Words(msgspec.Struct, gc=False):
     end: list[float] = []
 
 
-class _Told(msgspec.Struct, gc=False):
+class Told(msgspec.Struct, gc=False):
+    """A message of the vendor, of speech or transcription."""
+
     type: str = ""
     context_id: str | None = None
-    data: str = ""
+    data: str | None = None
     word_timestamps: _Words | None = None
-    status_code: int = 200
+    status_code: int | None = None
     error_code: str | None = None
     title: str | None = None
     message: str | None = None
     error: str | None = None
 
 
-_TOLD = msgspec.json.Decoder(_Told)
+_TOLD = msgspec.json.Decoder(Told)
 
 
-class CartesiaSpeaker:
-    """One session: one context of a socket; a new one after `clear`."""
-
-    def __init__(self, provider: str, request: SpeakLiveRequest, model: str, secrets: Iterable[str] = ()) -> None:
-        self.ended = False
-        self._provider = provider
-        self._secrets = tuple(secrets)
-        self._finishing = False
-        self._characters = 0
-        self._contexts = 0
-        self._said = False
-        self._settings: dict[str, Any] = {
-            "model_id": model,
-            "voice": {"mode": "id", "id": request.voice},
-            "output_format": output_format(request.format),
-            "add_timestamps": True,
-        }
-        if request.language:
-            self._settings["language"] = request.language
-        if request.speed is not None:
-            self._settings["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
-        if request.dialect == "cartesia":
-            self._settings |= {name: msgspec.Raw(raw.encode()) for name, raw in request.options}
-
-    @property
-    def _context(self) -> str:
-        return f"{_CONTEXT}-{self._contexts}"
-
-    def _frame(self, transcript: str, *, more: bool, **members: Any) -> str:
-        told = {"context_id": self._context, **self._settings, "transcript": transcript, "continue": more, **members}
-        return msgspec.json.encode(told).decode()
-
-    def text(self, text: str) -> str:
-        self._said = True
-        self._characters += len(text)
-        return self._frame(text, more=True)
-
-    def flush(self) -> str | None:
-        return self._frame("", more=True, flush=True) if self._said else None
-
-    def clear(self) -> str | None:
-        if not self._said:
-            return None
-        cancelled = msgspec.json.encode({"context_id": self._context, "cancel": True}).decode()
-        self._contexts += 1
-        self._said = False
-        return cancelled
-
-    def passed(self, frame: str) -> None:
-        """Frames of a caller name contexts of its own socket: they are not ours to send."""
-
-    def finish(self) -> str | None:
-        self._finishing = True
-        return self._frame("", more=False) if self._said else None
-
-    def receive(self, frame: str | bytes) -> list[SpeakEvent]:
-        """Raises ProviderError for an `error`, UpstreamProtocolError for what is no frame of this dialect."""
-        told = decode(frame, self._provider)
-        if told.type == "error":
-            raise fault(told, self._provider, self._secrets)
-        if told.context_id is not None and told.context_id != self._context:
-            return []  # late audio of a context that was cancelled
-        events = events_of(told, self._provider)
-        if told.type == "done" and self._finishing:
-            self.ended = True
-            events.append(SpeakEnd(usage=Usage(characters=self._characters, source="measured")))
-        return events
-
-    def closed(self) -> list[SpeakEvent]:
-        if not self._finishing or self._said:
-            return []
-        self.ended = True
-        return [SpeakEnd(usage=Usage(characters=self._characters, source="measured"))]
-
-
-def decode(frame: str | bytes, provider: str) -> _Told:
+def decode(frame: str | bytes, provider: str) -> Told:
+    """Raises UpstreamProtocolError."""
     try:
         return _TOLD.decode(frame)
     except _BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="a frame is not the JSON expected") from None
 
 
-def fault(told: _Told, provider: str, secrets: Iterable[str]) -> ProviderError:
+def fault(told: Told, provider: str, secrets: Iterable[str]) -> ProviderError:
     """An `error` message: the answer of HTTP it would have been."""
     words = told.message or told.title or told.error or ""
     code = told.error_code or ""
     body = msgspec.json.encode({"error_code": code, "message": words})
-    return classify(provider, told.status_code if told.status_code >= 400 else 500, None, body, secrets)
+    status = told.status_code or 500
+    return classify(provider, status if status >= 400 else 500, None, body, secrets)
 
 
-def events_of(told: _Told, provider: str) -> list[SpeakEvent]:
+def events_of(told: Told, provider: str) -> list[SpeakEvent]:
+    """Audio and word times; what else a message may say depends on where it came."""
     match told.type:
         case "chunk":
             try:
@@ -187,9 +131,39 @@ def events_of(told: _Told, provider: str) -> list[SpeakEvent]:
                 WordTiming(word=word, start_s=start_s, end_s=end_s)
                 for word, start_s, end_s in zip(timed.words, timed.start, timed.end, strict=False)
             ]
-        case "flush_done":
-            return [Flushed()]
     return []
+
+
+class SpeechDecoder:
+    """The body of `/tts/sse`. With `keep_raw` what says nothing in common terms (phonemes) comes as it is."""
+
+    def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:
+        self._provider = provider
+        self._keep_raw = keep_raw
+        self._secrets = tuple(secrets)
+        self._sse = sse.SseDecoder()
+
+    def feed(self, data: bytes) -> list[SpeakEvent]:
+        """Raises ProviderError for an `error`, UpstreamProtocolError for what is no event of this dialect."""
+        try:
+            found = self._sse.feed(data)
+        except sse.SseTooLong as error:
+            raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
+        events: list[SpeakEvent] = []
+        for event in found:
+            events += self._read(event.data)
+        return events
+
+    def _read(self, data: bytes) -> list[SpeakEvent]:
+        told = decode(data, self._provider)
+        match told.type:
+            case "error":
+                raise fault(told, self._provider, self._secrets)
+            case "done":
+                return [SpeakEnd()]
+            case "chunk" | "timestamps":
+                return events_of(told, self._provider)
+        return [VendorFrame(raw=data.decode())] if self._keep_raw else []
 
 
 # ---- the server's side
@@ -319,7 +293,8 @@ class SpeakServer:
     def __init__(self, context: str, *, timestamps: bool) -> None:
         self._context = context
         self._timestamps = timestamps
-        self._flushes = 0
+        self._flush_id = 1
+        """Of the text until the next flush: its chunks and the answer to that flush bear it."""
 
     def encode(self, events: list[SpeakEvent]) -> list[str]:
         frames: list[str] = []
@@ -328,14 +303,16 @@ class SpeakServer:
             match event:
                 case AudioChunk(data=data):
                     if data:
-                        chunk = {"data": b64encode(data).decode(), "step_time": 0.0, "flush_id": self._flushes}
+                        chunk = {"data": b64encode(data).decode(), "step_time": 0.0, "flush_id": self._flush_id}
                         frames.append(self._frame("chunk", done=False, status_code=206, **chunk))
                 case WordTiming():
                     words.append(event)
                 case Flushed():
-                    self._flushes += 1
-                    flush = {"flush_done": True, "flush_id": self._flushes}
+                    flush = {"flush_done": True, "flush_id": self._flush_id}
+                    self._flush_id += 1
                     frames.append(self._frame("flush_done", done=False, status_code=206, **flush))
+                case VendorFrame(raw=raw):
+                    frames += self._passed(raw)
                 case SpeakEnd():
                     frames.append(self._frame("done", done=True, status_code=200))
         if words and self._timestamps:
@@ -344,9 +321,15 @@ class SpeakServer:
                 "start": [round(w.start_s, 3) for w in words],
                 "end": [round(w.end_s, 3) for w in words],
             }
-            at = len(frames) - 1 if frames and isinstance(events[-1], SpeakEnd) else len(frames)
+            at = len(frames) - 1 if frames and isinstance(events[-1], (Flushed, SpeakEnd)) else len(frames)
             frames.insert(at, self._frame("timestamps", done=False, status_code=206, word_timestamps=timed))
         return frames
+
+    def _passed(self, raw: str | bytes) -> list[str]:
+        """A message of an upstream of this dialect, which has a context of its own."""
+        told = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        told["context_id"] = msgspec.Raw(msgspec.json.encode(self._context))
+        return [msgspec.json.encode(told).decode()]
 
     def _frame(self, kind: str, **members: Any) -> str:
         return msgspec.json.encode({"type": kind, **members, "context_id": self._context}).decode()

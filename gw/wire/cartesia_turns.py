@@ -1,23 +1,132 @@
-"""Cartesia's turn-based transcription (`WS /stt/turns/websocket`): the server's side, for an endpoint.
+"""Cartesia's turn-based transcription (`WS /stt/turns/websocket`): both sides.
 
-Source: cartesia 4.2.0, `stt/auto_finalize` (November 2026). `connected` comes first; the transcript of a turn is the whole turn
-so far, and `turn.end` closes it. A provider that does not tell where turns end has one per final transcript.
+Source: cartesia 4.2.0, `stt/auto_finalize`, pipecat-ai 1.14.0 and the vendor's page on turns (November 2026). `connected` comes
+first; the transcript of a turn is the whole turn so far, and `turn.end` closes it. After `close` come the events that are
+due, then the vendor closes the socket: there is no word for the end. A turn needs audio to end, if only silence. A provider
+that does not tell where turns end has one per final transcript.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, SpeechStarted, UtteranceEnd
+from gw.errors import ClientProtocolError, UpstreamProtocolError
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.wire.cartesia_listen import live_path, silence
+from gw.wire.cartesia_speak import decode, fault
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+FLUSH_S = 1.0
+"""Silence in place of a word for the end of a turn, which the vendor does not have."""
+_TIMEOUT_MS = (640, 11_200)
+
+
 class _Frame(msgspec.Struct, gc=False):
     type: str = ""
+
+
+class _Turn(msgspec.Struct, gc=False):
+    type: str = ""
+    transcript: str | None = None
+
+
+_TURN = msgspec.json.Decoder(_Turn)
+
+
+# ---- the client's side
+
+
+def turns_path(request: ListenRequest, model: str) -> str:
+    """Path and query of a session. The silence that ends an utterance is the longest that the vendor waits for."""
+    path = live_path(request, model, "/stt/turns/websocket")
+    if request.endpointing_ms is None:
+        return path
+    least, most = _TIMEOUT_MS
+    return f"{path}&turn_end_timeout_ms={min(most, max(least, request.endpointing_ms))}"
+
+
+class TurnsListener:
+    """One session. The vendor tells no times: a turn begins and ends where the audio that was sent does."""
+
+    def __init__(self, provider: str, request: ListenRequest, secrets: Iterable[str] = ()) -> None:
+        self.ended = self.finishing = False
+        self.speaking = False
+        """A turn is open."""
+        self._provider = provider
+        self._format = request.format
+        self._interims = request.interim_results
+        self._secrets = tuple(secrets)
+        self._sent_s = self._begun_s = 0.0
+        self._said = ""
+
+    def audio(self, data: bytes) -> bytes:
+        self._sent_s += self._format.seconds(len(data))
+        return data
+
+    def flush(self) -> bytes:
+        """Silence counts for no time of the session."""
+        return silence(self._format, FLUSH_S)
+
+    def passed(self, frame: str) -> None:
+        """No caller of these turns is passed on: the two addresses of the vendor have different words."""
+
+    def finish(self) -> str:
+        self.finishing = True
+        return '{"type":"close"}'
+
+    def receive(self, frame: str | bytes) -> list[ListenEvent]:
+        """Raises ProviderError for an `error`, UpstreamProtocolError for what is no frame of this dialect."""
+        try:
+            told = _TURN.decode(frame)
+        except _BAD_JSON:
+            raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
+        match told.type:
+            case "turn.start":
+                return self._begun()
+            case "turn.update" | "turn.eager_end":
+                return self._heard(told.transcript or "")
+            case "turn.end":
+                self._said = (told.transcript or "").strip()
+                return self._over()
+            case "error":
+                raise fault(decode(frame, self._provider), self._provider, self._secrets)
+        return []
+
+    def closed(self) -> list[ListenEvent]:
+        """The vendor has closed the socket in peace: the last events, or none when that is not how it ends."""
+        if not self.finishing:
+            return []
+        self.ended = True
+        return [*(self._over() if self._said else ()), ListenEnd()]
+
+    def _begun(self) -> list[ListenEvent]:
+        if self.speaking:
+            return []
+        self.speaking = True
+        self._begun_s = self._sent_s
+        return [SpeechStarted(at_s=self._begun_s)]
+
+    def _heard(self, transcript: str) -> list[ListenEvent]:
+        events = self._begun()
+        text = transcript.strip()
+        if text and text != self._said:
+            self._said = text
+            if self._interims:
+                events.append(Interim(text=text, start_s=self._begun_s, end_s=self._sent_s))
+        return events
+
+    def _over(self) -> list[ListenEvent]:
+        text, self._said, self.speaking = self._said, "", False
+        ended = UtteranceEnd(at_s=self._sent_s)
+        return [Final(text=text, start_s=self._begun_s, end_s=self._sent_s), ended] if text else [ended]
+
+
+# ---- the server's side
 
 
 def command_of(frame: str) -> str:

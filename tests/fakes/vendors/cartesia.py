@@ -9,10 +9,23 @@ import trio
 
 from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import ListenEnd, Transcript
-from gw.types.tts import AudioChunk, Flushed, SpeakEnd
-from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, wav
+from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
+from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, cartesia_turns, wav
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
+
+FORGOTTEN_S = 1.0
+"""A context is forgotten so long after its last audio."""
+WORD_S = 0.25
+"""Told of every word; the tone voice is not so regular."""
+
+
+@attrs.define
+class _Context:
+    server: cartesia_speak.SpeakServer
+    text: str = ""
+    words: int = 0
+    spoken_at: float | None = None
 
 
 @attrs.define(kw_only=True)
@@ -28,7 +41,11 @@ class FakeCartesia(LiveVendor):
         }
 
     def sockets(self) -> Mapping[str, Session]:
-        return {"/tts/websocket": self._speak, "/stt/websocket": self._listen}
+        return {
+            "/tts/websocket": self._speak,
+            "/stt/websocket": self._listen,
+            "/stt/turns/websocket": self._turns,
+        }
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
@@ -56,11 +73,14 @@ class FakeCartesia(LiveVendor):
 
     async def _sse(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = cartesia_speak.parse_body(body, events=True)
+        entry.fields = {"text": request.text, "voice": request.voice}
         server = cartesia_speak.SpeakServer("c", timestamps=request.want_timings)
         await answer.start("text/event-stream")
-        events = [AudioChunk(data=piece) for piece in self.voice(request.text, request.format)]
+        events: list[SpeakEvent] = [AudioChunk(data=piece) for piece in self.voice(request.text, request.format)]
         await answer.paced(
-            [*events, SpeakEnd()], self.speech_gap_s, lambda event: cartesia_speak.as_sse(server.encode([event]))
+            [*events, *_timings(request.text, 0), SpeakEnd()],
+            self.speech_gap_s,
+            lambda event: cartesia_speak.as_sse(server.encode([event])),
         )
         await answer.end()
 
@@ -75,22 +95,37 @@ class FakeCartesia(LiveVendor):
         await answer.whole(b'{"type":' if self.malformed else told, "application/json")
 
     async def _speak(self, peer: Peer) -> None:
-        said: dict[str, str] = {}
-        servers: dict[str, cartesia_speak.SpeakServer] = {}
+        contexts: dict[str, _Context | None] = {}
         while (frame := await peer.receive()) is not None:
             told = cartesia_speak.parse_frame(frame)
             if isinstance(told, cartesia_speak.Cancel):
-                said.pop(told.context, None)
+                contexts[told.context] = None
                 continue
-            server = servers.setdefault(told.context, cartesia_speak.SpeakServer(told.context, timestamps=False))
-            said[told.context] = said.get(told.context, "") + told.text
+            fault = _fault(told, contexts)
+            if fault:
+                contexts[told.context] = None
+                await peer.send(cartesia_speak.error_frame(400, "invalid_request", fault, told.context, "r"))
+                continue
+            context = contexts.get(told.context)
+            if context is None:
+                server = cartesia_speak.SpeakServer(told.context, timestamps=told.request.want_timings)
+                context = contexts[told.context] = _Context(server)
+            context.text += told.text
             if told.flush or told.ends:
-                text = said.pop(told.context)
-                for piece in self.voice(text, told.request.format) if text.strip() else ():
-                    await trio.sleep(self.speech_gap_s)
-                    await peer.send(*server.encode([AudioChunk(data=piece)]))
-                await peer.send(*server.encode([SpeakEnd() if told.ends else Flushed()]))
-                peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
+                await self._say(peer, context, told)
+            if told.ends:
+                contexts[told.context] = None
+
+    async def _say(self, peer: Peer, context: _Context, told: cartesia_speak.Generate) -> None:
+        text, context.text = context.text, ""
+        for piece in self.voice(text, told.request.format) if text.strip() else ():
+            await trio.sleep(self.speech_gap_s)
+            await peer.send(*context.server.encode([AudioChunk(data=piece)]))
+        timings = _timings(text, context.words)
+        context.words += len(timings)
+        await peer.send(*context.server.encode([*timings, SpeakEnd() if told.ends else Flushed()]))
+        context.spoken_at = trio.current_time()
+        peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
 
     async def _listen(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
@@ -106,3 +141,34 @@ class FakeCartesia(LiveVendor):
                 await peer.send(*server.encode([ListenEnd()]))
                 await peer.close()
                 return
+
+    async def _turns(self, peer: Peer) -> None:
+        request = cartesia_listen.parse_query(peer.query)
+        server, ears = cartesia_turns.TurnsServer("r"), Ears(request.format)
+        await peer.send(server.connected())
+        while (frame := await peer.receive()) is not None:
+            if isinstance(frame, bytes):
+                peer.entry.audio += frame
+                await peer.send(*server.encode(ears.feed(frame)))
+            elif cartesia_turns.command_of(frame) == "close":
+                peer.entry.outcome = "ended"
+                await peer.send(*server.encode([ListenEnd()]))
+                await peer.close()
+                return
+
+
+def _fault(told: cartesia_speak.Generate, contexts: Mapping[str, _Context | None]) -> str:
+    """What the vendor refuses, or nothing."""
+    context = contexts.get(told.context)
+    if told.context not in contexts:
+        return "" if any(map(str.isalnum, told.text)) else "transcript empty or contains only punctuation"
+    if context is None:
+        return "the context is over"
+    forgotten = context.spoken_at is not None and trio.current_time() - context.spoken_at > FORGOTTEN_S
+    return "the context has expired" if forgotten and not context.text else ""
+
+
+def _timings(text: str, begins: int) -> list[WordTiming]:
+    return [
+        WordTiming(word=word, start_s=WORD_S * n, end_s=WORD_S * (n + 1)) for n, word in enumerate(text.split(), begins)
+    ]

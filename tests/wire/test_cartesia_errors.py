@@ -1,0 +1,74 @@
+"""Cartesia's error bodies, read and written."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimitError
+from gw.wire.cartesia_errors import classify, error_body
+
+
+def told(code: str | None, message: str = "Something is wrong.", **more: object) -> bytes:
+    return msgspec.json.encode({"error_code": code, "title": "Title", "message": message, "request_id": "r", **more})
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error", "fault"),
+    [
+        (400, None, ProviderRejected, "caller"),
+        (400, "invalid_request", ProviderRejected, "caller"),
+        (400, "model_sunsetted", ProviderRejected, "candidate"),
+        (400, "voice_model_mismatch", ProviderRejected, "candidate"),
+        (422, "language_not_supported", ProviderRejected, "candidate"),
+        (401, "unauthorized", ProviderRejected, "candidate"),
+        (403, "plan_upgrade_required", ProviderRejected, "candidate"),
+        (404, "voice_not_found", ProviderRejected, "candidate"),
+        (402, "quota_exceeded", ProviderFailed, None),
+        (429, "concurrency_limited", RateLimitError, None),
+        (500, None, ProviderFailed, None),
+    ],
+)
+def test_what_an_answer_means(status, code, error, fault):
+    made = classify("p", status, None, told(code))
+    assert type(made) is error
+    assert getattr(made, "fault", None) == fault
+    assert "Something is wrong." in made.detail
+    assert (code or "") in made.detail
+
+
+def test_when_to_come_back():
+    made = classify("p", 429, b"7", told("concurrency_limited"))
+    assert isinstance(made, RateLimitError)
+    assert (made.retry_after_s, made.limit_source) == (7.0, "upstream")
+
+
+def test_the_title_where_there_is_no_message():
+    assert "Title" in classify("p", 400, None, told("x", message="")).detail
+
+
+@pytest.mark.parametrize("body", [b"", b"Title: Message", b"[]", b"null", b'{"error_code":5}', b"\xff", b'{"message":{}}'])
+def test_what_is_no_such_body(body):
+    made = classify("p", 404, None, body)
+    assert isinstance(made, ProviderRejected)
+    assert made.fault == "candidate"
+
+
+def test_no_key_comes_through():
+    made = classify("p", 401, None, told("unauthorized", "the key a-secret is wrong"), ("a-secret",))
+    assert "a-secret" not in made.detail
+
+
+def test_our_body_is_read_as_it_was_meant():
+    body = error_body("budget_exceeded", "No money.", "r-1", outcome="x")
+    assert msgspec.json.decode(body) == {
+        "error_code": "budget_exceeded", "title": "budget_exceeded", "message": "No money.", "request_id": "r-1", "outcome": "x",
+    }  # fmt: skip
+    assert "No money." in classify("p", 400, None, body).detail
+
+
+@given(st.integers(200, 599), st.binary(max_size=60))
+def test_whatever_comes(status, body):
+    assert isinstance(classify("p", status, None, body), ProviderError)

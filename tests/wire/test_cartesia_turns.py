@@ -1,0 +1,158 @@
+"""Cartesia's transcription by turns, both sides."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, UpstreamProtocolError
+from gw.types.audio import MULAW_8K, PCM_16K
+from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.wire import cartesia_turns
+from gw.wire.cartesia_turns import TurnsListener, TurnsServer, turns_path
+from tests.fakes.golden import golden
+
+FRAMES = golden("cartesia/turns").decode().splitlines()
+
+
+def listener(fmt=PCM_16K, **more) -> TurnsListener:
+    return TurnsListener("p", ListenRequest(model="m", format=fmt, **more), ("hush-hush",))
+
+
+def frame(kind: str, **members: object) -> str:
+    return msgspec.json.encode({"type": kind, "request_id": "r", **members}).decode()
+
+
+def heard(client: TurnsListener, *frames: str) -> list:
+    """Half a second of audio before each frame."""
+    events = []
+    for text in frames:
+        client.audio(bytes(16_000))
+        events += client.receive(text)
+    return events
+
+
+def test_the_golden_session():
+    client = listener()
+    events = heard(client, *FRAMES)
+    assert events == [
+        SpeechStarted(at_s=1.0),
+        Interim(text="I need to cancel", start_s=1.0, end_s=1.5),
+        Interim(text="I need to cancel my subscription.", start_s=1.0, end_s=3.0),
+        Final(text="I need to cancel my subscription.", start_s=1.0, end_s=3.5),
+        UtteranceEnd(at_s=3.5),
+        SpeechStarted(at_s=4.0),
+        Interim(text="Please", start_s=4.0, end_s=4.5),
+    ]
+    assert client.closed() == []
+    assert client.finish() == '{"type":"close"}'
+    assert client.closed() == [
+        Final(text="Please", start_s=4.0, end_s=4.5), UtteranceEnd(at_s=4.5), ListenEnd(),
+    ]  # fmt: skip
+    assert client.ended
+
+
+def test_a_turn_is_open_until_its_end():
+    client = listener()
+    assert not client.speaking
+    client.receive(frame("turn.update", transcript="a"))   # its beginning was missed
+    assert client.speaking
+    client.receive(frame("turn.end", transcript="a"))
+    assert not client.speaking
+
+
+def test_an_empty_turn():
+    client = listener()
+    assert [type(event) for event in heard(client, frame("turn.start"), frame("turn.end"))] == [SpeechStarted, UtteranceEnd]
+    client.finish()
+    assert client.closed() == [ListenEnd()]
+
+
+def test_no_interim_results():
+    events = heard(listener(interim_results=False), *FRAMES[:7])
+    assert [type(event) for event in events] == [SpeechStarted, Final, UtteranceEnd]
+
+
+def test_a_flush_is_a_silence_that_takes_no_time():
+    client = listener(MULAW_8K)
+    client.receive(frame("turn.start"))
+    assert client.flush() == b"\xff" * 8_000
+    assert client.receive(frame("turn.end", transcript="a"))[0].end_s == 0.0
+
+
+def test_a_callers_frame_is_not_passed_on():
+    assert listener().passed('{"type":"config"}') is None
+
+
+@pytest.mark.parametrize(
+    ("ms", "more"),
+    [(None, ""), (300, "&turn_end_timeout_ms=640"), (900, "&turn_end_timeout_ms=900"), (60_000, "&turn_end_timeout_ms=11200")],
+)
+def test_the_address(ms, more):
+    request = ListenRequest(model="m", format=PCM_16K, endpointing_ms=ms, language="en", keyterms=("a b",))
+    expected = "/stt/turns/websocket?model=ink-2&encoding=pcm_s16le&sample_rate=16000&keyterm=a%20b"
+    assert turns_path(request, "ink-2") == expected + more
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (frame("error", status_code=500, title="t", message="key hush-hush"), ProviderFailed),
+        ("{", UpstreamProtocolError),
+        (b"\xff", UpstreamProtocolError),
+        (frame("turn.end", transcript=5), UpstreamProtocolError),
+    ],
+)
+def test_what_ends_a_session(text, error):
+    with pytest.raises(error) as caught:
+        listener().receive(text)
+    assert "hush-hush" not in str(caught.value)
+
+
+def test_what_is_new_is_skipped():
+    assert listener().receive(frame("turn.unheard_of", x=1)) == []
+
+
+# ---- the server's side
+
+
+def test_frames_of_ours_are_read_as_they_were_meant():
+    server, client = TurnsServer("r"), listener()
+    sent = [server.connected()]
+    for events in (
+        [SpeechStarted(at_s=0)],
+        [Interim(text="Grüße", start_s=0, end_s=0)],
+        [Final(text="Grüße 😀", start_s=0, end_s=0), UtteranceEnd(at_s=0)],
+        [Final(text="one", start_s=0, end_s=0)],
+        [Interim(text="two", start_s=0, end_s=0)],
+        [ListenEnd()],
+    ):
+        sent += server.encode(events)
+    assert [event for text in sent for event in client.receive(text)] == [
+        SpeechStarted(at_s=0), Interim(text="Grüße"), Final(text="Grüße 😀"), UtteranceEnd(at_s=0),
+        SpeechStarted(at_s=0), Interim(text="one"), Interim(text="one two"), Final(text="one"), UtteranceEnd(at_s=0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "command"), [('{"type":"close"}', "close"), ('{"type":"config","turn":{}}', "config"), ("{}", "")])
+def test_commands(text, command):
+    assert cartesia_turns.command_of(text) == command
+
+
+@pytest.mark.parametrize("text", ["", "close", "[]", '{"type":5}'])
+def test_a_command_that_is_none(text):
+    with pytest.raises(ClientProtocolError):
+        cartesia_turns.command_of(text)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(FRAMES) - 1), st.integers(0, 90), st.text(max_size=3)), max_size=12))
+def test_spoiled_frames(picked):
+    client = listener()
+    try:
+        for number, at, rubbish in picked:
+            text = FRAMES[number]
+            client.receive(text[:at] + rubbish + text[at + len(rubbish) :])
+    except ProviderError:
+        pass
