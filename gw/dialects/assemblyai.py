@@ -57,6 +57,8 @@ class _Job:
     audio_url: str
     until: float
     transcript: Transcript | None = None
+    native: bytes | None = None
+    """The vendor's own answer, under our id."""
     error: str = ""
 
 
@@ -122,7 +124,10 @@ class Jobs:
         job = self._jobs[id_]
         try:
             async with exchange.gateway.relay.transcribe(job.request, job.caller) as answer:
-                job.transcript = await whole_transcript(answer)
+                found = await whole_transcript(answer)
+                if answer.call.spec.dialect == DIALECT.name and found.raw is not None:
+                    job.native = assemblyai_batch.renamed(found.raw, id_, job.audio_url)
+                job.transcript = found
         except GwError as error:
             job.error = error.message
         except OSError as error:  # the spool
@@ -182,6 +187,8 @@ async def _tell(exchange: Exchange, id_: str, job: _Job) -> None:
         body = assemblyai_batch.encode_job(id_, "error", audio_url=job.audio_url, error=job.error)
     elif found is None:
         body = assemblyai_batch.encode_job(id_, "processing", audio_url=job.audio_url)
+    elif job.native is not None:
+        body = job.native
     else:
         body = assemblyai_batch.encode_transcript(
             id_, found, audio_url=job.audio_url, model=job.request.model, duration_s=job.request.audio_seconds

@@ -54,8 +54,6 @@ class _Ears:
                 return [Signal.FINISH]
             case "ForceEndpoint":
                 return [Signal.FLUSH]
-            case "KeepAlive":
-                return []
         return [Forward(told.raw)]
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from gw.errors import ProviderFailed
+from gw.errors import ProviderFailed, ProviderRejected
 from gw.net.http1 import Body, Origin
 from gw.net.ws import open_ws
 from gw.providers.chat_call import rejection
@@ -16,9 +16,10 @@ from gw.providers.live_call import Listening
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
-from gw.wire import assemblyai_batch, assemblyai_stream
+from gw.wire import assemblyai_audio, assemblyai_batch, assemblyai_stream
+from gw.wire.convert import CannotConvert
 
-_HOST, _STREAMING = "api.assemblyai.com", "streaming.assemblyai.com"
+_DOMAIN = ".assemblyai.com"
 _ANSWER_LIMIT = 25 * 1024 * 1024
 _ASK_AGAIN_S = (0.5, 0.5, 1.0, 1.0, 2.0)
 """Between questions whether a transcript is done; the last one from then on."""
@@ -80,18 +81,21 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
 
 def _streaming(origin: Origin) -> Origin:
     """The vendor has another host for live sessions; one of your own has both."""
-    if not origin.host.endswith(_HOST.removeprefix("api")) or not origin.host.startswith("api."):
+    if not origin.host.endswith(_DOMAIN) or not origin.host.startswith("api."):
         return origin
     return attrs.evolve(origin, host="streaming." + origin.host.removeprefix("api."))
 
 
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
-    """`WS /v3/ws`."""
-    provider = account.provider_id
-    wire = assemblyai_stream.AssemblyListener(
-        provider, request, keep_raw=request.dialect == "assemblyai", secrets=(account.api_key.reveal(),)
-    )
+    """`WS /v3/ws`. Takes the samples of `listen_formats`, of several channels as one."""
+    provider, secret = account.provider_id, account.api_key.reveal()
+    try:
+        wire = assemblyai_stream.AssemblyListener(
+            provider, request, keep_raw=request.dialect == "assemblyai", secrets=(secret,)
+        )
+    except CannotConvert as error:
+        raise ProviderRejected(provider=provider, upstream_status=400, fault="candidate", detail=str(error)) from None
     path = assemblyai_stream.path_of(request, account.model).encode()
     headers = [_VERSION, *key_headers(account.api_key)]
     origin = _streaming(account.origin)
@@ -108,5 +112,5 @@ SPEC = ProviderSpec(
     listen=listen,
     health_path="/v2/transcript?limit=1",
     key_headers=key_headers,
-    listen_formats=frozenset({"pcm_s16le", "mulaw"}),
+    listen_formats=frozenset(assemblyai_audio.ENCODINGS),
 )

@@ -6,7 +6,8 @@ billed. A failed job is a 200 with `status: "error"`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -20,6 +21,10 @@ from gw.wire.openai_errors import filtered
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SET = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
+_REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})
+"""Of recordings; every other language goes without its region."""
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+"""Of a transcript: it becomes part of a path."""
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -66,8 +71,8 @@ def job_body(request: TranscribeRequest, model: str, url: str) -> bytes:
     if request.dialect == "assemblyai":
         asked |= {name: msgspec.Raw(raw.encode()) for name, raw in request.fields if name not in _SET}
         return msgspec.json.encode(asked)
-    if request.language:
-        asked["language_code"] = request.language
+    if language := spoken_language(request.language):
+        asked["language_code"] = language
     else:
         asked["language_detection"] = True
     if request.diarize:
@@ -75,6 +80,15 @@ def job_body(request: TranscribeRequest, model: str, url: str) -> bytes:
     if request.keyterms:
         asked["keyterms_prompt"] = list(request.keyterms)
     return msgspec.json.encode(asked)
+
+
+def spoken_language(asked: str | None, regions: Collection[str] = _REGIONS) -> str | None:
+    """In the vendor's words: `en-GB` is `en_uk` where regions are known, else `en`. None for what is no language."""
+    bare, _, region = (asked or "").lower().replace("-", "_").partition("_")
+    whole = f"{bare}_{'uk' if region == 'gb' else region}"
+    if whole in regions:
+        return whole
+    return bare if len(bare) in (2, 3) and bare.isascii() and bare.isalpha() else None
 
 
 def job_of(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool) -> str | Transcript:
@@ -91,9 +105,9 @@ def job_of(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool
             raise ProviderFailed(
                 provider=provider, detail="the transcript failed" + (f": {words}" if words else ""), upstream_status=200
             )
-        case "queued" | "processing" if job.id:
+        case "queued" | "processing" if _ID.fullmatch(job.id):
             return job.id
-    raise UpstreamProtocolError(provider=provider, detail="a transcript of unknown status")
+    raise UpstreamProtocolError(provider=provider, detail="a transcript of unknown status or name")
 
 
 def _transcript(job: _Job, raw: bytes | None) -> Transcript:
@@ -189,6 +203,12 @@ def _told(word: Word) -> dict[str, Any]:
         "text": word.text, "start": round(word.start_s * 1000), "end": round(word.end_s * 1000),
         "confidence": 0.99 if word.confidence is None else word.confidence, "speaker": word.speaker,
     }  # fmt: skip
+
+
+def renamed(body: bytes, id_: str, audio_url: str) -> bytes:
+    """A job's JSON under another id and address, its other members unchanged."""
+    members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode({**members, "id": id_, "audio_url": audio_url})
 
 
 def encode_upload(url: str) -> bytes:

@@ -2,7 +2,8 @@
 
 Source: assemblyai 1.8.2, `streaming/v3` (November 2026). A turn grows until `end_of_turn`; with `format_turns` its formatted
 form follows under the same `turn_order` and is the one that counts. Times are milliseconds since the session began. What is
-billed is the session's length, told by `Termination`, silence included. Frames of 50 to 1000 ms are taken.
+billed is the session's length, told by `Termination`, silence included. A turn's `transcript` has its final words only; what
+is still a guess stands in `words`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, ProviderRejected, UpstreamProtocolError
+from gw.errors import (
+    ClientProtocolError,
+    ProviderError,
+    ProviderFailed,
+    ProviderRejected,
+    RateLimitError,
+    UpstreamProtocolError,
+)
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import (
     Final,
@@ -27,19 +35,21 @@ from gw.types.stt import (
     Word,
 )
 from gw.types.usage import Usage
+from gw.wire.assemblyai_audio import ENCODINGS, Frames
+from gw.wire.assemblyai_batch import spoken_language
 from gw.wire.counts import seconds
 from gw.wire.openai_errors import filtered
 
-TERMINATE, FORCE_ENDPOINT, KEEP_ALIVE = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}', '{"type":"KeepAlive"}'
-ENCODINGS = {"pcm_s16le": "pcm_s16le", "mulaw": "pcm_mulaw"}
+TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
 _OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_mulaw": "mulaw", "opus": "opus", "ogg_opus": "ogg", "aac": "aac"}
 _SET = frozenset({"speech_model", "encoding", "sample_rate"})
 _NOT_SETTINGS = frozenset({"token", "api_key", "access_token"})
 _RATES_HZ = range(4_000, 192_001)
-_FRAME_S = 0.05
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 NEXT_CODES = frozenset({1008, 1013, 3005, 3009, 4001, 4002, 4003, 4102})
 """Close codes after which another vendor may do better: keys, money, too many sessions, their own failure."""
+_TOO_MANY = frozenset({3009, 4102})
+_READ = frozenset({"Begin", "Turn", "SpeechStarted", "Termination", "Error"})
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -60,29 +70,35 @@ class _Told(msgspec.Struct, gc=False):
     transcript: str = ""
     words: list[_Word] = []
     language_code: str | None = None
+    speaker_label: str | None = None
     session_duration_seconds: float | None = None
     audio_duration_seconds: float | None = None
     error: str = ""
     error_code: int | None = None
 
 
+class _Kind(msgspec.Struct, gc=False):
+    type: str = ""
+
+
 _TOLD = msgspec.json.Decoder(_Told)
+_KIND = msgspec.json.Decoder(_Kind)
 
 
 # ---- the client's side
 
 
 def path_of(request: ListenRequest, model: str) -> str:
-    """Path and query of a session. A caller who speaks this dialect has its own settings passed on."""
+    """Path and query of a session in a format of `ENCODINGS`. A caller of this dialect has its own settings passed on."""
     fmt = request.format
-    pairs = [("sample_rate", str(fmt.sample_rate_hz)), ("encoding", ENCODINGS.get(fmt.encoding, "pcm_s16le"))]
+    pairs = [("sample_rate", str(fmt.sample_rate_hz)), ("encoding", ENCODINGS[fmt.encoding])]
     pairs.append(("speech_model", model))
     if request.dialect == "assemblyai":
         pairs += [(name, value) for name, value in request.options if name not in _SET]
         return "/v3/ws?" + urlencode(pairs)
     pairs.append(("format_turns", "true"))
-    if request.language:
-        pairs.append(("language_codes", msgspec.json.encode([request.language]).decode()))
+    if language := spoken_language(request.language, ()):
+        pairs.append(("language_codes", msgspec.json.encode([language]).decode()))
     if request.endpointing_ms is not None:
         pairs.append(("max_turn_silence", str(request.endpointing_ms)))
     if request.keyterms:
@@ -93,7 +109,7 @@ def path_of(request: ListenRequest, model: str) -> str:
 
 
 class AssemblyListener:
-    """One session: frames in, events out. `formatted`: a turn's end is told twice, and the second counts."""
+    """One session: frames in, events out. Raises CannotConvert for a format that the vendor does not take."""
 
     def __init__(
         self, provider: str, request: ListenRequest, *, keep_raw: bool = False, secrets: Iterable[str] = ()
@@ -102,50 +118,37 @@ class AssemblyListener:
         self._provider = provider
         self._secrets = tuple(secrets)
         self._keep_raw = keep_raw
-        self._least = int(request.format.bytes_per_second * _FRAME_S)
-        self._held = bytearray()
+        self._frames = Frames(request.format)
+        self._interims = request.interim_results
         options = dict(request.options)
         asked = options.get("format_turns", "false").lower() == "true" if request.dialect == "assemblyai" else True
         self._formatted = asked
-        self._speaking = False
         self._waiting: _Told | None = None
         """The end of a turn whose formatted form is due."""
-        self._finishing = False
+        self._closed = -1
+        """`turn_order` of the last turn that stands: its end may be told again."""
 
-    def audio(self, data: bytes) -> bytes | None:
-        """Frames shorter than 50 ms are joined: the vendor ends a session that sends them."""
-        if not self._held and len(data) >= self._least:
-            return data
-        self._held += data
-        if len(self._held) < self._least:
-            return None
-        joined = bytes(self._held)
-        self._held.clear()
-        return joined
+    def audio(self, data: bytes) -> list[bytes]:
+        return self._frames.feed(data)
 
     def flush(self) -> list[str | bytes]:
-        return [*self._rest(), FORCE_ENDPOINT]
+        return [*self._frames.rest(), FORCE_ENDPOINT]
 
     def passed(self, frame: str) -> str:
         return frame
 
     def finish(self) -> list[str | bytes]:
-        self._finishing = True
-        return [*self._rest(), TERMINATE]
-
-    def _rest(self) -> list[str | bytes]:
-        held, self._held = bytes(self._held), bytearray()
-        if not held:
-            return []
-        return [held + bytes(max(0, self._least - len(held)))]  # silence up to what is taken
+        return [*self._frames.rest(), TERMINATE]
 
     def receive(self, frame: str | bytes) -> list[ListenEvent]:
         """Raises ProviderError for an `Error`, UpstreamProtocolError for what is no frame of this dialect."""
         try:
-            told = _TOLD.decode(frame)
+            text = frame if isinstance(frame, str) else frame.decode()
+            kind = _KIND.decode(text).type   # what we do not read may have fields of our names and other types
+            told = _TOLD.decode(text) if kind in _READ else _Told()
         except _BAD_JSON:
             raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
-        raw = (frame if isinstance(frame, str) else frame.decode()) if self._keep_raw else None
+        raw = text if self._keep_raw else None
         match told.type:
             case "Turn":
                 return self._turn(told, raw)
@@ -157,26 +160,29 @@ class AssemblyListener:
                 raise self._fault(told)
             case "Begin":
                 return []  # a caller of this dialect has been greeted before
-        return [VendorFrame(raw=raw)] if raw is not None else []
+        return _only(raw)
 
     def _turn(self, told: _Told, raw: str | None) -> list[ListenEvent]:
         events: list[ListenEvent] = []
         before, self._waiting = self._waiting, None
         if before is not None and before.turn_order != told.turn_order:
             events += self._final(before, None)
+        if told.turn_order == self._closed:
+            return events + _only(raw)
         if told.end_of_turn and (told.turn_is_formatted or not self._formatted):
             return events + self._final(told, raw)
         if told.end_of_turn:
             self._waiting = told
-        if told.transcript:
-            return [*events, _said(Interim, told, raw)]
-        return [*events, *([VendorFrame(raw=raw)] if raw is not None else [])]
+        text = told.transcript if all(w.word_is_final for w in told.words) else " ".join(w.text for w in told.words)
+        if text and self._interims:
+            return [*events, _said(Interim, told, text, raw)]
+        return events + _only(raw)
 
-    @staticmethod
-    def _final(told: _Told, raw: str | None) -> list[ListenEvent]:
+    def _final(self, told: _Told, raw: str | None) -> list[ListenEvent]:
+        self._closed = told.turn_order
         if not told.transcript:
-            return [VendorFrame(raw=raw)] if raw is not None else []
-        final = _said(Final, told, raw)
+            return _only(raw)
+        final = _said(Final, told, told.transcript, raw)
         return [final, UtteranceEnd(at_s=final.end_s)]
 
     def _termination(self, told: _Told, raw: str | None) -> list[ListenEvent]:
@@ -190,6 +196,8 @@ class AssemblyListener:
         words = filtered(told.error, self._secrets)
         detail = "an error inside the session" + (f": {words}" if words else "")
         code = told.error_code or 0
+        if code in _TOO_MANY:
+            return RateLimitError(provider=self._provider, detail=detail, limit_source="upstream")
         if code and code not in NEXT_CODES:
             return ProviderRejected(
                 provider=self._provider, detail=detail, upstream_status=101, upstream_code=str(code), fault="candidate"
@@ -199,13 +207,22 @@ class AssemblyListener:
         )
 
 
-def _said(kind: Any, told: _Told, raw: str | None) -> Any:
+def _only(raw: str | None) -> list[ListenEvent]:
+    """What a frame that says nothing in common terms is, for a caller of this dialect."""
+    return [] if raw is None else [VendorFrame(raw=raw)]
+
+
+def _said(kind: Any, told: _Told, text: str, raw: str | None) -> Any:
+    speaker = told.speaker_label if told.speaker_label != "UNKNOWN" else None
     words = tuple(
-        Word(text=w.text, start_s=w.start / 1000, end_s=w.end / 1000, confidence=w.confidence, speaker=w.speaker)
+        Word(
+            text=w.text, start_s=w.start / 1000, end_s=w.end / 1000, confidence=w.confidence,
+            speaker=w.speaker or speaker,
+        )
         for w in told.words
-    )
+    )  # fmt: skip
     return kind(
-        text=told.transcript,
+        text=text,
         start_s=words[0].start_s if words else 0.0,
         end_s=words[-1].end_s if words else 0.0,
         words=words,
@@ -250,6 +267,8 @@ def parse_query(query: bytes) -> Asked:
     if not (rate.isascii() and rate.isdigit() and len(rate) < 7 and int(rate) in _RATES_HZ):
         raise ClientProtocolError(what="sample_rate must be between 4000 and 192000", param="sample_rate")
     languages = _texts(fields.get("language_codes"), "language_codes")
+    if not languages and (older := fields.get("language_code")):
+        languages = (older,)
     request = ListenRequest(
         model=fields.get("speech_model", ""),
         format=AudioFormat(encoding=encoding, sample_rate_hz=int(rate)),
@@ -293,7 +312,7 @@ class AssemblyServer:
             self._heard_s += self._asked.request.format.seconds(len(frame))
             return Audio(data=frame)
         try:
-            return Command(type=_TOLD.decode(frame).type, raw=frame)
+            return Command(type=_KIND.decode(frame).type, raw=frame)
         except _BAD_JSON:
             raise ClientProtocolError(what="a text frame must be a JSON object with a type") from None
 
@@ -340,6 +359,8 @@ class AssemblyServer:
         }
         if said[-1].language:
             members["language_code"] = said[-1].language
+        if speaker := next((word.speaker for word in said[-1].words), None):
+            members["speaker_label"] = speaker
         return _frame("Turn", **members)
 
     def _termination(self, session_s: float) -> str:

@@ -8,13 +8,15 @@ import attrs
 import msgspec
 import trio
 
-from gw.types.stt import ListenEnd, Transcript
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, Transcript, UtteranceEnd
 from gw.wire import assemblyai_batch, assemblyai_stream, wav
 from gw.wire.assemblyai_stream import AssemblyServer, Audio
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
 URL = "https://cdn.test/upload/1"
+SHORTEST_S, LONGEST_S = 0.05, 1.0
+"""Of an audio frame of a live session."""
 
 
 @attrs.define(kw_only=True)
@@ -22,6 +24,10 @@ class FakeAssemblyAI(LiveVendor):
     models: tuple[str, ...] = ("universal-3-6-pro",)
     asks: int = 1
     """Questions that are answered "processing" first."""
+    job_error: str = ""
+    """Of a transcript that fails."""
+    measures: bool = False
+    """An audio frame of a live session that is too short or too long ends it."""
     uploaded: bytes = b""
     asked: int = 0
 
@@ -63,6 +69,10 @@ class FakeAssemblyAI(LiveVendor):
         if self.asked <= self.asks:
             await answer.whole(assemblyai_batch.encode_job("t1", "processing", audio_url=URL), "application/json")
             return
+        if self.job_error:
+            told = assemblyai_batch.encode_job("t1", "error", audio_url=URL, error=self.job_error)
+            await answer.whole(told, "application/json")
+            return
         info = wav.parse(self.uploaded)
         length_s = info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
         made = Transcript(text=self.transcript, duration_s=length_s)
@@ -71,15 +81,54 @@ class FakeAssemblyAI(LiveVendor):
 
     async def _listen(self, peer: Peer) -> None:
         asked = assemblyai_stream.parse_query(peer.query)
-        server, ears = AssemblyServer(asked, session_id="s"), Ears(asked.request.format)
+        fmt = asked.request.format
+        server, ears, open_turn = AssemblyServer(asked, session_id="s"), Ears(fmt), _OpenTurn()
+        frames: list[float | str] = []
+        peer.entry.fields["frames"] = frames   # seconds of audio, and types of commands
         await peer.send(server.begin(2_000_000_000))
         while (frame := await peer.receive()) is not None:
             told = server.receive(frame)
+            frames.append(fmt.seconds(len(told.data)) if isinstance(told, Audio) else told.type)
             if isinstance(told, Audio):
+                if self.measures and not SHORTEST_S <= fmt.seconds(len(told.data)) <= LONGEST_S:
+                    peer.entry.outcome = "cut"
+                    await peer.send(assemblyai_stream.error_frame(3007, "Audio chunk duration violation"))
+                    await peer.close(3007)
+                    return
                 peer.entry.audio += told.data
-                await peer.send(*server.encode(ears.feed(told.data), ears.seconds))
+                await peer.send(*server.encode(open_turn.heard(ears.feed(told.data)), ears.seconds))
+            elif told.type == "ForceEndpoint":
+                await peer.send(*server.encode(open_turn.ended(), ears.seconds))
             elif told.type == "Terminate":
                 peer.entry.outcome = "ended"
-                await peer.send(*server.encode([ListenEnd()], ears.seconds))
+                await peer.send(*server.encode([*open_turn.ended(), ListenEnd()], ears.seconds))
                 await peer.close()
                 return
+
+
+@attrs.define
+class _OpenTurn:
+    """What was heard of a turn whose end has not been. An end that is forced leaves the rest of the sentence to the next."""
+
+    _said: Interim | None = None
+    _told: str = ""
+    """Of the sentence, in turns before."""
+
+    def heard(self, events: list[ListenEvent]) -> list[ListenEvent]:
+        return [self._rest(event) if isinstance(event, Interim | Final) else event for event in events]
+
+    def _rest(self, event: Interim | Final) -> Interim | Final:
+        event = msgspec.structs.replace(event, text=event.text.removeprefix(self._told).strip())
+        if isinstance(event, Interim):
+            self._said = event
+        else:
+            self._said, self._told = None, ""
+        return event
+
+    def ended(self) -> list[ListenEvent]:
+        said, self._said = self._said, None
+        if said is None or not said.text:
+            return []
+        self._told = f"{self._told} {said.text}".strip()
+        final = Final(text=said.text, start_s=said.start_s, end_s=said.end_s)
+        return [final, UtteranceEnd(at_s=said.end_s)]

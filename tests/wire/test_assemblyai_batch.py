@@ -1,0 +1,208 @@
+"""AssemblyAI's transcription of recordings: golden bodies, both sides, and answers that are none."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.errors import (
+    ClientProtocolError,
+    ProviderError,
+    ProviderFailed,
+    ProviderRejected,
+    RateLimitError,
+    UpstreamProtocolError,
+)
+from gw.types.stt import TranscribeRequest, Transcript, Word
+from gw.types.usage import Usage
+from gw.wire import assemblyai_batch as batch
+from tests.fakes.golden import golden
+
+BODY = golden("assemblyai/transcript").strip()
+URL = "https://cdn.test/upload/1"
+
+
+class Recording:
+    size = 3
+    filename = "a.wav"
+    content_type = "audio/wav"
+
+    async def chunks(self):
+        yield b"abc"
+
+
+def asked(**more) -> dict:
+    return msgspec.json.decode(batch.job_body(TranscribeRequest(model="m", audio=Recording(), **more), "universal-2", URL))
+
+
+def job_of(body: bytes, *, keep_raw: bool = False) -> str | Transcript:
+    return batch.job_of(body, "p", ("a-secret",), keep_raw=keep_raw)
+
+
+def test_the_golden_transcript():
+    found = job_of(BODY)
+    assert isinstance(found, Transcript)
+    assert (found.text, found.language, found.duration_s) == ("Good morning. Hello.", "en_us", 2.0)
+    assert found.usage == Usage(audio_seconds=2.0, source="vendor")
+    assert found.words[0] == Word(text="Good", start_s=0.24, end_s=0.4, confidence=0.98, speaker="A")
+    assert [word.speaker for word in found.words] == ["A", "A", "B"]
+    assert [(s.text, s.start_s, s.end_s) for s in found.segments] == [("Good morning.", 0.24, 0.9), ("Hello.", 1.5, 1.9)]
+    assert found.raw is None
+
+
+def test_a_caller_of_the_same_dialect_gets_the_body():
+    found = job_of(BODY, keep_raw=True)
+    assert isinstance(found, Transcript)
+    assert found.raw == BODY
+
+
+@pytest.mark.parametrize("status", ["queued", "processing"])
+def test_a_job_that_is_not_done(status):
+    assert job_of(batch.encode_job("t-1", status, audio_url=URL)) == "t-1"
+
+
+def test_a_job_that_failed():
+    with pytest.raises(ProviderFailed) as caught:
+        job_of(batch.encode_job("t-1", "error", audio_url=URL, error="Download error with key a-secret, see log"))
+    assert caught.value.upstream_status == 200
+    assert "Download error" in caught.value.detail
+    assert "a-secret" not in caught.value.detail
+
+
+def test_silence():
+    found = job_of(batch.encode_job("t-1", "completed", audio_url=URL, text="", words=[], audio_duration=1))
+    assert isinstance(found, Transcript)
+    assert (found.text, found.words, found.duration_s) == ("", (), 1.0)
+
+
+@pytest.mark.parametrize("told", [b"null", b"-1"])
+def test_a_duration_that_is_none(told):
+    found = job_of(b'{"id":"1","status":"completed","text":"x","audio_duration":%b}' % told)
+    assert isinstance(found, Transcript)
+    assert (found.duration_s, found.usage) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[]", b"null", b'{"id":"1"}', b'{"id":"1","status":"paused"}', b'{"status":"queued"}',
+        b'{"id":"../upload","status":"queued"}', b'{"id":"a b","status":"queued"}', b'{"id":"1\\r\\nx: y","status":"queued"}',
+        b'{"id":1,"status":"queued"}', b'{"id":"1","status":"completed","words":[{"start":"x"}]}', b"\xff\xfe",
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none(body):
+    with pytest.raises(UpstreamProtocolError):
+        job_of(body)
+
+
+def test_a_body_cut_anywhere():
+    for at in range(len(BODY)):
+        with pytest.raises(UpstreamProtocolError):
+            job_of(BODY[:at])
+
+
+def test_the_address_of_an_upload():
+    assert batch.upload_url(batch.encode_upload(URL), "p") == URL
+    for body in (b"", b"{}", b'{"upload_url":1}', b"[]"):
+        with pytest.raises(UpstreamProtocolError):
+            batch.upload_url(body, "p")
+
+
+def test_what_is_asked_of_a_recording():
+    assert asked() == {"audio_url": URL, "speech_models": ["universal-2"], "language_detection": True}
+    assert asked(language="de", diarize=True, keyterms=("gw", "Grüße")) == {
+        "audio_url": URL, "speech_models": ["universal-2"], "language_code": "de", "speaker_labels": True,
+        "keyterms_prompt": ["gw", "Grüße"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("language", "sent"),
+    [
+        ("en", "en"), ("EN", "en"), ("en-US", "en_us"), ("en-GB", "en_uk"), ("en_uk", "en_uk"), ("en-IN", "en"),
+        ("de-CH", "de_ch"), ("de-DE", "de"), ("pt-BR", "pt"), ("haw", "haw"),
+    ],
+)  # fmt: skip
+def test_languages_by_the_names_it_takes(language, sent):
+    assert asked(language=language)["language_code"] == sent
+    assert batch.spoken_language(language, ()) == sent.partition("_")[0]
+
+
+@pytest.mark.parametrize("language", ["", "multi", "x", "d3", "日本"])
+def test_what_is_no_language_is_found_out(language):
+    assert asked(language=language) == asked()
+
+
+def test_settings_of_a_caller_of_the_same_dialect_are_passed_on():
+    body = msgspec.json.encode(
+        {
+            "audio_url": "gw-upload:1", "speech_models": ["m"], "speech_model": None, "webhook_url": "http://x",
+            "language_code": "en_us", "sentiment_analysis": True, "custom_spelling": [{"from": ["a"], "to": "ä"}],
+        }
+    )  # fmt: skip
+    found, others = batch.parse_job(body)
+    assert (found.audio_url, found.speech_models, found.language_code) == ("gw-upload:1", ["m"], "en_us")
+    assert asked(dialect="assemblyai", fields=others) == {
+        "audio_url": URL, "speech_models": ["universal-2"], "language_code": "en_us", "sentiment_analysis": True,
+        "custom_spelling": [{"from": ["a"], "to": "ä"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"audio_url":1}', b'{"speech_models":"x"}', b"\xff"])
+def test_a_request_that_is_none(body):
+    with pytest.raises(ClientProtocolError):
+        batch.parse_job(body)
+
+
+def test_a_transcript_of_another_provider():
+    words = (Word(text="hi", start_s=0.1, end_s=0.25), Word(text="there", start_s=0.3, end_s=0.5, confidence=0.5, speaker="1"))
+    made = batch.encode_transcript(
+        "t-1", Transcript(text="hi there", words=words), audio_url=URL, model="other/m", duration_s=1.6
+    )
+    body = msgspec.json.decode(made)
+    assert body["words"] == [
+        {"text": "hi", "start": 100, "end": 250, "confidence": 0.99, "speaker": None},
+        {"text": "there", "start": 300, "end": 500, "confidence": 0.5, "speaker": "1"},
+    ]
+    assert (body["status"], body["audio_duration"], body["speech_models"]) == ("completed", 2, ["other/m"])
+    found = job_of(made)
+    assert isinstance(found, Transcript)
+    assert found.text == "hi there"
+    assert [(w.text, w.start_s, w.end_s, w.speaker) for w in found.words] == [
+        ("hi", 0.1, 0.25, None), ("there", 0.3, 0.5, "1"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "retryable"),
+    [
+        (400, ProviderRejected, False), (401, ProviderRejected, True), (402, ProviderFailed, True),
+        (404, ProviderRejected, True), (429, RateLimitError, True), (500, ProviderFailed, True),
+        (503, ProviderFailed, True),
+    ],
+)  # fmt: skip
+def test_error_answers(status, error, retryable):
+    found = batch.classify("p", status, b"7", batch.error_body("the key a-secret is bad"), ("a-secret",))
+    assert type(found) is error
+    assert found.retryable is retryable
+    assert "a-secret" not in found.message
+    assert "is bad" in found.message
+
+
+@given(st.text(), st.lists(st.tuples(st.text(max_size=8), st.integers(0, 10**7), st.integers(0, 10**7)), max_size=4))
+def test_what_is_written_is_read(text, words):
+    made = Transcript(text=text, words=tuple(Word(text=t, start_s=a / 1000, end_s=b / 1000) for t, a, b in words))
+    found = job_of(batch.encode_transcript("t-1", made, audio_url=URL, model="m", duration_s=3.0))
+    assert isinstance(found, Transcript)
+    assert found.text == text
+    assert [(w.text, w.start_s, w.end_s) for w in found.words] == [(w.text, w.start_s, w.end_s) for w in made.words]
+
+
+@given(st.binary(max_size=64))
+def test_rubbish(body):
+    with suppress(ProviderError):   # and no other
+        assert isinstance(job_of(body), str | Transcript)
