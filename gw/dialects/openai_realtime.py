@@ -1,4 +1,4 @@
-"""OpenAI's realtime API, transcription sessions: `WS /v1/realtime?intent=transcription`, answered by any live provider.
+"""OpenAI's realtime API: `WS /v1/realtime`, conversations (`openai_conversation`) and, with `intent=transcription`, transcription.
 
 The client may name its model in the query or in its first `session.update`, so the handshake is answered first and the
 upstream dialled with the first audio. There is no last frame in this protocol: closing is how a session ends.
@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from gw.dialects import failure
 from gw.dialects.caller import query_fields
 from gw.dialects.listening import Forward, Heard, Reply, Said, Signal, listen
+from gw.dialects.openai_conversation import converse
 from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
 from gw.errors import ClientProtocolError, GwError
 from gw.types.stt import ListenEvent, ListenRequest
+from gw.wire.openai_conversation import RealtimeSession
 from gw.wire.openai_realtime_serve import (
     AudioAppended,
     Cleared,
@@ -79,6 +81,9 @@ class RealtimeEars:
 async def realtime(session: Session) -> None:
     fields = query_fields(session.scope.get("query_string", b""), (b"model", b"intent"))
     model = fields.get(b"model", b"").decode("utf-8", "replace")
+    if fields.get(b"intent") != b"transcription":
+        await _conversation(session, model)
+        return
     ears = RealtimeEars(RealtimeServer(session_id=session.caller.request_id, model=model))
     await session.accept(_SUBPROTOCOL if _SUBPROTOCOL in session.socket.offered else None)
     for frame in ears.opening():
@@ -87,6 +92,13 @@ async def realtime(session: Session) -> None:
     if early:
         assert ears.request is not None
         await listen(session, ears.request, ears, early=early)
+
+
+async def _conversation(session: Session, model: str) -> None:
+    made = RealtimeSession(session.caller.request_id, model)
+    await session.accept(_SUBPROTOCOL if _SUBPROTOCOL in session.socket.offered else None)
+    await session.socket.send(made.about("session.created"))
+    await converse(session, made, model, await session.socket.receive())
 
 
 async def _until_audio(session: Session, ears: RealtimeEars) -> Sequence[Said]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
@@ -79,3 +79,21 @@ def test_pipecat_service(demo, package):
     )
     frames = asyncio.run(run([ears], spoken(PCM), TranscriptionFrame))
     assert frames[-1].text == TEXT
+
+
+def test_openai_sdk_conversation(demo):
+    """Speech in, speech out: the demo's echo says what it heard."""
+    import openai
+
+    client = openai.OpenAI(base_url=demo.base, api_key="any")
+    with client, client.realtime.connect(model="gpt-realtime") as connection:
+        for at in range(0, len(PCM), 2_400):
+            connection.input_audio_buffer.append(audio=b64encode(PCM[at : at + 2_400]).decode())
+        events = []
+        while not events or events[-1].type != "response.done":
+            events.append(connection.recv())
+            assert events[-1].type != "error", events[-1]
+    assert events[-1].response.status == "completed"
+    assert events[-1].response.output[0].content[0].transcript == TEXT
+    pcm = b"".join(b64decode(e.delta) for e in events if e.type == "response.output_audio.delta")
+    assert " ".join(" ".join(done.text for done in tone.decode(pcm, 24_000)).split()) == TEXT
