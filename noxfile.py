@@ -1,4 +1,4 @@
-"""Everything that must pass: `uv run nox`. Beyond that: `nox -s clients`, `nox -s bench`.
+"""Everything that must pass: `uv run nox`. Beyond that: `nox -s clients`, `nox -s frontend`, `nox -s browser`, `nox -s bench`.
 
 Sessions install the versions of requirements.lock, checked by hash. `GW_LATEST=1` installs the newest versions that
 pyproject.toml allows instead, to learn early what the next lock would break.
@@ -20,6 +20,8 @@ nox.options.error_on_missing_interpreters = True
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 CLIENTS = Path("tests/clients")
+BROWSER = Path("tests/browser")
+FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
 
 
@@ -45,7 +47,7 @@ def locked_versions(folder: Path) -> Path:
 def tests(session: nox.Session) -> None:
     """The test suite; arguments after -- go to pytest."""
     install(session, "test")
-    session.run("pytest", "-q", "-m", "not clients", *session.posargs)
+    session.run("pytest", "-q", "-m", "not clients and not browser", *session.posargs)
 
 
 @nox.session
@@ -95,7 +97,7 @@ def build(session: nox.Session) -> None:
     session.run("python", "-m", "build", "--installer=uv", "--outdir", str(out), silent=True)
     (wheel,) = out.glob("gw-*.whl")
     held = set(zipfile.ZipFile(wheel).namelist())
-    for needed in ("gw/py.typed", "gw/config/gw.yaml.example", "gw/cli/main.py"):
+    for needed in ("gw/py.typed", "gw/config/gw.yaml.example", "gw/cli/main.py", "gw/frontend_dist/index.html"):
         if needed not in held:
             session.error(f"{wheel.name} lacks {needed}")
     session.install(str(wheel), "--constraint", str(locked_versions(out)))
@@ -121,6 +123,41 @@ def clients(session: nox.Session) -> None:
         session.warn("LEFT OUT: the Node SDK, because node or npm is not installed (Debian packages: nodejs, npm)")
         leave_out.append("--ignore-glob=*/test_node*.py")
     session.run("pytest", "-q", "-m", "clients", str(CLIENTS), *leave_out, *session.posargs)
+
+
+@nox.session
+def frontend(session: nox.Session) -> None:
+    """Type-check and build the dashboard: its types and the build must be what is committed. Needs node and npm."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        session.warn("LEFT OUT: building the dashboard, because node or npm is not installed (Debian packages: nodejs, npm)")
+        return
+    install(session, "test")
+    out = Path(session.create_tmp()).resolve() / "frontend_dist"
+    types = FRONTEND / "src" / "lib" / "types.gen.ts"
+    committed = types.read_bytes()
+    session.run("npm", "ci", "--prefix", str(FRONTEND), external=True)
+    session.run("python", "frontend/scripts/write_types.py")
+    if types.read_bytes() != committed:
+        session.error(f"{types} was older than the API; it is written anew")
+    session.run("npm", "run", "build", "--prefix", str(FRONTEND), external=True, env={"GW_FRONTEND_OUT": str(out)})
+    session.run("diff", "-r", "frontend_dist", str(out), external=True)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The dashboard in Debian's Chromium. Needs chromium; node and npm for axe."""
+    if shutil.which("chromium") is None:
+        session.warn("LEFT OUT: the dashboard in a browser, because chromium is not installed (Debian package: chromium)")
+        return
+    install(session, "test")
+    session.install("-r", str(BROWSER / "requirements.txt"))
+    leave_out: list[str] = []
+    if shutil.which("node") and shutil.which("npm"):
+        session.run("npm", "ci", "--prefix", str(FRONTEND), external=True)
+    else:
+        session.warn("LEFT OUT: axe, because node or npm is not installed (Debian packages: nodejs, npm)")
+        leave_out.append("--ignore-glob=*/test_axe.py")
+    session.run("pytest", "-q", "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
 
 
 @nox.session

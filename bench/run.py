@@ -44,7 +44,7 @@ def pinned(core: int, *command: str) -> list[str]:
 
 def build(folder: Path, name: str) -> str:
     out = folder / name
-    subprocess.run(["gcc", "-O2", "-o", str(out), str(HERE / f"{name}.c"), "-lpthread"], check=True)
+    subprocess.run(["gcc", "-O2", "-D_GNU_SOURCE", "-o", str(out), str(HERE / f"{name}.c"), "-lpthread"], check=True)
     return str(out)
 
 

@@ -12,7 +12,13 @@ export default defineConfig({
     cssCodeSplit: false,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    rolldownOptions: { output: { hashCharacters: "hex" } },
+    rolldownOptions: {
+      output: {
+        hashCharacters: "hex",
+        // The pages share so much that one file of them is smaller than each alone; charts and audio are fetched when needed.
+        codeSplitting: { groups: [{ name: "pages", test: /src\/(pages|components|lib)\/(?!Latency|LineChart|Playground|Snippets|audio)/ }] },
+      },
+    },
   },
   server: { proxy: { "/api": "http://127.0.0.1:8080", "/v1": "http://127.0.0.1:8080" } },
 });

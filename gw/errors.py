@@ -17,7 +17,6 @@
     ├── BudgetExceededError
     ├── Overloaded                  too much in flight; shed, not queued
     ├── Stopping                    the drain is over
-    ├── PluginMissing (ModuleNotFoundError)
     ├── StoreError
     │   ├── DatabaseLocked
     │   └── StoreUnavailable
@@ -33,6 +32,7 @@
         ├── UpstreamProtocolError   malformed or empty answer
         ├── UpstreamCut             connection ended in the middle of an answer
         ├── UpstreamSlow            first event, or the next one, came too late
+        ├── PluginMissing (ModuleNotFoundError)     its engine is not installed here
         └── CandidateSkipped        not called at all: breaker open, missing ability, no key
 
 A message never holds a key, a prompt, a transcript or a vendor's raw body.
@@ -266,20 +266,6 @@ class Stopping(GwError):
 
 
 @_error
-class PluginMissing(GwError, ModuleNotFoundError):
-    """The engine of a local provider is not installed."""
-
-    status: ClassVar[int] = 501
-    code: ClassVar[str] = "plugin_missing"
-    module: str
-    extra: str
-
-    @property
-    def message(self) -> str:
-        return f"No module named {self.module!r}; install it with: pip install 'gw[{self.extra}]'"
-
-
-@_error
 class StoreError(GwError):
     status: ClassVar[int] = 503
     code: ClassVar[str] = "usage_store_unavailable"
@@ -413,6 +399,26 @@ class UpstreamSlow(ProviderError):
     code: ClassVar[str] = "upstream_too_slow"
     outcome: ClassVar[str] = "too_slow"
     after_s: float = 0.0
+
+
+@_error
+class PluginMissing(ProviderError, ModuleNotFoundError):
+    """The engine of a local provider is not installed; another candidate may answer."""
+
+    status: ClassVar[int] = 501
+    code: ClassVar[str] = "plugin_missing"
+    outcome: ClassVar[str] = "not_configured"
+    provider: str = ""
+    module: str
+    extra: str
+
+    def __attrs_post_init__(self) -> None:
+        self.name = self.module
+        self.detail = self.message
+
+    @property
+    def message(self) -> str:
+        return f"No module named {self.module!r}; install it with: pip install 'gw[{self.extra}]'"
 
 
 @_error

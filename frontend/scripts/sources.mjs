@@ -14,7 +14,7 @@ function* files(path) {
     yield path;
     return;
   }
-  for (const entry of entries) yield* files(join(path, entry.name));
+  for (const entry of entries) if (entry.name !== "__pycache__") yield* files(join(path, entry.name));
 }
 
 const sha256 = (data) => createHash("sha256").update(data).digest("hex");

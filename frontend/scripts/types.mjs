@@ -1,4 +1,4 @@
-// src/lib/types.gen.ts from the OpenAPI document on standard input; docs/dashboard.md has the whole command.
+// src/lib/types.gen.ts from the OpenAPI document on standard input: write_types.py sends it.
 import { writeFileSync } from "node:fs";
 import { json } from "node:stream/consumers";
 import openapiTS, { astToString } from "openapi-typescript";

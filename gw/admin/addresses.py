@@ -17,13 +17,13 @@ from gw.types.ids import Location
 def checked_base_url(value: str | None, location: Location, allowed_hosts: Collection[str]) -> str | None:
     """`value` without its last slash; None for none.
 
-    http(s) only, without user or query. Link-local and metadata addresses never; private ones and this machine only for
-    a local provider, or where `serve.provider_base_url_hosts` names the host. Raises RequestError.
+    http(s) only, of a local provider also tcp, without user or query. Link-local and metadata addresses never; private ones
+    and this machine only for a local provider, or where `serve.provider_base_url_hosts` names the host. Raises RequestError.
     """
     if not value:
         return None
     try:
-        host = host_of(value)
+        host = host_of(value, bare=location == "local")
     except ValueError as error:
         raise RequestError(what=f"base_url: {error}", param="base_url") from None
     if is_never_called(host):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 import trio
 
-from gw.errors import GwError, PluginMissing, ProviderError
-from gw.net.http1 import Origin, Pool
-from gw.providers.spec import ProviderSpec, spec_of
+from gw.errors import GwError, ProviderError
+from gw.net.http1 import Pool
+from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Provider
 
 CAP_S = 10.0
@@ -36,7 +36,7 @@ async def check_provider(provider: Provider, pool: Pool) -> Health:
         except ProviderError as error:
             message = error.message
         except (GwError, ModuleNotFoundError) as error:
-            message = str(error) if isinstance(error, (GwError, PluginMissing)) else f"{error.name} is not installed"
+            message = str(error) if isinstance(error, GwError) else f"{error.name} is not installed"
         except ValueError:
             message = "its base_url is not an http(s) address"
     return Health(ok=ok, latency_ms=round((trio.current_time() - began) * 1000), message=message)
@@ -48,10 +48,16 @@ async def _ask(provider: Provider, pool: Pool) -> tuple[bool, str]:
     if not provider.configured:
         return False, provider.key_error or "no API key"
     spec = spec_of(provider.type)
+    origin = spec.origin(provider.id, provider.base_url, provider.options, public_only=provider.public_only)
+    if spec.check is not None:
+        await spec.check(
+            Account(
+                provider_id=provider.id, model="", origin=origin, api_key=provider.api_key, pool=pool, options=provider.options
+            )
+        )
+        return True, "its engine is loaded" if origin.scheme == "engine" else "it answers"
     if not (spec.needs_address and spec.health_path):
         return True, "runs inside the gateway"
-    base = (provider.base_url or spec.base_url).rstrip("/")
-    origin = Origin.parse(base + spec.api_path, public_only=provider.public_only)
     path = spec.health_path.encode()
     headers = [(b"accept", b"application/json"), *spec.key_headers(provider.api_key)]
     async with pool.open(provider.id, b"GET", origin, path, headers) as response:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from gw.admin.reports import Json
-from gw.config.settings import Settings
+from gw.config.settings import Serve, Settings
 from gw.types.secret import Secret
 
 SECTIONS = ("serve", "routing", "cost_tracking", "auth", "mcp", "latency", "rate_limiting", "stacks", "voices")
 """Those that have no page of their own."""
-_FROM_ENVIRONMENT: Mapping[tuple[str, ...], str] = {("serve", "port"): "PORT", ("cost_tracking", "db_path"): "GW_DB_PATH"}
+_FROM_ELSEWHERE: Mapping[tuple[str | int, ...], tuple[object, str]] = {
+    ("serve", "host"): (Serve().host, "command line"),
+    ("serve", "port"): (Serve().port, "command line or PORT"),
+    ("cost_tracking", "db_path"): (None, "GW_DB_PATH or default"),
+}
+"""Path of a setting → its default, and where another value is from when it is not from the file."""
 
 
 class Origin:
@@ -49,8 +55,9 @@ def settings_page(settings: Settings, *, version: str, started_at: float, warnin
 
 def _values(value: object, path: tuple[str | int, ...], origin: Origin) -> Iterator[Json]:
     """The leaves below `value`, in the order of their declaration."""
-    if attrs.has(type(value)):
-        for field in attrs.fields(type(value)):
+    kind: Any = type(value)
+    if attrs.has(kind):
+        for field in attrs.fields(kind):
             yield from _values(getattr(value, field.name), (*path, field.name), origin)
     elif isinstance(value, Mapping):
         for name, child in value.items():
@@ -73,7 +80,5 @@ def _shown(value: object) -> str | int | float | bool | list[str] | None:
 
 
 def _origin(value: object, path: tuple[str | int, ...], origin: Origin) -> str:
-    if found := origin.line(*path):
-        return found
-    name = _FROM_ENVIRONMENT.get(tuple(str(part) for part in path))
-    return f"{name} or default" if name and value is not None else "default"
+    default, elsewhere = _FROM_ELSEWHERE.get(path, (value, ""))
+    return origin.line(*path) or (elsewhere if value != default else "default")

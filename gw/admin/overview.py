@@ -11,6 +11,7 @@ from gw.policy import budget
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.figures import Days, Figures
+from gw.store.rollups import Point
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
@@ -18,6 +19,7 @@ from gw.types.ids import MODALITIES
 from gw.types.project import Project
 
 HOURS = 24
+MOVERS = 5
 
 
 async def overview(
@@ -25,22 +27,53 @@ async def overview(
 ) -> Json:
     """The figures of `reports.overview` and what the page draws. `active`: requests that run now, of all projects.
 
-    `yesterday` ends a day before now, to the second, unless its records are forgotten already (`retention_days: 1`).
+    `yesterday` ends a day before now, to the second (that of `movers` with the hour), unless its records are forgotten
+    already (`retention_days: 1`).
     """
     only = known_project(catalog, project)
     base = await reports.overview(store, catalog, now, project=project)
     days = await store.show(partial(_days, last=utc_hour(now)), queries.days, now, HOURS, only)
+    hour = utc_hour(now)
+    midnight = hour - hour % HOURS
+    movers = await store.show(
+        partial(_movers, midnight=midnight, last=hour),
+        queries.points, "hour", midnight - HOURS, hour, by="model", project=only, model_id=None,
+    )  # fmt: skip
     projects = [catalog.project(only)] if only else list(catalog.projects.values())
     return {
         **base,
         "active_requests": active,
         **days,
+        "movers": movers,
         "budgets": [_budget(entry, spent(entry.id)) for entry in projects],
     }
 
 
 def _days(days: Days, last: int) -> Json:
     return {"today": _figures(days.today), "yesterday": _figures(days.yesterday), "hours": _hours(days, last)}
+
+
+def _movers(points: list[Point], midnight: int, last: int) -> list[Json]:
+    """The models whose cost differs most from yesterday's same hours; the running hour counts whole on both days."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for point in points:
+        day = found.setdefault(point.name, [(0, 0), (0, 0)])
+        if point.bucket >= midnight or point.bucket <= last - HOURS:
+            index = int(point.bucket < midnight)
+            cost, requests = day[index]
+            day[index] = (cost + point.cost_nusd, requests + point.requests)
+    largest_first = sorted(found.items(), key=lambda item: (-abs(item[1][0][0] - item[1][1][0]), item[0]))
+    return [
+        {
+            "model": name,
+            "cost": usd(today[0]),
+            "cost_yesterday": usd(yesterday[0]),
+            "requests": today[1],
+            "requests_yesterday": yesterday[1],
+        }
+        for name, (today, yesterday) in largest_first[:MOVERS]
+        if today != yesterday
+    ]
 
 
 def _figures(figures: Figures) -> Json:

@@ -5,8 +5,9 @@ The parts are those of the API; here they are put together, and each entry of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from gw.admin import chains, forecast, keys, listings, reports, series
 from gw.admin.origin import Origin
@@ -95,7 +96,7 @@ def _rates(price: Price | None) -> Json:
 async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -> Json:
     """Projects with their day and budget, and the stacks one may have."""
     catalog, origin = registrar.catalog, Origin(registrar.settings)
-    listed = await listings.projects(registrar.store, catalog, now)
+    listed: dict[str, Any] = await listings.projects(registrar.store, catalog, now)
     shown: list[Json] = []
     for entry in listed["projects"]:
         project = catalog.project(entry["project_id"])
@@ -117,10 +118,10 @@ async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -
 
 def access_keys(registrar: Registrar) -> Json:
     """Keys, and the projects a new one may be for."""
-    origin, entries = Origin(registrar.settings), keys.listing(registrar)["keys"]
-    for number, entry in enumerate(entries):
-        entry["origin"] = origin.of(entry["source"], "auth", "keys", number)
-    return {"keys": entries, "projects": list(registrar.catalog.projects), "auth_on": registrar.settings.auth.on}
+    origin, listed = Origin(registrar.settings), keys.listing(registrar)
+    found: Any = listed["keys"]
+    shown = [{**e, "origin": origin.of(e["source"], "auth", "keys", number)} for number, e in enumerate(found)]
+    return {"keys": shown, "projects": list(registrar.catalog.projects), "auth_on": registrar.settings.auth.on}
 
 
 def playground(registrar: Registrar) -> Json:
@@ -161,7 +162,7 @@ async def latency(
     Without `models` it is the one that was asked most.
     """
     reports.one_of("metric", metric, series.TIMES)
-    found: Mapping[str, Json] = await reports.latency(store, catalog, now, period=period, project=project)
+    found: dict[str, Any] = await reports.latency(store, catalog, now, period=period, project=project)
     chosen = list(dict.fromkeys(models))[:MOST_COMPARED] or sorted(
         found, key=lambda name: (-found[name]["request_count"], name)
     )[:1]

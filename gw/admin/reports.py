@@ -15,6 +15,7 @@ from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog, Model
 from gw.store import queries
 from gw.store.latency import LatencyRow
+from gw.store.requests import seconds_and_characters
 from gw.store.rollups import CostRow
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
@@ -205,15 +206,15 @@ def _attempt(attempt: AttemptRecord) -> Json:
 
 def _units(record: RequestRecord) -> Json:
     """What the modality is counted in. Only language models have units on both sides."""
-    usage = record.usage
+    usage, (seconds, characters) = record.usage, seconds_and_characters(record)
     sides: tuple[float, float, float]
     match record.modality:
         case "llm":
             sides = (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
         case "stt":
-            sides = (usage.audio_seconds, 0, 0)
+            sides = (seconds, 0, 0)
         case "tts":
-            sides = (usage.characters, 0, 0)
+            sides = (characters, 0, 0)
     return {
         "input_units": sides[0],
         "output_units": sides[1],

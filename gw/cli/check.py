@@ -16,7 +16,7 @@ import trio
 from gw.admin.check import Health, check_provider
 from gw.cli.configured import load
 from gw.cli.main import CHECK_FAILED
-from gw.cli.output import print_table
+from gw.cli.output import bar, print_json, print_table
 from gw.config.settings import Settings
 from gw.errors import GwError, StoreUnavailable
 from gw.net.http1 import Pool
@@ -42,11 +42,16 @@ class Finding:
 @click.command()
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--online", is_flag=True, help="Also ask every provider, with its key.")
+@click.option("--json", "as_json", is_flag=True, help="The findings as a JSON array.")
 @click.pass_context
-def check(ctx: click.Context, file: Path | None, online: bool) -> None:
+def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) -> None:
     """Check the configuration without starting.
 
     FILE is the one `gw serve` would take, unless given. Exit code 3: the configuration is invalid; 5: a check failed.
+
+    \b
+    gw check
+    gw check --online
     """
     settings = load(file)
     catalog = build(settings)
@@ -54,7 +59,10 @@ def check(ctx: click.Context, file: Path | None, online: bool) -> None:
     findings += [_database(settings), _address(settings)]
     if online:
         findings += [_answered(provider, health) for provider, health in trio.run(_ask_all, catalog)]
-    print_table(("check", "result", "detail"), [attrs.astuple(finding) for finding in findings])
+    if as_json:
+        print_json([attrs.asdict(finding) for finding in findings])
+    else:
+        print_table(("check", "result", "detail"), [attrs.astuple(finding) for finding in findings])
     ctx.exit(CHECK_FAILED if any(finding.result == "failed" for finding in findings) else 0)
 
 
@@ -147,11 +155,13 @@ async def _ask_all(catalog: Catalog) -> list[tuple[Provider, Health]]:
 
     async def ask(provider: Provider) -> None:
         asked.append((provider, await check_provider(provider, pool)))
+        step(len(asked))
 
     pool = Pool()
-    async with trio.open_nursery() as nursery:
-        for provider in catalog.providers.values():
-            if provider.configured:
+    configured = [provider for provider in catalog.providers.values() if provider.configured]
+    with bar("asking providers", len(configured)) as step:
+        async with trio.open_nursery() as nursery:
+            for provider in configured:
                 nursery.start_soon(ask, provider)
     await pool.aclose()
     return sorted(asked, key=lambda pair: pair[0].id)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import attrs
 import click
@@ -20,6 +21,7 @@ from gw.cli.main import ACCESS, FAILED, Failed
 from gw.errors import ProviderError, ProviderUnreachable
 from gw.net.http import client
 from gw.store.lock import holder
+from gw.types.address import split_address
 from gw.types.secret import Secret
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -27,6 +29,8 @@ RECORD_TRIES = 5
 RECORD_PAUSE_S = 0.02
 """A record can be asked for a moment after the answer's last byte: it is on its way into the database."""
 NO_KEY = Secret("")
+FACE = {"X-GW-Source": "cli"}
+"""For the audit log."""
 C = TypeVar("C", bound=Callable[..., Any])
 
 
@@ -81,12 +85,21 @@ class Answer:
 class Daemon:
     url: str
     key: Secret = NO_KEY
+    named: bool = False
+    """The user has said where it is: it was not looked for."""
 
     @classmethod
     def at(cls, url: str | None, key: str) -> Daemon:
-        """What `--url` and `--key` say."""
+        """What `--url` and `--key` say. Raises UsageError for what is no address."""
         address = url or find_url()
-        return cls(url=(address if "://" in address else f"http://{address}").rstrip("/"), key=Secret(key))
+        address = (address if "://" in address else f"http://{address}").rstrip("/")
+        try:
+            split_address(address)
+        except ValueError as error:
+            raise click.UsageError(f"--url: {error}") from None
+        if not key.isascii() or not key.isprintable():
+            raise click.UsageError("--key may hold printable ASCII only")
+        return cls(url=address, key=Secret(key), named=bool(url))
 
     @contextmanager
     def open(self, method: str, path: str, **content: Any) -> Iterator[Answer]:
@@ -112,6 +125,14 @@ class Daemon:
         with self.open("GET", path, params=params) as answer:
             return answer.json()
 
+    def send(self, method: str, path: str, body: Mapping[str, object] | None = None, **query: object) -> Any:
+        """Change something; the JSON of the answer. Raises as `open` does."""
+        content: dict[str, Any] = {"params": {k: v for k, v in query.items() if v is not None}, "headers": FACE}
+        if body is not None:
+            content["json"] = body
+        with self.open(method, path, **content) as answer:
+            return answer.json()
+
     def record(self, request_id: str) -> Mapping[str, Any] | None:
         """What the gateway recorded of a request; None when this credential may not see it."""
         for _ in range(RECORD_TRIES if request_id else 0):
@@ -129,17 +150,27 @@ class Daemon:
 class Refused(Failed):
     """The gateway answered with an error."""
 
-    def __init__(self, message: str, http_status: int) -> None:
-        super().__init__(message, ACCESS if http_status in (401, 403) else FAILED)
+    def __init__(self, message: str, http_status: int, code: str = "") -> None:
+        barred = http_status in (401, 403) and code != "read_only"
+        super().__init__(message, ACCESS if barred else FAILED)
         self.http_status = http_status
+        self.code = code
 
 
 def _refused(status: int, body: bytes) -> Refused:
     """The gateway's error form: {"error": {"code", "message", …}}; anything else is told by its status alone."""
+    code = ""
     try:
         error = json.loads(body)["error"]
-        message = f"{error['message']} ({error['code']})"
+        code = str(error["code"])
+        message = f"{error['message']} ({code})"
     except (ValueError, KeyError, TypeError):
         message = f"the gateway answered {status}"
     hint = "; give a key with --key or GW_API_KEY" if status == 401 else ""
-    return Refused(message + hint, status)
+    return Refused(message + hint, status, code)
+
+
+def path_of(*parts: str) -> str:
+    """`path_of("/v1/models", "groq/a b")`: every character of a name that could mean something is escaped."""
+    first, *names = parts
+    return "/".join([first, *(quote(name, safe="") for name in names)])

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import trio
 
 from gw.cli.configured import load
 from gw.cli.main import Failed
-from gw.cli.output import Cell, aside, log_warnings, print_json, print_table
+from gw.cli.output import Cell, aside, bar, log_warnings, print_json, print_table
 
 if TYPE_CHECKING:
     from gw.store.backup import Progress
 
 _MB = 1e6
+PARTS = 1_000
+"""Of a copy's progress."""
 
 
 @click.group(name="db")
@@ -52,18 +54,14 @@ def backup(ctx: click.Context, target: Path) -> None:
     path = _path(ctx)
     if target.is_dir():
         target = target / path.name
-    with click.progressbar(length=1_000, label="copying", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        size = trio.run(partial(back_up, path, target, on_progress=_shown_on(bar)))
+    with bar("copying", PARTS) as step:
+        size = trio.run(partial(back_up, path, target, on_progress=_shown_on(step)))
     aside(f"{path} -> {target}: {size / _MB:.1f} MB, checked")
 
 
-def _shown_on(bar: Any) -> Progress:
+def _shown_on(step: Callable[[int], None]) -> Progress:
     """The last step is the check, which tells nothing: the bar then stands at its end."""
-
-    def step(done: int, total: int) -> None:
-        bar.update(done * 1_000 // max(total, 1) - bar.pos)
-
-    return step
+    return lambda done, total: step(done * PARTS // max(total, 1))
 
 
 @db.command()

@@ -7,6 +7,7 @@ failed, 130 Ctrl-C. A traceback is shown only with `--debug`.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -30,12 +31,21 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "transcribe": ("gw.cli.voice", "Print what is said in an audio file."),
     "chat": ("gw.cli.voice", "Ask a language model and print its answer as it comes."),
     "turn": ("gw.cli.voice", "Listen, think and speak: one whole turn of a conversation."),
+    "status": ("gw.cli.status", "Show whether the gateway runs, and what it holds."),
+    "top": ("gw.cli.top", "Show what goes through the gateway just now, model by model."),
     "costs": ("gw.cli.reports", "Show what was spent."),
+    "latency": ("gw.cli.reports", "Show how fast each model answers: mean and percentiles."),
     "logs": ("gw.cli.reports", "Show the latest requests, newest first."),
+    "models": ("gw.cli.models", "List, add, change or delete models."),
+    "providers": ("gw.cli.providers", "List, test, add, change or delete providers."),
+    "projects": ("gw.cli.projects", "List, add, change or delete projects and their budgets."),
+    "keys": ("gw.cli.keys", "List, make or revoke the keys that callers show."),
+    "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
     "reconcile": ("gw.cli.reconcile", "Compare what was recorded with a vendor's usage export, model by model."),
     "db": ("gw.cli.database", "Back up, upgrade or measure the database."),
     "secret": ("gw.cli.secret", "Replace the secret that encrypts stored provider keys."),
+    "completion": ("gw.cli.completion", "Print the completion script of a shell."),
 }
 """Name → module that holds the command under that name, and its one-line help: `gw --help` imports none of them."""
 
@@ -108,14 +118,31 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """Run and exit; unlike click's own, Ctrl-C is 130."""
         options |= {"standalone_mode": False, "prog_name": "gw"}
+        arguments = args[0] if args else options.get("args")
+        for_programs = "--json" in (sys.argv[1:] if arguments is None else arguments)
         try:
             code = super().main(*args, **options)
         except click.Abort:
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
-            error.show()
-            sys.exit(error.status if isinstance(error, Failed) else error.exit_code)
+            status = error.status if isinstance(error, Failed) else error.exit_code
+            if for_programs:
+                _show_json(error, status)
+            else:
+                error.show()
+            sys.exit(status)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+WORDS = {FAILED: "failed", 2: "usage", CONFIG: "config_invalid", ACCESS: "access", CHECK_FAILED: "check_failed"}
+"""Exit code → `code` of an error in JSON, where the gateway gave none."""
+
+
+def _show_json(error: click.ClickException, status: int) -> None:
+    """Who asks for JSON reads errors as JSON too."""
+    code = getattr(error, "code", "") or WORDS.get(status, "failed")
+    body = {"error": {"code": code, "message": error.format_message()}}
+    click.echo(json.dumps(body, ensure_ascii=False), err=True)
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,13 +6,16 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import floor, log10
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from gw.telemetry.redact import Redactor
 
 Cell = str | int | float | None
@@ -39,6 +42,17 @@ def log_warnings() -> Redactor:
     return setup_logging({"GW_LOG_LEVEL": "warning", **os.environ})
 
 
+@contextmanager
+def bar(label: str, length: int) -> Iterator[Callable[[int], None]]:
+    """Progress of long work, on stderr where that is a terminal. What it yields is told how much is done."""
+    with click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as shown:
+
+        def done(steps: int) -> None:
+            shown.update(min(steps, length) - shown.pos)
+
+        yield done
+
+
 def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
@@ -58,9 +72,19 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         for row in ([*columns], *rows):
             click.echo("\t".join(_cell(value) for value in row))
         return
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console, ConsoleDimensions
     from rich.measure import Measurement
+
+    table = table_of(columns, rows)
+    console = Console()
+    needed = Measurement.get(console, console.options.update(max_width=MAX_WIDTH), table).maximum
+    console.size = ConsoleDimensions(max(console.width, needed), console.height)  # rather a wrapped row than cut cells
+    console.print(table)
+
+
+def table_of(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+    """As `print_table` shows it on a terminal."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
@@ -70,10 +94,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
-    console = Console()
-    needed = Measurement.get(console, console.options.update(max_width=MAX_WIDTH), table).maximum
-    console.size = ConsoleDimensions(max(console.width, needed), console.height)  # rather a wrapped row than cut cells
-    console.print(table)
+    return table
+
+
+def print_row(cells: Sequence[Cell], widths: Sequence[int]) -> None:
+    """One row of a table that has no end: padded to `widths` on a terminal, never cut; else separated by tabs."""
+    texts = [_cell(value) for value in cells]
+    if sys.stdout.isatty():
+        texts = [text.ljust(width) for text, width in zip(texts, widths, strict=True)]
+        click.echo(" ".join(texts).rstrip())
+    else:
+        click.echo("\t".join(texts))
 
 
 def _cell(value: Cell) -> str:

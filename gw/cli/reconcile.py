@@ -11,6 +11,7 @@ import click
 
 from gw.cli.configured import load
 from gw.cli.main import CHECK_FAILED, FAILED, Failed
+from gw.cli.numbers import PERCENT
 from gw.cli.output import Cell, aside, print_json, print_table
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
     help="A table becomes tab-separated values in a pipe.",
 )
 @click.option(
-    "--threshold", type=float, default=5.0, show_default=True, help="Percent of difference above which a row is flagged."
+    "--threshold", type=PERCENT, default=5.0, show_default=True, help="Percent of difference above which a row is flagged."
 )
 @click.option("--fail-on-diff", is_flag=True, help="Exit with 5 when a row is flagged.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration whose database is read.")

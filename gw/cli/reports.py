@@ -1,35 +1,27 @@
-"""`gw costs` and `gw logs`: asked of the running gateway, or read from the database when none runs."""
+"""`gw costs`, `gw latency` and `gw logs`: asked of the running gateway, or read from the database when none runs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from gw.cli.daemon import Daemon, NoDaemon, daemon_options
-from gw.cli.offline import Database
+from gw.cli import follow
+from gw.cli.daemon import Daemon, daemon_options
+from gw.cli.log_lines import columns, row_of
 from gw.cli.output import Cell, aside, can_show, ms, print_json, print_table, usd
+from gw.cli.source import ask
 
 PERIODS = click.Choice(["today", "week", "month", "all"])
+LATENCY_PERIODS = click.Choice(["today", "week", "month"])
 GROUPS = click.Choice(["provider", "model", "project"])
 MODALITIES = click.Choice(["stt", "llm", "tts"])
 STATUSES = click.Choice(["success", "error", "fallback", "cancelled"])
 METER_WIDTH = 10
-T = TypeVar("T")
-
-
-def _ask(daemon: Daemon, online: Callable[[Daemon], T], offline: Callable[[Database], T]) -> T:
-    """The answer of the running gateway; without one, what the database holds, which is said on stderr."""
-    try:
-        return online(daemon)
-    except NoDaemon as gone:
-        database = Database.configured(gone)
-        answer = offline(database)
-        aside(f"no gateway answers at {gone.url}; read from {database.path}")
-        return answer
+FOLLOWED = 10
+"""Records shown before those that `--follow` waits for."""
 
 
 @click.command()
@@ -39,10 +31,15 @@ def _ask(daemon: Daemon, online: Callable[[Daemon], T], offline: Callable[[Datab
 @click.option("--json", "as_json", is_flag=True, help="The whole report as JSON.")
 @daemon_options
 def costs(period: str, project: str | None, by: str, as_json: bool, url: str | None, key: str) -> None:
-    """Show what was spent."""
+    """Show what was spent.
+
+    \b
+    gw costs --period month --by project
+    gw costs --json | jq .total
+    """
     query = {"period": period, "project": project}
     daemon = Daemon.at(url, key)
-    report = _ask(daemon, lambda d: d.get("/v1/costs", **query), lambda db: db.costs(**query))
+    report = ask(daemon, lambda d: d.get("/v1/costs", **query), lambda db: db.costs(**query), records=True)
     if as_json:
         print_json(report)
         return
@@ -80,33 +77,78 @@ def _show_budgets(daemon: Daemon, only: str | None) -> None:
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, help="At most this many.")
+@click.option("--period", type=LATENCY_PERIODS, default="today", show_default=True, help="UTC days: 1, the last 7, the last 30.")
+@click.option("--project", help="Only this project.")
+@click.option("--json", "as_json", is_flag=True, help="The whole report as JSON.")
+@daemon_options
+def latency(period: str, project: str | None, as_json: bool, url: str | None, key: str) -> None:
+    """Show how fast each model answers: mean and percentiles.
+
+    ttfb is the time to the first byte of content, total the time to the last one. In a pipe all times are milliseconds.
+
+    \b
+    gw latency --period week
+    """
+    query = {"period": period, "project": project}
+    report: Mapping[str, Any] = ask(
+        Daemon.at(url, key), lambda d: d.get("/v1/latency", **query), lambda db: db.latency(**query), records=True
+    )
+    if as_json:
+        print_json(report)
+        return
+    names = [f"{what} {which}" for what in ("ttfb", "total") for which in ("mean", "p50", "p95", "p99")]
+    if not sys.stdout.isatty():
+        names = [name.replace(" ", "_") + "_ms" for name in names]
+    print_table(("model", "requests", *names), [_latency_row(model, facts) for model, facts in report.items()])
+
+
+def _latency_row(model: str, facts: Mapping[str, Any]) -> list[Cell]:
+    times = []
+    for mean, spread in (("avg_ttfb_ms", "ttfb_percentiles"), ("avg_latency_ms", "latency_percentiles")):
+        times += [facts[mean], *(facts[spread][which] for which in ("p50", "p95", "p99"))]
+    if sys.stdout.isatty():
+        times = [None if value is None else ms(value) for value in times]
+    return [model, facts["request_count"], *times]
+
+
+@click.command()
+@click.option("-f", "--follow", "following", is_flag=True, help="Go on with each request as it finishes, until Ctrl-C.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000), help=f"At most this many.  [default: 100, with --follow {FOLLOWED}]"
+)
 @click.option("--project", help="Only this project.")
 @click.option("--modality", type=MODALITIES, help="Only this modality.")
+@click.option("--model", help="Only this model id.")
 @click.option("--status", type=STATUSES, help="Only this outcome.")
-@click.option("--json", "as_json", is_flag=True, help="The records as a JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="The records as a JSON array; with --follow one object a line.")
 @daemon_options
 def logs(
-    limit: int, project: str | None, modality: str | None, status: str | None, as_json: bool, url: str | None, key: str
+    following: bool,
+    limit: int | None,
+    project: str | None,
+    modality: str | None,
+    model: str | None,
+    status: str | None,
+    as_json: bool,
+    url: str | None,
+    key: str,
 ) -> None:
-    """Show the latest requests, newest first."""
-    query = {"limit": limit, "project": project, "modality": modality, "status": status}
-    records = _ask(Daemon.at(url, key), lambda d: d.get("/v1/logs", **query), lambda db: db.logs(**query))
+    """Show the latest requests, newest first.
+
+    With --follow the newest comes last, and each request is shown as it finishes; that takes a running gateway.
+
+    \b
+    gw logs --status error --limit 20
+    gw logs --follow --project shop
+    """
+    filters = {"project": project, "modality": modality, "model": model, "status": status}
+    daemon = Daemon.at(url, key)
+    if following:
+        follow.follow(daemon, filters, limit or FOLLOWED, as_json=as_json)
+        return
+    query = {"limit": limit or 100, **filters}
+    records = ask(daemon, lambda d: d.get("/v1/logs", **query), lambda db: db.logs(**query), records=True)
     if as_json:
         print_json(records)
         return
-    measures = ("ttfb", "total", "cost") if sys.stdout.isatty() else ("ttfb_ms", "total_ms", "cost_usd")
-    columns = ("time", "project", "modality", "model", "status", *measures, "id")
-    print_table(columns, [_log_row(record) for record in records])
-
-
-def _log_row(record: Mapping[str, Any]) -> list[Cell]:
-    """Times on a terminal carry their unit; in a pipe they are milliseconds, and costs are dollars."""
-    at = datetime.fromtimestamp(record["timestamp"], UTC)
-    facts: list[Cell] = [record["project"], record["modality"], record["model_id"], record["status"]]
-    first, total, cost = record.get("ttfb_ms"), record["total_latency_ms"], record.get("cost_usd")
-    if sys.stdout.isatty():
-        measures: list[Cell] = ["" if first is None else ms(first), ms(total), usd(cost)]
-        return [f"{at:%m-%d %H:%M:%S}", *facts, *measures, record.get("id", "")[:8]]
-    exact = None if cost is None else f"{cost:.9f}"
-    return [at.isoformat(timespec="milliseconds"), *facts, first, total, exact, record.get("id", "")]
+    print_table(columns(), [row_of(record) for record in records])

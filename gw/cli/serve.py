@@ -44,6 +44,10 @@ def serve(
     """Run the gateway.
 
     SIGTERM and Ctrl-C let running streams finish (serve.drain_s); a second signal stops at once.
+
+    \b
+    gw serve --demo
+    gw serve --config /etc/gw.yaml --port 8080
     """
     if demo and config:
         raise click.UsageError("--demo takes no configuration file")

@@ -66,6 +66,10 @@ def say(text: str, out: Path, model: str, voice: str, url: str | None, key: str)
     """Speak TEXT into an audio file.
 
     TEXT of `-` is read from standard input; `-o -` writes WAV to standard output.
+
+    \b
+    gw say "hello there" -o hello.wav
+    gw say - -o - < text.txt | aplay
     """
     text = _text(text)
     call = _speak_to(Daemon.at(url, key), out, text, model, voice, {})
@@ -78,7 +82,11 @@ def say(text: str, out: Path, model: str, voice: str, url: str | None, key: str)
 @click.option("--model", default="default", help="Model, stack or alias.")
 @daemon_options
 def transcribe(file: Path, model: str, url: str | None, key: str) -> None:
-    """Print what is said in an audio file."""
+    """Print what is said in an audio file.
+
+    \b
+    gw transcribe hello.wav --model groq/whisper-large-v3
+    """
     text, call = calls.transcribe(Daemon.at(url, key), file, model, {})
     print_text(text, end="\n")
     aside(call.summary(_length(file), ms(call.total_ms)))
@@ -93,6 +101,9 @@ def chat(text: str, model: str, system: str, url: str | None, key: str) -> None:
     """Ask a language model and print its answer as it comes.
 
     TEXT of `-` is read from standard input.
+
+    \b
+    gw chat "what is the weather in Paris" --model openai/gpt-4o
     """
     printed = False
 
@@ -126,6 +137,9 @@ def turn(
     """Listen, think and speak: one whole turn of a conversation.
 
     Prints what was heard and what was answered, and a bar per stage: light until its first byte, full while it streams.
+
+    \b
+    gw turn question.wav -o answer.wav --stt deepgram/nova-3
     """
     if str(out) == "-":
         raise click.UsageError("turn prints text on standard output; give -o a file")

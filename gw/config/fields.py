@@ -172,28 +172,43 @@ def boolean(place: Place) -> bool:
     raise Rejected(f"{place.name} must be true or false, found {found(place)}")
 
 
-def number(low: float = 0, high: float = 1e9, *, above: bool = False) -> Callable[[Place], float]:
+@attrs.frozen
+class Number:
     """A finite number from `low` (excluded when `above`) to `high`."""
 
-    def parse(place: Place) -> float:
-        value = _number(place, float)
-        if not math.isfinite(value) or value < low or value > high or (above and value == low):
+    low: float
+    high: float
+    above: bool
+
+    def __call__(self, place: Place) -> float:
+        value, low, high = _number(place, float), self.low, self.high
+        if not math.isfinite(value) or value < low or value > high or (self.above and value == low):
             span = f"from {low:g} to {high:g}" if value > high else f"{low:g} or more"
-            bound = f"more than {low:g}" if above and not value > high else span
+            bound = f"more than {low:g}" if self.above and not value > high else span
             raise Rejected(f"{place.name} must be a number {bound}, found {found(place)}")
         return value
 
-    return parse
+
+def number(low: float = 0, high: float = 1e9, *, above: bool = False) -> Number:
+    return Number(low, high, above)
 
 
-def integer(low: int = 0, high: int = 1_000_000_000) -> Callable[[Place], int]:
-    def parse(place: Place) -> int:
+@attrs.frozen
+class Integer:
+    """A whole number from `low` to `high`."""
+
+    low: int
+    high: int
+
+    def __call__(self, place: Place) -> int:
         value = _number(place, int)
-        if not low <= value <= high:
-            raise Rejected(f"{place.name} must be a whole number from {low} to {high}, found {found(place)}")
+        if not self.low <= value <= self.high:
+            raise Rejected(f"{place.name} must be a whole number from {self.low} to {self.high}, found {found(place)}")
         return value
 
-    return parse
+
+def integer(low: int = 0, high: int = 1_000_000_000) -> Integer:
+    return Integer(low, high)
 
 
 def _number(place: Place, kind: Callable[[Any], T]) -> T:
@@ -214,14 +229,22 @@ def _number(place: Place, kind: Callable[[Any], T]) -> T:
         raise Rejected(f"{place.name} is too large") from None
 
 
-def choice(*names: str) -> Callable[[Place], str]:
-    def parse(place: Place) -> str:
+@attrs.frozen
+class Choice:
+    """One of `names`."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, place: Place) -> str:
+        names = self.names
         if place.value not in names:
             hint = suggestion(place.value, names, listed="choices") if isinstance(place.value, str) else ""
             raise Rejected(f"{place.name} must be {' or '.join(names)}, found {found(place)}", hint)
         return str(place.value)
 
-    return parse
+
+def choice(*names: str) -> Choice:
+    return Choice(names)
 
 
 def identifier(name: str) -> None:
@@ -252,11 +275,20 @@ def colour(place: Place) -> str:
 
 def http_url(place: Place) -> str:
     """`http(s)://host[:port][/path]`, without a slash at the end."""
+    return _url(place, "an http:// or https:// address", bare=False)
+
+
+def upstream_url(place: Place) -> str:
+    """As `http_url`, or `tcp://host:port`."""
+    return _url(place, "an http://, https:// or tcp:// address", bare=True)
+
+
+def _url(place: Place, expected: str, *, bare: bool) -> str:
     value = text(place).strip()
     try:
-        host = host_of(value)
+        host = host_of(value, bare=bare)
     except ValueError as error:
-        what = f"{place.name} must be an http:// or https:// address, found {found(place)}"
+        what = f"{place.name} must be {expected}, found {found(place)}"
         raise Rejected(what, str(error)) from None
     if is_never_called(host):
         raise Rejected(f"{place.name} is a link-local or metadata address, which is never called")

@@ -34,5 +34,8 @@ ENGINE_OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """Type → keys of a provider entry that only this type takes."""
 
+ON_BARE_CONNECTIONS = frozenset({"whisper", "piper"})
+"""Types whose `base_url` may be `tcp://host:port`: servers of the Wyoming protocol."""
+
 SIM_FAULTS = ("reset", "malformed", "refused", "slow")
 """What `fail_with` of the demo engine takes beside an HTTP status."""

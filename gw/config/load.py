@@ -69,6 +69,11 @@ class Document:
             path = path[:-1]
         return self.marks.get((), (1, 1))
 
+    def line_numbers(self) -> dict[Path, int]:
+        """Where each key, or item of a list, stands. An item that is a text is found by that text as well."""
+        found = {path: line for path, (line, _) in (self.marks | self.key_marks).items()}
+        return found | {(*path[:-1], text): found[path] for path, text in _texts(self.data, ())}
+
     def problem(self, path: Path, what: str, hint: str = "", *, key: bool = False) -> None:
         line, column = self.position(path, key=key)
         self.add(line, column, what, hint, where=dotted(path))
@@ -85,6 +90,19 @@ class Document:
         if not 0 < line <= len(self.lines):
             return ""
         return shown_line(self.lines[line - 1], self.hidden.get(line, []), column)
+
+
+def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Texts that are items of lists."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            yield from _texts(child, (*path, name))
+    elif isinstance(value, list):
+        for number, child in enumerate(value):
+            if isinstance(child, str) and not isinstance(child, FromEnv):
+                yield (*path, number), child
+            else:
+                yield from _texts(child, (*path, number))
 
 
 def dotted(path: Path) -> str:

@@ -35,8 +35,9 @@ from gw.config.fields import (
     suggestion,
     text,
     texts,
+    upstream_url,
 )
-from gw.config.known import ENGINE_OPTIONS, PROVIDER_TYPES, SIM_FAULTS
+from gw.config.known import ENGINE_OPTIONS, ON_BARE_CONNECTIONS, PROVIDER_TYPES, SIM_FAULTS
 from gw.config.load import load
 from gw.config.settings import (
     Auth,
@@ -174,7 +175,8 @@ def _provider(provider_id: str, place: Place) -> ProviderSettings:
             hint += "; an entry of another name needs 'type'"
         at.problem(f"unknown provider type {kind!r}", hint, key="type" not in given)
     options = {name: OPTIONS[name] for name in ENGINE_OPTIONS.get(kind, ())}
-    values = record(place, {**PROVIDER, **options})
+    address: Fields = {"base_url": upstream_url} if kind in ON_BARE_CONNECTIONS else {}
+    values = record(place, {**PROVIDER, **address, **options})
     values.pop("type", None)
     own = {name: values.pop(name) for name in options if name in values}
     return ProviderSettings(id=provider_id, type=kind, options=own, **values)
@@ -305,7 +307,10 @@ def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Se
         references.check(document, settings)
     if document.problems:
         raise ConfigError(problems=tuple(sorted(document.problems, key=lambda p: (p.line, p.column))))
-    return attrs.evolve(settings, warnings=tuple(references.warnings(document, settings)))
+    lines = document.line_numbers()
+    if "rate_limits" in given:
+        lines |= {("rate_limiting", *path[1:]): line for path, line in lines.items() if path[:1] == ("rate_limits",)}
+    return attrs.evolve(settings, warnings=tuple(references.warnings(document, settings)), lines=lines)
 
 
 def _port(env: Mapping[str, str], problems: list[Problem]) -> int:

@@ -169,3 +169,5 @@ class Settings:
     """`GW_MCP_TOKEN`: what the HTTP transports of the MCP server ask for; empty = nothing."""
     warnings: tuple[str, ...] = ()
     """Things that work but deserve a look, with file:line:column where known."""
+    lines: Mapping[tuple[str | int, ...], int] = attrs.field(factory=dict, repr=False, eq=False)
+    """Path of a key → its line in the file, from 1; a model of a list also by its id."""

@@ -31,10 +31,11 @@ def key_names(text: str, *, file: str) -> list[str]:
 
     Raises ConfigError when it is not YAML.
     """
-    return sorted({_general(path) for path in load.key_paths(text, file=file)})
+    return sorted({general_name(path) for path in load.key_paths(text, file=file)})
 
 
-def _general(path: load.Path) -> str:
+def general_name(path: load.Path) -> str:
+    """A path as dotted text, with chosen names as `*`."""
     parts = ["*" if isinstance(part, int) else part for part in path]
     if parts[0] == "rate_limits":
         parts[0] = "rate_limiting"

@@ -1,4 +1,4 @@
-"""Deepgram's WebSockets: `WS /v1/listen` and `WS /v1/speak`, answered by any provider.
+"""Deepgram's WebSockets: `WS /v1/listen`, `WS /v2/listen` and `WS /v1/speak`, answered by any provider.
 
 Transcription is one session per socket. Speech is a session per utterance (what is said between two `Flush`), each with a
 record of its own; audio keeps the order of the utterances, since frames do not say to which they belong.
@@ -14,14 +14,15 @@ import trio
 from gw.dialects import failure
 from gw.dialects.contexts import Context, Contexts
 from gw.dialects.deepgram import error_body
-from gw.dialects.listening import Forward, Heard, Said, Signal
+from gw.dialects.listening import Forward, Heard, Reply, Said, Signal
 from gw.dialects.listening import listen as serve_listening
 from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
 from gw.dialects.speaking import Order, Text
 from gw.errors import GwError, one_error
 from gw.types.stt import ListenEvent
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
-from gw.wire import deepgram_listen_serve, deepgram_speak
+from gw.wire import deepgram_flux_serve, deepgram_listen_serve, deepgram_speak
+from gw.wire.deepgram_flux_serve import FluxServer
 from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
 
 _SUBPROTOCOLS = ("token", "bearer")
@@ -74,6 +75,42 @@ async def listen(session: Session) -> None:
     server = DeepgramServer(asked, request_id=session.caller.request_id, created=created)
     subprotocol, headers = _accepted(session)
     await serve_listening(session, asked.request, _Ears(server), subprotocol=subprotocol, headers=headers)
+
+
+class _TurnEars:
+    """Flux."""
+
+    def __init__(self, server: FluxServer) -> None:
+        self._server = server
+
+    def receive(self, frame: Frame) -> Sequence[Said]:
+        match self._server.receive(frame):
+            case Audio(data=data):
+                return [Heard(data)] if data else []
+            case Finalize():
+                return [Signal.FLUSH]
+            case CloseStream():
+                return [Signal.FINISH]
+            case OtherFrame(raw=raw):
+                return [Forward(raw), Reply(self._server.configured(raw))] if '"Configure"' in raw else [Forward(raw)]
+        return []
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        return self._server.encode(events)
+
+    def opening(self) -> Sequence[Frame]:
+        return [self._server.connected()]
+
+    def closing(self) -> Sequence[Frame]:
+        return []
+
+
+async def turns(session: Session) -> None:
+    """`WS /v2/listen`: the transcript of a turn so far, every time, and where turns end."""
+    request = deepgram_flux_serve.parse_query(session.scope.get("query_string", b""))
+    subprotocol, headers = _accepted(session)
+    ears = _TurnEars(FluxServer(request_id=session.caller.request_id))
+    await serve_listening(session, request, ears, subprotocol=subprotocol, headers=headers)
 
 
 async def speak(session: Session) -> None:
@@ -155,5 +192,5 @@ class _Speech:
         return self._server.encode(told)
 
 
-SOCKETS: dict[str, SocketHandler] = {"/v1/listen": listen, "/v1/speak": speak}
+SOCKETS: dict[str, SocketHandler] = {"/v1/listen": listen, "/v2/listen": turns, "/v1/speak": speak}
 """Path → handler."""

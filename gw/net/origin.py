@@ -13,7 +13,10 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @attrs.frozen(kw_only=True)
 class Origin:
-    """Where an upstream is: scheme, host, port, and the path prefix of its base_url (no trailing slash)."""
+    """Where an upstream is: scheme, host, port, and the path prefix of its base_url (no trailing slash).
+
+    Scheme `tcp` is a bare connection; `engine` an engine that runs in a process of ours, `host` then is the entry's name.
+    """
 
     scheme: str
     host: str
@@ -24,12 +27,12 @@ class Origin:
 
     @classmethod
     def parse(cls, base_url: str, *, public_only: bool = False) -> Origin:
-        """Raises ValueError for anything but http(s)://host[:port][/path] without userinfo, query or fragment."""
-        parts = split_address(base_url)
+        """Raises ValueError for anything but http(s)://host[:port][/path] or tcp://host:port, without userinfo, query, fragment."""
+        parts = split_address(base_url, bare=True)
         return cls(
             scheme=parts.scheme,
             host=(parts.hostname or "").lower(),
-            port=parts.port or _DEFAULT_PORTS[parts.scheme],
+            port=parts.port or _DEFAULT_PORTS.get(parts.scheme, 0),
             prefix=parts.path.rstrip("/").encode("ascii"),
             public_only=public_only,
         )
@@ -38,7 +41,7 @@ class Origin:
     def authority(self) -> str:
         """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == _DEFAULT_PORTS.get(self.scheme) else f"{host}:{self.port}"
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.prefix.decode('ascii')}"

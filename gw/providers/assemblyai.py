@@ -113,4 +113,5 @@ SPEC = ProviderSpec(
     health_path="/v2/transcript?limit=1",
     key_headers=key_headers,
     listen_formats=frozenset(assemblyai_audio.ENCODINGS),
+    reported=frozenset({"transcribe", "listen"}),
 )

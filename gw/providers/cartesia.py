@@ -243,4 +243,5 @@ SPEC = ProviderSpec(
     speak_rates_hz=cartesia_speak.RATES_HZ,
     speak_live_formats=_RAW,
     listen_formats=_RAW,
+    reported=frozenset(),
 )

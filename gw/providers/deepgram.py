@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
 
-from gw.errors import UpstreamProtocolError, one_error
+from gw.errors import UpstreamCut, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
-from gw.net.ws import open_ws
+from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.chat_call import is_type, rejection
-from gw.providers.live_call import Listening, Speaking, send
+from gw.providers.live_call import Listening, Speaking, send, why_closed
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -22,9 +22,9 @@ from gw.providers.spec import (
 )
 from gw.providers.speech_call import SpokenAudio
 from gw.types.secret import Secret
-from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import deepgram_batch, deepgram_errors, deepgram_listen, deepgram_speak
+from gw.wire import deepgram_batch, deepgram_errors, deepgram_flux, deepgram_listen, deepgram_speak
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _KEEP_ALIVE_S = 4.0
@@ -76,13 +76,17 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
         await response.finish()
 
 
+def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
+    """The path follows from the model: those that listen by turns have one of their own."""
+    return _listen_by_turns(request, account) if deepgram_flux.is_flux(account.model) else _listen(request, account)
+
+
 @asynccontextmanager
-async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`WS /v1/listen`, kept alive while nobody speaks."""
     provider = account.provider_id
-    wire = deepgram_listen.DeepgramListener(
-        provider, keep_raw=request.dialect == "deepgram", secrets=(account.api_key.reveal(),)
-    )
+    same = request.dialect == "deepgram" and not deepgram_listen.by_turns(request)
+    wire = deepgram_listen.DeepgramListener(provider, keep_raw=same, secrets=(account.api_key.reveal(),))
     path = deepgram_listen.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
     async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
@@ -99,6 +103,44 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
                 nursery.start_soon(keep_alive)
                 yield session
                 nursery.cancel_scope.cancel()
+
+
+class _Turns(Listening):
+    """A session that the vendor ends by closing the socket, without a last frame."""
+
+    def __init__(self, ws: WebSocket, turns: deepgram_flux.FluxListener, provider: str) -> None:
+        super().__init__(ws, turns, provider)
+        self._turns = turns
+
+    async def receive(self) -> list[ListenEvent]:
+        if self._turns.ended:
+            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
+        while True:
+            try:
+                frame = await self._ws.receive()
+            except WsClosed as closed:
+                if closed.code in (1000, 1005) and (last := self._turns.closed()):
+                    return last
+                raise why_closed(self._provider, closed) from None
+            self.heard_at = trio.current_time()
+            if events := self._turns.receive(frame):
+                return events
+
+
+@asynccontextmanager
+async def _listen_by_turns(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+    """`WS /v2/listen`. It has no keep-alive: while nobody speaks, silence is to be sent."""
+    provider = account.provider_id
+    turns = deepgram_flux.FluxListener(
+        provider,
+        keep_raw=deepgram_listen.by_turns(request),
+        interims=request.interim_results,
+        secrets=(account.api_key.reveal(),),
+    )
+    path = deepgram_flux.path_of(request, account.model).encode()
+    headers = key_headers(account.api_key)
+    async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
+        yield _Turns(ws, turns, provider)
 
 
 @asynccontextmanager
@@ -129,4 +171,5 @@ SPEC = ProviderSpec(
     speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}),
     speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     listen_formats=frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw", "flac", "opus", "ogg", "webm", "mp4", "unknown"}),
+    reported=frozenset({"transcribe", "listen", "speak"}),
 )

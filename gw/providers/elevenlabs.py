@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from gw.errors import UpstreamProtocolError
+import trio
+
+from gw.errors import ProviderError, ProviderRejected, UpstreamCut, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
-from gw.net.ws import open_ws
+from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.chat_call import is_type, rejection
-from gw.providers.live_call import Listening, Speaking
+from gw.providers.live_call import Listening, send, why_closed
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -22,12 +25,19 @@ from gw.providers.spec import (
 from gw.providers.speech_call import FormBody, SpokenAudio
 from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
-from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import elevenlabs_listen, elevenlabs_live, elevenlabs_speak, multipart
+from gw.wire import elevenlabs_contexts, elevenlabs_listen, elevenlabs_scribe, elevenlabs_speak, multipart
+from gw.wire.elevenlabs_contexts import ElevenSpeaker
+from gw.wire.elevenlabs_errors import classify, close_fault
+from gw.wire.elevenlabs_scribe import ScribeListener
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
+_KEEP_ALIVE_S = 10.0
+"""A speech context that is told nothing is closed after 20 s unless asked otherwise, a transcription sooner or later."""
+_QUIET_S = 1.0
+"""After the last commit's answer: the vendor has no word for the end, and answers to its own commits may still come."""
 
 
 def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
@@ -50,34 +60,136 @@ class _Timed:
                 return events
 
 
+def _has_voice(voice: str, account: Account) -> None:
+    """Raises ProviderRejected: another candidate may have a voice of its own."""
+    if not voice:
+        raise _not_here(account, "no voice: set default_voice of the model")
+
+
+def _not_here(account: Account, detail: str) -> ProviderRejected:
+    return ProviderRejected(provider=account.provider_id, upstream_status=400, fault="candidate", detail=detail)
+
+
 @asynccontextmanager
 async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
     """`POST /v1/text-to-speech/{voice}/stream`, with timestamps where the caller wants them."""
+    _has_voice(request.voice, account)
     path = elevenlabs_speak.http_path(request).encode()
     headers = [(b"content-type", b"application/json"), *key_headers(account.api_key)]
     body = elevenlabs_speak.body(request, account.model)
     provider, pool = account.provider_id, account.pool
+    fmt = elevenlabs_speak.sent_for(request.format)
     async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
         if response.status != 200:
-            raise await rejection(response, account, elevenlabs_speak.classify)
+            raise await rejection(response, account, classify)
         if request.want_timings:
-            yield _Timed(response, provider, request.format)
+            yield _Timed(response, provider, fmt)
         elif is_type(response, b"text/") or is_type(response, b"application/json"):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
         else:
-            yield SpokenAudio(response, provider, request.format)
+            yield SpokenAudio(response, provider, fmt)
         await response.finish()
+
+
+def _why_closed(provider: str, closed: WsClosed) -> ProviderError:
+    return close_fault(provider, closed.reason) or why_closed(provider, closed)
+
+
+class _Speaking:
+    """A `SpeakSession`. Both tasks may have frames to send, so the wire queues them and whoever holds the lock sends."""
+
+    def __init__(self, ws: WebSocket, wire: ElevenSpeaker, provider: str) -> None:
+        self.format = wire.format
+        self.sent_at = trio.current_time()
+        self._ws = ws
+        self._wire = wire
+        self._provider = provider
+        self._sending = trio.Lock()
+        self._waiting = trio.CancelScope()
+
+    async def send_text(self, text: str) -> None:
+        if text:
+            self._wire.text(text)
+        await self._send()
+
+    async def flush(self) -> None:
+        self._wire.flush()
+        await self._send()
+
+    async def clear(self) -> None:
+        self._wire.clear()
+        await self._send()
+
+    async def send_frame(self, frame: str) -> None:
+        """Frames of a caller name contexts of its own socket: they are not ours to send."""
+        await trio.lowlevel.checkpoint()
+
+    async def finish(self) -> None:
+        self._wire.finish()
+        await self._send()
+
+    async def keep_alive(self) -> None:
+        self._wire.keep_alive()
+        await self._send()
+
+    async def _send(self) -> None:
+        if self._wire.due:  # an answer that no frame brings: the wait for one is broken off
+            self._waiting.cancel()
+        async with self._sending:
+            while (frame := self._wire.next_frame()) is not None:
+                self.sent_at = trio.current_time()
+                await send(self._ws, self._provider, frame)
+
+    async def receive(self) -> list[SpeakEvent]:
+        while True:
+            if self._wire.due:
+                events, self._wire.due = self._wire.due, []
+                return events
+            if self._wire.ended:
+                raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
+            with trio.CancelScope() as self._waiting:
+                try:
+                    frame = await self._ws.receive()
+                except WsClosed as closed:
+                    raise _why_closed(self._provider, closed) from None
+            if self._waiting.cancelled_caught:
+                continue
+            events = self._wire.receive(frame)
+            await self._send()
+            if events:
+                return events
 
 
 @asynccontextmanager
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
-    """`WS /v1/text-to-speech/{voice}/multi-stream-input`, one context."""
+    """`WS /v1/text-to-speech/{voice}/multi-stream-input`, one context after the other."""
+    _has_voice(request.voice, account)
+    if not elevenlabs_contexts.is_offered(account.model):
+        raise _not_here(account, "this model does not speak live")
     provider = account.provider_id
-    wire = elevenlabs_live.ElevenSpeaker(provider, request, (account.api_key.reveal(),))
-    path = elevenlabs_live.path_of(request, account.model).encode()
+    path = elevenlabs_contexts.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
     async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
-        yield Speaking(ws, wire, provider, request.format)
+        session = _Speaking(ws, ElevenSpeaker(provider, request, (account.api_key.reveal(),)), provider)
+        async with _kept_alive(lambda: session.sent_at, session.keep_alive):
+            yield session
+
+
+@asynccontextmanager
+async def _kept_alive(sent_at: Callable[[], float], keep_alive: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Say something when nothing has been said for a while. Its failure ends the session."""
+
+    async def watch() -> None:
+        while True:
+            await trio.sleep_until(sent_at() + _KEEP_ALIVE_S)
+            if trio.current_time() >= sent_at() + _KEEP_ALIVE_S:
+                await keep_alive()
+
+    with one_error():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            yield
+            nursery.cancel_scope.cancel()
 
 
 class _Transcript:
@@ -106,21 +218,49 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     provider, pool = account.provider_id, account.pool
     async with pool.open(provider, b"POST", account.origin, b"/v1/speech-to-text", headers, body) as response:
         if response.status != 200:
-            raise await rejection(response, account, elevenlabs_speak.classify)
+            raise await rejection(response, account, classify)
         yield _Transcript(response, provider, request.dialect == "elevenlabs")
+
+
+class _Listening(Listening):
+    """A `Listening` whose end is a silence of the vendor's."""
+
+    def __init__(self, ws: WebSocket, wire: ScribeListener, provider: str) -> None:
+        super().__init__(ws, wire, provider)
+        self._scribe = wire
+
+    async def keep_alive(self) -> None:
+        self.sent_at = trio.current_time()
+        await send(self._ws, self._provider, self._scribe.keep_alive())
+
+    async def receive(self) -> list[ListenEvent]:
+        if self._scribe.ended:
+            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
+        while True:
+            try:
+                with trio.move_on_after(_QUIET_S if self._scribe.may_end else math.inf) as waiting:
+                    frame = await self._ws.receive()
+            except WsClosed as closed:
+                if self._scribe.may_end and closed.code in (1000, 1005):
+                    return self._scribe.quiet()
+                raise _why_closed(self._provider, closed) from None
+            if waiting.cancelled_caught:
+                return self._scribe.quiet()
+            if events := self._scribe.receive(frame):
+                return events
 
 
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
-    """`WS /v1/speech-to-text/realtime`."""
+    """`WS /v1/speech-to-text/realtime`, kept alive while nobody speaks."""
     provider = account.provider_id
-    wire = elevenlabs_listen.ElevenListener(
-        provider, request, keep_raw=request.dialect == "elevenlabs", secrets=(account.api_key.reveal(),)
-    )
-    path = elevenlabs_listen.live_path(request, account.model).encode()
+    wire = ScribeListener(provider, request, (account.api_key.reveal(),))
+    path = elevenlabs_scribe.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
     async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
-        yield Listening(ws, wire, provider)
+        session = _Listening(ws, wire, provider)
+        async with _kept_alive(lambda: session.sent_at, session.keep_alive):
+            yield session
 
 
 SPEC = ProviderSpec(
@@ -137,6 +277,7 @@ SPEC = ProviderSpec(
     speak_formats=_RAW | {"mp3", "opus", "ogg"},
     speak_rates_hz=elevenlabs_speak.RATES_HZ,
     speak_live_formats=_RAW | {"mp3"},
-    listen_formats=frozenset({"pcm_s16le", "mulaw"}),
+    listen_formats=frozenset({"pcm_s16le"}),
     listen_rates_hz=elevenlabs_listen.RATES_HZ,
+    reported=frozenset({"transcribe"}),
 )

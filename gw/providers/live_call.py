@@ -102,6 +102,7 @@ class Listening:
         self._provider = provider
         self.sent_at = trio.current_time()
         """When audio was sent last."""
+        self.heard_at = trio.current_time()
 
     async def send_audio(self, data: bytes) -> None:
         self.sent_at = trio.current_time()
@@ -124,6 +125,7 @@ class Listening:
                 frame = await self._ws.receive()
             except WsClosed as closed:
                 raise why_closed(self._provider, closed, self._next_codes) from None
+            self.heard_at = trio.current_time()
             if events := self._wire.receive(frame):
                 return events
 

@@ -42,4 +42,5 @@ SPEC = ProviderSpec(
     abilities=frozenset({"stream", "tools", "vision"}),
     chat=chat,
     health_path="/api/version",
+    transports={"chat": "HTTP, lines of JSON"},
 )

@@ -75,4 +75,6 @@ SPEC = ProviderSpec(
     listen=listen,
     speak=openai_like.speak,
     listen_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
+    reported=frozenset({"chat", "transcribe", "listen"}),
+    units={"transcribe": "tokens or seconds", "listen": "tokens or seconds", "speak": "characters or tokens"},
 )

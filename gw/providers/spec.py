@@ -12,7 +12,7 @@ nursery lives inside the context manager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import Protocol
@@ -72,6 +72,9 @@ class SpeakStream(Protocol):
 class ListenSession(Protocol):
     """One task sends while another receives."""
 
+    heard_at: float
+    """When the provider gave its last sign of life (trio's time), also one that is no event."""
+
     async def send_audio(self, data: bytes) -> None:
         """Raw samples of the request's format, any length; an empty piece is nothing."""
         ...
@@ -129,11 +132,22 @@ TranscribeCall = Callable[[TranscribeRequest, Account], AbstractAsyncContextMana
 SpeakCall = Callable[[SpeakRequest, Account], AbstractAsyncContextManager[SpeakStream]]
 ListenCall = Callable[[ListenRequest, Account], AbstractAsyncContextManager[ListenSession]]
 SpeakLiveCall = Callable[[SpeakLiveRequest, Account], AbstractAsyncContextManager[SpeakSession]]
+CheckCall = Callable[[Account], Awaitable[None]]
 
 
 def bearer(key: Secret) -> list[tuple[bytes, bytes]]:
     """`Authorization: Bearer`, as most vendors want the key; nothing without one."""
     return [(b"authorization", b"Bearer " + key.reveal().encode())] if key else []
+
+
+CALLS = ("chat", "transcribe", "listen", "speak", "speak_live")
+_TRANSPORTS = {
+    "chat": "HTTP, events",
+    "transcribe": "HTTP",
+    "listen": "WebSocket",
+    "speak": "HTTP",
+    "speak_live": "WebSocket",
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -156,8 +170,16 @@ class ProviderSpec:
     speak_live: SpeakLiveCall | None = None
     health_path: str = "/models"
     """Cheap GET below `base_url` that answers 200 when the key is good; empty = nothing to ask (in-process engine)."""
+    check: CheckCall | None = None
+    """Asks whether the upstream is there, where a GET of `health_path` does not tell. Raises ProviderError."""
     key_headers: Callable[[Secret], list[tuple[bytes, bytes]]] = bearer
     """How the key is presented, with any header every request needs (a version); used for `health_path`."""
+    transports: Mapping[str, str] = attrs.field(factory=dict)
+    """Call → how it goes, for the documentation, where that is not as usual."""
+    reported: frozenset[str] = frozenset({"chat"})
+    """Calls whose usage the vendor tells; that of others is measured here."""
+    units: Mapping[str, str] = attrs.field(factory=dict)
+    """Call → what it is billed by, for the documentation, where that is not tokens, seconds and characters."""
     rounds_audio_up_to_s: float = 0.0
     """Shortest audio this vendor bills for (groq: 10 s)."""
     speak_formats: frozenset[str] = frozenset({"pcm_s16le", "wav", "mp3", "opus", "aac", "flac"})
@@ -171,6 +193,8 @@ class ProviderSpec:
     """Sample rates `listen` takes; empty = any."""
     needs_address: bool = True
     """False for an engine inside this process."""
+    engine_option: str = ""
+    """An entry with this option and without `base_url` is an engine that runs in a process of ours."""
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
@@ -180,6 +204,19 @@ class ProviderSpec:
             ("tts", self.speak is not None or self.speak_live is not None),
         ]
         return tuple(m for m, offered in offers if offered)
+
+    def transport(self, call: str) -> str:
+        return self.transports.get(call, _TRANSPORTS[call])
+
+    def origin(
+        self, provider_id: str, base_url: str | None, options: Mapping[str, object], *, public_only: bool = False
+    ) -> Origin:
+        """Where an entry of this type is called. Raises ValueError for an address that is none."""
+        if self.engine_option and self.engine_option in options and not base_url:
+            return Origin(scheme="engine", host=provider_id, port=0)
+        if not self.needs_address:
+            return Origin.parse("http://127.0.0.1")
+        return Origin.parse((base_url or self.base_url).rstrip("/") + self.api_path, public_only=public_only)
 
 
 TYPES: Mapping[str, str] = {
@@ -193,6 +230,7 @@ TYPES: Mapping[str, str] = {
     "ollama": "gw.providers.ollama",
     "whisper": "gw.providers.whisper",
     "kokoro": "gw.providers.kokoro",
+    "piper": "gw.providers.piper",
     "sim": "gw.providers.sim",
 }
 """Provider type → module with a `SPEC`. A new provider is one line here."""

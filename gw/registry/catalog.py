@@ -126,8 +126,9 @@ class Catalog:
 
         Order: model id; stack name; alias; "" or "default" = the project's stack, else the head of the chain, else the
         only model; a bare vendor name = the dialect's own provider (an id or a type), else the one model of that name
-        whose provider is configured, else, where that vendor is not configured at all, what a request without a name gets. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an
-        id whose provider is not configured).
+        whose provider is configured, else, where that vendor is not configured at all, what a request without a name
+        gets. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an id whose provider is not
+        configured).
         """
         models = self.by_modality[modality]
         found = models.get(name) or self._of_stack(name, modality) or self._by_alias.get((modality, name))

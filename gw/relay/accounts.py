@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, UnknownProviderError
-from gw.net.http1 import Origin, Pool
+from gw.net.http1 import Pool
 from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.project import Project
@@ -53,18 +53,11 @@ class Accounts:
             account = self._made[key] = self._build(provider, spec, model, own_key or provider.api_key)
         return provider, spec, account
 
-    @staticmethod
-    def _origin(provider: Provider, spec: ProviderSpec) -> Origin:
-        if not spec.needs_address:
-            return Origin.parse("http://127.0.0.1")
-        base = (provider.base_url or spec.base_url).rstrip("/")
-        return Origin.parse(base + spec.api_path, public_only=provider.public_only)
-
     def _build(self, provider: Provider, spec: ProviderSpec, model: Model, api_key: Secret) -> Account:
         return Account(
             provider_id=provider.id,
             model=model.name,
-            origin=self._origin(provider, spec),
+            origin=spec.origin(provider.id, provider.base_url, provider.options, public_only=provider.public_only),
             api_key=api_key,
             pool=self._pool,
             options=provider.options,

@@ -1,80 +1,128 @@
-"""Speech in the form the caller asked for, where the provider cannot make it: converted piece by piece as it comes."""
+"""Speech in the form the caller asked for, where the provider cannot make it: converted piece by piece as it comes.
+
+Samples are converted where they pass. Compressed audio takes a library and milliseconds (`gw.codecs`): that runs in a
+thread, and a candidate whose speech could not be converted without the library is passed over.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+import trio
+
+from gw.codecs.compressed import converter, is_compressed, require
+from gw.errors import CandidateSkipped, UpstreamProtocolError
 from gw.providers.spec import ProviderSpec, SpeakStream
-from gw.types.audio import AudioFormat
+from gw.types.audio import AudioFormat, Encoding
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
-from gw.wire.convert import CannotConvert, Converter, converter
+from gw.wire.convert import CannotConvert, Converter
 
-FROM_SAMPLES = frozenset({"pcm_s16le", "wav", "mulaw", "alaw", "pcm_f32le"})
-"""Forms that can be made from samples without a library."""
+_SOURCES: tuple[Encoding, ...] = (
+    "pcm_s16le", "wav", "pcm_f32le", "mp3", "aac", "flac", "opus", "ogg", "mulaw", "alaw",
+)  # fmt: skip
+"""What speech is best made from: whole samples, what is decoded as it comes, what only when it is whole, telephone."""
+_USUAL_HZ = 24_000
+_RAW = frozenset({"pcm_s16le", "wav", "mulaw", "alaw", "pcm_f32le"})
 
 
-def asked_of(fmt: AudioFormat, spec: ProviderSpec) -> AudioFormat:
-    """The format a provider is asked for: the caller's where it can make that, else samples to convert.
+def asked_of(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat:
+    """The format a provider is asked for: the caller's where it can make that, else what can be converted to it.
 
-    What cannot be made from samples is asked for as it is: the answer then tells what it is.
+    A type that claims no formats is asked for the caller's: its answer tells what it is. Raises CandidateSkipped where
+    the conversion takes what is not installed.
     """
-    rates = spec.speak_rates_hz
-    fits = not rates or not fmt.sample_rate_hz or fmt.sample_rate_hz in rates
-    known = not spec.speak_formats or fmt.encoding in spec.speak_formats
-    if (known and fits) or fmt.encoding not in FROM_SAMPLES:
+    formats, rates = spec.speak_formats, spec.speak_rates_hz
+    known = not formats or fmt.encoding in formats
+    fits = not rates or not fmt.sample_rate_hz or fmt.sample_rate_hz in rates or fmt.encoding not in _RAW
+    if known and fits:
         return fmt
-    above = [rate for rate in rates if rate >= fmt.sample_rate_hz]
-    rate = fmt.sample_rate_hz if fits else min(above) if above else max(rates)
-    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate or 24_000)
+    from_ = next((encoding for encoding in _SOURCES if not formats or encoding in formats), None)
+    if from_ is None:
+        return fmt
+    source = AudioFormat(encoding=from_, sample_rate_hz=_rate(fmt.sample_rate_hz, rates) if from_ in _RAW else 0)
+    try:
+        require(source, fmt)
+    except CannotConvert as error:
+        raise CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error)) from None
+    return source
+
+
+def _rate(wanted_hz: int, rates: frozenset[int]) -> int:
+    """The lowest that loses nothing, else the highest there is."""
+    wanted_hz = wanted_hz or _USUAL_HZ
+    above = [rate for rate in rates if rate >= wanted_hz]
+    return min(above) if above else max(rates, default=wanted_hz)
 
 
 @asynccontextmanager
 async def as_asked(
-    opening: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat
+    opening: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str
 ) -> AsyncIterator[SpeakStream]:
     """The stream in `fmt`, whatever the provider turns out to send, where that can be converted."""
     async with opening as stream:
-        yield _Converted(stream, fmt)
+        yield stream if _is_settled(stream.format, fmt) else _Converted(stream, fmt, provider)
+
+
+def _is_settled(sent: AudioFormat, fmt: AudioFormat) -> bool:
+    """Compressed as asked for, at a rate of its own: nothing that comes later can change that."""
+    return sent.encoding == fmt.encoding and fmt.encoding not in _RAW and not fmt.sample_rate_hz
 
 
 class _Converted:
     """Decides at the first piece: only then is the rate of a WAV known."""
 
-    def __init__(self, stream: SpeakStream, asked: AudioFormat) -> None:
+    def __init__(self, stream: SpeakStream, asked: AudioFormat, provider: str) -> None:
         self.format = stream.format
         self._stream = stream
         self._asked = asked
+        self._provider = provider
         self._decided = False
+        self._in_thread = False
         self._converter: Converter | None = None
 
     async def receive(self) -> list[SpeakEvent]:
+        """Raises, beside what the provider raises, UpstreamProtocolError for audio that is not what it was said to be."""
         while True:
             events = await self._stream.receive()
             if not self._decided and any(isinstance(event, AudioChunk) for event in events):
-                self._decide()
+                await self._decide()
             if self._converter is None:
                 return events
-            if made := self._converted(events, self._converter):
+            if made := await self._converted(events, self._converter):
                 return made
 
-    def _decide(self) -> None:
+    async def _decide(self) -> None:
         self._decided = True
+        sent = self._stream.format
+        self._in_thread = is_compressed(sent, self._asked)
         try:
-            self._converter = converter(self._stream.format, self._asked)
+            if self._in_thread:
+                require(sent, self._asked)
+                self._converter = await trio.to_thread.run_sync(converter, sent, self._asked)
+            else:
+                self._converter = converter(sent, self._asked)
         except CannotConvert:
             self._converter = None
-        self.format = self._stream.format if self._converter is None else self._asked
+        self.format = sent if self._converter is None else self._asked
 
-    @staticmethod
-    def _converted(events: list[SpeakEvent], made_by: Converter) -> list[SpeakEvent]:
+    async def _converted(self, events: list[SpeakEvent], made_by: Converter) -> list[SpeakEvent]:
         out: list[SpeakEvent] = []
         for event in events:
             if isinstance(event, AudioChunk):
-                if data := made_by.feed(event.data):
+                if data := await self._run(made_by, event.data):
                     out.append(AudioChunk(data=data))
                 continue
-            if isinstance(event, SpeakEnd) and (rest := made_by.end()):
+            if isinstance(event, SpeakEnd) and (rest := await self._run(made_by, None)):
                 out.append(AudioChunk(data=rest))
             out.append(event)
         return out
+
+    async def _run(self, made_by: Converter, data: bytes | None) -> bytes:
+        """What `data` makes; of None, what is left."""
+        try:
+            if self._in_thread:
+                return await trio.to_thread.run_sync(made_by.end if data is None else lambda: made_by.feed(data))
+            return made_by.end() if data is None else made_by.feed(data)
+        except CannotConvert as error:
+            raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None

@@ -12,6 +12,7 @@ import attrs
 from gw.config.settings import Breaker as BreakerSettings
 from gw.errors import (
     CandidateSkipped,
+    PluginMissing,
     ProviderError,
     ProviderRefused,
     ProviderRejected,
@@ -65,7 +66,7 @@ class Gate:
         self.in_flight -= 1
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
-        if (error is None and not answered) or isinstance(error, StaleConnection):
+        if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing)):
             self.breaker.abandoned()
         elif error is None or isinstance(error, (ProviderRejected, ProviderRefused, RateLimitError)):
             self.breaker.success()

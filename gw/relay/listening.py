@@ -150,7 +150,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
     async def _use(self, leg: ListenLeg, session: ListenSession, scope: trio.CancelScope) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay_to, leg, session)
-            nursery.start_soon(self._watch, leg, scope)
+            nursery.start_soon(self._watch, leg, session, scope)
             while not leg.ended:
                 events = await session.receive()
                 leg.last_event_at = trio.current_time()
@@ -182,13 +182,13 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         if self._finishing:
             await session.finish()
 
-    async def _watch(self, leg: ListenLeg, scope: trio.CancelScope) -> None:
+    async def _watch(self, leg: ListenLeg, session: ListenSession, scope: trio.CancelScope) -> None:
         """Fail a provider that takes no audio, or hears speech and says nothing."""
         provider, idle_s = leg.call.provider.id, self._settled.idle_s
         while leg.fault is None:
             await trio.sleep(WATCH_S)
             now = trio.current_time()
-            silent_s = now - leg.last_event_at
+            silent_s = now - max(leg.last_event_at, session.heard_at)
             if now - leg.sending_since > BLOCKED_S:
                 leg.fault = UpstreamSlow(provider=provider, after_s=BLOCKED_S, detail="takes no more audio")
             elif self._finishing and silent_s > idle_s:

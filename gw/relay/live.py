@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import trio
 
+from gw.codecs.compressed import converter
 from gw.errors import CandidateSkipped, GwError, one_error
 from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
 from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.attempts import Call
 from gw.relay.legs import LiveSession, Settled
-from gw.relay.listening import Converter, Listening
+from gw.relay.listening import Listening
 from gw.relay.meter import Mark, Meter, cost_of
 from gw.relay.speaking import Speaking
 from gw.types.audio import AudioFormat
@@ -28,7 +29,8 @@ from gw.types.ids import Modality
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import Cost, Usage, UsageSource
-from gw.wire.convert import CannotConvert, converter
+from gw.wire import convert as samples
+from gw.wire.convert import CannotConvert, Converter
 
 if TYPE_CHECKING:
     from gw.relay.relay import Relay
@@ -79,11 +81,11 @@ async def listening(relay: Relay, request: ListenRequest, caller: Caller) -> Asy
         call = offered(spec.listen, account)
         language = request.language or model.default_language
         fmt = heard_as(request.format, spec)
-        _convertible(request.format, fmt, account)
+        _convertible(samples.converter, request.format, fmt, account)
         return lambda: call(attrs.evolve(request, format=fmt, language=language), account)
 
     def convert(call: Call[ListenSession]) -> Converter | None:
-        return converter(request.format, heard_as(request.format, call.spec))
+        return samples.converter(request.format, heard_as(request.format, call.spec))
 
     def finish(error: GwError | None, cancelled: bool) -> None:
         parts = [
@@ -107,7 +109,7 @@ async def speaking(relay: Relay, request: SpeakLiveRequest, caller: Caller) -> A
     ) -> Callable[[], AbstractAsyncContextManager[SpeakSession]]:
         call = offered(spec.speak_live, account)
         fmt = spoken_as(request.format, spec)
-        _convertible(fmt, request.format, account)
+        _convertible(converter, fmt, request.format, account)
         voice = begun.catalog.voice(request.voice, begun.catalog.provider(model.provider)) or model.default_voice or ""
         return lambda: call(attrs.evolve(request, format=fmt, voice=voice), account)
 
@@ -128,10 +130,15 @@ async def speaking(relay: Relay, request: SpeakLiveRequest, caller: Caller) -> A
         yield session
 
 
-def _convertible(source: AudioFormat, target: AudioFormat, account: Account) -> None:
-    """Raises CandidateSkipped."""
+def _convertible(
+    between: Callable[[AudioFormat, AudioFormat], Converter | None],
+    source: AudioFormat,
+    target: AudioFormat,
+    account: Account,
+) -> None:
+    """Raises CandidateSkipped. What callers send is converted as samples only: containers are read when they are whole."""
     try:
-        converter(source, target)
+        between(source, target)
     except CannotConvert as error:
         raise CandidateSkipped(
             provider=account.provider_id, reason="missing_ability", detail=str(error)

@@ -30,7 +30,7 @@ from gw.relay.accounts import Accounts
 from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.answer import Answer, Tally
 from gw.relay.attempts import Call, Ready, Running, Trying, first_ready
-from gw.relay.conversion import FROM_SAMPLES, as_asked, asked_of
+from gw.relay.conversion import as_asked, asked_of
 from gw.relay.limits import Limits
 from gw.relay.listening import Listening
 from gw.relay.meter import Books, Meter, cost_of, price_of
@@ -124,11 +124,9 @@ class Relay:
         ) -> Callable[[], AbstractAsyncContextManager[SpeakStream]]:
             call = offered(spec.speak, account)
             voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
-            fmt = asked_of(request.format, spec)
+            fmt = asked_of(request.format, spec, account.provider_id)
             made = attrs.evolve(request, voice=voice, format=fmt)
-            if request.format.encoding not in FROM_SAMPLES:
-                return lambda: call(made, account)
-            return lambda: as_asked(call(made, account), request.format)
+            return lambda: as_asked(call(made, account), request.format, account.provider_id)
 
         return self._run(
             kind,

@@ -20,12 +20,12 @@ from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow
 from gw.providers.spec import SpeakSession
 from gw.relay.attempts import Call
 from gw.relay.legs import BLOCKED_S, WATCH_S, Leg, LiveSession, Settled
-from gw.relay.listening import Converter
 from gw.relay.meter import Mark
 from gw.relay.script import Progress, Script
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
+from gw.wire.convert import Converter
 
 
 class SpeakLeg(Leg[SpeakSession]):
@@ -212,6 +212,8 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
                 case SpeakEnd():
                     leg.ended = True
                     leg.reported = event.usage
+                    if leg.converter is not None and (rest := leg.converter.end()):
+                        out.append(AudioChunk(data=rest))
                     out.append(event)
                 case VendorFrame():
                     out.append(event)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
 from gw.providers.spec import ChatStream, SpeakStream, TranscribeStream
-from gw.types.audio import AudioFormat
+from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import wav
+from gw.wire.lengths import LengthMeter
 
 _CHARACTERS_PER_TOKEN = 4
 _DEFAULT_OUTPUT_TOKENS = 512
@@ -169,10 +170,14 @@ class SpeakTally:
         self._bytes = 0
         self._header_bytes = 0
         self._vendor: Usage | None = None
+        self._meter = None if delivered.bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])
 
     def see(self, events: list[SpeakEvent], provider: str) -> bool:
         for event in events:
             if isinstance(event, AudioChunk):
+                if self._meter is not None:
+                    self._meter.feed(event.data)
+                    continue
                 if not self._bytes and self._format.encoding == "wav" and (info := wav.parse(event.data)) is not None:
                     self._header_bytes = info.data_offset
                 self._bytes += len(event.data)
@@ -186,4 +191,6 @@ class SpeakTally:
         return (self._vendor, measured) if self._vendor is not None else (measured, None)
 
     def _audio_seconds(self) -> float:
+        if self._meter is not None:
+            return round(self._meter.seconds, 6)
         return round(self._format.seconds(max(0, self._bytes - self._header_bytes)), 6)

@@ -19,8 +19,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 _INSERT = f"""
-insert into requests ({", ".join(_COLUMNS)}) values ({", ".join("?" * len(_COLUMNS))})
-on conflict (id) do nothing returning id"""
+insert into requests ({", ".join(_COLUMNS)}) values ({", ".join("?" * len(_COLUMNS))}) on conflict (id) do nothing"""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,15 +79,25 @@ _encode = msgspec.json.Encoder().encode
 
 
 def whole(value: float) -> int:
+    if type(value) is int and -LARGEST <= value <= LARGEST:  # nearly always, some ten times a record
+        return value
     if isinstance(value, int):  # first, since no float can hold one of 400 digits
         return max(-LARGEST, min(value, LARGEST))
     return int(finite(value))
 
 
 def finite(value: float) -> float:
+    if type(value) is float and -LARGEST <= value <= LARGEST:
+        return value
     if isinstance(value, int):
         return float(whole(value))
     return max(-float(LARGEST), min(value, float(LARGEST))) if math.isfinite(value) else 0.0
+
+
+def seconds_and_characters(record: RequestRecord) -> tuple[float, int]:
+    """The vendor's counts, else ours: one that bills tokens reports neither."""
+    usage, ours = record.usage, record.measured or record.usage
+    return finite(usage.audio_seconds or ours.audio_seconds), whole(usage.characters or ours.characters)
 
 
 def clean(value: object) -> object:
@@ -112,7 +121,12 @@ def clean(value: object) -> object:
 
 def insert(db: apsw.Connection, records: Sequence[RequestRecord]) -> list[RequestRecord]:
     """Insert those whose id is not there yet, and return them. Within the caller's transaction."""
-    inserted = {row[0] for row in db.executemany(_INSERT, map(_row, records))}
+    # `returning` would cost a fifth more; a known id is rare, so it is looked for only when a row is missing.
+    last, before = db.execute("select max(seq) from requests").get or 0, db.total_changes()
+    db.executemany(_INSERT, map(_row, records))
+    if db.total_changes() - before == len(records):
+        return list(records)
+    inserted = {row[0] for row in db.execute("select id from requests where seq > ?", (last,))}
     fresh: list[RequestRecord] = []
     for record in records:
         if record.id in inserted:
@@ -136,9 +150,20 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ANY = LogFilter()
-_INDEXED = ("turn_id", "session_id", "error_code", "model_id", "project", "provider", "status", "modality")
-"""In the order of preference: usually the more selective first. The index of each holds the usual others as well."""
-_FEW = 2_000
+_INDEXES = {
+    "turn_id": "turn_id",
+    "session_id": "session_id",
+    "error_code": "error_code",
+    "status": "unusual",
+    "model_id": "model_id",
+    "project": "project",
+}
+"""Filter → its index, in the order of preference: usually the more selective first. Each holds the usual other filters as
+well; what has none here is met while going back in time."""
+_FILTERS = (*_INDEXES, "modality", "provider")
+_PLAIN = "success"
+"""The status of most records; the index of a status holds the others."""
+_FEW = 10_000
 """So many records with a prefix of the id are found by it and sorted by time; more are met soon enough in time's order."""
 
 
@@ -146,13 +171,16 @@ def page(
     db: apsw.Connection, *, limit: int, wanted: LogFilter = ANY, before: tuple[float, int] | None = None
 ) -> list[RequestRecord]:
     """The newest `limit` records that pass the filter, from before the `place` of another on. One index range each."""
-    bindings: dict[str, object] = {name: value for name in _INDEXED if (value := getattr(wanted, name)) is not None}
+    bindings: dict[str, object] = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
     conditions = [f"{name} = :{name}" for name in bindings]
-    index = next(iter(bindings), "time")
+    skipped = "status" if wanted.status == _PLAIN else ""
+    index = next((_INDEXES[name] for name in _INDEXES if name in bindings and name != skipped), "time")
+    if index == "unusual":
+        conditions.append(f"status <> '{_PLAIN}'")  # which the index says of itself
     if wanted.id_prefix:
         bindings |= {"prefix": wanted.id_prefix, "prefix_end": _after_prefix(wanted.id_prefix)}
         conditions.append("id >= :prefix and id < :prefix_end")
-        if index not in _INDEXED[:2] and _are_few(db, bindings):
+        if index not in ("turn_id", "session_id") and _are_few(db, bindings):
             index = ""
     if before is not None:
         conditions.append("timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)")

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from gw.store.changes import Grain
-from gw.store.requests import Totals, finite, whole
+from gw.store.requests import Totals, finite, seconds_and_characters, whole
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
@@ -134,8 +134,9 @@ class _Sums:
         sums[6] += whole(usage.input_tokens)
         sums[7] += whole(usage.cached_input_tokens)
         sums[8] += whole(usage.output_tokens)
-        sums[9] += finite(usage.audio_seconds)
-        sums[10] += whole(usage.characters)
+        seconds, characters = seconds_and_characters(record)
+        sums[9] += seconds
+        sums[10] += characters
         if record.ttfb_ms is not None:
             self.ttfb.record(record.ttfb_ms)
         if status in ("success", "fallback"):

@@ -48,7 +48,7 @@ class Turn:
 def page(db: apsw.Connection, *, limit: int, before: tuple[float, int] | None, project: str | None) -> list[Turn]:
     """The turns that began last, the newest first; `before`: the `requests.place` of a turn's first request."""
     sql = _FIRST_ONES.format(
-        index="turns" if project is None else "project_turns",
+        index="turns" if project is None else "project",
         project="" if project is None else "and project = :project",
         before="" if before is None else _BEFORE,
     )

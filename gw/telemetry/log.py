@@ -53,12 +53,18 @@ def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = 
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=False,  # loggers made at import time must follow a later call of this function
     )
+    stop_forwarding()
     root = logging.getLogger()
-    for handler in [h for h in root.handlers if isinstance(h, _Forward)]:
-        root.removeHandler(handler)
     root.addHandler(_Forward())
     root.setLevel(max(LEVELS[level], logging.INFO))  # the libraries' debug output holds headers and bodies
     return redactor
+
+
+def stop_forwarding() -> None:
+    """Records of `logging` no longer go to structlog; else one that goes the other way would never end."""
+    root = logging.getLogger()
+    for handler in [h for h in root.handlers if isinstance(h, _Forward)]:
+        root.removeHandler(handler)
 
 
 def _choice(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:

@@ -1,5 +1,7 @@
 """Addresses of upstreams: what `http(s)://host[:port][/path]` may look like, for the configuration and the network.
 
+Some local servers speak a protocol of their own on a bare connection: `tcp://host:port`.
+
 And which hosts are called at all. Link-local addresses and the metadata services of clouds never are, since they hand
 out credentials to whoever asks from this machine.
 """
@@ -17,8 +19,8 @@ _HOST_NAME = re.compile(rf"(?!.{{254}}){_LABEL}(?:\.{_LABEL})*\.?")
 _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]|\\")
 
 
-def split_address(address: str) -> SplitResult:
-    """The parts of an address; `port` is None or 1 to 65535.
+def split_address(address: str, *, bare: bool = False) -> SplitResult:
+    """The parts of an address; `port` is None or 1 to 65535. `bare`: `tcp://host:port` is an address as well.
 
     Raises ValueError saying what is wrong, without repeating the address, which may hold a password. Names of other
     alphabets are refused, not encoded: their owner knows the `xn--` form.
@@ -30,8 +32,10 @@ def split_address(address: str) -> SplitResult:
         port_is_good = parts.port != 0
     except ValueError:
         raise ValueError("an address needs a host, and its port is a number from 1 to 65535") from None
-    if parts.scheme not in ("http", "https"):
-        raise ValueError("an address begins with http:// or https://")
+    if parts.scheme not in (("http", "https", "tcp") if bare else ("http", "https")):
+        raise ValueError(f"an address begins with http:// or https://{', or tcp://' if bare else ''}")
+    if parts.scheme == "tcp" and (parts.path.strip("/") or not parts.port):
+        raise ValueError("an address of tcp:// has a port and no path")
     if "@" in parts.netloc:
         raise ValueError("an address may not hold a user name or password")
     if "?" in address or "#" in address:
@@ -44,9 +48,9 @@ def split_address(address: str) -> SplitResult:
     return parts
 
 
-def host_of(address: str) -> str:
+def host_of(address: str, *, bare: bool = False) -> str:
     """The host in lower case, without a last dot. Raises ValueError like `split_address`."""
-    return (split_address(address).hostname or "").lower().rstrip(".")
+    return (split_address(address, bare=bare).hostname or "").lower().rstrip(".")
 
 
 _REFUSED_NETWORKS: Final = tuple(

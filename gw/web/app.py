@@ -17,7 +17,7 @@ from gw.dialects.caller import request_id
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import access, asking, dashboard, errors, frontend, live, managed, public
+from gw.web import access, asking, dashboard, errors, frontend, live, managed, pages, public
 from gw.web.drain import Drain
 from gw.web.guard import authorize, fenced
 from gw.web.operations import check_query, path_of, right_of
@@ -110,6 +110,7 @@ def _quart(gateway: Gateway, drain: Drain, site: frontend.Frontend, is_hot: IsHo
     app.register_blueprint(managed.blueprint(gateway))
     app.register_blueprint(asking.blueprint(gateway))
     app.register_blueprint(dashboard.blueprint(gateway))
+    app.register_blueprint(pages.blueprint(gateway))
     app.register_blueprint(access.blueprint(gateway))
     app.register_blueprint(live.blueprint(gateway, drain))
     _add_site(app, gateway, site)

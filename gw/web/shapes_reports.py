@@ -42,6 +42,16 @@ class HourLists(Shape):
     ttfb_p50: list[float | None]
 
 
+class Mover(Shape):
+    """A model's day and the same UTC hours of yesterday, the running hour whole."""
+
+    model: str
+    cost: Usd
+    cost_yesterday: Usd
+    requests: int
+    requests_yesterday: int
+
+
 class BudgetState(Shape):
     """`share` of the daily budget that is spent; null without a budget."""
 
@@ -75,6 +85,7 @@ class Overview(Shape):
     today: DayFigures
     yesterday: DayFigures
     hours: HourLists
+    movers: list[Mover]
     budgets: list[BudgetState]
 
 

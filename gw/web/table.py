@@ -10,6 +10,7 @@ from gw.web import shapes, shapes_managed
 from gw.web.asking import ASKING
 from gw.web.operations import Field, Operation, Raw, Table
 from gw.web.table_data import DATA_PLANE
+from gw.web.table_pages import PAGES
 from gw.web.table_reports import DASHBOARD_REPORTS, LOG_FIELDS
 
 _PROJECT = Field("project", {"type": "string"}, "Only what belongs to this project.")
@@ -180,4 +181,4 @@ DASHBOARD = (
               what="Who asks, and whether a credential is needed.", answers=(shapes_managed.SessionState,)),
 )  # fmt: skip
 
-TABLE = Table((*STATE, *MANAGED, *REPORTS, *DASHBOARD, *DASHBOARD_REPORTS, *ASKING, *DATA_PLANE))
+TABLE = Table((*STATE, *MANAGED, *REPORTS, *DASHBOARD, *DASHBOARD_REPORTS, *PAGES, *ASKING, *DATA_PLANE))

@@ -10,7 +10,7 @@ from gw.web.operations import Field, Operation, Raw
 _TEXT = {"type": "string"}
 PROJECT = Field("project", _TEXT, "Only what belongs to this project.")
 _MODEL = Field("model", _TEXT, "Only this model id.")
-_PERIOD = Field(
+PERIOD = Field(
     "period",
     {"enum": list(reports.LATENCY_PERIODS), "default": "today"},
     "UTC days including today: `week` is 7, `month` 30.",
@@ -48,7 +48,7 @@ DASHBOARD_REPORTS = (
         what="A figure over time, split by provider, model, project or modality: a point per UTC hour or day.",
         query=(
             Field("metric", {"enum": list(series.METRICS), "default": "requests"}, "What is drawn."),
-            _PERIOD,
+            PERIOD,
             Field("by", {"enum": list(series.SPLITS), "default": "none"}, "What a line stands for."),
             PROJECT,
             _MODEL,
@@ -57,7 +57,7 @@ DASHBOARD_REPORTS = (
     ),
     Operation(
         id="histogram", method="GET", path="/api/histogram", tag="Dashboard",
-        what="How one model's times are spread; `model` is needed.", query=(_MODEL, _PERIOD, PROJECT),
+        what="How one model's times are spread; `model` is needed.", query=(_MODEL, PERIOD, PROJECT),
         answers=(shapes_reports.ModelHistogram,), errors=(404, 422, 503),
     ),
     Operation(
@@ -69,7 +69,7 @@ DASHBOARD_REPORTS = (
     Operation(
         id="reliability", method="GET", path="/api/reliability", tag="Dashboard",
         what="How the calls of each provider ended, its breaker and bucket now, and where requests went on.",
-        query=(_PERIOD,), answers=(shapes_reports.Reliability,), errors=(422, 503),
+        query=(PERIOD,), answers=(shapes_reports.Reliability,), errors=(422, 503),
         more="One bar per UTC hour, for `month` per day.",
     ),
     Operation(

@@ -15,8 +15,8 @@ from gw.errors import UpstreamProtocolError
 from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire.counts import seconds
-from gw.wire.deepgram_listen import audio_fields
-from gw.wire.deepgram_listen_serve import format_of, is_true, pairs_of
+from gw.wire.deepgram_listen import audio_fields, default_language
+from gw.wire.deepgram_listen_serve import format_of, is_true, keyterms_of, pairs_of
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _OURS = frozenset({"model", "callback", "callback_method"})
@@ -36,6 +36,7 @@ class _Alternative(msgspec.Struct, gc=False):
     transcript: str = ""
     confidence: float | None = None
     words: list[_Word] = []
+    languages: list[str] | None = None
 
 
 class _Channel(msgspec.Struct, gc=False):
@@ -73,6 +74,7 @@ def path_of(request: TranscribeRequest, model: str) -> str:
     pairs: list[tuple[str, str]] = [("model", model)]
     if request.dialect == "deepgram":
         pairs += [(name, value) for name, value in request.fields if name not in _OURS]
+        pairs += default_language(request.language, pairs)
         return "/v1/listen?" + urlencode(pairs)
     pairs += [("smart_format", "true"), ("punctuate", "true")]
     if request.format is not None:
@@ -96,6 +98,7 @@ def decode(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
     length_s = seconds(told.metadata.duration)
     billed = None if length_s is None else length_s * max(1, told.metadata.channels)
     languages = [channel.detected_language for channel in told.results.channels if channel.detected_language]
+    languages += [one.languages[0] for one in best if one.languages]
     return Transcript(
         text="\n".join(one.transcript for one in best if one.transcript),
         language=languages[0] if languages else None,
@@ -139,7 +142,7 @@ def parse(query: bytes, audio: AudioSource, measured_s: float, sniffed: Any) -> 
         fields=tuple((name, value) for name, value in pairs if raw or name not in _OF_RAW),
         dialect="deepgram",
         diarize=is_true(fields.get("diarize")),
-        keyterms=tuple(value for name, value in pairs if name in ("keyterm", "keywords")),
+        keyterms=keyterms_of(pairs),
     )
 
 

@@ -6,6 +6,7 @@ and `{category, message, details, request_id}`; sometimes plain text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -25,6 +26,14 @@ class _Body(msgspec.Struct, gc=False):
 
 
 _BODY = msgspec.json.Decoder(_Body)
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def code_of(told: str | None, secrets: Iterable[str] = ()) -> str:
+    """A vendor's code, where it looks like one: anything else in its place is text, which may quote what was sent."""
+    if told is None or not _CODE.fullmatch(told) or any(secret and secret in told for secret in secrets):
+        return ""
+    return told
 
 
 def classify(
@@ -40,8 +49,9 @@ def classify(
         told = _BODY.decode(body)
     except _BAD_JSON:
         told = _Body()
-    code = told.err_code or told.category
+    secrets = tuple(secrets)
+    code = code_of(told.err_code or told.category, secrets)
     message = told.err_msg or ": ".join(filter(None, (told.message, told.details)))
-    if code or message:
+    if told.err_code or told.category or message:
         body = msgspec.json.encode({"error": {"code": code, "message": message}})
     return openai_errors.classify(provider, status, retry_after, body, secrets, date)

@@ -27,6 +27,7 @@ from gw.types.stt import (
 )
 from gw.types.usage import Usage
 from gw.wire.counts import seconds
+from gw.wire.deepgram_errors import code_of
 from gw.wire.openai_errors import filtered
 
 FINALIZE = '{"type":"Finalize"}'
@@ -34,7 +35,11 @@ CLOSE_STREAM = '{"type":"CloseStream"}'
 KEEP_ALIVE = '{"type":"KeepAlive"}'
 ENCODINGS = {"pcm_s16le": "linear16", "pcm_f32le": "linear32", "mulaw": "mulaw", "alaw": "alaw"}
 """Of raw audio, ours → theirs. What is in a container names none."""
-_OURS = frozenset({"model", "encoding", "sample_rate", "channels"})
+BY_TURNS = ("/v2/listen", "")
+"""Among a request's options: its caller speaks the protocol of that path, which has other frames and settings."""
+_OURS = frozenset({"model", "encoding", "sample_rate", "channels", BY_TURNS[0]})
+_OF_BOTH = frozenset({"tag", "mip_opt_out", "numerals", "profanity_filter", "redact"})
+"""Settings that mean the same at `/v1/listen` and `/v2/listen`."""
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -79,9 +84,9 @@ _FRAME = msgspec.json.Decoder(_Frame)
 
 def path_of(request: ListenRequest, model: str) -> str:
     """Path and query of a session. A caller who speaks this dialect has its own settings passed on."""
-    pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format)]
-    if request.dialect == "deepgram":
-        pairs += [(name, value) for name, value in request.options if name not in _OURS]
+    pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format), *settings(request, turns=False)]
+    if request.dialect == "deepgram" and not by_turns(request):
+        pairs += default_language(request.language, pairs)
         return "/v1/listen?" + urlencode(pairs)
     pairs += [("smart_format", "true"), ("punctuate", "true"), ("vad_events", "true")]
     if request.interim_results:
@@ -94,6 +99,25 @@ def path_of(request: ListenRequest, model: str) -> str:
         pairs.append(("diarize", "true"))
     pairs += [("keyterm", term) for term in request.keyterms]
     return "/v1/listen?" + urlencode(pairs)
+
+
+def by_turns(request: ListenRequest) -> bool:
+    """Whether the caller speaks the protocol of `/v2/listen`."""
+    return request.dialect == "deepgram" and BY_TURNS in request.options
+
+
+def settings(request: ListenRequest, *, turns: bool) -> list[tuple[str, str]]:
+    """What a caller of this dialect has set, as far as a session has it. `turns`: one of `/v2/listen`."""
+    if request.dialect != "deepgram":
+        return []
+    same = by_turns(request) == turns
+    return [(name, value) for name, value in request.options if name in _OF_BOTH or (same and name not in _OURS)]
+
+
+def default_language(language: str | None, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The language that is configured for a model, where a caller's own settings name none."""
+    named = any(name in ("language", "detect_language") for name, _ in pairs)
+    return [("language", language)] if language and not named else []
 
 
 def audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
@@ -140,10 +164,11 @@ class DeepgramListener:
     def receive(self, frame: str | bytes) -> list[ListenEvent]:
         """Raises ProviderError for an `Error` frame, UpstreamProtocolError for what is no frame of this dialect."""
         try:
-            told = _FRAME.decode(frame)
+            text = frame if isinstance(frame, str) else frame.decode()
+            told = _FRAME.decode(text)
         except _BAD_JSON:
             raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
-        raw = (frame if isinstance(frame, str) else frame.decode()) if self._keep_raw else None
+        raw = text if self._keep_raw else None
         match told.type:
             case "Results":
                 return self._results(told, raw)
@@ -195,7 +220,7 @@ class DeepgramListener:
 
     def _error(self, told: _Frame) -> ProviderError:
         words = filtered(told.description or told.message, self._secrets)
-        code = told.code or told.variant or ""
+        code = code_of(told.code, self._secrets) or code_of(told.variant, self._secrets)
         detail = "an error inside the session" + (f" {code}" if code else "") + (f": {words}" if words else "")
         return ProviderFailed(provider=self._provider, detail=detail, upstream_status=101, upstream_code=code)
 

@@ -24,6 +24,7 @@ _ENCODINGS: dict[str, Encoding] = {
     "ogg-opus": "ogg",
 }  # fmt: skip
 _NOT_SETTINGS = frozenset({"token", "access_token", "api_key"})
+_KEYTERMS = ("keyterm", "keywords")
 _RATES_HZ = range(4_000, 192_001)
 _MODEL_INFO = {"name": "gw", "version": "1", "arch": "gw"}
 
@@ -78,6 +79,12 @@ def is_true(value: str | None) -> bool:
     return value is not None and value.lower() in ("true", "1", "")
 
 
+def keyterms_of(pairs: list[tuple[str, str]]) -> tuple[str, ...]:
+    """`keyterm`, and the `keywords` of older models without how much they weigh (`word:2`)."""
+    found = [value if name == "keyterm" else value.partition(":")[0] for name, value in pairs if name in _KEYTERMS]
+    return tuple(filter(None, found))
+
+
 def parse_query(query: bytes) -> Asked:
     """Raises ClientProtocolError, with `param`."""
     pairs = pairs_of(query)
@@ -88,7 +95,7 @@ def parse_query(query: bytes) -> Asked:
         language=fields.get("language") or None,
         interim_results=is_true(fields.get("interim_results")),
         endpointing_ms=_endpointing(fields.get("endpointing")),
-        keyterms=tuple(value for name, value in pairs if name in ("keyterm", "keywords")),
+        keyterms=keyterms_of(pairs),
         diarize=is_true(fields.get("diarize")),
         dialect="deepgram",
         options=tuple(pairs),

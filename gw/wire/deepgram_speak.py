@@ -17,6 +17,7 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
+from gw.wire.deepgram_errors import code_of
 from gw.wire.deepgram_listen import ENCODINGS
 from gw.wire.deepgram_listen_serve import pairs_of, whole
 from gw.wire.openai_errors import filtered
@@ -101,6 +102,8 @@ class DeepgramSpeaker:
         self._secrets = tuple(secrets)
         self._flushes = 0
         """That have not been answered."""
+        self._clears: list[int] = []
+        """For each that has not been answered, the flushes that were due when it was sent."""
         self._unflushed = False
         self._finishing = False
         self._own_flush = False
@@ -119,6 +122,7 @@ class DeepgramSpeaker:
 
     def clear(self) -> list[str | bytes]:
         self._unflushed = False
+        self._clears.append(self._flushes)
         return [CLEAR]
 
     def passed(self, frame: str) -> list[str | bytes]:
@@ -132,6 +136,8 @@ class DeepgramSpeaker:
                 self._characters += len(told.text)
             case "Flush":
                 return self.flush()
+            case "Clear":
+                return self.clear()
             case "Close":
                 return self.finish()
         return [frame]
@@ -156,16 +162,28 @@ class DeepgramSpeaker:
         match told.type:
             case "Flushed":
                 self._flushes = max(0, self._flushes - 1)
+                self._clears = [max(0, due - 1) for due in self._clears]
                 if not self._finishing or self._flushes:
                     return [Flushed(raw=raw)]
                 return self._end() if self._own_flush else [Flushed(raw=raw), *self._end()]
+            case "Cleared":
+                return self._cleared(raw)
             case "Error":
                 words = filtered(told.description, self._secrets)
                 detail = "an error inside the session" + (f": {words}" if words else "")
                 raise ProviderFailed(
-                    provider=self._provider, detail=detail, upstream_status=101, upstream_code=told.code or ""
+                    provider=self._provider, detail=detail, upstream_status=101, upstream_code=code_of(told.code, self._secrets)
                 )
         return [VendorFrame(raw=frame)] if raw is not None else []
+
+    def _cleared(self, raw: str | None) -> list[SpeakEvent]:
+        """What was to be spoken before is not, so nobody need answer those flushes."""
+        if self._clears:
+            due = self._clears.pop(0)
+            self._flushes -= due
+            self._clears = [max(0, later - due) for later in self._clears]
+        events: list[SpeakEvent] = [VendorFrame(raw=raw)] if raw is not None else []
+        return [*events, *self._end()] if self._finishing and not self._flushes else events
 
     def closed(self) -> list[SpeakEvent]:
         return self._end() if self._finishing and not self._flushes else []

@@ -1,4 +1,4 @@
-"""ElevenLabs' errors: what a body or a frame means for routing, and the ones we write.
+"""ElevenLabs' errors: what a body, a frame or a close frame means for routing.
 
 Source: the vendor's error page and elevenlabs 2.78.0 (November 2026). Three shapes: `{"detail":{"status","message"}}`, the newer
 `{"detail":{"type","code","message","status","request_id"}}`, and of validation `{"detail":[{"loc","msg","type"}]}`. The frame
@@ -35,8 +35,8 @@ _OF_THE_CANDIDATE = frozenset(
 
 
 class _Detail(msgspec.Struct, gc=False):
-    status: str | None = None
-    code: str | None = None
+    status: str | int | None = None
+    code: str | int | None = None
     type: str | None = None
     message: str | None = None
 
@@ -46,9 +46,9 @@ class _Body(msgspec.Struct, gc=False):
 
 
 class _Frame(msgspec.Struct, gc=False):
-    message: str | None = None
-    error: str | None = None
-    code: int | None = None
+    message: object = None
+    error: object = None
+    code: object = None
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -70,12 +70,12 @@ def classify(
         return openai_errors.classify(provider, status, retry_after, body, secrets, date)
     if detail is None:
         return openai_errors.classify(provider, status, retry_after, body, secrets, date)
-    code = detail.code or detail.status or detail.type or ""
+    code = str(detail.code or detail.status or detail.type or "")
     fault = msgspec.json.encode({"error": {"code": code, "message": detail.message or ""}})
     error = openai_errors.classify(provider, status, retry_after, fault, secrets, date)
-    names = {code.lower(), (detail.status or "").lower()}
-    if names & _NO_MONEY and status >= 400:
-        return ProviderFailed(provider=provider, detail=error.detail, upstream_status=status, upstream_code=code)
+    names = {code.lower(), str(detail.status or "").lower()}
+    if status >= 400 and (spent := names & _NO_MONEY):
+        return ProviderFailed(provider=provider, detail=error.detail, upstream_status=status, upstream_code=spent.pop())
     if isinstance(error, ProviderRejected) and names & _OF_THE_CANDIDATE:
         error.fault = "candidate"
     return error
@@ -95,6 +95,15 @@ def named(provider: str, name: str, message: str, secrets: Iterable[str] = ()) -
     return classify(provider, status, None, body, secrets)
 
 
+def close_fault(provider: str, reason: str) -> ProviderError | None:
+    """The error that the reason of a close frame names; None where it names none. The vendor's own text stays out."""
+    told = reason.lower()
+    for name in sorted(_NO_MONEY | _NO_ROOM | _OF_THE_CANDIDATE):
+        if name in told:
+            return named(provider, name, "")
+    return None
+
+
 def frame_fault(provider: str, frame: str | bytes, secrets: Iterable[str] = ()) -> ProviderError | None:
     """The error a frame of a speech socket tells; None for any other frame."""
     try:
@@ -103,24 +112,11 @@ def frame_fault(provider: str, frame: str | bytes, secrets: Iterable[str] = ()) 
         return None
     if not told.error:
         return None
-    error = named(provider, told.error.lower(), told.message or "", secrets)
+    name = told.error.lower() if isinstance(told.error, str) else ""
+    error = named(provider, name, told.message if isinstance(told.message, str) else "", secrets)
     if told.code == 1008 and type(error) is ProviderFailed and error.upstream_status == 500:
         return ProviderRejected(
             provider=provider, detail=error.detail.replace("HTTP 500", "HTTP 400"), upstream_status=400,
             upstream_code=error.upstream_code, fault="candidate",
         )  # fmt: skip
     return error
-
-
-def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
-    """Older clients read `status`, newer ones `code`."""
-    told = {"type": "gateway_error", "code": code, "status": code, "message": message, "request_id": request_id}
-    return msgspec.json.encode({"detail": {**facts, **told}})
-
-
-def error_frame(code: str, message: str, close_code: int, context: str | None = None) -> str:
-    """Of a speech socket."""
-    told: dict[str, object] = {"message": message, "error": code, "code": close_code}
-    if context is not None:
-        told |= {"contextId": context, "context_id": context}
-    return msgspec.json.encode(told).decode()

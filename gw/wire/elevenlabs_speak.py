@@ -1,4 +1,4 @@
-"""ElevenLabs' speech over HTTP and what its forms share: formats, alignments, errors; both sides.
+"""ElevenLabs' speech over HTTP and what its forms share: formats, alignments; both sides.
 
 Source: elevenlabs 2.78.0 (November 2026). The format stands in the query (`output_format=pcm_24000`), the voice in the path.
 `/stream/with-timestamps` answers lines of JSON with audio and, per character, when it is spoken.
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.wire import openai_errors
@@ -23,22 +23,48 @@ _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN = frozenset({"text", "model_id", "language_code"})
 _MP3, _OPUS = "mp3_44100_128", "opus_48000_96"
 _RAW = re.compile(r"(pcm|ulaw|alaw|wav)_(\d{4,6})")
-_NOT_SETTINGS = frozenset({"output_format", "single_use_token", "token", "model_id", "language_code"})
+_NOT_SETTINGS = frozenset({"single_use_token", "token", "model_id", "language_code"})
+_IN_QUERY = frozenset({"output_format", "enable_logging", "optimize_streaming_latency"})
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
+SLOWEST, FASTEST = 0.7, 1.2
+_TAKE_LANGUAGE = ("eleven_flash_v2_5", "eleven_turbo_v2_5", "eleven_v3", "eleven_v4")
+"""Beginnings of the models that take a language; the others refuse it (Pipecat 1.14.0)."""
+_LINE_BYTES = 4 * 2**20
 
 
-def output_format(fmt: AudioFormat) -> str:
-    """Ours as theirs; mp3 where they have no name for it."""
+def sent_for(asked: AudioFormat) -> AudioFormat:
+    """What the vendor is asked for: what the caller wants, or the samples, else the mp3, that it can be made from."""
+    match asked.encoding:
+        case "mulaw" | "alaw" if asked.sample_rate_hz == 8_000:
+            return asked
+        case "pcm_s16le" | "wav" | "mulaw" | "alaw" | "pcm_f32le":
+            return AudioFormat(encoding="pcm_s16le", sample_rate_hz=asked.sample_rate_hz or 24_000)
+        case "mp3" | "opus" | "ogg":
+            return asked
+    return AudioFormat(encoding="mp3")
+
+
+def output_format(fmt: AudioFormat, told: str = "") -> str:
+    """A form that `sent_for` gave, as the vendor names it. `told`: the caller's own word, kept where it names that form."""
     match fmt.encoding:
-        case "pcm_s16le" | "wav":
-            return f"pcm_{fmt.sample_rate_hz or 24_000}"
+        case "pcm_s16le":
+            return f"pcm_{fmt.sample_rate_hz}"
         case "mulaw":
             return "ulaw_8000"
         case "alaw":
             return "alaw_8000"
         case "opus" | "ogg":
-            return _OPUS
-    return _MP3
+            return told if told.startswith("opus_") else _OPUS
+    return told if told.startswith("mp3_") else _MP3
+
+
+def language_of(language: str | None, model: str) -> str | None:
+    """The language without its region, for a model that takes one."""
+    return language.partition("-")[0].lower() if language and model.startswith(_TAKE_LANGUAGE) else None
+
+
+def speed_of(speed: float) -> float:
+    return min(FASTEST, max(SLOWEST, speed))
 
 
 def parse_format(value: str) -> AudioFormat:
@@ -111,25 +137,40 @@ def spread(timing: WordTiming) -> list[tuple[str, float, float]]:
 
 
 def http_path(request: SpeakRequest) -> str:
+    """Path and query. A caller who speaks this dialect has its own settings passed on."""
+    own = {name: _text(request.extra[name]) for name in sorted(_own(request).keys() & _IN_QUERY)}
+    fields = {**own, "output_format": output_format(sent_for(request.format), own.get("output_format", ""))}
     form = "/stream/with-timestamps" if request.want_timings else "/stream"
-    voice = quote(request.voice, safe="")
-    return f"/v1/text-to-speech/{voice}{form}?" + urlencode({"output_format": output_format(request.format)})
+    return f"/v1/text-to-speech/{quote(request.voice, safe='')}{form}?" + urlencode(fields)
 
 
 def body(request: SpeakRequest, model: str) -> bytes:
     asked: dict[str, Any] = {"text": request.text, "model_id": model}
-    if request.language:
-        asked["language_code"] = request.language
+    if language := language_of(request.language, model):
+        asked["language_code"] = language
     if request.speed is not None:
-        asked["voice_settings"] = {"speed": min(1.2, max(0.7, request.speed))}
-    if request.dialect == "elevenlabs":
-        asked |= {name: raw for name, raw in request.extra.items() if name not in _KNOWN}
+        asked["voice_settings"] = {"speed": speed_of(request.speed)}
+    asked |= {name: raw for name, raw in _own(request).items() if name not in _KNOWN | _IN_QUERY}
     return msgspec.json.encode(asked)
+
+
+def _own(request: SpeakRequest) -> Mapping[str, msgspec.Raw]:
+    return request.extra if request.dialect == "elevenlabs" else {}
+
+
+def _text(raw: msgspec.Raw) -> str:
+    """A field of the query, which is kept as a JSON text."""
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except _BAD_JSON:
+        return ""
 
 
 class _Line(msgspec.Struct, gc=False):
     audio_base64: str | None = None
     alignment: Alignment | None = None
+    detail: object = None
+    error: object = None
 
 
 class TimedDecoder:
@@ -142,8 +183,10 @@ class TimedDecoder:
         self._seen = False
 
     def feed(self, data: bytes) -> list[SpeakEvent]:
-        """Raises UpstreamProtocolError."""
+        """Raises UpstreamProtocolError, and ProviderFailed for an error among the lines."""
         *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _LINE_BYTES:
+            raise UpstreamProtocolError(provider=self._provider, detail="a line without end")
         return [event for line in lines if line.strip() for event in self._line(line)]
 
     def end(self) -> list[SpeakEvent]:
@@ -164,6 +207,8 @@ class TimedDecoder:
             audio = b64decode(told.audio_base64 or "", validate=True)
         except (*_BAD_JSON, ValueError):
             raise UpstreamProtocolError(provider=self._provider, detail="a line is not the JSON expected") from None
+        if told.detail is not None or told.error is not None:
+            raise openai_errors.failed_within(self._provider, line)
         events: list[SpeakEvent] = []
         if audio:
             self._seen = True
@@ -175,47 +220,7 @@ class TimedDecoder:
         return events
 
 
-# ---- errors
-
-
-class _Detail(msgspec.Struct, gc=False):
-    status: str = ""
-    code: str = ""
-    type: str = ""
-    message: str = ""
-
-
-class _Body(msgspec.Struct, gc=False):
-    detail: Any = None
-
-
-_MONEY = frozenset({"quota_exceeded", "payment_required", "insufficient_credits"})
-_LIMITS = frozenset({"too_many_concurrent_requests", "concurrent_limit_exceeded", "rate_limit_exceeded", "system_busy"})
-
-
-def classify(
-    provider: str,
-    status: int,
-    retry_after: bytes | None,
-    body: bytes,
-    secrets: Iterable[str] = (),
-    date: bytes | None = None,
-) -> ProviderError:
-    """The error that `status` and `detail` of an answer stand for; never raises. As `openai_errors.classify`.
-
-    A spent quota is a 401 here.
-    """
-    try:
-        detail = msgspec.json.decode(body, type=_Body).detail
-        told = msgspec.convert(detail, _Detail) if isinstance(detail, dict) else _Detail(message=str(detail or ""))
-    except (*_BAD_JSON, msgspec.ValidationError):
-        told = _Detail()
-    code = told.code or told.status or told.type
-    if code in _MONEY:
-        code = "insufficient_credits"
-    if code or told.message:
-        body = msgspec.json.encode({"error": {"code": code, "message": told.message}})
-    return openai_errors.classify(provider, status, retry_after, body, secrets, date)
+# ---- the server's side
 
 
 def error_body(status: int, code: str, message: str, request_id: str, **facts: object) -> bytes:
@@ -226,9 +231,6 @@ def error_body(status: int, code: str, message: str, request_id: str, **facts: o
 def _type(status: int) -> str:
     named = {401: "authentication_error", 402: "payment_required", 403: "authorization_error", 404: "not_found", 429: "rate_limit_error"}
     return named.get(status, "validation_error" if status < 500 else "server_error")
-
-
-# ---- the server's side
 
 
 class _Settings(msgspec.Struct, gc=False):
@@ -262,7 +264,7 @@ def parse(voice: str, query: bytes, received: bytes, *, timings: bool) -> SpeakR
         raise ClientProtocolError(what=f"the body is not of the expected form: {error}") from None
     except _BAD_JSON:
         raise ClientProtocolError(what="the body is not JSON") from None
-    if not asked.text:
+    if not asked.text.strip():
         raise ClientProtocolError(what="text: nothing to speak", param="text")
     return SpeakRequest(
         model=asked.model_id,
@@ -273,7 +275,8 @@ def parse(voice: str, query: bytes, received: bytes, *, timings: bool) -> SpeakR
         language=asked.language_code,
         want_timings=timings,
         dialect="elevenlabs",
-        extra={name: raw for name, raw in extra.items() if name not in _KNOWN},
+        extra={name: raw for name, raw in extra.items() if name not in _KNOWN | _IN_QUERY and bytes(raw) != b"null"}
+        | {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items() if name in _IN_QUERY},
     )
 
 

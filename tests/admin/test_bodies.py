@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gw.admin import bodies
@@ -16,6 +16,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # its first texts wait for Hypothesis' own tables on a new machine
 @given(st.sampled_from(KINDS), st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6))
 def test_whatever_is_sent_is_read_or_refused(kind, body):
     try:

@@ -1,9 +1,26 @@
 from __future__ import annotations
 
+import importlib
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
 import pytest
+import structlog
+import trio
 from click.testing import CliRunner, Result
 
 from gw.cli.main import main
+from gw.config.parse import parse
+from gw.config.settings import Settings
+from gw.gateway import Gateway, open_gateway
+from gw.serve import serve
+from gw.types.caller import Caller
+from gw.web.drain import Drain
+from gw.wire.openai_chat import parse_request
 from tests.fakes.gateway_http import fake_gateway
 
 
@@ -25,3 +42,100 @@ def run(tmp_path, monkeypatch):
         return runner.invoke(main, [str(arg) for arg in args], input=stdin)
 
     return invoke
+
+
+DAEMON = """
+providers: {sim: {}, flaky: {type: sim, fail_rate: 1, fail_with: 503}}
+models:
+  stt: [sim/tone]
+  llm: {sim/echo: {aliases: [parrot], display_name: Echo}, flaky/echo: {}}
+  tts: [sim/tone]
+stacks: {demo: {stt: sim/tone, llm: sim/echo, tts: sim/tone}}
+projects: {shop: {daily_budget: 1.0, budget_action: block, default_stack: demo, tags: [a, b]}}
+fallbacks: {llm: [sim/echo]}
+cost_tracking: {db_path: gw.db}
+serve: {port: 0}
+"""
+
+
+@attrs.define
+class House:
+    """A real gateway in a thread. `ask` makes one chat request of it and waits until its record can be read."""
+
+    url: str = ""
+    gateway: Gateway | None = None
+    token: trio.lowlevel.TrioToken | None = None
+    stop: trio.Event | None = None
+    up: threading.Event = attrs.field(factory=threading.Event)
+
+    async def live(self, settings: Settings) -> None:
+        self.stop, self.token = trio.Event(), trio.lowlevel.current_trio_token()
+        async with open_gateway(settings) as self.gateway, trio.open_nursery() as nursery:
+            drain = Drain()
+            (self.url,) = await nursery.start(serve, self.gateway, drain, nursery.cancel_scope)
+            self.gateway.store.set_address(self.url)
+            self.up.set()
+            await self.stop.wait()
+            drain.halt()
+            nursery.cancel_scope.cancel()
+
+    def ask(self, model: str = "sim/echo", project: str = "default") -> None:
+        async def chat() -> None:
+            request = parse_request(b'{"model":"%s","messages":[{"role":"user","content":"hi"}]}' % model.encode())
+            async with self.gateway.relay.chat(request, Caller(project=project, endpoint="test")) as answer:
+                while not answer.done:
+                    await answer.receive()
+            await self.gateway.store.flush()
+
+        trio.from_thread.run(chat, trio_token=self.token)
+
+
+@contextmanager
+def house_in(folder: Path, text: str = DAEMON) -> Iterator[House]:
+    (folder / "gw.yaml").write_text(text)
+    settings = parse(text, file=str(folder / "gw.yaml"), env={}, data_dir=folder)
+    tracking = attrs.evolve(settings.cost_tracking, db_path=folder / "gw.db")
+    settings = attrs.evolve(settings, cost_tracking=tracking, secret_folder=folder)
+    house = House()
+    thread = threading.Thread(target=trio.run, args=(house.live, settings))
+    thread.start()
+    assert house.up.wait(10)
+    try:
+        yield house
+    finally:
+        trio.from_thread.run_sync(house.stop.set, trio_token=house.token)
+        thread.join(10)
+
+
+@pytest.fixture
+def house(tmp_path) -> Iterator[House]:
+    """A real gateway that holds gw.db of the folder, beside its gw.yaml: commands find it by the lock file."""
+    with house_in(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def configured(tmp_path) -> Iterator[Path]:
+    """The same gw.yaml, and no gateway."""
+    (tmp_path / "gw.yaml").write_text(DAEMON)
+    yield tmp_path / "gw.db"
+    structlog.reset_defaults()  # a command that opens the database itself has set the stream of its run
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes the commands believe that a person reads and types."""
+    for name in ("log_lines", "output", "projects", "reports", "source", "status", "top"):
+        module = importlib.import_module(f"gw.cli.{name}")
+        monkeypatch.setattr(module, "sys", Streams())
+    monkeypatch.setenv("TERM", "dumb")
+
+
+class Streams:
+    """`sys`, its streams terminals."""
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(sys, name)
+        if name in ("stdin", "stdout", "stderr"):
+            found.isatty = lambda: True
+        return found

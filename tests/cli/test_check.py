@@ -124,3 +124,18 @@ def test_online_with_a_refused_key_fails(check, gateway):
     rows, result = check(_vendor(gateway.url), "--online")
     assert result.exit_code == 5
     assert rows["online openai"][1].startswith("the key was refused (HTTP 401)")
+
+
+def test_as_json(check):
+    _, result = check(SIM, "--json")
+    found = json.loads(result.stdout)
+    assert {finding["result"] for finding in found} == {"ok"}
+    assert found[0]["subject"] == "configuration"
+
+
+def test_a_configuration_that_is_wrong_is_told_as_json(check):
+    _, result = check("providers: {sim: }\nmodels: {lllm: []}\n", "--json")
+    assert (result.exit_code, result.stdout) == (3, "")
+    error = json.loads(result.stderr)["error"]
+    assert error["code"] == "config_invalid"
+    assert "gw.yaml:2:" in error["message"]

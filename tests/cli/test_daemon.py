@@ -3,9 +3,10 @@ from __future__ import annotations
 import socket
 import threading
 
+import click
 import pytest
 
-from gw.cli.daemon import Daemon, NoDaemon, Refused
+from gw.cli.daemon import Daemon, NoDaemon, Refused, path_of
 from gw.cli.main import ACCESS, FAILED, Failed
 from gw.types.secret import Secret
 from tests.fakes.gateway_http import Reply, json_reply
@@ -104,3 +105,34 @@ def test_a_record_that_this_key_may_not_see(gateway, daemon):
 def test_no_request_id_no_record(gateway, daemon):
     assert daemon.record("") is None
     assert gateway.asked == []
+
+
+def test_a_change_says_that_it_is_the_command_line(gateway, daemon):
+    gateway.replies["POST /v1/projects"] = json_reply({"created": True})
+    assert daemon.send("POST", "/v1/projects", {"project_id": "app"}, confirm=None) == {"created": True}
+    (asked,) = gateway.asked
+    assert (asked.headers["X-GW-Source"], asked.query, asked.json()) == ("cli", {}, {"project_id": "app"})
+
+
+def test_names_cannot_leave_their_place_in_a_path():
+    assert path_of("/v1/models", "a/../b?c#d%") == "/v1/models/a%2F..%2Fb%3Fc%23d%25"
+
+
+@pytest.mark.parametrize("address", ["ftp://x", "http://", "http://x:0", "http://u:p@x", "http://x/?q", "http://ex ample"])
+def test_addresses_that_are_none(address):
+    with pytest.raises(click.UsageError, match="--url: an address"):
+        Daemon.at(address, "")
+
+
+@pytest.mark.parametrize("key", ["with\u00e9", "two\nlines"])
+def test_keys_that_no_header_can_hold(key):
+    with pytest.raises(click.UsageError, match="--key"):
+        Daemon.at("http://127.0.0.1:1", key)
+
+
+def test_what_the_file_holds_is_no_matter_of_access(gateway, daemon):
+    barred = {"error": {"code": "read_only", "message": "it stands in gw.yaml"}}
+    gateway.replies["DELETE /v1/projects/a"] = json_reply(barred, 403)
+    with pytest.raises(Refused) as refused:
+        daemon.send("DELETE", "/v1/projects/a")
+    assert (refused.value.status, refused.value.code) == (FAILED, "read_only")

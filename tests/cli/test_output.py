@@ -85,3 +85,21 @@ def test_what_a_stream_can_show(monkeypatch):
     assert not can_show(ascii_only, "█")
     monkeypatch.setenv("TERM", "dumb")
     assert not can_show(utf8, "█")
+
+
+def test_a_row_without_end_is_padded_on_a_terminal_only(monkeypatch, capsys):
+    print_row(("a", None, 1.5), (3, 2, 1))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_row(("a", "longer than its width", 1.5), (3, 2, 1))
+    assert capsys.readouterr().out == "a\t\t1.5\na   longer than its width 1.5\n"
+
+
+def test_a_bar_is_for_terminals(capsys, monkeypatch):
+    with bar("working", 2) as step:
+        step(1)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with bar("working", 2) as step:
+        step(2)
+        step(5)
+    assert "100%" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_json_and_csv(prepared):
         ("model\na\n", (), "missing input_tokens"),
         (HEAD + "a,x,1,1\n", (), "row 2, column 'input_tokens'"),
         (HEAD, ("--start", "soon"), "2026-01-31"),
-        (HEAD, ("--threshold", "-1"), "percentage"),
+        (HEAD, ("--threshold", "-1"), "-1.0 is not in the range"),
         (HEAD, ("--format", "xml"), "xml"),
     ],
 )

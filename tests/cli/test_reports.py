@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from gw.cli import reports
 from tests.fakes.gateway_http import json_reply
 
 COSTS = {
@@ -15,6 +14,22 @@ COSTS = {
     "by_provider": {"sim": {"cost": 0.001, "requests": 5}, "groq": {"cost": 0.0005, "requests": 1}},
     "by_model": {"sim/echo": {"cost": 0.001, "requests": 5}, "groq/x": {"cost": 0.0005, "requests": 1}},
     "by_project": {"demo": {"cost": 0.0015, "requests": 6}},
+}
+LATENCY = {
+    "sim/echo": {
+        "avg_ttfb_ms": 12.5,
+        "avg_latency_ms": 1_250.0,
+        "request_count": 3,
+        "ttfb_percentiles": {"p50": 12.0, "p95": 20.0, "p99": 20.0},
+        "latency_percentiles": {"p50": 1_200.0, "p95": 2_000.0, "p99": 2_000.0},
+    },
+    "sim/tone": {
+        "avg_ttfb_ms": None,
+        "avg_latency_ms": 3.0,
+        "request_count": 1,
+        "ttfb_percentiles": {"p50": None, "p95": None, "p99": None},
+        "latency_percentiles": {"p50": 3.0, "p95": 3.0, "p99": 3.0},
+    },
 }
 RECORD = {
     "id": "0123456789abcdef",
@@ -39,24 +54,9 @@ def gw(gateway, run):
         "GET /v1/costs": json_reply(COSTS),
         "GET /v1/logs": json_reply([RECORD, RECORD | {"ttfb_ms": None, "cost_usd": None, "status": "error"}]),
         "GET /v1/projects": json_reply(PROJECTS),
+        "GET /v1/latency": json_reply(LATENCY),
     }
     return lambda *args: run(*args, "--url", gateway.url)
-
-
-@pytest.fixture
-def terminal(monkeypatch):
-    """Makes the commands believe that a person reads them."""
-
-    class Streams:
-        def __getattr__(self, name: str) -> object:
-            import sys
-
-            stream = getattr(sys, name)
-            stream.isatty = lambda: True
-            return stream
-
-    monkeypatch.setattr(reports, "sys", Streams())
-    monkeypatch.setenv("TERM", "dumb")
 
 
 def test_costs_as_tab_separated_values(gw, gateway):
@@ -124,3 +124,30 @@ def test_logs_for_people(gw, terminal):
 @pytest.mark.parametrize("limit", ["0", "1001", "x"])
 def test_logs_limit(gw, limit):
     assert gw("logs", "--limit", limit).exit_code == 2
+
+
+def test_latency_as_tab_separated_values(gw, gateway):
+    head, echo, tone = (line.split("\t") for line in gw("latency", "--period", "week").stdout.splitlines())
+    assert head[:4] == ["model", "requests", "ttfb_mean_ms", "ttfb_p50_ms"]
+    assert head[6:] == ["total_mean_ms", "total_p50_ms", "total_p95_ms", "total_p99_ms"]
+    assert echo == ["sim/echo", "3", "12.5", "12", "20", "20", "1250", "1200", "2000", "2000"]
+    assert tone[2:6] == ["", "", "", ""]
+    assert gateway.asked[0].query == {"period": "week"}
+
+
+def test_latency_for_people(gw, terminal):
+    assert "1.20 s" in gw("latency").stdout
+
+
+def test_latency_as_json(gw):
+    assert json.loads(gw("latency", "--json").stdout) == LATENCY
+
+
+def test_latency_without_a_gateway(run, house, tmp_path):
+    house.ask()
+    assert run("latency").stdout.splitlines()[1].startswith("sim/echo\t1\t")
+
+
+def test_logs_of_one_model(gw, gateway):
+    gw("logs", "--model", "sim/echo")
+    assert gateway.asked[0].query == {"limit": "100", "model": "sim/echo"}

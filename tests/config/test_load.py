@@ -103,3 +103,10 @@ def test_keys_are_plain_texts():
 
 def test_an_empty_file_is_nothing():
     assert read("# only a comment\n").data is None
+
+
+def test_line_numbers_of_keys_items_and_texts_in_lists():
+    document = load("a:\n  b: 1\nlist:\n- x\n- {y: 2}\n- ${NAME}\n", file="f", env={"NAME": "hidden"})
+    lines = document.line_numbers()
+    assert (lines["a",], lines["a", "b"], lines["list", 0], lines["list", "x"], lines["list", 1, "y"]) == (1, 2, 4, 4, 5)
+    assert "hidden" not in str(lines)

@@ -66,7 +66,7 @@ def fields(kind, *without):
 
 
 EVERY_SETTING = {
-    *fields(Settings, "path", "warnings", "secret", "previous_secret", "secret_folder", "mcp_token"),
+    *fields(Settings, "path", "warnings", "lines", "secret", "previous_secret", "secret_folder", "mcp_token"),
     *(f"providers.*.{name}" for name in fields(ProviderSettings, "id", "options")),
     *(f"providers.*.{name}" for names in ENGINE_OPTIONS.values() for name in names),
     *(f"models.llm.*.{name}" for name in fields(ModelSettings, "id", "modality")),

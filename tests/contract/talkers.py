@@ -183,4 +183,13 @@ ELEVENLABS = Talker(
     finals=lambda frame: [frame["text"]] if frame["message_type"] == "committed_transcript_with_timestamps" else [],
     error=lambda frame: frame.get("error"),
 )
-TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS, ASSEMBLYAI, ELEVENLABS)
+FLUX = Talker(
+    name="deepgram flux",
+    dialect="deepgram",
+    path=lambda model: f"/v2/listen?model={model}&encoding=linear16&sample_rate=16000",
+    audio=lambda data: data,
+    finals=lambda frame: [frame["transcript"]] if frame.get("event") == "EndOfTurn" else [],
+    finish=[told(type="CloseStream")],
+    error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
+)
+TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS, ASSEMBLYAI, ELEVENLABS, FLUX)

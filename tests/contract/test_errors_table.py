@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -19,6 +20,7 @@ from gw.errors import (
     DatabaseLocked,
     GwError,
     KeyDecryptError,
+    PluginMissing,
     ProviderUnreachable,
     RateLimitError,
     UnknownModelError,
@@ -168,6 +170,19 @@ async def test_a_stored_key_after_the_secret_has_changed(tmp_path):
         assert (await running.ask("POST", "/v1/chat/completions", body)).headers["x-gw-model"] == "sim/echo"
         assert (await running.ask("PATCH", "/v1/providers/mine", {"api_key": "sk-new-0123456789"})).status == 200
         assert (await running.get("/v1/providers/mine")).json["configured"] is True
+
+
+async def test_an_engine_that_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if "site-packages" not in entry])
+    text = YAML.replace("bare: {type: openai}", "kokoro: {model_path: model.onnx, voices_path: voices.bin}")
+    text = text.replace("tts: {sim/tone: {}}", "tts: {kokoro/kokoro: {}, sim/tone: {}}")
+    async with open_running(tmp_path, text) as running:
+        body = {"model": "kokoro/kokoro", "input": "hello", "voice": "af_heart"}
+        answer = await running.ask("POST", "/v1/audio/speech", body, x_gw_fallback="off")
+        found = checked(answer, 501, PluginMissing, "plugin_missing")
+        assert (found["provider"], found["module"], found["extra"]) == ("kokoro", "kokoro_onnx", "kokoro")
+        assert "No module named 'kokoro_onnx'" in found["message"]
+    assert issubclass(PluginMissing, ModuleNotFoundError)
 
 
 async def test_a_second_gateway_on_one_database(tmp_path):

@@ -20,7 +20,7 @@ from gw.types.asgi import ASGIApp
 from gw.types.ids import Modality
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
-from gw.wire import openai_chat
+from gw.wire import openai_chat, tone
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -30,6 +30,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
+from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.scripted import ScriptedVendor
 
 KEY = "correct horse battery staple"
@@ -100,7 +101,10 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         *_CASES,
         ErrorCase(name="quota", status=401, code="quota_exceeded", error=ProviderFailed),
         ErrorCase(name="concurrency", status=429, code="too_many_concurrent_requests", error=RateLimitError),
+        ErrorCase(name="voice", status=400, code="voice_not_found", error=ProviderRejected, fault="candidate"),
+        ErrorCase(name="form", status=422, error=ProviderRejected, fault="caller", retryable=False),
     ),
+    "piper": _CASES,
     "sim": _CASES,
 }
 """By wire dialect."""
@@ -244,6 +248,31 @@ class VoiceVendor(ScriptedHttpVendor):
 
 
 @attrs.define
+class KokoroVendor(OpenAIVendor):
+    """Speaks the tone voice."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.fake.speech_pcm = lambda request: b"".join(tone.encode(request.text, 24_000))
+
+
+@attrs.define
+class PiperVendor(ScriptedHttpVendor):
+    """Speaks the tone voice, in pieces of 10 ms."""
+
+    def __attrs_post_init__(self) -> None:
+        self.fake = FakePiper(piece_s=0.01, content_type="audio/wav")   # faults are chosen by what is text
+
+    def pace(self, gap_s: float) -> None:
+        super().pace(gap_s)
+        self.fake.speech_gap_s = gap_s  # type: ignore[attr-defined]  # of Piper's fake
+
+    def fail(self, case: ErrorCase) -> None:
+        self.fake.status = case.status
+        self.fake.headers = [("retry-after", case.retry_after)] if case.retry_after else []
+
+
+@attrs.define
 class SimVendor:
     app: ASGIApp | None = None
     ledger: list[Entry] = attrs.field(factory=list)
@@ -284,6 +313,8 @@ class Entrant:
     """More host names of the vendor."""
     reports_audio: bool = True
     """The length of a recording, as it bills it."""
+    survives: frozenset[str] = frozenset()
+    """Faults after which it asks in another way."""
     refuses: bool = True
     """Its wire has a word for a refusal."""
 
@@ -315,7 +346,12 @@ VENDORS: Mapping[str, Entrant] = {
         streams_transcripts=False,
     ),
     "whisper": Entrant(vendor=partial(OpenAIVendor, "/v1")),
-    "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
+    "kokoro": Entrant(vendor=partial(KokoroVendor, "/v1")),
+    "piper": Entrant(
+        vendor=partial(PiperVendor, FakePiper),
+        models={"tts": "piper", "stt": "", "llm": ""},
+        survives=frozenset({"404"}),
+    ),
     "sim": Entrant(vendor=SimVendor, models={"llm": "echo", "tools": "scripted", "stt": "tone", "tts": "tone"}),
 }
 

@@ -64,6 +64,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._serve()
 
+    def do_PATCH(self) -> None:
+        self._serve()
+
+    def do_DELETE(self) -> None:
+        self._serve()
+
     def _serve(self) -> None:
         target = urlsplit(self.path)
         asked = Asked(self.command, target.path, dict(parse_qsl(target.query)), self.headers, self._body())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import trio
 
 from gw.errors import (
     AllCandidatesFailed,
     BudgetExceededError,
+    CandidateSkipped,
+    PluginMissing,
     ProviderFailed,
     RateLimitError,
     Stopping,
@@ -16,7 +20,7 @@ from gw.errors import (
     UpstreamCut,
     UpstreamSlow,
 )
-from gw.types.audio import PCM_24K
+from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.caller import Caller
 from gw.types.llm import Delta
 from gw.types.tts import AudioChunk, SpeakRequest
@@ -321,19 +325,42 @@ async def test_a_whole_answer_may_take_longer_than_a_first_event(house, autojump
     assert [r.model_id for r in h.kept.records] == ["bad/echo", "good/echo"]
 
 
-NOT_YET = """
+ENGINES = """
 providers:
-  later: {type: piper}
-  good: {type: sim}
-models: {tts: [later/voice, good/tone]}
-fallbacks: {tts: [later/voice, good/tone]}
+  whisper: {model_path: nowhere}
+  piper: {model_path: nowhere.onnx}
+  sim: {}
+models:
+  tts: [piper/en_US-lessac-medium, sim/tone]
+fallbacks:
+  tts: [piper/en_US-lessac-medium, sim/tone]
 """
 
 
-async def test_a_type_that_cannot_be_served_is_passed_over(house, autojump_clock):
-    h = house(NOT_YET)
-    async with h.relay.speak(SpeakRequest(model="later/voice", text="hi", format=PCM_24K), Caller()) as answer:
-        assert answer.call.model.id == "good/tone"
-        while not answer.done:
-            await answer.receive()
-    assert [a.outcome for a in h.kept.record.attempts] == ["not_configured", "ok"]
+@pytest.mark.parametrize("alone", [False, True])
+async def test_an_engine_that_is_not_installed_is_passed_over(house, autojump_clock, alone):
+    h = house(ENGINES)
+    request = SpeakRequest(model="piper/en_US-lessac-medium", text="hello", format=PCM_24K)
+    for _ in range(10):  # its breaker stays shut: nothing is wrong with a server
+        if alone:
+            with pytest.raises(PluginMissing) as caught:
+                async with h.relay.speak(request, Caller(fallback=False)):
+                    raise AssertionError
+            assert (caught.value.status, caught.value.module, caught.value.extra) == (501, "piper", "piper")
+        else:
+            async with h.relay.speak(request, Caller()) as answer:
+                assert answer.call.model.id == "sim/tone"
+    first = h.kept.records[-1].attempts[0]
+    assert (first.outcome, first.error_code) == ("not_configured", "plugin_missing")
+
+
+async def test_speech_that_cannot_be_converted_is_for_another_candidate(house, autojump_clock, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    h = house(ENGINES)
+    request = SpeakRequest(model="piper/en_US-lessac-medium", text="hello", format=AudioFormat(encoding="mp3"))
+    async with h.relay.speak(request, Caller()) as answer:
+        assert answer.call.model.id == "sim/tone"
+        assert answer.stream.format.encoding == "wav"   # the demo claims no format: its answer tells
+    with pytest.raises(CandidateSkipped, match=r"install gw\[audio\]"):
+        async with h.relay.speak(request, Caller(fallback=False)):
+            raise AssertionError

@@ -18,6 +18,7 @@ from gw.types.llm import ChatEnd, ChatRequest, Completion, Delta, StreamError, T
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
 from gw.types.usage import Usage
+from tests.fakes.containers import ogg_opus
 
 VENDOR = Usage(input_tokens=7, output_tokens=3, source="vendor")
 HELLO = Delta(text="hello")
@@ -135,6 +136,14 @@ def test_speech_is_counted_in_characters_and_seconds(fmt, seconds):
     assert tally.usage() == (measured, None)
     assert tally.see([SpeakEnd(usage=VENDOR)], "p")
     assert tally.usage() == (VENDOR, measured)
+
+
+def test_compressed_speech_has_seconds_too():
+    """gpt-4o-mini-tts is billed by them where it tells no tokens."""
+    tally = SpeakTally(speak_request(), AudioFormat(encoding="opus"))
+    whole = ogg_opus(2.5)
+    assert tally.see([AudioChunk(data=whole[:100]), AudioChunk(data=whole[100:]), SpeakEnd()], "p")
+    assert tally.usage() == (Usage(characters=5, audio_seconds=2.5), None)
 
 
 def test_estimates():

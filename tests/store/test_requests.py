@@ -126,16 +126,38 @@ def test_pages_together_are_all_that_pass_the_filters_newest_first(fields, filte
     assert seen == expected
 
 
-@pytest.mark.parametrize("column", [None, *CHOICES])
-def test_a_page_reads_one_index_range_and_sorts_nothing(db, column):
+INDEXES = [
+    ({}, "time"),
+    ({"modality": "stt"}, "time"),
+    ({"provider": "a"}, "time"),
+    ({"status": "success"}, "time"),
+    ({"status": "success", "project": "p"}, "project"),
+    ({"project": "p"}, "project"),
+    ({"model_id": "a/x", "project": "p"}, "model_id"),
+    ({"status": "error", "model_id": "a/x"}, "unusual"),
+    ({"status": "fallback"}, "unusual"),
+    ({"error_code": "e", "status": "error"}, "error_code"),
+    ({"session_id": "s", "project": "p"}, "session_id"),
+    ({"turn_id": "t", "session_id": "s"}, "turn_id"),
+]
+
+
+@pytest.mark.parametrize(("filters", "index"), INDEXES)
+def test_a_page_reads_one_index_range_and_sorts_nothing(db, filters, index):
     plans = []
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
-    requests.page(db, limit=5, before=(NOON, 7), wanted=LogFilter(**({column: "v"} if column else {})))
+    requests.page(db, limit=5, before=(NOON, 7), wanted=LogFilter(**filters))
     db.exec_trace = None
     [(sql, bindings)] = plans
     steps = [row[3] for row in db.execute(f"explain query plan {sql}", bindings)]
     assert len(steps) == 1
-    assert f"USING INDEX requests_{column or 'time'} (" in steps[0]
+    assert f"USING INDEX requests_{index} (" in steps[0]
+
+
+def test_no_index_is_without_a_question(db):
+    used = {f"requests_{index}" for _, index in INDEXES} | {"requests_turns"}
+    named = db.execute("select name from sqlite_schema where type = 'index' and tbl_name = 'requests'")
+    assert {name for (name,) in named} - {"sqlite_autoindex_requests_1"} == used
 
 
 def test_pruning_takes_the_oldest_first_and_not_too_many(db):

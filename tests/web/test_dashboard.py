@@ -59,3 +59,19 @@ async def test_everything_needs_the_admin_token(guarded, app_of, name):
     assert (await call(app, f"/api/{name}")).status == 401
     assert (await call(app, f"/api/{name}", SHOP)).status == 403
     assert (await call(app, f"/api/{name}", ADMIN)).status == 200
+
+
+async def test_the_models_that_moved_most_against_the_same_hours_of_yesterday(gateway, app):
+    now = record().timestamp
+    day, hour = 86_400, 3_600
+    await keep(
+        gateway,
+        record(1, model_id="sim/echo", cost_nusd=3_000_000_000),
+        record(2, model_id="sim/echo", cost_nusd=1_000_000_000, timestamp=now - day),
+        record(3, model_id="sim/echo", cost_nusd=9_000_000_000, timestamp=now - day + 2 * hour),  # later than now
+        record(4, cost_nusd=500_000_000, timestamp=now - day),
+    )
+    assert (await call(app, "/api/overview")).json["movers"] == [
+        {"model": "sim/echo", "cost": 3.0, "cost_yesterday": 1.0, "requests": 1, "requests_yesterday": 1},
+        {"model": record().model_id, "cost": 0.0, "cost_yesterday": 0.5, "requests": 0, "requests_yesterday": 1},
+    ]

@@ -2,10 +2,10 @@
 import { router } from "./router.svelte";
 
 export type Period = "today" | "week" | "month";
-export const PERIODS: readonly { id: Period; name: string }[] = [
-  { id: "today", name: "Today" },
-  { id: "week", name: "7 days" },
-  { id: "month", name: "30 days" },
+export const PERIODS: readonly { id: Period; name: string; short: string }[] = [
+  { id: "today", name: "Today", short: "1 d" },
+  { id: "week", name: "7 days", short: "7 d" },
+  { id: "month", name: "30 days", short: "30 d" },
 ];
 
 class Scope {

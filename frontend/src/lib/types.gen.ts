@@ -197,6 +197,142 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/pages/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was spent: in groups, over time, and where the month is going. */
+        get: operations["page_costs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pages/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Keys, and the projects one may be for. */
+        get: operations["page_keys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pages/latency": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Percentiles of every model, and lines and histograms of one or two. */
+        get: operations["page_latency"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pages/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Models with their prices, and the fallback chains. */
+        get: operations["page_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pages/playground": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What can be tried. */
+        get: operations["page_playground"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pages/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Projects with their day, and the stacks. */
+        get: operations["page_projects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pages/providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Providers, and the types there are. */
+        get: operations["page_providers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pages/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The configuration in force, each value with its origin; secrets are masked. */
+        get: operations["page_settings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects": {
         parameters: {
             query?: never;
@@ -1087,6 +1223,12 @@ export interface components {
             total: number;
             unpriced_requests: number;
         };
+        /** CostsPage */
+        CostsPage: {
+            costs: components["schemas"]["Costs"];
+            forecast: components["schemas"]["Forecast"];
+            series: components["schemas"]["CountSeries"];
+        };
         /**
          * CountLine
          * @description For `cost` (USD), `requests` and `errors`.
@@ -1348,15 +1490,48 @@ export interface components {
             name: string;
             project: string;
         };
+        /** KeyRow */
+        KeyRow: {
+            created_at: number | null;
+            expires_at: number | null;
+            key_id: string;
+            key_masked: string;
+            name: string;
+            /** @description `gw.yaml:12`, `API` or `built in` */
+            origin: string;
+            project: string;
+            /** @enum {unknown} */
+            source: "db" | "yaml";
+        };
         /** Keys */
         Keys: {
             keys: components["schemas"]["KeyEntry"][];
+        };
+        /** KeysPage */
+        KeysPage: {
+            auth_on: boolean;
+            keys: components["schemas"]["KeyRow"][];
+            projects: string[];
         };
         /** LastError */
         LastError: {
             code: string;
             /** @description Unix seconds */
             timestamp: number;
+        };
+        /**
+         * LatencyPage
+         * @description `lines` and `histograms`: of each model that was asked for, in that order; `all`: of all models together.
+         */
+        LatencyPage: {
+            all: components["schemas"]["TimeSeries"];
+            histograms: components["schemas"]["ModelHistogram"][];
+            lines: components["schemas"]["TimeSeries"][];
+            models: {
+                [key: string]: components["schemas"]["ModelLatency"];
+            };
+            /** @description Milliseconds */
+            ttfb_warning_ms: number;
         };
         /**
          * ListedModel
@@ -1506,6 +1681,44 @@ export interface components {
         ModelPreviewed: {
             model_id: string;
         };
+        /**
+         * ModelRow
+         * @description `rates`: USD per million of each unit that is billed; empty without a known price. `free`: runs on this machine.
+         */
+        ModelRow: {
+            aliases: string[];
+            configured: boolean;
+            default_language: string | null;
+            default_voice: string | null;
+            display_name: string;
+            free: boolean;
+            /** @enum {unknown} */
+            modality: "llm" | "stt" | "tts";
+            model: string;
+            model_id: string;
+            /** @description `gw.yaml:12`, `API` or `built in` */
+            origin: string;
+            price_source: string;
+            provider: string;
+            rates: {
+                [key: string]: number;
+            };
+            /** @enum {unknown} */
+            source: "db" | "yaml";
+        };
+        /**
+         * ModelsPage
+         * @description `providers`: the modalities each offers.
+         */
+        ModelsPage: {
+            fallbacks: {
+                [key: string]: components["schemas"]["Chain"];
+            };
+            models: components["schemas"]["ModelRow"][];
+            providers: {
+                [key: string]: ("llm" | "stt" | "tts")[];
+            };
+        };
         /** ModelUpdated */
         ModelUpdated: {
             model_id: string;
@@ -1527,6 +1740,19 @@ export interface components {
             over_budget: boolean;
             /** @description USD */
             spent: number;
+        };
+        /**
+         * Mover
+         * @description A model's day and the same UTC hours of yesterday, the running hour whole.
+         */
+        Mover: {
+            /** @description USD */
+            cost: number;
+            /** @description USD */
+            cost_yesterday: number;
+            model: string;
+            requests: number;
+            requests_yesterday: number;
         };
         /**
          * OneModel
@@ -1579,6 +1805,7 @@ export interface components {
             errors_today: number;
             fallbacks_today: number;
             hours: components["schemas"]["HourLists"];
+            movers: components["schemas"]["Mover"][];
             providers_configured: number;
             requests_today: number;
             /** @description USD */
@@ -1598,6 +1825,19 @@ export interface components {
             p50: number | null;
             p95: number | null;
             p99: number | null;
+        };
+        /**
+         * PlaygroundPage
+         * @description `auth_on`: voice requests need a key; the session is not one. `voices`: aliases that every provider knows.
+         */
+        PlaygroundPage: {
+            auth_on: boolean;
+            models: {
+                [key: string]: string[];
+            };
+            projects: string[];
+            stacks: string[];
+            voices: string[];
         };
         /** ProjectCosts */
         ProjectCosts: {
@@ -1663,12 +1903,48 @@ export interface components {
         ProjectPreviewed: {
             project_id: string;
         };
+        /**
+         * ProjectRow
+         * @description `share` of the daily budget that is spent; null without one. `own_keys`: providers it has a key of its own for.
+         */
+        ProjectRow: {
+            accent: string;
+            /** @enum {unknown} */
+            budget_action: "block" | "warn";
+            /** @enum {unknown} */
+            budget_status: "exceeded" | "ok" | "warning";
+            /** @description USD */
+            daily_budget: number;
+            default_stack: string;
+            description: string;
+            fallbacks: {
+                [key: string]: string[];
+            };
+            id: string;
+            name: string;
+            /** @description `gw.yaml:12`, `API` or `built in` */
+            origin: string;
+            own_keys: string[];
+            project_id: string;
+            requests_today: number;
+            share: number | null;
+            /** @enum {unknown} */
+            source: "db" | "yaml";
+            tags: string[];
+            /** @description USD */
+            today_spend: number;
+        };
         /** Projects */
         Projects: {
             projects: components["schemas"]["ProjectEntry"][];
             stats: {
                 [key: string]: components["schemas"]["ProjectStats"];
             };
+        };
+        /** ProjectsPage */
+        ProjectsPage: {
+            projects: components["schemas"]["ProjectRow"][];
+            stacks: string[];
         };
         /** ProjectStats */
         ProjectStats: {
@@ -1735,15 +2011,49 @@ export interface components {
             provider: string;
             totals: components["schemas"]["OutcomeTotals"];
         };
+        /**
+         * ProviderRow
+         * @description `models`: how many are configured.
+         */
+        ProviderRow: {
+            api_key_masked: string;
+            base_url: string | null;
+            configured: boolean;
+            enabled: boolean;
+            key_error: string | null;
+            max_concurrent: number | null;
+            models: number;
+            /** @description `gw.yaml:12`, `API` or `built in` */
+            origin: string;
+            provider_id: string;
+            provider_type: string;
+            requests_per_minute: number | null;
+            /** @enum {unknown} */
+            source: "db" | "yaml";
+            /** @enum {unknown} */
+            type: "cloud" | "local";
+        };
         /** Providers */
         Providers: {
             providers: components["schemas"]["ProviderEntry"][];
+        };
+        /** ProvidersPage */
+        ProvidersPage: {
+            providers: components["schemas"]["ProviderRow"][];
+            types: components["schemas"]["ProviderType"][];
         };
         /** ProviderState */
         ProviderState: {
             configured: boolean;
             /** @enum {unknown} */
             type: "cloud" | "local";
+        };
+        /** ProviderType */
+        ProviderType: {
+            /** @enum {unknown} */
+            location: "cloud" | "local";
+            modalities: ("llm" | "stt" | "tts")[];
+            type: string;
         };
         /** ProviderUpdated */
         ProviderUpdated: {
@@ -1849,6 +2159,29 @@ export interface components {
             models: string[];
             /** @enum {unknown} */
             source: "db" | "yaml";
+        };
+        /** SettingSection */
+        SettingSection: {
+            name: string;
+            values: components["schemas"]["SettingValue"][];
+        };
+        /** SettingsPage */
+        SettingsPage: {
+            file: string | null;
+            sections: components["schemas"]["SettingSection"][];
+            /** @description Unix seconds */
+            started_at: number;
+            version: string;
+            warnings: string[];
+        };
+        /**
+         * SettingValue
+         * @description `origin`: `gw.yaml:12`, the name of a variable, or `default`.
+         */
+        SettingValue: {
+            name: string;
+            origin: string;
+            value: string | number | boolean | string[] | null;
         };
         /**
          * SpeechModel
@@ -2761,6 +3094,445 @@ export interface operations {
             };
             /** @description Overloaded, stopping, or the usage store is unavailable. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_costs: {
+        parameters: {
+            query?: {
+                /** @description What a line stands for. */
+                by?: "provider" | "model" | "project" | "modality" | "none";
+                /** @description UTC days including today: `week` is 7, `month` 30. */
+                period?: "today" | "week" | "month";
+                /** @description Only what belongs to this project. */
+                project?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostsPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description There is no such thing; the body lists what there is. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Overloaded, stopping, or the usage store is unavailable. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_keys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeysPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_latency: {
+        parameters: {
+            query?: {
+                /** @description What is drawn. */
+                metric?: "ttfb" | "latency";
+                /** @description The model to draw; absent = the one that was asked most. */
+                model?: string;
+                /** @description A second model, to compare. */
+                other?: string;
+                /** @description UTC days including today: `week` is 7, `month` 30. */
+                period?: "today" | "week" | "month";
+                /** @description Only what belongs to this project. */
+                project?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LatencyPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description There is no such thing; the body lists what there is. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Overloaded, stopping, or the usage store is unavailable. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelsPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_playground: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaygroundPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_projects: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectsPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Overloaded, stopping, or the usage store is unavailable. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_providers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProvidersPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    page_settings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettingsPage"];
+                };
+            };
+            /** @description No credential, or a wrong one. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The request is at fault: `param` names the field. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -26,6 +26,8 @@ SPEC = ProviderSpec(
     speak=speak,
     speak_live=speak_live,
     health_path="",
-    speak_formats=frozenset({"pcm_s16le", "wav", "mulaw", "alaw"}),
+    speak_formats=frozenset(),  # none is claimed: without `gw[audio]` the demo speaks WAV to who asks for mp3
     needs_address=False,
+    transports=dict.fromkeys(("chat", "transcribe", "listen", "speak", "speak_live"), "inside gw"),
+    reported=frozenset({"chat", "transcribe", "listen", "speak", "speak_live"}),
 )

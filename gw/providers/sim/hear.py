@@ -141,6 +141,7 @@ class _Listening:
     """Live audio waits at the inlet; `receive` hears it, a slice at a time. A cancelled `receive` loses nothing."""
 
     def __init__(self, request: ListenRequest, call: Call) -> None:
+        self.heard_at = 0.0
         self._interims = request.interim_results
         self._call = call
         self._inlet: Inlet[bytes] = Inlet(call, _AUDIO_PIECES)

@@ -9,14 +9,23 @@ import msgspec
 import trio
 
 from gw.types.audio import CONTENT_TYPES
-from gw.types.stt import ListenEnd, Transcript
+from gw.types.stt import ListenEnd, Transcript, UtteranceEnd
 from gw.types.tts import AudioChunk, Flushed
-from gw.wire import deepgram_batch, deepgram_listen_serve, deepgram_speak, wav
-from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize
+from gw.wire import deepgram_batch, deepgram_flux_serve, deepgram_listen_serve, deepgram_speak, wav
+from gw.wire.deepgram_flux_serve import FluxServer
+from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
 SHA = "0" * 64
+
+
+async def _part(peer: Peer) -> None:
+    """The vendor closes; a client that does so itself goes first, because some hosts cannot bear both at once."""
+    with trio.move_on_after(0.05):
+        if await peer.receive() is None:
+            return
+    await peer.close()
 
 
 @attrs.define(kw_only=True)
@@ -31,7 +40,7 @@ class FakeDeepgram(LiveVendor):
         }
 
     def sockets(self) -> Mapping[str, Session]:
-        return {"/v1/listen": self._listen, "/v1/speak": self._speak}
+        return {"/v1/listen": self._listen, "/v2/listen": self._turns, "/v1/speak": self._speak}
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "").removeprefix("Token ").removeprefix("Bearer ")
@@ -81,10 +90,34 @@ class FakeDeepgram(LiveVendor):
                     await peer.send(*server.encode(ears.feed(data)))
                 case Finalize():
                     peer.entry.fields["finalized"] = True
+                case KeepAlive():
+                    peer.entry.fields["kept"] = peer.entry.fields.get("kept", 0) + 1
+                case OtherFrame(raw=raw):
+                    peer.entry.fields["other"] = raw
                 case CloseStream():
                     peer.entry.outcome = "ended"
                     await peer.send(*server.encode([ListenEnd()]))
-                    await peer.close()
+                    await _part(peer)
+                    return
+
+    async def _turns(self, peer: Peer) -> None:
+        """Ends no turn when it is told to close."""
+        request = deepgram_flux_serve.parse_query(peer.query)
+        server, ears = FluxServer(request_id="r"), Ears(request.format)
+        await peer.send(server.connected())
+        while (frame := await peer.receive()) is not None:
+            match server.receive(frame):
+                case Audio(data=data):
+                    peer.entry.audio += data
+                    await peer.send(*server.encode(ears.feed(data)))
+                case Finalize():
+                    await peer.send(*server.encode([UtteranceEnd(at_s=ears.seconds)]))
+                case OtherFrame(raw=raw):
+                    peer.entry.fields["other"] = raw
+                    await peer.send(server.configured(raw))
+                case CloseStream():
+                    peer.entry.outcome = "ended"
+                    await _part(peer)
                     return
 
     async def _speak(self, peer: Peer) -> None:
@@ -108,5 +141,5 @@ class FakeDeepgram(LiveVendor):
                     await peer.send(server.cleared())
                 case deepgram_speak.Order(type="Close"):
                     peer.entry.outcome = "ended"
-                    await peer.close()
+                    await _part(peer)
                     return

@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from gw.types.audio import CONTENT_TYPES
-from gw.types.stt import Transcript
+from gw.types.stt import Final, Interim, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import elevenlabs_listen, elevenlabs_live, elevenlabs_speak, tone, wav
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
@@ -52,7 +52,9 @@ class FakeElevenLabs(LiveVendor):
         return elevenlabs_speak.error_body(500, code, "scripted failure", "r") + b"\n"
 
     def told_socket_error(self) -> str:
-        return elevenlabs_live.error_frame(self.error_code, "scripted failure", 1011)
+        """One for both sockets: each reads its own members."""
+        told = {"message_type": "transcriber_error", "error": self.error_code, "message": "scripted failure", "code": 1011}
+        return msgspec.json.encode(told).decode()
 
     async def _subscription(self, entry: Entry, body: bytes, answer: Answer) -> None:
         await answer.whole(b'{"tier":"pro","character_count":1,"character_limit":10}', "application/json")
@@ -124,11 +126,23 @@ class FakeElevenLabs(LiveVendor):
     async def _listen(self, peer: Peer) -> None:
         asked = elevenlabs_listen.parse_query(peer.query)
         server, ears = elevenlabs_listen.ElevenServer(asked, session_id="s"), Ears(asked.request.format)
+        by_ear = dict(asked.request.options).get("commit_strategy") == "vad"
+        held: list[Final] = []
         await peer.send(server.started())
         while (frame := await peer.receive()) is not None:
             told = elevenlabs_listen.parse_frame(frame)
-            if isinstance(told, elevenlabs_listen.Chunk):
-                peer.entry.audio += told.data
-                await peer.send(*server.encode(ears.feed(told.data)))
-                if told.commit:
-                    await peer.send('{"message_type":"committed_transcript","text":""}')
+            if not isinstance(told, elevenlabs_listen.Chunk):
+                continue
+            peer.entry.audio += told.data
+            peer.entry.fields["commits"] = peer.entry.fields.get("commits", 0) + told.commit
+            events = ears.feed(told.data)
+            if not by_ear:
+                held += [event for event in events if isinstance(event, Final)]
+                events = [event for event in events if isinstance(event, Interim)]
+            await trio.sleep(self.speech_gap_s if any(isinstance(event, Final) for event in events) else 0)
+            await peer.send(*server.encode(events))
+            if told.commit:
+                text = " ".join(final.text for final in held)
+                end_s = max((final.end_s for final in held), default=0.0)
+                await peer.send(*(server.encode([Final(text=text, end_s=end_s)]) if held else server.nothing()))
+                held.clear()

@@ -1,0 +1,89 @@
+"""Measure duplex audio sessions: many callers who send a frame every 20 ms and are answered on each, with and without gw.
+
+    python bench/duplex.py [--sessions 200] [--seconds 60] [--python PATH]
+
+Needs Linux, gcc and two cores: the gateway has core 0, callers and the vendor have core 1. The vendor speaks Deepgram's live
+transcription and so do the callers, so frames pass through. Prints frames sent and answered, how long an answer took, CPU and
+memory; "added" is the difference of the same quantile with and without the gateway.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from run import build, cpu_s, free_port, pinned, rss_mb
+
+PATH = "/v1/listen?model=nova-3&encoding=linear16&sample_rate=16000&interim_results=true"
+
+
+def load(tool: str, port: int, sessions: int, seconds: int) -> dict[str, float]:
+    command = pinned(1, tool, "load", str(port), PATH, str(sessions), str(seconds))
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def gateway(folder: Path, python: str, port: int, vendor: int) -> subprocess.Popen[bytes]:
+    config = folder / "gw.yaml"
+    config.write_text(
+        f"providers: {{deepgram: {{api_key: k, base_url: 'http://127.0.0.1:{vendor}'}}}}\n"
+        "models: {stt: [deepgram/nova-3]}\n"
+        f"cost_tracking: {{db_path: {folder}/gw.db}}\n"
+        f"serve: {{port: {port}}}\n"
+    )
+    log = (folder / "gw.log").open("wb")
+    started = subprocess.Popen(pinned(0, python, "-m", "gw", "serve", "--config", str(config)), stdout=log, stderr=log)
+    for _ in range(200):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1):
+                return started
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit((folder / "gw.log").read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--python", default=sys.executable)
+    told = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tool, vendor, port = build(folder, "duplex"), free_port(), free_port()
+        serving = subprocess.Popen(pinned(1, tool, "serve", str(vendor)))
+        try:
+            direct = load(tool, vendor, told.sessions, min(10, told.seconds))
+            started = gateway(folder, told.python, port, vendor)
+            try:
+                load(tool, port, told.sessions, 3)  # warm
+                before, cpu, began = rss_mb(started.pid), cpu_s(started.pid), time.monotonic()
+                through = load(tool, port, told.sessions, told.seconds)
+                used = (cpu_s(started.pid) - cpu) / (time.monotonic() - began)
+                after = rss_mb(started.pid)
+            finally:
+                started.send_signal(signal.SIGTERM)
+                started.wait(15)
+        finally:
+            serving.kill()
+            serving.wait()
+    lost = through["sent"] - through["answered"]
+    print(f"{told.sessions} sessions, {told.seconds} s, {os.uname().machine}")
+    print(f"direct    p50 {direct['p50_ms']:.3f} ms  p99 {direct['p99_ms']:.3f} ms")
+    print(f"through   p50 {through['p50_ms']:.3f} ms  p99 {through['p99_ms']:.3f} ms  max {through['max_ms']:.1f} ms")
+    print(f"added     p50 {through['p50_ms'] - direct['p50_ms']:.3f} ms  p99 {through['p99_ms'] - direct['p99_ms']:.3f} ms")
+    print(f"frames    {through['sent']:.0f} sent, {lost:.0f} not answered")
+    print(f"gateway   {100 * used:.0f} % of a core, {before:.0f} MB before, {after:.0f} MB after")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""docs/mcp.md, made from what the MCP server tells a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import mcp_types as types
+import trio
+from mcp import Client
+
+from gw.mcp.api import Api
+from gw.mcp.server import build
+
+Json = dict[str, Any]
+
+INTRODUCTION = """\
+# MCP server
+
+Written from what the server tells its clients, by `uv run nox -s docs -- --write`.
+
+A coding agent can look into the gateway and manage it over the Model Context Protocol. The tools do what the
+[HTTP API](api.md) does, with the same checks and errors; changes stand in the audit log with the source `mcp`. They work
+through the running gateway, or on the database itself where none runs.
+
+On the agent's own machine, over stdio:
+
+```
+claude mcp add gw -- gw mcp --transport stdio
+```
+
+Over HTTP: `gw mcp --transport http --port 8090`, or `mcp: {enabled: true}` in `gw.yaml`, which serves it beside the gateway.
+Streamable HTTP is at `/mcp`, server-sent events at `/sse` with `/messages/`.
+
+```json
+{"mcpServers": {"gw": {"url": "http://127.0.0.1:8090/mcp", "headers": {"Authorization": "Bearer …"}}}}
+```
+
+- `GW_MCP_TOKEN`: what every HTTP request must carry as a bearer token; unset, nothing is asked for. Stdio never asks.
+  Set it wherever others can reach the port, and put TLS in front of it.
+- `gw mcp --key` (or `GW_API_KEY`): the admin token of a running gateway that asks for one.
+- `gw mcp --read-only` offers no tool that changes anything.
+- A deletion without `confirm: true` deletes nothing and tells what it would delete.
+- Keys of providers are written, never read.
+- What fails is a result with `isError` and `{code, message, hint}`, so that an agent can mend its call.
+"""
+
+
+def mcp_page() -> str:
+    return "".join(trio.run(_parts))
+
+
+async def _parts() -> list[str]:
+    async with Client(build(_NoApi())) as client:
+        tools, prompts = (await client.list_tools()).tools, (await client.list_prompts()).prompts
+        resources = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+    parts = [INTRODUCTION, "\n## Tools\n"]
+    for tool in tools:
+        parts += _tool(tool)
+    parts.append("\n## Resources\n\n| address | |\n|---|---|\n")
+    parts += [f"| `{resource.uri}` | {resource.description} |\n" for resource in resources]
+    parts += [f"| `{template.uri_template}` | {template.description} |\n" for template in templates]
+    parts.append("\n## Prompts\n\n| name | arguments | |\n|---|---|---|\n")
+    for prompt in prompts:
+        taken = "; ".join(f"`{each.name}`: {each.description}" for each in prompt.arguments or ())
+        parts.append(f"| `{prompt.name}` | {taken} | {prompt.description} |\n")
+    return parts
+
+
+class _NoApi(Api):
+    """Nothing is called here."""
+
+    async def call(self, method: str, path: str, query: Any, body: Any) -> tuple[int, Any]:
+        raise AssertionError("only lists are read")
+
+
+def _tool(tool: types.Tool) -> Iterator[str]:
+    notes = tool.annotations
+    assert notes is not None, "every tool has annotations"
+    kind = "reads" if notes.read_only_hint else "deletes" if notes.destructive_hint else "changes"
+    asks = ", calls the provider" if notes.open_world_hint else ""
+    yield f"\n### {tool.name}\n\n{tool.description}\n\n{kind.capitalize()}{asks}.\n"
+    fields: Json = tool.input_schema.get("properties", {})
+    if fields:
+        yield "\n| argument | type | |\n|---|---|---|\n"
+    for name, schema in fields.items():
+        told = ["required"] if name in tool.input_schema.get("required", ()) else []
+        if schema.get("default") not in (None, "", False):
+            told.append(f"default `{schema['default']}`")
+        if description := schema.get("description"):
+            told.append(description)
+        yield f"| `{name}` | {_type(schema)} | {'; '.join(told)} |\n"
+
+
+def _type(schema: Json) -> str:
+    match schema:
+        case {"enum": values}:
+            return " \\| ".join("null" if value is None else f"`{value}`" for value in values)
+        case {"anyOf": options}:
+            return " or ".join(dict.fromkeys(map(_type, options)))
+        case {"type": "array", "items": dict(items)}:
+            return f"array of {_type(items)}"
+        case {"type": "object", "additionalProperties": dict(values)} if values:
+            return f"object of {_type(values)}"
+        case {"type": "integer", "minimum": least, "maximum": most}:
+            return f"integer, {least} to {most}"
+        case {"type": list(kinds)}:
+            return " or ".join(kinds)
+        case {"type": kind}:
+            return str(kind)
+    return "any"

@@ -1,0 +1,68 @@
+// `GET /api/live`: what runs and what has finished, as it happens. One connection for as long as somebody listens.
+import { get, type Shapes } from "./api";
+import { session } from "./session.svelte";
+
+export type LogRecord = Shapes["LogRecord"];
+
+/** One call of a provider; a fallback brings another with the same id and a higher attempt. */
+export interface Started {
+  id: string;
+  attempt: number;
+  timestamp: number;
+  project: string;
+  modality: LogRecord["modality"];
+  model_id: string;
+  requested_model: string;
+  stream: boolean;
+  session_id: string | null;
+  turn_id: string | null;
+  key_id: string | null;
+  endpoint: string;
+}
+
+export interface Listener {
+  running?: (requests: Started[]) => void;
+  started?: (request: Started) => void;
+  finished?: (record: LogRecord) => void;
+}
+
+export class Feed {
+  state = $state<"off" | "connecting" | "on" | "lost">("off");
+  /** Events the gateway did not send, because this page did not read in time. */
+  missed = $state(0);
+  #source: EventSource | undefined;
+
+  constructor(private readonly listener: Listener) {}
+
+  open(): void {
+    if (this.#source) return;
+    this.state = "connecting";
+    const source = (this.#source = new EventSource("/api/live"));
+    source.onopen = () => (this.state = "on");
+    source.onerror = () => {
+      this.state = source.readyState === EventSource.CLOSED ? "lost" : "connecting";
+      if (this.state === "lost") void askWhetherLoggedIn();
+    };
+    const on = <T>(name: string, use: ((data: T) => void) | undefined): void =>
+      source.addEventListener(name, (event) => use?.(JSON.parse((event as MessageEvent<string>).data) as T));
+    on<{ requests: Started[] }>("running", (data) => this.listener.running?.(data.requests));
+    on("started", this.listener.started);
+    on("finished", this.listener.finished);
+    on<{ missed: number }>("dropped", (data) => (this.missed += data.missed));
+  }
+
+  close(): void {
+    this.#source?.close();
+    this.#source = undefined;
+    this.state = "off";
+  }
+}
+
+/** A stream that is refused does not tell its status. */
+async function askWhetherLoggedIn(): Promise<void> {
+  try {
+    session.missing = !(await get<Shapes["SessionState"]>("/api/session")).authenticated;
+  } catch {
+    // the gateway is gone: the page says already that the stream is
+  }
+}

@@ -1,0 +1,127 @@
+"""A process of ours that outlives the request which needed it first: started on first use, stopped when the gateway ends.
+
+Its owner is a system task of trio, because no nursery of a request may own it. Whatever happens to the process, that task
+ends quietly: its failure is what the next request is told. The process ends by itself when the gateway dies, since its
+standard input closes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Final, TypeVar
+
+import structlog
+import trio
+
+from gw.errors import PluginMissing, ProviderFailed
+
+STOP_S: Final = 2.0
+"""Between the request to end and the kill."""
+_log = structlog.get_logger("gw.engines")
+P = TypeVar("P", bound="OwnedProcess")
+
+
+class OwnedProcess(ABC):
+    """`ready` is set once it can be used, or has failed (`fault` then says why, in words for a record)."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.ready = trio.Event()
+        self.fault = ""
+        self.ended = trio.Event()
+        self._command = list(command)
+        self._scope = trio.CancelScope()
+        self._lost: Callable[[], None] = lambda: None
+        """Tells whoever waits for it that the process is gone."""
+
+    @property
+    def over(self) -> bool:
+        return self.ended.is_set()
+
+    @abstractmethod
+    async def _use(self, process: trio.Process) -> None:
+        """Until the process ends; raises OSError, trio.BrokenResourceError, EngineBroken."""
+
+    async def wait_ready(self, provider: str) -> None:
+        """Raises ProviderFailed where it could not be started, or has ended."""
+        await self.ready.wait()
+        if self.over:
+            raise self.failure(provider)
+
+    def failure(self, provider: str) -> ProviderFailed:
+        return ProviderFailed(provider=provider, upstream_status=500, detail=self.fault or "its engine has ended")
+
+    async def run(self) -> None:
+        """The owner."""
+        try:
+            process = await trio.lowlevel.open_process(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            self._end(f"its engine cannot be started: {error.strerror}")
+            return
+        try:
+            with self._scope:
+                await self._use(process)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, EngineBroken) as error:
+            self._end(str(error) if isinstance(error, EngineBroken) else "")
+        except Exception:
+            _log.exception("engine_failed")
+            self._end("")
+        finally:
+            self._end("")
+            await _stop(process)
+
+    def _end(self, fault: str) -> None:
+        if not self.over:
+            self.fault = self.fault or fault
+            self.ended.set()
+            self.ready.set()
+            self._scope.cancel()
+            self._lost()
+
+
+class EngineBroken(Exception):
+    """What the process says is not what it should say."""
+
+
+async def _stop(process: trio.Process) -> None:
+    with trio.CancelScope(shield=True):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await process.stdin.aclose()
+        with trio.move_on_after(STOP_S):
+            await process.wait()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        await process.stdout.aclose()
+
+
+def require(modules: Sequence[str], extra: str, provider: str) -> None:
+    """Raises PluginMissing for the first of `modules` that is not installed. Nothing is imported."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise PluginMissing(provider=provider, module=module, extra=extra)
+
+
+_processes: trio.lowlevel.RunVar[dict[tuple[str, ...], OwnedProcess]] = trio.lowlevel.RunVar("gw.engines")
+"""By command: entries with the same settings share one."""
+
+
+def running(command: Sequence[str], kind: Callable[[Sequence[str]], P]) -> P:
+    """The process of this command, started now where there is none or it has ended."""
+    try:
+        processes = _processes.get()
+    except LookupError:
+        processes = {}
+        _processes.set(processes)
+    found = processes.get(tuple(command))
+    if found is None or found.over:
+        made = kind(command)
+        processes[tuple(command)] = made
+        trio.lowlevel.spawn_system_task(made.run)
+        return made
+    return found  # type: ignore[return-value]  # one command is always of one kind

@@ -1,0 +1,187 @@
+"""The trio thread behind a `Gateway`, and how plain threads cross into it.
+
+The thread is started by the first call and ends with `close`, or when the program does. Python lets no thread begin during
+its last steps (`atexit`), but closing a database takes threads; so a thread of ours waits until no other thread is left
+that could ask, and closes the engines then, while everything still works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import TypeVar
+
+import structlog
+import trio
+
+from gw.errors import one_error
+from gw.library.asynchronous import AsyncGateway
+
+T = TypeVar("T")
+CLOSE_S = 15.0
+"""For the last records and events at the end. What is not in the database by then is replayed at the next start."""
+LEAVE_S = 2.0
+"""For calls that are under way then."""
+CLOSED = "this gateway has been closed"
+Work = Callable[[AsyncGateway, trio.Nursery], Awaitable[T]]
+_log = structlog.get_logger("gw.library")
+
+
+def refuse_running_loop() -> None:
+    """Raises RuntimeError inside asyncio and trio: a call that blocks would stop their loop."""
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "an event loop is already running in this thread: in trio use `async with gw.open_gateway() as g` "
+            "in place of gw.Gateway()"
+        )
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "an event loop is already running in this thread: gw.Gateway() blocks, so use it in a thread "
+        "(`await asyncio.to_thread(…)`); its async twin, gw.open_gateway(), is for trio"
+    )
+
+
+class Engine:
+    """One gateway in one trio thread. Every method but those with `await` may be called by any thread, at any time."""
+
+    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[AsyncGateway]]) -> None:
+        self._opening = opening
+        self._lock = threading.Lock()
+        self._ready = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._closed = False
+        self._process = os.getpid()
+        self._calls: set[trio.CancelScope] = set()
+
+    def run(self, work: Work[T]) -> T:
+        """`await work(gateway, nursery)` in the engine. Raises what it raises, and RuntimeError once closed.
+
+        Blocks until it is done; interrupted (Ctrl-C), the work is cancelled.
+        """
+        refuse_running_loop()
+        self._start()
+        scope = trio.CancelScope()
+        try:
+            return trio.from_thread.run(self._work, work, scope, trio_token=self._token)
+        except trio.RunFinishedError:
+            if self._failure is not None:
+                raise RuntimeError("this gateway has ended through a fault, which is its cause") from self._failure
+            raise RuntimeError(CLOSED) from None
+        except BaseException:
+            self.soon(scope.cancel)
+            raise
+
+    def close(self) -> None:
+        """End it, once all that was recorded is in the database. Calls that still wait raise RuntimeError."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+        if thread is None or self._process != os.getpid():
+            return
+        self.soon(self._stop.set)
+        thread.join(CLOSE_S)
+
+    def soon(self, what: Callable[[], object]) -> None:
+        """Have it run in the engine, without waiting."""
+        with suppress(trio.RunFinishedError):  # it has ended, and all work with it
+            self._token.run_sync_soon(what)
+
+    def _start(self) -> None:
+        """Raises what opening the gateway raises; then the next call tries again."""
+        if self._process != os.getpid():
+            raise RuntimeError("this gateway was made before a fork: make one in this process, with its own db_path")
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(CLOSED)
+            if self._thread is not None:
+                return
+            self._ready.clear()
+            thread = threading.Thread(target=self._live, name="gw", daemon=True)
+            thread.start()
+            self._ready.wait()
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+            self._thread = thread
+        _close_at_end(self)
+
+    def _live(self) -> None:
+        try:
+            trio.run(self._main)
+        except Exception as error:
+            if self._ready.is_set():
+                _log.error("gateway_ended", exc_info=True)
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self._stop = trio.Event()
+        self._idle = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        with one_error():
+            async with self._opening() as gateway:
+                try:
+                    async with trio.open_nursery() as nursery:
+                        self._gateway, self._nursery = gateway, nursery
+                        self._ready.set()
+                        await self._stop.wait()
+                        nursery.cancel_scope.cancel()
+                finally:
+                    with trio.move_on_after(LEAVE_S, shield=True):
+                        await self._end_calls()
+
+    async def _end_calls(self) -> None:
+        """Let no thread wait for what will never come."""
+        self._stop.set()
+        for scope in tuple(self._calls):
+            scope.cancel()
+        if self._calls:
+            await self._idle.wait()
+
+    async def _work(self, work: Work[T], scope: trio.CancelScope) -> T:
+        if self._stop.is_set():
+            raise RuntimeError(CLOSED)
+        self._calls.add(scope)
+        try:
+            with scope:
+                found = await work(self._gateway, self._nursery)
+        finally:
+            self._calls.discard(scope)
+            if self._stop.is_set() and not self._calls:
+                self._idle.set()
+        if scope.cancelled_caught:
+            raise RuntimeError(CLOSED)
+        return found
+
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_ending = threading.Lock()
+_watched = False
+
+
+def _close_at_end(engine: Engine) -> None:
+    global _watched
+    with _ending:
+        _engines.add(engine)
+        if not _watched:
+            threading.Thread(target=_close_when_alone, name="gw at exit").start()
+            _watched = True
+
+
+def _close_when_alone() -> None:
+    """Until no thread is left that the program waits for; the main one is the first that is waited for."""
+    own = threading.current_thread()
+    while others := [t for t in threading.enumerate() if t.is_alive() and not t.daemon and t is not own]:
+        for thread in others:
+            thread.join()
+    for engine in tuple(_engines):
+        engine.close()

@@ -1,0 +1,302 @@
+"""Wyoming, both roles: speech to text and text to speech over a stream of framed events (TCP, or a worker's pipes).
+
+A frame is one line of JSON, then `data_length` bytes of JSON (its members join those of `data` in the line), then
+`payload_length` raw bytes. Recognition: `transcribe`, `audio-start`, `audio-chunk`…, `audio-stop` are answered by
+`transcript`, of newer servers after `transcript-chunk`s. Speech: `synthesize` is answered by `audio-start`,
+`audio-chunk`…, `audio-stop`. `describe` is answered by `info`, at any time.
+
+Source: wyoming 1.10.2, wyoming-faster-whisper 3.8.1, wyoming-piper 2.5.2 (November 2026). Our own engines speak it as
+well; `speed`, `prompt`, `temperature`, `task`, `words`, `segments` and `duration` are ours: others leave them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from gw.types.audio import AudioFormat
+
+LINE_BYTES = 65_536
+DATA_BYTES = 4 * 2**20
+"""The `info` of a server with many voices is hundreds of kilobytes."""
+PAYLOAD_BYTES = 4 * 2**20
+_VERSION = "1.10.2"
+
+
+class Voice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str | None = None
+    language: str | None = None
+    speaker: str | None = None
+
+
+class Transcribe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What follows is to be transcribed. `name` is the model's."""
+
+    name: str | None = None
+    language: str | None = None
+    prompt: str | None = None
+    temperature: float | None = None
+    task: str = "transcribe"
+    words: bool = False
+    """Word times are wanted."""
+
+
+class AudioStart(msgspec.Struct, frozen=True, kw_only=True):
+    rate: int
+    width: int = 2
+    """Bytes of a sample; always 2 here."""
+    channels: int = 1
+
+    @property
+    def format(self) -> AudioFormat:
+        return AudioFormat(encoding="pcm_s16le", sample_rate_hz=self.rate, channels=self.channels)
+
+
+class AudioPiece(msgspec.Struct, frozen=True, kw_only=True):
+    rate: int
+    width: int = 2
+    channels: int = 1
+    audio: bytes = b""
+
+
+class AudioStop(msgspec.Struct, frozen=True, kw_only=True):
+    """All audio was sent."""
+
+
+class TranscriptStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Pieces of a transcript will come."""
+
+    language: str | None = None
+
+
+class TranscriptPiece(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+
+
+class HeardWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    word: str
+    start: float
+    end: float
+    probability: float | None = None
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    text: str
+    start: float
+    end: float
+    words: tuple[HeardWord, ...] = ()
+
+
+class WholeTranscript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    text: str
+    language: str | None = None
+    duration: float | None = None
+    segments: tuple[Segment, ...] = ()
+
+
+class TranscriptStop(msgspec.Struct, frozen=True, kw_only=True):
+    """After the whole transcript, where pieces came before it."""
+
+
+class Synthesize(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    text: str
+    voice: Voice | None = None
+    speed: float | None = None
+
+
+class Describe(msgspec.Struct, frozen=True, kw_only=True):
+    """What are you?"""
+
+
+class _Attribution(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = ""
+    url: str = ""
+
+
+class _Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients expect of everything that is told."""
+
+    name: str = ""
+    attribution: _Attribution = _Attribution()
+    installed: bool = True
+    description: str | None = None
+    version: str | None = None
+
+
+class _Model(_Artifact, frozen=True, kw_only=True):
+    languages: tuple[str, ...] = ()
+
+
+class _Recogniser(_Artifact, frozen=True, kw_only=True):
+    models: tuple[_Model, ...] = ()
+
+
+class _Speaker(_Artifact, frozen=True, kw_only=True):
+    voices: tuple[_Model, ...] = ()
+
+
+class Info(msgspec.Struct, frozen=True, kw_only=True):
+    asr: tuple[_Recogniser, ...] = ()
+    tts: tuple[_Speaker, ...] = ()
+
+    @classmethod
+    def of(cls, *, models: tuple[str, ...] = (), voices: tuple[str, ...] = ()) -> Info:
+        """What a server has."""
+        asr = (_Recogniser(models=tuple(_Model(name=name) for name in models)),) if models else ()
+        tts = (_Speaker(voices=tuple(_Model(name=name) for name in voices)),) if voices else ()
+        return cls(asr=asr, tts=tts)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(model.name for one in self.asr for model in one.models)
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        return tuple(voice.name for one in self.tts for voice in one.voices)
+
+
+class Ping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    text: str | None = None
+
+
+class Pong(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    text: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`error`: the request has failed."""
+
+    text: str = ""
+    code: str | None = None
+
+
+class Abort(msgspec.Struct, frozen=True, kw_only=True):
+    """To an engine of ours alone: nobody waits for the answer any more. It still ends it."""
+
+
+Message: TypeAlias = (
+    Transcribe | AudioStart | AudioPiece | AudioStop | TranscriptStart | TranscriptPiece | WholeTranscript
+    | TranscriptStop | Synthesize | Describe | Info | Ping | Pong | Failed | Abort
+)  # fmt: skip
+_TYPES: dict[str, type[Message]] = {
+    "transcribe": Transcribe,
+    "audio-start": AudioStart,
+    "audio-chunk": AudioPiece,
+    "audio-stop": AudioStop,
+    "transcript-start": TranscriptStart,
+    "transcript-chunk": TranscriptPiece,
+    "transcript": WholeTranscript,
+    "transcript-stop": TranscriptStop,
+    "synthesize": Synthesize,
+    "describe": Describe,
+    "info": Info,
+    "ping": Ping,
+    "pong": Pong,
+    "error": Failed,
+    "abort": Abort,
+}
+_NAMES: dict[type[Message], str] = {kind: name for name, kind in _TYPES.items()}
+
+
+class _Header(msgspec.Struct):
+    type: str
+    data: dict[str, Any] | None = None
+    data_length: int | None = None
+    payload_length: int | None = None
+
+
+_HEADER = msgspec.json.Decoder(_Header)
+_DATA = msgspec.json.Decoder(dict[str, Any])
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def encode(message: Message) -> bytes:
+    """The frame of a message."""
+    header: dict[str, object] = {"type": _NAMES[type(message)], "version": _VERSION}
+    payload = b""
+    data = msgspec.to_builtins(message, builtin_types=(bytes,))
+    if isinstance(message, AudioPiece):
+        payload = data.pop("audio")
+    body = msgspec.json.encode(data) if data else b""
+    if body:
+        header["data_length"] = len(body)
+    if payload:
+        header["payload_length"] = len(payload)
+    return b"".join((msgspec.json.encode(header), b"\n", body, payload))
+
+
+def pieces_of(fmt: AudioFormat, data: bytes) -> bytes:
+    """A frame of audio, without a message in between: 16-bit samples of `fmt`."""
+    return encode(AudioPiece(rate=fmt.sample_rate_hz, channels=fmt.channels, audio=data))
+
+
+class Decoder:
+    """Bytes in, messages out. Unknown types and members are left out; what is no frame raises what `fault` makes of a detail."""
+
+    def __init__(self, fault: Callable[[str], Exception]) -> None:
+        self._fault = fault
+        self._buffer = bytearray()
+        self._header: _Header | None = None
+        self._searched = 0
+
+    def feed(self, data: bytes) -> list[Message]:
+        self._buffer += data
+        messages: list[Message] = []
+        while True:
+            if self._header is None and not self._take_line():
+                return messages
+            header = self._header
+            assert header is not None
+            many, more = header.data_length or 0, header.payload_length or 0
+            if len(self._buffer) < many + more:
+                return messages
+            body, payload = bytes(self._buffer[:many]), bytes(self._buffer[many : many + more])
+            del self._buffer[: many + more]
+            self._header = None
+            message = self._message(header, body, payload)
+            if message is not None:
+                messages.append(message)
+
+    @property
+    def midway(self) -> bool:
+        """Part of a frame is held."""
+        return bool(self._buffer) or self._header is not None
+
+    def _take_line(self) -> bool:
+        end = self._buffer.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._buffer)
+            if self._searched > LINE_BYTES:
+                raise self._fault("a line of an event has no end")
+            return False
+        self._searched = 0
+        try:
+            header = _HEADER.decode(bytes(self._buffer[:end]))
+        except _BAD_JSON:
+            raise self._fault("an event is not what was expected") from None
+        del self._buffer[: end + 1]
+        if not 0 <= (header.data_length or 0) <= DATA_BYTES or not 0 <= (header.payload_length or 0) <= PAYLOAD_BYTES:
+            raise self._fault("an event is of no possible size")
+        self._header = header
+        return True
+
+    def _message(self, header: _Header, body: bytes, payload: bytes) -> Message | None:
+        kind = _TYPES.get(header.type)
+        if kind is None:
+            return None
+        try:
+            data = {**(header.data or {}), **(_DATA.decode(body) if body else {})}
+            if kind is AudioPiece:
+                data["audio"] = payload
+            message = msgspec.convert(data, kind, builtin_types=(bytes,))
+        except _BAD_JSON:
+            raise self._fault(f"an event {header.type!r} is not what was expected") from None
+        if isinstance(message, (AudioStart, AudioPiece)) and not _is_samples(message):
+            raise self._fault("audio is not of 16-bit samples")
+        return message
+
+
+def _is_samples(message: AudioStart | AudioPiece) -> bool:
+    return message.width == 2 and 1 <= message.rate <= 192_000 and 1 <= message.channels <= 8

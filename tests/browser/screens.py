@@ -1,0 +1,74 @@
+"""Take the pictures of docs/screens: `python tests/browser/screens.py`, with what the `browser` session installs.
+
+A demo with some traffic and a few entries made through the API; every page in both themes, and two on a narrow screen.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.browser.conftest import CHROMIUM, Site  # noqa: E402
+from tests.e2e.conftest import starter  # noqa: E402
+
+FOLDER = ROOT / "docs" / "screens"
+PAGES = {
+    "overview": "/", "turns": "/turns", "logs": "/logs", "latency": "/latency?period=week&model=sim/echo&other=sim/flaky",
+    "costs": "/costs?period=month", "reliability": "/reliability?period=week", "providers": "/providers",
+    "models": "/models", "projects": "/projects", "keys": "/keys", "playground": "/playground", "audit": "/audit",
+    "settings": "/settings", "live": "/live",
+}  # fmt: skip
+NARROW = ("overview", "logs")
+THEMES = ("light", "dark")
+
+
+def seed(site: Site) -> None:
+    for number in range(12):
+        site.turn(f"turn-{number}", session=f"call-{number // 4}", project="demo" if number % 3 == 0 else "default")
+        site.chat(model="default", project="default")
+    site.chat(model="sim/flaky", fallback="off")
+    key = {"provider_id": "backup", "provider_type": "openai", "api_key": "sk-abcdefgh12345678"}
+    site.ask("/v1/providers", key)
+    site.ask("/v1/models", {"modality": "llm", "provider_id": "backup", "model_name": "gpt-5-mini"})
+    site.ask("/v1/projects", {"project_id": "phone", "name": "Phone line", "daily_budget": 5, "tags": ["production"]})
+    site.ask("/v1/projects/phone", {"daily_budget": 7.5, "budget_action": "block"}, method="PATCH")
+    site.ask("/v1/keys", {"project": "phone", "name": "agent in Berlin"})
+
+
+def take(browser: Browser, site: Site, name: str, path: str, theme: str, width: int = 1280) -> None:
+    page = browser.new_page(color_scheme=theme, viewport={"width": width, "height": 800})  # type: ignore[arg-type]
+    page.goto(site.url + path)
+    page.locator("main:not(:has([aria-busy=true])) h1").first.wait_for()
+    if name == "live":
+        page.get_by_text("connected", exact=True).wait_for()
+        for number in range(4):
+            site.turn(f"{theme}-{number}")
+        page.locator("tr[data-id]").nth(11).wait_for()
+    page.wait_for_timeout(300)  # charts are drawn in the next frame
+    page.screenshot(path=FOLDER / f"{name}-{theme}{'-narrow' if width < 800 else ''}.png")
+    page.close()
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, starter(Path(folder)) as start, sync_playwright() as playwright:
+        site = Site(start().url)
+        seed(site)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        turn = next(one["turn_id"] for one in site.ask("/api/turns?limit=200") if one["fallbacks"])
+        for theme in THEMES:
+            for name, path in {**PAGES, "turn": f"/turns/{turn}"}.items():
+                take(browser, site, name, path, theme)
+            for name in NARROW:
+                take(browser, site, name, PAGES[name], theme, 360)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The log: filters in the URL, pages by key, the drawer, copy as curl, the live tail, the export."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+ROWS = "tbody tr[data-id]"
+TAILED_WITHIN_S = 0.5
+
+
+@pytest.fixture(scope="module")
+def used(fresh):
+    for number in range(105):
+        fresh.chat(f"message {number}", turn=f"t-{number}")
+    fresh.chat(model="sim/flaky", fallback="off")
+    fresh.turn("with-speech")
+    return fresh
+
+
+def test_filters_are_in_the_url_and_the_rows_are_the_apis(used, view):
+    seen = view(used)
+    page = seen.open("/logs?modality=stt")
+    shown = [row.get_attribute("data-id") for row in page.locator(ROWS).all()]
+    assert shown == [record["id"] for record in used.ask("/api/logs?modality=stt&limit=100")]
+    page.get_by_label("modality").select_option("llm")
+    page.get_by_role("button", name="More filters").click()
+    page.get_by_label("Turn").fill("t-7")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/logs?modality=llm&turn=t-7")
+    (wanted,) = used.ask("/api/logs?modality=llm&turn=t-7&limit=100")
+    page.locator(ROWS).nth(1).wait_for(state="detached")
+    assert page.locator(ROWS).get_attribute("data-id") == wanted["id"]
+    page.reload()
+    seen.settle()
+    assert page.locator(ROWS).count() == 1
+    page.get_by_role("button", name="Clear 2 filters").click()
+    page.wait_for_url("**/logs")
+    page.get_by_label("Request id begins with").fill(wanted["id"][:12])
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=*")
+    seen.settle()
+    page.locator(f'tr[data-id="{wanted["id"]}"]').wait_for()
+
+
+def test_a_filter_that_matches_nothing(used, view):
+    page = view(used).open("/logs?error_code=never_heard_of")
+    assert page.get_by_text("No request matches").count() == 1
+
+
+def test_pages_by_key(used, view):
+    seen = view(used)
+    page = seen.open("/logs?project=default&modality=llm")
+    first = used.ask("/api/logs?project=default&modality=llm&limit=100")
+    assert page.locator(ROWS).count() == 100
+    page.get_by_role("button", name="Older").click()
+    page.wait_for_url(f"**before={first[-1]['id']}")
+    seen.settle()
+    older = used.ask(f"/api/logs?project=default&modality=llm&limit=100&before={first[-1]['id']}")
+    page.locator(f'tr[data-id="{older[0]["id"]}"]').wait_for()
+    assert page.locator(ROWS).count() == len(older)
+    page.go_back()
+    page.locator(f'tr[data-id="{first[0]["id"]}"]').wait_for()
+
+
+def test_the_drawer_tells_the_attempts_and_how_to_ask_again(used, view):
+    seen = view(used, permissions=["clipboard-read", "clipboard-write"])
+    page = seen.open("/logs?status=error")
+    failed, *_ = used.ask("/api/logs?status=error")
+    page.locator(f'tr[data-id="{failed["id"]}"] a').click()
+    drawer = page.get_by_role("dialog", name=f"Request {failed['id']}")
+    attempt = drawer.locator("ol > li").first
+    attempt.wait_for()
+    assert failed["attempts"][0]["model_id"] in attempt.inner_text()
+    assert failed["attempts"][0]["error_code"] in attempt.inner_text()
+    drawer.get_by_role("button", name="Copy as curl").click()
+    drawer.get_by_text("Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"curl '{used.url}/v1/chat/completions'")
+    assert '"model":"sim/flaky"' in copied
+    assert f"open={failed['id']}" in page.url
+    page.keyboard.press("Escape")
+    drawer.wait_for(state="detached")
+    assert "open=" not in page.url
+
+
+def test_the_live_tail_shows_a_request_at_once(used, view):
+    seen = view(used)
+    page = seen.open("/logs")
+    page.get_by_role("button", name="Live tail").click()
+    page.locator(".dot.good.pulse").wait_for()
+    before = page.locator(ROWS).first.get_attribute("data-id")
+    used.chat("for the tail", turn="tail-1")
+    began = time.monotonic()
+    page.locator(f'{ROWS}:first-child:not([data-id="{before}"])').wait_for()
+    took = time.monotonic() - began
+    (newest,) = used.ask("/api/logs?turn=tail-1")
+    assert page.locator(ROWS).first.get_attribute("data-id") == newest["id"]
+    assert took < TAILED_WITHIN_S
+    used.transcribe(used.speak())  # two more
+    page.locator(ROWS).nth(2).and_(page.locator(f'[data-id="{newest["id"]}"]')).wait_for()
+    page.get_by_role("button", name="Stop live tail").click()
+    page.locator(".dot.good.pulse").wait_for(state="detached")
+
+
+def test_the_live_page_shows_what_begins_and_what_ends(used, view):
+    seen = view(used)
+    page = seen.open("/live")
+    page.get_by_text("connected", exact=True).wait_for()
+    used.chat("for the live page", turn="live-1")
+    (newest,) = used.ask("/api/logs?turn=live-1")
+    row = page.locator(f'tr[data-id="{newest["id"]}"]')
+    row.wait_for()
+    assert "sim/echo" in row.inner_text()
+    assert page.locator('[data-stat="running"]').inner_text() == "0"
+
+
+def test_the_export_holds_the_filtered_rows(used, view):
+    seen = view(used)
+    page = seen.open("/logs?status=error")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    lines = download.value.path().read_text().splitlines()
+    failed = used.ask("/api/logs?status=error&limit=1000")
+    assert len(lines) == 1 + len(failed)
+    assert failed[0]["id"] in lines[1]

@@ -1,0 +1,201 @@
+"""Every page: the API's own number for traffic of this test, one request to open it, and a reload on the spot."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PAGES = {
+    "/": "Overview",
+    "/live": "Live",
+    "/turns": "Turns",
+    "/logs": "Logs",
+    "/latency": "Latency",
+    "/costs": "Costs",
+    "/reliability": "Reliability",
+    "/providers": "Providers",
+    "/models": "Models",
+    "/projects": "Projects",
+    "/keys": "Keys",
+    "/playground": "Playground",
+    "/audit": "Audit",
+    "/settings": "Settings",
+}
+STREAM = "/api/live"
+
+
+@pytest.fixture(scope="module")
+def used(fresh):
+    """A gateway of this module's own, with traffic."""
+    for number in range(3):
+        fresh.turn(f"turn-{number}", project="demo" if number else "default")
+    fresh.chat(model="sim/nope")
+    fresh.chat(model="sim/flaky", fallback="off")
+    return fresh
+
+
+@pytest.mark.parametrize(("path", "title"), PAGES.items())
+def test_a_page_opens_with_one_request_and_survives_a_reload(used, view, path, title):
+    seen = view(used)
+    page = seen.open(path, title)
+    assert page.title() == f"{title} · gw"
+    assert len([one for one in seen.asked if one != STREAM]) <= 1, seen.asked
+    assert seen.asked.count(STREAM) <= 1
+    page.reload()
+    seen.settle()
+    assert page.locator("main h1").inner_text() == title
+    assert page.locator("nav[aria-label=Pages] a[aria-current=page]").inner_text() == title
+
+
+def test_the_navigation_goes_through_all_pages_without_loading_anew(used, view):
+    seen = view(used)
+    page = seen.open("/")
+    page.evaluate("window.kept = true")
+    for path, title in PAGES.items():
+        page.locator("nav[aria-label=Pages]").get_by_role("link", name=title, exact=True).click()
+        page.locator("main h1", has_text=title).wait_for()
+        assert page.url == used.url + path
+    page.go_back()
+    page.locator("main h1", has_text="Audit").wait_for()
+    assert page.evaluate("window.kept")
+
+
+def test_overview(used, view):
+    seen = view(used)
+    page = seen.open("/")
+    told = used.ask("/api/overview")
+    assert seen.stat("Requests") == str(told["today"]["requests"])
+    assert seen.stat("Running now") == "0"
+    assert seen.stat("Errors") == f"{100 * told['today']['errors'] / told['today']['requests']:.1f} %"
+    assert float(seen.stat("Spend today").lstrip("$")) == pytest.approx(told["today"]["cost"], rel=0.05)
+    assert "$0.01" in page.locator("li", has_text="Demo").inner_text()
+    used.chat()
+    page.reload()
+    seen.settle()
+    assert seen.stat("Requests") == str(told["today"]["requests"] + 1)
+
+
+def test_the_project_switcher_and_the_period_stay_from_page_to_page(used, view):
+    seen = view(used)
+    page = seen.open("/costs")
+    page.get_by_role("button", name="Project: All projects").click()
+    page.get_by_role("option", name="Demo").click()
+    page.get_by_role("button", name="7 days").click()
+    seen.settle()
+    assert page.url == f"{used.url}/costs?project=demo&period=week"
+    told = used.ask("/v1/costs?project=demo&period=week")
+    assert float(seen.stat("Spend").lstrip("$")) == pytest.approx(told["total"], rel=0.05)
+    page.get_by_role("link", name="Latency", exact=True).click()
+    page.locator("main h1", has_text="Latency").wait_for()
+    assert page.url == f"{used.url}/latency?project=demo&period=week"
+    assert seen.asked[-1] == "/api/pages/latency?period=week&project=demo"
+
+
+def test_turns_and_their_waterfall(used, view):
+    seen = view(used)
+    page = seen.open("/turns")
+    page.locator("tr", has=page.locator('a[title="turn-2"]')).locator("a").click()
+    page.locator("main h1", has_text="Turn").wait_for()
+    seen.settle()
+    told = used.ask("/api/turns/turn-2")
+    assert page.locator(".fall ol > li").count() == told["requests"] == 3
+    assert [stage["modality"] for stage in told["stages"]] == ["stt", "llm", "tts"]
+    page.locator(".fall a").first.click()
+    drawer = page.get_by_role("dialog", name=f"Request {told['stages'][0]['request_id']}")
+    drawer.get_by_text("/v1/audio/transcriptions").first.wait_for()
+    page.keyboard.press("Escape")
+    drawer.wait_for(state="detached")
+
+
+def test_latency(used, view):
+    seen = view(used)
+    page = seen.open("/latency?model=sim/tone&other=sim/echo")
+    told = used.ask("/v1/latency")
+    row = page.locator("tr", has_text="sim/echo")
+    assert row.locator("td").nth(1).inner_text() == str(told["sim/echo"]["request_count"])
+    assert page.locator("canvas").count() == 1
+    assert "sim/echo p95" in (page.get_by_role("img", name="Time to first byte of").get_attribute("aria-label") or "")
+    page.get_by_role("button", name="Table", exact=True).click()
+    assert page.get_by_role("columnheader", name="sim/tone p50").count() == 1
+    page.get_by_role("button", name="Total", exact=True).click()
+    page.wait_for_url("**metric=latency**")
+
+
+def test_costs_by_every_split_and_export(used, view):
+    seen = view(used)
+    page = seen.open("/costs")
+    told = used.ask("/v1/costs")
+    assert page.locator("tr", has_text="sim/tone").last.locator("td").nth(3).inner_text() == str(told["by_model"]["sim/tone"]["requests"])
+    for split in ("Provider", "Project", "Modality"):
+        page.get_by_role("group", name="Split by").get_by_role("button", name=split).click()
+        page.get_by_role("heading", name=f"By {split.lower()}").wait_for()
+        seen.settle()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    text = download.value.path().read_text()
+    assert text.splitlines()[0] == "utc," + ",".join(told["by_modality"])
+    month = used.ask("/api/forecast")
+    assert float(seen.stat("Month to date").lstrip("$")) == pytest.approx(month["total"]["spent"], rel=0.05)
+
+
+def test_a_bill_is_reconciled(used, view, tmp_path):
+    bill = tmp_path / "usage.csv"
+    bill.write_text("model,input_tokens,output_tokens,cost_usd\ngpt-5-mini,100,20,1.5\n")
+    seen = view(used)
+    page = seen.open("/costs")
+    page.locator("input[type=file]").set_input_files(bill)
+    page.get_by_text("1 row beyond 5 %").wait_for()
+    row = page.locator("tr", has_text="gpt-5-mini")
+    assert row.locator("td").nth(3).inner_text() == "100"
+    bill.write_text("model,what\n")
+    with page.expect_response("**/v1/reconcile"):
+        page.locator("input[type=file]").set_input_files(bill)
+    page.get_by_role("alert").wait_for()
+    seen.troubles.clear()  # the browser's own note of the 422
+
+
+def test_reliability_and_a_test_now(used, view):
+    seen = view(used)
+    page = seen.open("/reliability")
+    (told,) = used.ask("/api/reliability")["providers"]
+    row = page.locator('li[data-provider="sim"]')
+    assert f"{told['totals']['ok']} answered" in row.inner_text()
+    row.get_by_role("button", name="Test now").click()
+    row.get_by_text("Answered in").wait_for()
+
+
+def test_audit_shows_before_and_after(used, view):
+    used.ask("/v1/projects", {"project_id": "watched", "daily_budget": 1})
+    used.ask("/v1/projects/watched", {"daily_budget": 4.5}, method="PATCH")
+    seen = view(used)
+    page = seen.open("/audit?entity_id=watched")
+    entry = page.locator("ol > li").first
+    assert entry.locator(".old").all_inner_texts() == ["1"]
+    assert entry.locator(".new").all_inner_texts() == ["4.5"]
+    assert page.locator("ol > li").count() == len(used.ask("/v1/audit-log?entity_id=watched")) == 2
+
+
+def test_settings(guarded, view):
+    seen = view(guarded, extra_http_headers=guarded.headers)
+    page = seen.open("/settings")
+    section = page.get_by_role("region", name="rate_limiting")
+    assert "gw.yaml:" in section.locator("tr", has_text="sim.requests_per_minute").inner_text()
+    assert guarded.headers["authorization"].removeprefix("Bearer ") not in page.content()
+    assert guarded.ask("/health")["version"] in page.locator("dl").first.inner_text()
+
+
+def test_an_unknown_path_says_so(used, view):
+    page = view(used).open("/nothing-here")
+    assert page.locator("main h1").inner_text() == "There is no such page"
+
+
+def test_a_page_says_when_the_gateway_is_gone(used, view):
+    seen = view(used, allowed="Failed to load resource")
+    page = seen.page
+    page.route("**/api/overview*", lambda route: route.abort())
+    page.goto(used.url + "/")
+    page.get_by_role("alert").get_by_text("The gateway does not answer").wait_for()
+    page.unroute("**/api/overview*")
+    page.get_by_role("button", name="Try again").click()
+    page.locator('[data-stat="Requests"]').wait_for()

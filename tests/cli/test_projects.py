@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_list(run, house):
+    house.ask(project="shop")
+    head, default, shop = (line.split("\t") for line in run("projects", "list").stdout.splitlines())
+    assert head == ["project", "name", "requests_today", "cost_today", "daily_budget", "action", "stack", "source"]
+    assert default[:3] == ["default", "default", "0"]
+    assert shop[2] == "1"
+    assert float(shop[3]) > 0
+    assert shop[4:] == ["1.000000000", "block", "demo", "yaml"]
+    assert set(json.loads(run("projects", "list", "--json").stdout)["stats"]) == {"default", "shop"}
+
+
+def test_for_people(run, house, terminal):
+    assert "$1.00" in run("projects", "list").stdout
+
+
+@pytest.mark.parametrize("gateway_runs", [True, False])
+def test_show(run, tmp_path, gateway_runs):
+    from tests.cli.conftest import house_in
+
+    with house_in(tmp_path) as house:
+        house.ask(project="shop")
+        online = run("projects", "show", "shop")
+    result = online if gateway_runs else run("projects", "show", "shop")
+    rows = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert (rows["tags"], rows["budget_status"], rows["requests_today"]) == ("a, b", "ok", "1")
+    assert float(rows["today sim/echo"]) == float(rows["today_spend"]) > 0
+    assert (result.stderr == "") is gateway_runs
+
+
+def test_show_without_a_database(run, configured):
+    found = json.loads(run("projects", "show", "shop", "--json").stdout)
+    assert (found["daily_budget"], found["today"]["requests_today"]) == (1.0, 0)
+
+
+@pytest.mark.parametrize("where", ["house", "configured"])
+def test_add_set_and_delete(run, request, where):
+    request.getfixturevalue(where)
+    args = ("--daily-budget", "5", "--budget-action", "block", "--tag", "x", "--tag", "y", "--accent", "#102030")
+    added = run("projects", "add", "app", *args)
+    assert added.exit_code == 0, added.output
+    assert "added project app; next: gw keys add --project app" in added.stderr
+    found = json.loads(run("projects", "show", "app", "--json").stdout)
+    assert (found["daily_budget"], found["tags"], found["accent"]) == (5.0, ["x", "y"], "#102030")
+    assert run("projects", "set", "app", "--daily-budget", "0", "--description", "", "--tag", "").exit_code == 0
+    found = json.loads(run("projects", "show", "app", "--json").stdout)
+    assert (found["daily_budget"], found["tags"]) == (0.0, [])
+    assert json.loads(run("projects", "rm", "app", "--yes", "--json").stdout) == {"deleted": "app"}
+    assert run("projects", "show", "app").exit_code == 1
+
+
+def test_twice_is_a_conflict(run, house):
+    run("projects", "add", "app")
+    result = run("projects", "add", "app")
+    assert (result.exit_code, "there is a project 'app' already" in result.stderr) == (1, True)

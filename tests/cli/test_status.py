@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gw.cli.status import _long
+from tests.fakes.gateway_http import json_reply
+
+HEALTH = {"status": "ok", "uptime_seconds": 90_061.0, "version": "9.9"}
+
+
+def rows(result) -> dict[str, str]:
+    return dict(line.split("\t") for line in result.stdout.splitlines())
+
+
+def test_a_gateway_that_runs(run, house):
+    house.ask(project="shop")
+    result = run("status")
+    assert result.exit_code == 0, result.output
+    found = rows(result)
+    assert (found["gateway"], found["address"], found["models"], found["projects"]) == ("ready", house.url, "3", "2")
+    assert (found["provider sim"], found["requests today"], found["running now"]) == ("configured (local)", "1", "0")
+    assert found["budget shop"] == "0% of $1.00, ok"
+    assert float(found["cost today"]) > 0
+
+
+def test_for_people(run, house, terminal):
+    house.ask()
+    assert " ms" in run("status").stdout
+
+
+def test_as_json(run, house):
+    found = json.loads(run("status", "--json").stdout)
+    assert (found["running"], found["ready"], found["url"]) == (True, True, house.url)
+    assert set(found) >= {"health", "status", "overview"}
+
+
+def test_quiet_says_nothing(run, house):
+    assert (run("status", "--quiet").exit_code, run("status", "-q").output) == (0, "")
+
+
+def test_nothing_runs(run, configured):
+    result = run("status")
+    assert result.exit_code == 1
+    assert rows(result)["gateway"] == "not running"
+    assert rows(result)["provider flaky"] == "configured (local)"
+    assert "read from" in result.stderr
+    quiet = run("status", "--quiet")
+    assert (quiet.exit_code, quiet.output) == (1, "")
+    assert json.loads(run("status", "--json").stdout)["running"] is False
+
+
+def test_nothing_runs_and_nothing_is_configured(run):
+    result = run("status")
+    assert result.exit_code == 1
+    assert "no gateway answers at http://127.0.0.1:8080" in result.stderr
+
+
+def test_a_gateway_that_drains(run, gateway):
+    gateway.replies |= {"GET /ready": json_reply({"status": "draining"}, 503), "GET /health": json_reply(HEALTH)}
+    gateway.replies["GET /v1/status"] = json_reply({"error": {"code": "unauthorized", "message": "no"}}, 401)
+    result = run("status", "--url", gateway.url)
+    assert result.exit_code == 1
+    assert rows(result)["gateway"].startswith("not ready: it drains")
+    assert "the rest needs the admin token" in result.stderr
+    assert rows(result)["uptime"] == "90061"
+
+
+def test_a_gateway_that_fails_otherwise(run, gateway):
+    gateway.replies["GET /ready"] = json_reply({}, 500)
+    assert run("status", "--url", gateway.url).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3.4, "3 s"), (61, "1 min"), (3_700, "1 h 1 min"), (90_061, "1 d 1 h")]
+)
+def test_uptimes(seconds, text):
+    assert _long(seconds) == text

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from gw.cli import top
+from gw.cli.daemon import Daemon
+
+
+@pytest.fixture
+def busy(house):
+    for model, times in (("sim/echo", 3), ("flaky/echo", 1)):
+        for _ in range(times):
+            house.ask(model)
+    return house
+
+
+def test_the_last_minute_model_by_model(run, busy):
+    head, row = (line.split("\t") for line in run("top").stdout.splitlines())
+    assert head == ["model", "requests", "errors", "fallbacks", "ttfb", "cost"]
+    assert row[:4] == ["sim/echo", "4", "0", "1"]
+    assert float(row[4]) > 0
+    assert float(row[5]) > 0
+
+
+def test_as_json(run, busy):
+    found = json.loads(run("top", "--json").stdout)
+    assert (found["requests_today"], found["running"], found["errors_today"]) == (4, 0, 0)
+    assert found["last_minute"][0]["requests"] == 4
+
+
+def test_what_is_drawn_for_people(busy, terminal):
+    page = io.StringIO()
+    Console(file=page, width=100).print(top._drawn(top.look(Daemon(url=busy.url))))
+    head, *rest = page.getvalue().splitlines()
+    assert "today 4 requests, 0 errors, $" in head
+    assert any(line.split()[:2] == ["sim/echo", "4"] for line in rest)
+    assert sum("fallback" in line for line in rest) == 2  # a column, and the newest request
+
+
+def test_it_takes_a_gateway(run, configured):
+    result = run("top", "--once")
+    assert result.exit_code == 1
+    assert "no gateway answers" in result.stderr

@@ -1,0 +1,163 @@
+"""Compressed audio with the real library (PyAV): there and back, in pieces, and the lengths that we measure of it."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+
+from gw.codecs.compressed import converter
+from gw.errors import UpstreamProtocolError
+from gw.relay.conversion import as_asked
+from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
+from gw.types.caller import Caller
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakLiveRequest
+from gw.wire import tone, wav
+from gw.wire.convert import CannotConvert
+from gw.wire.lengths import LengthMeter
+from tests.fakes.hosting import hosted, open_plane
+from tests.fakes.vendors.openai import FakeOpenAI
+from tests.fakes.vendors.piper import FakePiper
+
+pytestmark = pytest.mark.clients
+
+SECONDS = 3.0
+FORMATS = ["mp3", "opus", "ogg", "aac", "flac"]
+
+
+def sine(rate, hz=440):
+    return array("h", (round(12_000 * math.sin(2 * math.pi * hz * n / rate)) for n in range(int(rate * SECONDS)))).tobytes()
+
+
+def converted(source, target, data, size=641):
+    convert = converter(source, target)
+    return b"".join(convert.feed(data[at : at + size]) for at in range(0, len(data), size)) + convert.end()
+
+
+def strongest_hz(pcm, rate):
+    """Crossings of zero, upwards, per second: exact enough for one tone."""
+    samples = array("h", pcm)
+    middle = samples[rate // 2 : -rate // 2]
+    return sum(a < 0 <= b for a, b in pairwise(middle)) / (len(middle) / rate)
+
+
+@pytest.mark.parametrize("encoding", FORMATS)
+@pytest.mark.parametrize("source", [PCM_24K, PCM_16K])
+def test_there_and_back(encoding, source):
+    made = converted(source, AudioFormat(encoding=encoding), sine(source.sample_rate_hz))
+    meter = LengthMeter()
+    meter.feed(made)
+    assert meter.seconds == pytest.approx(SECONDS, abs=0.1)
+    back = converted(AudioFormat(encoding=encoding), PCM_24K, made, 1_000)
+    assert len(back) / 48_000 == pytest.approx(SECONDS, abs=0.1)
+    assert strongest_hz(back, 24_000) == pytest.approx(440, rel=0.01)
+
+
+@pytest.mark.parametrize("encoding", ["mp3", "opus", "aac"])
+def test_it_is_passed_on_as_it_is_made(encoding):
+    convert = converter(PCM_24K, AudioFormat(encoding=encoding))
+    half = convert.feed(sine(24_000)[: 24_000 * 2])
+    assert len(half) > 1_000
+
+
+def test_from_a_wav_and_to_one():
+    file = wav.header(PCM_24K, None) + sine(24_000)
+    mp3 = converted(AudioFormat(encoding="wav", sample_rate_hz=24_000), AudioFormat(encoding="mp3"), file)
+    back = converted(AudioFormat(encoding="mp3"), AudioFormat(encoding="wav", sample_rate_hz=16_000), mp3)
+    assert wav.parse(back).format.sample_rate_hz == 16_000
+    assert strongest_hz(back[44:], 16_000) == pytest.approx(440, rel=0.01)
+
+
+@pytest.mark.parametrize("encoding", ["mp3", "opus", "aac", "flac", "webm"])
+def test_what_is_no_audio(encoding):
+    with pytest.raises(CannotConvert):
+        assert converted(AudioFormat(encoding=encoding), PCM_16K, b"this is no sound at all " * 900) == b"silence"
+    assert converted(AudioFormat(encoding=encoding), PCM_16K, b"") == b""
+
+
+class Spoken:
+    """A provider's stream of one format, in small pieces."""
+
+    def __init__(self, fmt, data):
+        self.format = fmt
+        self._pieces = [data[at : at + 4_800] for at in range(0, len(data), 4_800)]
+
+    async def receive(self):
+        return [AudioChunk(data=self._pieces.pop(0))] if self._pieces else [SpeakEnd()]
+
+
+async def as_the_relay_passes_it_on(sent, asked, data):
+    @asynccontextmanager
+    async def opening():
+        yield Spoken(sent, data)
+
+    lists = []
+    async with as_asked(opening(), asked, "p") as stream:
+        while not lists or not isinstance(lists[-1][-1], SpeakEnd):
+            lists.append(await stream.receive())
+        return stream.format, [event.data for events in lists for event in events if isinstance(event, AudioChunk)]
+
+
+@pytest.mark.parametrize("encoding", FORMATS)
+async def test_the_relay_converts_while_a_provider_speaks(encoding):
+    asked = AudioFormat(encoding=encoding)
+    fmt, pieces = await as_the_relay_passes_it_on(PCM_24K, asked, sine(24_000))
+    assert fmt == asked
+    assert len(pieces) > (1 if encoding == "flac" else 5)
+    assert strongest_hz(converted(asked, PCM_24K, b"".join(pieces)), 24_000) == pytest.approx(440, rel=0.01)
+
+
+async def test_the_relay_makes_samples_of_an_mp3():
+    mp3 = converted(PCM_24K, AudioFormat(encoding="mp3"), sine(24_000))
+    fmt, pieces = await as_the_relay_passes_it_on(AudioFormat(encoding="mp3"), MULAW_8K, mp3)
+    assert fmt == MULAW_8K
+    assert len(b"".join(pieces)) / 8_000 == pytest.approx(SECONDS, abs=0.15)
+
+
+async def test_an_mp3_that_is_none_is_the_providers_fault():
+    with pytest.raises(UpstreamProtocolError) as caught:
+        await as_the_relay_passes_it_on(AudioFormat(encoding="mp3"), PCM_16K, b"this is no sound at all " * 900)
+    assert caught.value.provider == "p"
+
+
+CHAIN = """
+providers:
+  piper: {base_url: "http://piper.test"}
+  kokoro: {base_url: "http://kokoro.test/v1"}
+models: {tts: [piper/en_US-lessac-medium, kokoro/kokoro]}
+fallbacks: {tts: [piper/en_US-lessac-medium, kokoro/kokoro]}
+"""
+
+
+async def test_a_fallback_keeps_the_form_of_the_sound(tmp_path):
+    """OpenAI's default, mp3, by a vendor that has WAV only, and by the next one when it fails."""
+    piper = FakePiper(speech_pcm=sine(22_050), rate_hz=22_050)
+    async with open_plane(CHAIN, tmp_path) as plane:
+        plane.net.hosts["piper.test", 80] = hosted(piper)
+        plane.net.hosts["kokoro.test", 80] = hosted(FakeOpenAI(speech_pcm=converted(PCM_24K, AudioFormat(encoding="mp3"), sine(24_000))))
+        for status, answered_by in ((200, "piper/en_US-lessac-medium"), (500, "kokoro/kokoro")):
+            piper.status = status
+            reply = await plane.post("/v1/audio/speech", b'{"model":"default","voice":"alloy","input":"Hello."}')
+            assert (reply.headers["x-gw-model"], reply.headers["content-type"]) == (answered_by, "audio/mpeg")
+            assert strongest_hz(converted(AudioFormat(encoding="mp3"), PCM_24K, reply.body), 24_000) == pytest.approx(440, rel=0.01)
+            assert plane.kept.records[-1].usage.audio_seconds == pytest.approx(SECONDS, abs=0.1)
+
+
+async def test_live_speech_in_mp3(tmp_path):
+    """The end of the last frame comes too."""
+    text = "Hello there, this is spoken live. And this as well."
+    async with open_plane("providers: {sim: }\nmodels: {tts: [sim/tone]}", tmp_path) as plane:
+        request = SpeakLiveRequest(model="sim/tone", format=AudioFormat(encoding="mp3", sample_rate_hz=24_000))
+        async with plane.gateway.relay.speak_live(request, Caller()) as session:
+            await session.send_text(text)
+            await session.finish()
+            events = []
+            while not session.done:
+                events += await session.receive()
+    mp3 = b"".join(event.data for event in events if isinstance(event, AudioChunk))
+    pcm = converted(AudioFormat(encoding="mp3"), PCM_24K, mp3)
+    expected = sum(tone.duration_s(part) for part in ("Hello there, this is spoken live.", "And this as well."))
+    assert len(pcm) / 48_000 == pytest.approx(expected, abs=0.1)

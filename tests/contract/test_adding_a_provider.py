@@ -1,0 +1,75 @@
+"""docs/adding-a-provider.md, run: its ten lines are a provider, its table a price."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gw.config import known
+from gw.pricing.load import load_book, parse_table
+from gw.providers import spec
+from gw.wire import wav
+from tests.fakes.hosting import hosted, open_plane
+from tests.fakes.vendors.openai import FakeOpenAI
+
+PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-provider.md").read_text(encoding="utf-8")
+CONFIGURATION = """
+providers: {acme: {api_key: k}}
+models:
+  llm: {acme/acme-large-2026-11-01: {price: {unit: 1M_tokens, input: 0.5, output: 1.5}}}
+  tts: [acme/acme-voice]
+"""
+
+
+def block(language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return found
+
+
+@pytest.fixture
+def _acme(tmp_path, monkeypatch):
+    """The file of the page, and its lines in the two tables."""
+    (tmp_path / "acme_provider.py").write_text(block("python"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    types = re.search(r'`"acme": "(.+?)",`', PAGE)
+    offers = re.search(r'`"acme": \("(\w+)", \((.+?)\)\),`', PAGE)
+    assert types is not None
+    assert offers is not None
+    assert types[1] == "gw.providers.acme"
+    monkeypatch.setitem(spec.TYPES, "acme", "acme_provider")
+    monkeypatch.setitem(known.PROVIDER_TYPES, "acme", (offers[1], tuple(re.findall(r"\w+", offers[2]))))
+    yield
+    spec._loaded.pop("acme")
+
+
+def test_it_takes_ten_lines():
+    assert len([line for line in block("python").splitlines() if line]) <= 10
+
+
+@pytest.mark.usefixtures("_acme")
+async def test_it_answers_at_its_price(tmp_path, autojump_clock):
+    assert spec.spec_of("acme").modalities == known.PROVIDER_TYPES["acme"][1]
+    async with open_plane(CONFIGURATION, tmp_path) as plane:
+        plane.net.hosts["api.acme.example", 443] = hosted(FakeOpenAI(reply="I am Acme", speech_pcm=bytes(4_800)))
+        body = {"model": "acme/acme-large-2026-11-01", "messages": [{"role": "user", "content": "who are you"}]}
+        reply = await plane.post("/v1/chat/completions", msgspec.json.encode(body))
+        assert reply.json["choices"][0]["message"]["content"] == "I am Acme"
+        assert plane.kept.record.cost_nusd == 3 * 500 + 3 * 1_500
+        body = {"model": "acme/acme-voice", "voice": "v", "input": "hi", "response_format": "mulaw", "sample_rate": 8_000}
+        reply = await plane.post("/v1/audio/speech", msgspec.json.encode(body))
+        assert (reply.headers["content-type"], len(reply.body)) == ("audio/basic", 800)
+        assert plane.kept.records[-1].pricing_source == "unpriced"
+        assert plane.kept.records[-1].cost_nusd is None
+        body = {"model": "acme/acme-voice", "voice": "v", "input": "hi", "response_format": "wav"}
+        reply = await plane.post("/v1/audio/speech", msgspec.json.encode(body))
+        assert wav.parse(reply.body) is not None
+
+
+def test_its_table_is_one():
+    (row,) = parse_table("acme.toml", block("toml"))
+    assert (row.provider_type, row.model) == ("acme", "acme-large")
+    assert (row.price.input_tokens, row.price.output_tokens) == (500_000_000, 1_500_000_000)
+    assert load_book().price("acme", "acme-large", at_day=30_000) is None

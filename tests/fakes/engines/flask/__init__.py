@@ -1,0 +1,1 @@
+"""Stands where flask would be."""

@@ -1,0 +1,1 @@
+"""Stands where piper-tts would be."""

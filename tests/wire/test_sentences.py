@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.wire.sentences import FEWEST_CHARACTERS, sentences
+
+SHORT = "今日はとても良い天気ですね、散歩に行きませんか。"
+LONG = "今日はとても良い天気ですね、一緒に散歩に行きませんか。"
+YES = "はい、行きましょう。"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", [""]),
+        ("Hello.", ["Hello."]),
+        ("Dr. Who is here.", ["Dr. Who is here."]),
+        ("It is 3.5 metres long, is it not? Yes, it is.", ["It is 3.5 metres long, is it not? ", "Yes, it is."]),
+        (SHORT + YES, [SHORT + YES]),
+        (LONG + YES, [LONG, YES]),
+        ("One two three four five six. \n\n", ["One two three four five six. \n\n"]),
+    ],
+)
+def test_sentences(text, parts):
+    assert list(sentences(text)) == parts
+
+
+@given(st.text(alphabet="ab .!?。\n"))
+def test_joined_they_are_the_text(text):
+    parts = list(sentences(text))
+    assert "".join(parts) == text
+    assert all(len(part) >= FEWEST_CHARACTERS for part in parts[:-1])
