@@ -27,6 +27,7 @@ from gw.config.settings import Settings
 from gw.dialects.routes import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
+from gw.net import descriptors
 from gw.relay.attempts import Running
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import setup_logging
@@ -79,8 +80,17 @@ def run(
     gc.set_threshold(_YOUNG_OBJECTS)
     redactor = setup_logging()
     redactor.learn(_secrets(settings))
+    _allow_streams(settings.serve.max_in_flight)
     trio.run(_main, settings, on_ready, sample_history, reread, redactor)
     return 0
+
+
+def _allow_streams(max_in_flight: int) -> None:
+    """Two descriptors a stream: better told now than refused by the kernel in the middle of the busiest hour."""
+    wanted = descriptors.needed(max_in_flight)
+    allowed = descriptors.ensure(wanted)
+    if allowed < wanted:
+        _log.warning("few_file_descriptors", allowed=allowed, wanted=wanted, max_in_flight=max_in_flight)
 
 
 def _secrets(settings: Settings) -> list[Secret]:

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "providers": ("gw.cli.providers", "List, test, add, change or delete providers."),
     "projects": ("gw.cli.projects", "List, add, change or delete projects and their budgets."),
     "keys": ("gw.cli.keys", "List, make or revoke the keys that callers show."),
+    "fallbacks": ("gw.cli.fallbacks", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
     "reconcile": ("gw.cli.reconcile", "Compare what was recorded with a vendor's usage export, model by model."),

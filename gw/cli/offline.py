@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import attrs
 import trio
 
-from gw.admin import keys, listings, logs, reports
+from gw.admin import chains, keys, listings, logs, reports
 from gw.admin.registrar import Registrar
 from gw.cli.configured import load
 from gw.cli.main import Failed
@@ -49,6 +49,7 @@ class _Shelf:
 
     settings: Settings
     stored: Mapping[Name, Stored]
+    catalog: Catalog
 
 
 @attrs.frozen(kw_only=True)
@@ -99,9 +100,15 @@ class Database:
         return self.read(shown)
 
     def keys(self) -> Any:
+        return self._shelved(keys.listing)
+
+    def chains(self) -> Any:
+        return self._shelved(chains.listing)
+
+    def _shelved(self, report: Callable[[Registrar], Any]) -> Any:
         async def shown(reader: Reader, catalog: Catalog) -> Any:
             stored = {name_of(entity): entity for entity in await reader.entities()}
-            return keys.listing(cast("Registrar", _Shelf(settings=self.settings, stored=stored)))
+            return report(cast("Registrar", _Shelf(settings=self.settings, stored=stored, catalog=catalog)))
 
         return self.read(shown)
 

@@ -1,24 +1,27 @@
-"""Where an answer comes from: the running gateway, or the configured database when none runs. Which one is said on stderr."""
+"""Where an answer comes from: the running gateway, or the configured database when none runs. Which one is said on stderr.
+
+What works without a gateway is most of gw, and imported only then.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import trio
 
-from gw.admin.registrar import Registrar
 from gw.cli.configured import load
 from gw.cli.daemon import Daemon, NoDaemon
 from gw.cli.main import Failed
-from gw.cli.offline import Database
 from gw.cli.output import aside, log_warnings, print_json
 from gw.config.settings import Settings
 from gw.errors import ConfigError
-from gw.gateway import open_gateway
 from gw.types.managed import Actor
+
+if TYPE_CHECKING:
+    from gw.admin.registrar import Registrar
+    from gw.cli.offline import Database
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -35,6 +38,8 @@ def ask(
     try:
         return online(daemon)
     except NoDaemon as gone:
+        from gw.cli.offline import Database
+
         database = Database.configured(gone, records=records)
         answer = offline(database)
         aside(f"no gateway answers at {gone.url}; read from {database.origin}")
@@ -54,6 +59,8 @@ def change(
         if daemon.named:
             raise
         settings = _settings(gone)
+    import trio
+
     answer = trio.run(_changed, settings, offline)
     aside(f"no gateway answers at {daemon.url}; through the database {settings.cost_tracking.db_path}")
     return answer
@@ -67,6 +74,8 @@ def _settings(gone: NoDaemon) -> Settings:
 
 
 async def _changed(settings: Settings, offline: Callable[[Registrar], Awaitable[Json]]) -> Json:
+    from gw.gateway import open_gateway
+
     async with open_gateway(settings, learn=log_warnings().learn) as gateway:
         return await offline(gateway.registrar)
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 
-from gw.admin import listings
 from gw.cli.daemon import Daemon, NoDaemon, Refused, daemon_options
 from gw.cli.main import FAILED
 from gw.cli.numbers import SECONDS
-from gw.cli.offline import Database
 from gw.cli.output import Cell, aside, ms, print_json, print_table, usd
 
 Facts = Mapping[str, Any]
@@ -54,6 +52,9 @@ def _once(daemon: Daemon, *, quiet: bool, as_json: bool) -> bool:
     except NoDaemon as gone:
         if quiet:
             return False
+        from gw.admin import listings
+        from gw.cli.offline import Database  # most of gw, for when it does not run
+
         database = Database.configured(gone, records=False)
         aside(f"no gateway answers at {gone.url}; read from {database.origin}")
         ready = False

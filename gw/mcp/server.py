@@ -28,7 +28,7 @@ _INSTRUCTIONS = (
     "without confirm: true deletes nothing and tells what it would delete. API keys are written, never read."
 )
 _HINTS = {
-    "unauthorized": "the gateway asks for its admin token: set GW_ADMIN_TOKEN for this server",
+    "unauthorized": "the gateway asks for its admin token: set GW_API_KEY for this server",
     "forbidden": "this needs the admin token",
     "read_only": "it is defined in gw.yaml: change it there and send the gateway SIGHUP",
     "already_exists": "choose another id, or change the one there is",

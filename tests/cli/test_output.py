@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 
 import pytest
 
-from gw.cli.output import can_show, ms, print_json, print_table, print_text, usd
+from gw.cli.output import bar, can_show, ms, print_json, print_row, print_table, print_text, usd
 
 
 class Terminal(io.StringIO):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from functools import partial
 
-import apsw
 import pytest
 import trio
 
@@ -194,22 +194,41 @@ async def test_a_second_gateway_on_one_database(tmp_path):
     assert "is in use by process" in str(caught.value)
 
 
+FOREIGN_WRITER = """
+import sys, apsw
+db = apsw.Connection(sys.argv[1])
+db.set_busy_timeout(5_000)
+db.execute("begin immediate")
+print("locked", flush=True)
+sys.stdin.read()
+db.execute("rollback")
+"""
+
+
+@asynccontextmanager
+async def foreign_writer(path):
+    """A process that holds the database's write lock."""
+    command = [sys.executable, "-c", FOREIGN_WRITER, str(path)]
+    async with trio.open_nursery() as nursery:
+        start = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = await nursery.start(start)
+        assert await process.stdout.receive_some() == b"locked\n"
+        yield
+        await process.stdin.aclose()
+
+
+@pytest.mark.process
 async def test_a_foreign_writer(tmp_path):
     async with open_running(tmp_path) as running:
         path = running.gateway.settings.cost_tracking.db_path
-        foreign = apsw.Connection(str(path))
-        foreign.set_busy_timeout(5_000)
-        foreign.execute("begin immediate")
-        try:
+        async with foreign_writer(path):
             answer = await running.ask("POST", "/v1/projects", {"project_id": "a"})
             found = checked(answer, 503, DatabaseLocked, "database_locked")
             assert "database is locked" in found["message"] or "another program" in found["message"]
             assert (await running.get("/v1/projects/a")).status == 404
             answer = await running.ask("POST", "/v1/chat/completions", {"model": "sim/echo", **CHAT})
             assert answer.status == 200
-        finally:
-            foreign.execute("rollback")
-            foreign.close()
+            assert (await running.get("/v1/costs")).status == 200  # who reads is never locked out
         assert (await running.ask("POST", "/v1/projects", {"project_id": "a"})).status == 200
         await running.gateway.store.flush()
         assert (await running.get(f"/v1/requests/{answer.headers['x-request-id']}")).status == 200
