@@ -2,7 +2,8 @@
 
 Python runs one thread at a time: reports in threads of the gateway made the slowest percent of requests 10 ms slower. The
 process (`gw.store.reporter`) is started when the first report is asked for, and ended when none was for a while; until it
-is ready, and should it die, readers' threads do the work, so nothing depends on it.
+is ready, should it die, and while it gets no time because other programs use all cores, readers' threads do the work, so
+nothing depends on it.
 """
 
 from __future__ import annotations
@@ -31,21 +32,25 @@ log = structlog.get_logger()
 WAITING = 64  # messages on their way to the process, small ones; when it is full, reports are made in threads
 IDLE_S = 300.0
 AGAIN_S = 5.0  # after a process that died, before the next
+PATIENCE_S = 1.5  # of a job that was given to it; usual ones take some ms
+REST_S = 60.0  # after it had no time for a job, before it is given another
 _PIECE_BYTES = 65_536
 _PROGRAM = "from gw.store.reporter import main; main()"
 """Not `-m`: what crosses must be of the module `gw.store.reporter` on both sides, not of `__main__`."""
 
 
 class ProcessGone(Exception):
-    """It ended before it answered."""
+    """It ended before it answered, or was too late."""
 
 
 class Asked(Generic[T]):
     """A job that the process has been given."""
 
-    def __init__(self, number: int, forget: Callable[[int], None]) -> None:
+    def __init__(self, number: int, patience_s: float, forget: Callable[[int], None], late: Callable[[], None]) -> None:
         self._number = number
+        self._patience_s = patience_s
         self._forget = forget
+        self._late = late
         self._done = trio.Event()
         self._found: Answer | None = None
 
@@ -60,12 +65,15 @@ class Asked(Generic[T]):
     async def answer(self) -> T:
         """Raises StoreUnavailable, NoSuchRecord, ProcessGone. One who leaves stops the query."""
         try:
-            await self._done.wait()
+            with trio.move_on_after(self._patience_s) as waiting:
+                await self._done.wait()
         finally:
             if self._found is None:
                 self._forget(self._number)
         found = self._found
         if found is None:
+            if waiting.cancelled_caught:
+                self._late()
             raise ProcessGone
         if found.fault is None:
             return cast("T", found.value)
@@ -75,31 +83,38 @@ class Asked(Generic[T]):
 class ReportProcess:
     """`run` is the task that owns the process; `ask` never blocks."""
 
-    def __init__(self, path: Path, *, idle_s: float = IDLE_S, again_s: float = AGAIN_S) -> None:
+    def __init__(
+        self, path: Path, *, idle_s: float = IDLE_S, again_s: float = AGAIN_S, patience_s: float = PATIENCE_S
+    ) -> None:
         self._path = path
         self._idle_s = idle_s
         self._again_s = again_s
+        self._patience_s = patience_s
         self._wanted = trio.Event()
         self._outbox: trio.MemorySendChannel[bytes] | None = None
         self._asked: dict[int, Asked[Any]] = {}
         self._numbers = count(1)
+        self._rests_until = 0.0
 
     @property
     def ready(self) -> bool:
         return self._outbox is not None
 
     def ask(self, work: Callable[[Desk], T], changes: Changes | None) -> Asked[T] | None:
-        """None: not ready, and being started; do it yourself."""
+        """None: not ready, and being started, or without time; do it yourself."""
         self._wanted.set()
-        if self._outbox is None:
+        if self._outbox is None or trio.current_time() < self._rests_until:
             return None
         number = next(self._numbers)
         try:
             self._outbox.send_nowait(framed(Job(number, work, changes or Changes())))
         except (trio.WouldBlock, trio.BrokenResourceError):
             return None
-        asked = self._asked[number] = Asked[T](number, self._forget)
+        asked = self._asked[number] = Asked[T](number, self._patience_s, self._forget, self._was_late)
         return asked
+
+    def _was_late(self) -> None:
+        self._rests_until = trio.current_time() + REST_S
 
     def _forget(self, number: int) -> None:
         if self._asked.pop(number, None) is not None and self._outbox is not None:

@@ -7,6 +7,7 @@ bucket and model; the result stays valid until the writer adds to that bucket, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import apsw
@@ -34,11 +35,22 @@ _EXTENT = {grain: f"select min(bucket), max(bucket) from rollup_{grain}" for gra
 
 @attrs.frozen(kw_only=True)
 class LatencyRow:
-    """How fast something was. `requests` are all its requests; the histograms hold those that have such a time."""
+    """How fast something was. `requests` are all its requests; the histograms hold those that have such a time.
+
+    They are merged when they are asked for: most reports want one of the two.
+    """
 
     requests: int
-    ttfb: Histogram
-    total: Histogram
+    _ttfbs: list[bytes]
+    _totals: list[bytes]
+
+    @cached_property
+    def ttfb(self) -> Histogram:
+        return _merged(self._ttfbs)
+
+    @cached_property
+    def total(self) -> Histogram:
+        return _merged(self._totals)
 
 
 class Row(NamedTuple):
@@ -69,7 +81,7 @@ class _Sum:
         self.latencies.append(row.latency)
 
     def row(self) -> LatencyRow:
-        return LatencyRow(requests=self.requests, ttfb=_merged(self.ttfbs), total=_merged(self.latencies))
+        return LatencyRow(requests=self.requests, ttfbs=self.ttfbs, totals=self.latencies)
 
 
 def _merged(stored: Iterable[bytes]) -> Histogram:

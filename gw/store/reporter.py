@@ -1,8 +1,8 @@
 """The process that makes reports: `main`, started by `gw.store.apart` with the database's path as its argument.
 
 It reads jobs from stdin and writes answers to stdout, one after the other, and ends when stdin does, so it does not outlive
-the gateway. Requests go first: it runs with a lower priority, and gives way every half millisecond. Priority alone only says how
-time is shared in the long run; a scheduler lets who runs finish a slice of some ms before one who wakes up gets the core.
+the gateway. Requests go first: on Linux it runs when nothing else wants its core. A lower priority alone would say how time is
+shared in the long run, while one who runs may finish a slice of some ms before one who wakes up gets the core.
 
 A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `Job`, or the
 number of a job that nobody waits for any more. Out: `Ready`, then an `Answer` per job.
@@ -16,8 +16,8 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
@@ -32,8 +32,7 @@ from gw.store.queries import Desk, NoSuchRecord
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
 from gw.telemetry.clock import SystemClock
 
-NICENESS = 5
-WAY_S = 0.0005
+NICENESS = 10
 LENGTH = struct.Struct("<I")
 
 
@@ -112,13 +111,12 @@ class Reporter:
         began = self._clock.now()
 
         def stop() -> bool:
-            os.sched_yield()
             return job.number in self._left or self._clock.now() - began > READ_LIMIT_S
 
-        db.set_progress_handler(stop, CHECK_STEPS // 2)
+        db.set_progress_handler(stop, CHECK_STEPS)
         self._merged.changes = job.changes
         try:
-            with giving_way(), translated(self._path):
+            with translated(self._path):
                 return Answer(job.number, job.work(Desk(db, self._merged)))
         except apsw.InterruptError:
             return Answer(job.number, TOO_LONG, "unavailable")
@@ -138,20 +136,12 @@ class Reporter:
         self._sink.flush()
 
 
-@contextmanager
-def giving_way() -> Iterator[None]:
-    """Let SIGALRM offer the core to others again and again. SQL is not interrupted by it; its progress handler does the same."""
-    signal.setitimer(signal.ITIMER_REAL, WAY_S, WAY_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 def main() -> None:
-    signal.signal(signal.SIGALRM, lambda number, frame: os.sched_yield())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the gateway ends us when it is done
     with suppress(OSError):
-        os.nice(NICENESS)
+        if sys.platform == "linux":
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        else:
+            os.nice(NICENESS)
     with suppress(BrokenPipeError):
         Reporter(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer).run()

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import hypercorn.config
-import hypercorn.trio
 import trio
 
-
-async def serve_asgi(app: Any, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
-    """Serve `app` on a free port until cancelled; `started` gives `http://127.0.0.1:<port>`."""
-    config = hypercorn.config.Config()
-    config.bind = ["127.0.0.1:0"]
-    config.errorlog = None
-    config.graceful_timeout = 0.1
-    async with trio.open_nursery() as nursery:
-        binds = await nursery.start(hypercorn.trio.serve, _with_lifespan(app), config)
-        task_status.started(binds[0])
+from gw.types.asgi import ASGIApp
+from tests.fakes.hosting import hosted
 
 
-def _with_lifespan(app: Any) -> Any:
-    """Hypercorn talks to an app before the first request; an app that returns at once makes it fail."""
+async def serve_asgi(app: ASGIApp, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
+    """Serve `app` on a free port until cancelled; `started` gives `http://127.0.0.1:<port>`.
 
-    async def hosted(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if scope["type"] != "lifespan":
-            await app(scope, receive, send)
-            return
-        for step in ("startup", "shutdown"):
-            await receive()
-            await send({"type": f"lifespan.{step}.complete"})
-
-    return hosted
+    The host is the gateway's own: a close frame reaches a client that is still sending.
+    """
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    task_status.started(f"http://127.0.0.1:{port}")
+    await trio.serve_listeners(hosted(app), [listener])

@@ -115,6 +115,21 @@ async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
         nursery.cancel_scope.cancel()
 
 
+async def test_one_that_gets_no_time_is_done_without_for_a_while(path):
+    process = ReportProcess(path, patience_s=0.05)
+    async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
+        await nursery.start(process.run)
+        past = Past(path, HandClock(), apart=process)
+        await past.totals()
+        await until(lambda: process.ready)
+        with trio.fail_after(5):
+            assert await past.read(_long_elsewhere, os.getpid()) == 1
+        assert process.ready
+        assert await past.read(_pid) == os.getpid()
+        past.close()
+        nursery.cancel_scope.cancel()
+
+
 async def test_it_goes_when_nobody_needs_it(path):
     process = ReportProcess(path, idle_s=0.05)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:

@@ -202,6 +202,10 @@ class Answer:
         if data:
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
+    async def flush(self) -> None:
+        """Let the head leave before any content: a host may hold it back until then."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": True})
+
     async def end(self, data: bytes = b"") -> None:
         self._entry.outcome = "ended"   # before: a caller who has all may be gone before `send` returns
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
@@ -225,6 +229,7 @@ class Answer:
             if count:
                 await trio.sleep(gap_s)
             if fake.cut_after == count:
+                await self.flush()
                 raise Cut
             if fake.error_in_stream and fake.error_after == count:
                 await self.send(fake.told_stream_error(fake.error_in_stream))
