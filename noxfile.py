@@ -20,6 +20,7 @@ nox.options.error_on_missing_interpreters = True
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 CLIENTS = Path("tests/clients")
+OLDER = "*/test_older*.py"
 BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
@@ -109,10 +110,12 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def clients(session: nox.Session) -> None:
-    """Unchanged third-party voice clients against a running gateway. Needs flite, promtool, node and npm."""
+    """Unchanged third-party voice clients against a running gateway; `clients_older` comes after it. Needs flite, promtool,
+    node and npm."""
+    session.notify("clients_older")
     install(session, "test")
     session.install("-r", str(CLIENTS / "requirements.txt"))
-    leave_out: list[str] = []
+    leave_out = [f"--ignore-glob={OLDER}"]
     if shutil.which("flite") is None:
         session.warn("LEFT OUT: real speech, because flite is not installed (Debian package: flite)")
         leave_out.append("--ignore-glob=*/test_speech*.py")
@@ -120,11 +123,22 @@ def clients(session: nox.Session) -> None:
         session.warn("LEFT OUT: Prometheus' metrics check, because promtool is not installed (Debian package: prometheus)")
         leave_out.append("--ignore-glob=*/test_promtool*.py")
     if shutil.which("node") and shutil.which("npm"):
-        session.run("npm", "ci", "--no-audit", "--no-fund", "--prefix", str(CLIENTS / "node"), external=True)
+        for folder in (CLIENTS / "node", CLIENTS / "node" / "mcp"):  # the second brings the newer node that it needs
+            session.run("npm", "ci", "--no-audit", "--no-fund", "--prefix", str(folder), external=True)
     else:
-        session.warn("LEFT OUT: the Node SDK, because node or npm is not installed (Debian packages: nodejs, npm)")
-        leave_out.append("--ignore-glob=*/test_node*.py")
+        session.warn("LEFT OUT: Node SDKs and MCP tools, because node or npm is not installed (Debian packages: nodejs, npm)")
+        leave_out += ["--ignore-glob=*/test_node*.py", "--ignore-glob=*/test_mcp*.py"]
     session.run("pytest", "-q", "-m", "clients", str(CLIENTS), *leave_out, *session.posargs)
+
+
+@nox.session
+def clients_older(session: nox.Session) -> None:
+    """Clients that want an earlier major version of what `clients` installs."""
+    install(session, "test")
+    session.install("-r", str(CLIENTS / "requirements_older.txt"))
+    tests = [str(path) for path in sorted(CLIENTS.glob(Path(OLDER).name))]
+    nothing_chosen = 5
+    session.run("pytest", "-q", "-m", "clients", *tests, *session.posargs, success_codes=[0, nothing_chosen])
 
 
 @nox.session

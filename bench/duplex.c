@@ -4,7 +4,7 @@
  *     duplex load PORT PATH SESSIONS SECONDS
  *
  * A caller's frame (640 bytes, binary) begins with the time it was sent, 16 hex digits; the answer is a Deepgram
- * `Results` message that holds them as its transcript. `load` prints one JSON object: frames sent and answered, and how
+ * `Results` message that holds them as its transcript, every fiftieth (once a second) a final one. `load` prints one JSON object: frames sent and answered, and how
  * long an answer took (ms). One thread each; frames larger than the buffer are not expected.
  */
 #include <arpa/inet.h>
@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FRAME = 640, BUFFER = 1 << 16, MOST = 4096, EVERY_NS = 20000000 };
+enum { FRAME = 640, BUFFER = 1 << 16, MOST = 4096, EVERY_NS = 20000000, FINAL = 50 };
 
 typedef struct {
-    int fd, up, used;
+    int fd, up, used, heard;
     uint64_t next;
     unsigned char in[BUFFER];
 } Session;
@@ -59,18 +59,20 @@ static void put(int fd, const void *data, size_t size) {
     }
 }
 
-static void answer(int fd, const unsigned char *stamp) {
+static void answer(Session *s, const unsigned char *stamp) {
     char body[512], frame[600];
+    int before = s->heard++ / FINAL * FINAL, final = s->heard % FINAL == 0;
     int size = snprintf(body, sizeof body,
-        "{\"type\":\"Results\",\"channel_index\":[0,1],\"duration\":0.02,\"start\":0.0,\"is_final\":false,\"speech_final\":false,"
+        "{\"type\":\"Results\",\"channel_index\":[0,1],\"duration\":%.2f,\"start\":%.2f,\"is_final\":%s,\"speech_final\":false,"
         "\"channel\":{\"alternatives\":[{\"transcript\":\"%.16s\",\"confidence\":0.9,\"words\":[]}]},"
-        "\"metadata\":{\"request_id\":\"r\"}}", stamp);
+        "\"metadata\":{\"request_id\":\"r\"}}",
+        (s->heard - before) * 0.02, before * 0.02, final ? "true" : "false", stamp);
     frame[0] = (char)0x81;
     frame[1] = 126;
     frame[2] = (char)(size >> 8);
     frame[3] = (char)size;
     memcpy(frame + 4, body, size);
-    put(fd, frame, size + 4);
+    put(s->fd, frame, size + 4);
 }
 
 static void note(const unsigned char *data, size_t size) {
@@ -109,7 +111,7 @@ static int digest(Session *s, int server) {
         if (server && opcode == 2 && size >= 16) {
             unsigned char stamp[16];
             for (int i = 0; i < 16; i++) stamp[i] = f[head + i] ^ (masked ? mask[i & 3] : 0);
-            answer(s->fd, stamp);
+            answer(s, stamp);
         } else if (!server && opcode == 1) {
             note(f + head, size);
         }

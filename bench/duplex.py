@@ -1,6 +1,6 @@
 """Measure duplex audio sessions: many callers who send a frame every 20 ms and are answered on each, with and without gw.
 
-    python bench/duplex.py [--sessions 200] [--seconds 60] [--python PATH]
+    python bench/duplex.py [--sessions 200] [--seconds 60] [--alone] [--python PATH]
 
 Needs Linux, gcc and two cores: the gateway has core 0, callers and the vendor have core 1. The vendor speaks Deepgram's live
 transcription and so do the callers, so frames pass through. Prints frames sent and answered, how long an answer took, CPU and
@@ -20,7 +20,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from run import build, cpu_s, free_port, pinned, rss_mb
+from run import build, cpu_s, free_port, pinned, rss_mb, run_alone
 
 PATH = "/v1/listen?model=nova-3&encoding=linear16&sample_rate=16000&interim_results=true"
 
@@ -56,7 +56,10 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
     told = parser.parse_args()
+    if told.alone:
+        run_alone()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tool, vendor, port = build(folder, "duplex"), free_port(), free_port()

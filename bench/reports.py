@@ -1,11 +1,11 @@
 """Measure the reports on a large database, and what reading them does to the data plane, in one run.
 
-    python bench/reports.py --db FILE [--rate 100] [--seconds 4] [--rounds 8] [--pollers 2] [--write docs/performance.md]
+    python bench/reports.py --db FILE [--rate 100] [--seconds 4] [--rounds 8] [--pollers 2] [--alone] [--write docs/performance.md]
 
 FILE comes from `bench/seed_records.py`; it is used as it is, so requests of this run are added to it. The gateway has
 core 0, load, fake provider and readers have core 1 (see `bench/run.py`). First every report is asked for one at a time;
 then the data plane is loaded at a fixed rate, in short turns alone and while `pollers` dashboards ask for all reports in a ring
-without a pause.
+without a pause. `--rounds 0`: only the reports; `--alone`: see `bench/run.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from run import CACHED, Bench, build, free_port, pinned, wait_until_it_answers
+from run import CACHED, Bench, build, free_port, pinned, run_alone, wait_until_it_answers
 from seed_records import models
 
 BEGIN, END = "<!-- bench/reports.py begins -->", "<!-- bench/reports.py ends -->"
@@ -196,6 +196,10 @@ def text(single: dict[str, dict[str, float]], beside: dict[str, list[dict]], opt
             f"| `{name}` | {f['kb']:.0f} | {f['first']:.1f} | {f['p50']:.1f} | {f['p95']:.1f} |"
             for name, f in single.items()
         ),
+    ]
+    if not options.rounds:
+        return "\n".join(lines)
+    lines += [
         "",
         f"Chat requests at {options.rate:g} a second (provider answers after 20 ms), medians of {options.rounds} rounds:",
         "",
@@ -217,8 +221,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--pollers", type=int, default=2)
     parser.add_argument("--times", type=int, default=40)
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
+    if options.alone:
+        run_alone()
     with tempfile.TemporaryDirectory() as folder, Gateway(Path(folder), options.db, options.seconds) as gateway:
         single = one_at_a_time(gateway, options.times)
         beside = beside_the_data_plane(gateway, options.rate, options.rounds, options.pollers)

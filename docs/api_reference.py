@@ -19,7 +19,7 @@ and for tools. Vendors' protocols other than OpenAI's are described by their ven
 when the gateway is bound to loopback and asked from there, else the admin token. A gateway without `auth` in `gw.yaml` asks
 for none of them. A credential may be sent as `Authorization: Bearer K`, `Authorization: Token K`, `Authorization: K`,
 `X-API-Key`, `xi-api-key`, `api-key`, in the query as `token`, `access_token` or `api_key`, or, in a browser, by the cookie
-that `POST /api/login` sets.
+that `POST /api/login` sets (for voice requests only beside the header `X-GW-Dashboard: 1`).
 
 **Requests.** Bodies are JSON in UTF-8 with `Content-Type: application/json`, 1 MB at most. Fields and query parameters that
 are not listed here are refused with 422, and so is one that stands there twice: a misspelt filter must not look like an empty

@@ -38,6 +38,10 @@ What a provider speaks by itself. Anything else that an app asks for is made her
 MP3, Opus, Ogg, AAC and FLAC with `pip install 'gw[audio]'`. Without that a candidate that cannot give what was asked for is
 passed over, and the error names the extra.
 
+What an app *sends* in a live session goes to a provider that takes it (Deepgram takes containers) as it came. Others, and
+whoever takes over in the middle, are given samples of 16 kHz: WAV always, Ogg and WebM with Opus, bare Opus packets, FLAC, MP3
+and AAC with `gw[audio]`; MP4 is not decoded as it comes. Without the extra the answer is 501 `plugin_missing`, which names it.
+
 """
 
 

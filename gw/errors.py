@@ -315,12 +315,18 @@ class RateLimitError(ProviderError):
     retry_after_s: float | None = None
 
 
+Unreached = Literal["", "name", "address", "refused", "no_route", "tls", "timeout", "lost"]
+"""Why there is no answer: no such name; an address that is never called; nobody listens; no way there; no TLS with this
+peer; no connection in time; the connection was lost before an answer began."""
+
+
 @_error
 class ProviderUnreachable(ProviderError, ConnectionError):
-    """Refused, no route, DNS or TLS failure, or the connection broke before an answer began."""
+    """No connection, or it broke before an answer began; `cause` says why, "" where it is not known."""
 
     code: ClassVar[str] = "provider_unreachable"
     outcome: ClassVar[str] = "unreachable"
+    cause: Unreached = ""
 
 
 @_error

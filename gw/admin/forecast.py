@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import partial
 from statistics import fmean
 
 import attrs
@@ -12,6 +13,7 @@ import attrs
 from gw.admin.reports import Json, known_project, usd
 from gw.registry.catalog import Catalog
 from gw.store import queries
+from gw.store.rollups import Point
 from gw.store.store import Reader
 from gw.telemetry.clock import DAY_S, utc_day
 
@@ -59,32 +61,74 @@ def estimate(spend: Mapping[int, int], today: int, elapsed: float, first: int, l
     )
 
 
+@attrs.frozen(kw_only=True)
+class _Month:
+    """The month of `now`, its UTC days, and each project's daily budget in nano-USD."""
+
+    name: str
+    first: int
+    last: int
+    today: int
+    elapsed: float
+    project: str | None
+    budgets: Mapping[str, int]
+
+
 async def forecast(store: Reader, catalog: Catalog, now: float, *, project: str | None = None) -> Json:
-    """The UTC month of `now`, for each project and in all. Projects that are gone count in the sum."""
+    """The UTC month of `now`, for each project and in all. Projects that are gone count in the sum.
+
+    Budgets are compared with the spend of those who have one: `budgeted` is of these projects together, null where there
+    are none; the `total` has a budget only where whoever spends has one.
+    """
     only = known_project(catalog, project)
     today = utc_day(now)
     begin = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    days = monthrange(begin.year, begin.month)[1]
-    first, last = utc_day(begin.timestamp()), utc_day((begin + timedelta(days=days)).timestamp()) - 1
+    first = utc_day(begin.timestamp())
+    month = _Month(
+        name=f"{begin.year:04}-{begin.month:02}",
+        first=first,
+        last=first + monthrange(begin.year, begin.month)[1] - 1,
+        today=today,
+        elapsed=now % DAY_S / DAY_S,
+        project=only,
+        budgets={one.id: one.daily_budget_nusd for one in catalog.projects.values() if only in (None, one.id)},
+    )
+    return await store.show(
+        partial(_of_month, month=month),
+        queries.points, "day", min(first, today - 7 * WEEKS), today, by="project", project=only, model_id=None,
+    )  # fmt: skip
+
+
+def _of_month(points: Iterable[Point], month: _Month) -> Json:
     spend: dict[str, dict[int, int]] = {}
-    everything: dict[int, int] = {}
-    since = min(first, today - 7 * WEEKS)
-    for point in await store.read(queries.points, "day", since, today, by="project", project=only, model_id=None):
-        spend.setdefault(point.name, {})[point.bucket] = point.cost_nusd
-        everything[point.bucket] = everything.get(point.bucket, 0) + point.cost_nusd
-    elapsed = now % DAY_S / DAY_S
-    budgets = {entry.id: entry.daily_budget_nusd for entry in catalog.projects.values() if only in (None, entry.id)}
+    for point in points:
+        if point.cost_nusd:
+            spend.setdefault(point.name, {})[point.bucket] = point.cost_nusd
+    days, budgets = month.last - month.first + 1, month.budgets
+    limited = {name for name, nusd in budgets.items() if nusd}
+    allowed = sum(budgets.values())
+
+    def shown(names: Collection[str], budget_nusd: int) -> Json:
+        found = estimate(_together(spend, names), month.today, month.elapsed, month.first, month.last)
+        return _shown(found, budget_nusd, days)
+
     return {
-        "month": f"{begin.year:04}-{begin.month:02}",
+        "month": month.name,
         "days": days,
-        "day": today - first + 1,
-        "project": only,
-        "total": _shown(estimate(everything, today, elapsed, first, last), sum(budgets.values()), days),
-        "projects": {
-            name: _shown(estimate(spend.get(name, {}), today, elapsed, first, last), budgets.get(name, 0), days)
-            for name in sorted({*spend, *budgets})
-        },
+        "day": month.today - month.first + 1,
+        "project": month.project,
+        "total": shown(spend, allowed if limited.issuperset(spend) else 0),
+        "budgeted": shown(limited, allowed) if limited else None,
+        "projects": {name: shown([name], budgets.get(name, 0)) for name in sorted({*spend, *budgets})},
     }
+
+
+def _together(spend: Mapping[str, Mapping[int, int]], names: Collection[str]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for name in names:
+        for day, nusd in spend.get(name, {}).items():
+            found[day] = found.get(day, 0) + nusd
+    return found
 
 
 def _shown(estimate: Estimate, daily_budget_nusd: int, days: int) -> Json:

@@ -84,6 +84,7 @@ def _figures(figures: Figures) -> Json:
         "fallbacks": totals.fallbacks,
         "cancelled": totals.cancelled,
         "cost": usd(totals.cost_nusd),
+        "wasted": usd(totals.wasted_nusd),
         "ttfb": _two(figures.ttfb[""]),
         "ttfb_by_modality": {name: _two(figures.ttfb[name]) for name in MODALITIES if name in figures.ttfb},
     }

@@ -66,7 +66,7 @@ def _model(catalog: Catalog, entry: Model, origin: Origin, book: PriceBook, day:
     provider = catalog.providers.get(entry.provider)
     price = entry.price
     if price is None and provider is not None:
-        price = book.price(provider.type, entry.name, at_day=day)
+        price = book.any_price(provider.type, entry.name, at_day=day)
     return {
         "model_id": entry.id,
         "modality": entry.modality,

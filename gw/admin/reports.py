@@ -113,6 +113,7 @@ def cost_groups(rows: Iterable[CostRow]) -> Json:
         "total": usd(sum(row.cost_nusd for row in rows)),
         "requests": sum(row.requests for row in rows),
         "unpriced_requests": sum(row.unpriced for row in rows),
+        "wasted": usd(sum(row.wasted_nusd for row in rows)),
         "by_provider": _grouped(rows, lambda row: row.provider),
         "by_model": _grouped(rows, lambda row: row.model_id),
         "by_project": _grouped(rows, lambda row: row.project),
@@ -181,6 +182,8 @@ def log_record(record: RequestRecord) -> Json:
         "gateway_ms": record.gateway_ms,
         "status": record.status,
         **_units(record),
+        "wasted_units": record.wasted_units,
+        "wasted_usd": None if record.wasted_nusd is None else usd(record.wasted_nusd),
         "pricing_source": record.pricing_source,
         "fallback_from": record.fallback_from,
         "attempts": [_attempt(attempt) for attempt in record.attempts],
@@ -201,6 +204,7 @@ def _attempt(attempt: AttemptRecord) -> Json:
         "ttfb_ms": attempt.ttfb_ms,
         "error_code": attempt.error_code,
         "upstream_status": attempt.upstream_status,
+        "cost_usd": None if attempt.cost_nusd is None else usd(attempt.cost_nusd),
     }
 
 

@@ -12,6 +12,7 @@ from math import log
 from random import Random
 
 import attrs
+import msgspec
 
 from gw.pricing.book import PriceBook
 from gw.telemetry.clock import DAY_S, utc_day
@@ -135,7 +136,8 @@ class _Day:
         attempts = self._attempts(_VOICE, self._about(130, 0.3), 120 * made_s)
         measured = Usage(characters=characters, audio_seconds=made_s)
         if interrupted:
-            return self._record(session, "tts", attempts, measured, None, stream=True, interrupted=True)
+            unheard = max(1, characters - round(made_s * _CHARACTERS_PER_S))
+            return self._record(session, "tts", attempts, measured, None, stream=True, unheard=unheard)
         usage = Usage(characters=characters, audio_seconds=made_s, source="vendor")
         return self._record(session, "tts", attempts, usage, measured, stream=True)
 
@@ -176,14 +178,17 @@ class _Day:
         measured: Usage | None,
         *,
         stream: bool = False,
-        interrupted: bool = False,
+        unheard: int = 0,
     ) -> RequestRecord:
-        """As the relay makes it from the same facts."""
+        """As the relay makes it from the same facts. `unheard`: characters after the user interrupted."""
         first, last = attempts[0], attempts[-1]
         answered = last.ttfb_ms is not None
         cost = self._cost(last.model_id, usage) if answered else Cost(nusd=0, source="")
         fell_back = answered and len(attempts) > 1
         after = self._dice.uniform(0.02, 0.1)
+        unheard = unheard if answered else 0
+        heard = self._cost(last.model_id, msgspec.structs.replace(usage, characters=usage.characters - unheard))
+        wasted = (cost.nusd or 0) - (heard.nusd or 0) if unheard else 0
         return RequestRecord(
             id=self._next_id(),
             timestamp=session.at,
@@ -192,12 +197,14 @@ class _Day:
             model_id=last.model_id,
             provider=split_model_id(last.model_id)[0],
             requested_model=first.model_id,
-            status="cancelled" if interrupted and answered else _status(answered, fell_back),
+            status="cancelled" if unheard else _status(answered, fell_back),
             total_latency_ms=round(last.started_ms + last.duration_ms + after, 3),
             ttfb_ms=None if last.ttfb_ms is None else round(last.started_ms + last.ttfb_ms, 3),
             gateway_ms=round(first.started_ms + after, 3),
             cost_nusd=cost.nusd,
             pricing_source=cost.source,
+            wasted_units=unheard,
+            wasted_nusd=wasted,
             usage=usage if answered else Usage(),
             measured=measured if answered else None,
             attempts=tuple(attempts),

@@ -1,10 +1,12 @@
 """Turns of conversations: listen, think, speak on one time line, each with its attempts.
 
-Times of a turn count in ms from the beginning of its first request.
+Times of a turn count in ms from the beginning of its first request. A live transcription hears many turns and has one
+record, when it ends; what it did in a turn stands on the record of the language model that was asked with its words.
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import ClassVar
 
 from gw.admin.reports import Json, known_project, limit_of, usd
@@ -15,7 +17,7 @@ from gw.store.queries import NoSuchRecord
 from gw.store.store import Reader
 from gw.store.turns import Turn
 from gw.types.ids import split_model_id
-from gw.types.usage import AttemptRecord, RequestRecord
+from gw.types.usage import AttemptRecord, Heard, RequestRecord
 
 TURNS_DEFAULT, TURNS_MOST = 50, 200
 
@@ -51,18 +53,34 @@ async def one(
     turn = await store.read(queries.turn, turn_id, project=only, session_id=session or None)
     if turn is None:
         raise UnknownTurnError(name=turn_id)
-    began = turn.requests[0].timestamp
-    return {**_summary(turn), "stages": [_stage(record, began) for record in turn.requests]}
+    began = _began(turn)
+    stages = [(heard.ended_at, _heard_stage(heard, began)) for heard in _heard(turn)]
+    stages += [(record.timestamp, _stage(record, began)) for record in turn.requests]
+    return {**_summary(turn), "stages": [stage for _, stage in sorted(stages, key=itemgetter(0))]}
 
 
 def _summaries(turns: list[Turn]) -> list[Json]:
     return [_summary(turn) for turn in turns]
 
 
+def _heard(turn: Turn) -> list[Heard]:
+    """Of each live session what it did in the turn, its speech added up."""
+    found: dict[str, Heard] = {}
+    for record in turn.requests:
+        for heard in record.heard:
+            before = found.get(heard.request_id)
+            found[heard.request_id] = heard if before is None else before.then(heard)
+    return list(found.values())
+
+
+def _began(turn: Turn) -> float:
+    return min([turn.requests[0].timestamp, *(heard.ended_at for heard in _heard(turn))])
+
+
 def _summary(turn: Turn) -> Json:
-    records = turn.requests
-    began = records[0].timestamp
-    costs = [record.cost_nusd for record in records]
+    records, heard = turn.requests, _heard(turn)
+    began = _began(turn)
+    costs = [record.cost_nusd for record in records] + [one.cost_nusd for one in heard]
     spoken = [_at(r, began) + r.ttfb_ms for r in records if r.modality == "tts" and r.ttfb_ms is not None]
     return {
         "turn_id": turn.turn_id,
@@ -77,7 +95,7 @@ def _summary(turn: Turn) -> Json:
         "errors": sum(record.status == "error" for record in records),
         "fallbacks": sum(record.status == "fallback" for record in records),
         "requests": len(records),
-        "models": {record.modality: record.model_id for record in records},
+        "models": ({"stt": heard[-1].model_id} if heard else {}) | {record.modality: record.model_id for record in records},
     }
 
 
@@ -106,6 +124,32 @@ def _stage(record: RequestRecord, began: float) -> Json:
         "after_ms": round(max(0.0, record.total_latency_ms - ended), 3),
         "cost_usd": None if record.cost_nusd is None else usd(record.cost_nusd),
         "attempts": [_bar(attempt, start) for attempt in record.attempts],
+        "shared": False,
+    }
+
+
+def _heard_stage(heard: Heard, began: float) -> Json:
+    """From the end of the speech to its last final transcript: what the speaker waited for."""
+    provider = split_model_id(heard.model_id)[0]
+    start, took = round((heard.ended_at - began) * 1_000, 3), round((heard.final_at - heard.ended_at) * 1_000, 3)
+    bar = {"start_ms": start, "wait_ms": took, "stream_ms": 0.0, "outcome": "ok", "error_code": None, "upstream_status": None}
+    return {
+        "request_id": heard.request_id,
+        "modality": "stt",
+        "model_id": heard.model_id,
+        "provider": provider,
+        "status": "success",
+        "error_code": None,
+        "fallback_from": None,
+        "start_ms": start,
+        "queue_ms": 0.0,
+        "ttfb_ms": took,
+        "total_ms": took,
+        "gateway_ms": None,
+        "after_ms": 0.0,
+        "cost_usd": None if heard.cost_nusd is None else usd(heard.cost_nusd),
+        "attempts": [{"model_id": heard.model_id, "provider": provider, **bar}],
+        "shared": True,
     }
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -55,7 +56,7 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     """
     settings = load(file)
     catalog = build(settings)
-    findings = [*_configuration(settings), *_engines(catalog), *_retired(catalog), _prices(catalog)]
+    findings = [*_configuration(settings), *_engines(catalog), *_sound(catalog), *_retired(catalog), _prices(catalog)]
     findings += [_database(settings), _address(settings)]
     if online:
         findings += [_answered(provider, health) for provider, health in trio.run(_ask_all, catalog)]
@@ -78,7 +79,7 @@ def _engines(catalog: Catalog) -> Iterator[Finding]:
     for provider in catalog.providers.values():
         subject = f"provider {provider.id}"
         try:
-            spec_of(provider.type)
+            spec_of(provider.type).check_installed(provider.id, provider.base_url, provider.options)
         except GwError as error:
             yield Finding(subject, "failed", str(error))
             continue
@@ -91,6 +92,18 @@ def _engines(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(subject, "warning", provider.key_error or "no API key: its models are passed over")
         else:
             yield Finding(subject, "ok", provider.base_url or provider.type)
+
+
+def _sound(catalog: Catalog) -> Iterator[Finding]:
+    """Apps ask for speech in MP3 unless they are told otherwise."""
+    if find_spec("av") is not None:
+        return
+    speaking = dict.fromkeys(model.provider for model in catalog.models.values() if model.modality == "tts")
+    for provider in map(catalog.provider, speaking):
+        formats = spec_of(provider.type).speak_formats
+        if provider.enabled and formats and "mp3" not in formats:
+            what = "no MP3, which most apps ask for, without the module av; install it with: pip install 'gw[audio]'"
+            yield Finding(f"speech of {provider.id}", "warning", what)
 
 
 def _retired(catalog: Catalog) -> Iterator[Finding]:
@@ -109,7 +122,7 @@ def _prices(catalog: Catalog) -> Finding:
     for model in catalog.models.values():
         provider = catalog.provider(model.provider)
         free = provider.location == "local" or model.price is not None
-        if not free and book.price(provider.type, model.name, at_day=today) is None:
+        if not free and book.any_price(provider.type, model.name, at_day=today) is None:
             unpriced.append(model.id)
     known = f"known for {len(catalog.models) - len(unpriced)} of {_many(len(catalog.models), 'model')}"
     if not unpriced:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +12,12 @@ import trio
 
 from gw.cli.configured import load
 from gw.cli.main import Failed
-from gw.cli.output import Cell, aside, bar, log_warnings, print_json, print_table
+from gw.cli.output import Cell, aside, log_warnings, print_json, print_table, share_bar
 
 if TYPE_CHECKING:
-    from gw.store.backup import Progress
+    from gw.store.migrations import Progress
 
 _MB = 1e6
-PARTS = 1_000
-"""Of a copy's progress."""
 
 
 @click.group(name="db")
@@ -54,14 +51,9 @@ def backup(ctx: click.Context, target: Path) -> None:
     path = _path(ctx)
     if target.is_dir():
         target = target / path.name
-    with bar("copying", PARTS) as step:
-        size = trio.run(partial(back_up, path, target, on_progress=_shown_on(step)))
+    with share_bar("copying") as copied:  # the last is the check, which tells nothing: the bar then stands at its end
+        size = trio.run(partial(back_up, path, target, on_progress=copied))
     aside(f"{path} -> {target}: {size / _MB:.1f} MB, checked")
-
-
-def _shown_on(step: Callable[[int], None]) -> Progress:
-    """The last step is the check, which tells nothing: the bar then stands at its end."""
-    return lambda done, total: step(done * PARTS // max(total, 1))
 
 
 @db.command()
@@ -112,14 +104,15 @@ def migrate(ctx: click.Context) -> None:
     if before == VERSION:
         aside(f"{path} has schema {VERSION}: nothing to do")
         return
-    trio.run(_migrate, path)
+    with share_bar("upgrading") as upgraded:
+        trio.run(_migrate, path, upgraded)
     aside(f"{path}: schema {before} -> {VERSION}")
 
 
-async def _migrate(path: Path) -> None:
+async def _migrate(path: Path, on_upgrade: Progress) -> None:
     from gw.store.store import open_store
     from gw.telemetry.clock import SystemClock
 
     log_warnings()
-    async with open_store(path, clock=SystemClock()):
+    async with open_store(path, clock=SystemClock(), on_upgrade=on_upgrade):
         pass

@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "say": ("gw.cli.voice", "Speak TEXT into an audio file."),
     "transcribe": ("gw.cli.voice", "Print what is said in an audio file."),
     "chat": ("gw.cli.voice", "Ask a language model and print its answer as it comes."),
-    "turn": ("gw.cli.voice", "Listen, think and speak: one whole turn of a conversation."),
+    "turn": ("gw.cli.voice", "Listen, think and speak: one whole turn of a conversation. Or show turns that were."),
     "status": ("gw.cli.status", "Show whether the gateway runs, and what it holds."),
     "top": ("gw.cli.top", "Show what goes through the gateway just now, model by model."),
     "costs": ("gw.cli.reports", "Show what was spent."),

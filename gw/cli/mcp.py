@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
@@ -50,7 +52,7 @@ def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Pa
                 settings, token, read_only=read_only, ready=lambda where: aside(f"MCP on stdio, through {where}")
             )
 
-        trio.run(over_stdio)
+        trio.run(_until_sigterm, over_stdio)
         return
     number = settings.mcp.port if port is None else port
 
@@ -63,8 +65,26 @@ def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Pa
         await run_http(settings, token, bearer, host=host, port=number, read_only=read_only, ready=ready)
 
     try:
-        trio.run(over_http)
+        trio.run(_until_sigterm, over_http)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
             raise
         raise Failed(f"cannot listen on {host}:{number}: {error.strerror}; --port chooses another") from error
+
+
+async def _until_sigterm(work: Callable[[], Awaitable[None]]) -> None:
+    """SIGTERM ends it in order, with what was recorded written down."""
+    import trio
+
+    from gw.errors import one_error
+
+    with trio.open_signal_receiver(signal.SIGTERM) as signals, one_error():
+        async with trio.open_nursery() as nursery:
+
+            async def stop() -> None:
+                await anext(signals)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(stop)
+            await work()
+            nursery.cancel_scope.cancel()

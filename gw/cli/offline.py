@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import attrs
 import trio
 
-from gw.admin import chains, keys, listings, logs, reports
+from gw.admin import chains, keys, listings, logs, reports, turns
 from gw.admin.registrar import Registrar
 from gw.cli.configured import load
 from gw.cli.main import Failed
@@ -84,6 +84,13 @@ class Database:
 
     def logs(self, *, limit: Any, **query: Any) -> Any:
         return self.read(lambda reader, catalog: logs.page(reader, catalog, logs.Query(**query), limit=limit))
+
+    def turns(self, **query: Any) -> Any:
+        return self.read(lambda reader, catalog: turns.page(reader, catalog, **query))
+
+    def turn(self, turn_id: str) -> Any:
+        """Raises UnknownTurnError."""
+        return self.read(lambda reader, catalog: turns.one(reader, catalog, turn_id))
 
     def projects(self) -> Any:
         now = SystemClock().now()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Cell = str | int | float | None
 
 MAX_WIDTH = 10_000
+PARTS = 1_000
+"""Of a bar, whatever is counted."""
 _AMOUNT = re.compile(r"-?\$?-?[\d.,]+( m?s)?")
 _CONTROL = dict.fromkeys((*range(0x20), 0x7F, *range(0x80, 0xA0)), " ")
 """Control characters would break a table, and could drive the reader's terminal."""
@@ -51,6 +53,13 @@ def bar(label: str, length: int) -> Iterator[Callable[[int], None]]:
             shown.update(min(steps, length) - shown.pos)
 
         yield done
+
+
+@contextmanager
+def share_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """As `bar`, for work that tells how much is done of how much there is, in bytes, pages or steps of its own."""
+    with bar(label, PARTS) as step:
+        yield lambda done, total: step(done * PARTS // max(total, 1))
 
 
 def print_json(value: object) -> None:

@@ -137,7 +137,7 @@ def _known(catalog: Catalog, book: PriceBook) -> list[Known]:
 
 def _one(catalog: Catalog, book: PriceBook, model: Model, today: int) -> Known:
     provider = catalog.provider(model.provider)
-    price = model.price or book.price(provider.type, model.name, at_day=today)
+    price = model.price or book.any_price(provider.type, model.name, at_day=today)
     if price is not None:
         since = f", since {_EPOCH + timedelta(days=price.valid_from)}" if price.valid_from else ""
         told = _told(price, model.modality)

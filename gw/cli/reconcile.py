@@ -12,10 +12,11 @@ import click
 from gw.cli.configured import load
 from gw.cli.main import CHECK_FAILED, FAILED, Failed
 from gw.cli.numbers import PERCENT
-from gw.cli.output import Cell, aside, print_json, print_table
+from gw.cli.output import Cell, aside, print_json, print_table, share_bar
 
 if TYPE_CHECKING:
     from gw.reconcile.diff import Compared, Report
+    from gw.reconcile.files import Progress
 
 USAGE = 2
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -62,7 +63,8 @@ def reconcile(
     Reads the database beside a running gateway; changes nothing. Exit codes: 0 also with differences, 5 with
     --fail-on-diff and a flagged row, 2 for a file or argument that cannot be used, 1 without recorded requests.
     """
-    report = _compared(config, provider, file, start, end, threshold)
+    with share_bar("reading") as read:
+        report = _compared(config, provider, file, start, end, threshold, read)
     window = f"{report.start} to {report.end} UTC" if report.start else "nothing is recorded"
     aside(f"{provider} ({report.modality}), {window}, both days included")
     if form == "json":
@@ -78,7 +80,13 @@ def reconcile(
 
 
 def _compared(
-    config: Path | None, provider: str, file: Path, start: str | None, end: str | None, threshold: float
+    config: Path | None,
+    provider: str,
+    file: Path,
+    start: str | None,
+    end: str | None,
+    threshold: float,
+    on_progress: Progress,
 ) -> Report:
     import trio
 
@@ -102,6 +110,7 @@ def _compared(
                 start=start,
                 end=end,
                 threshold=threshold,
+                on_progress=on_progress,
             )
 
     try:

@@ -48,6 +48,8 @@ def costs(period: str, project: str | None, by: str, as_json: bool, url: str | N
     if sys.stdout.isatty() and len(rows) > 1:
         rows.append(["total", sum(row["requests"] for row in groups.values()), usd(report["total"])])
     print_table((by, "requests", "cost"), rows)
+    if report.get("wasted"):
+        aside(f"of that {usd(report['wasted'])} for what nobody heard or read")
     if report.get("unpriced_requests"):
         aside(f"{report['unpriced_requests']} requests to models without a known price are not in this sum")
     if period == "today" and sys.stderr.isatty():

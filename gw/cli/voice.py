@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import click
 
-from gw.cli import calls
+from gw.cli import calls, turns
 from gw.cli.daemon import Daemon, daemon_options
 from gw.cli.main import Failed
 from gw.cli.output import aside, can_show, ms, print_table, print_text, usd
@@ -123,27 +123,40 @@ def chat(text: str, model: str, system: str, url: str | None, key: str) -> None:
 
 
 @click.command()
-@click.argument("file", type=WHOLE_FILE)
-@click.option("-o", "--out", type=OUT_FILE, required=True, help="Where the spoken answer goes.")
+@click.argument("which", metavar="[FILE|TURN]", default="")
+@click.option("-o", "--out", type=OUT_FILE, help="Where the spoken answer to FILE goes.")
 @click.option("--stt", default="default", help="Model that listens.")
 @click.option("--llm", default="default", help="Model that thinks.")
 @click.option("--tts", default="default", help="Model that speaks.")
 @click.option("--voice", default="", help="Voice, or an alias of the configuration.")
 @click.option("--system", default="", help="System message.")
+@click.option("--json", "as_json", is_flag=True, help="TURN, or the newest turns, as JSON.")
 @daemon_options
-def turn(
-    file: Path, out: Path, stt: str, llm: str, tts: str, voice: str, system: str, url: str | None, key: str
-) -> None:
-    """Listen, think and speak: one whole turn of a conversation.
+def turn(which: str, out: Path | None, as_json: bool, url: str | None, key: str, **asked: str) -> None:
+    """Listen, think and speak: one whole turn of a conversation. Or show turns that were.
 
-    Prints what was heard and what was answered, and a bar per stage: light until its first byte, full while it streams.
+    With FILE and -o: prints what was heard and what was answered, and a bar per stage: light until its first byte, full while
+    it streams. With a turn's id: its stages, whichever app it was of. With neither: the newest turns.
 
     \b
     gw turn question.wav -o answer.wav --stt deepgram/nova-3
+    gw turn
+    gw turn 0c4a3d1be2f54c7d9a66b1c09c2f1d70
     """
+    daemon = Daemon.at(url, key)
+    if out is not None:
+        _make_turn(daemon, WHOLE_FILE.convert(which, None, None), out, **asked)
+    elif Path(which).is_file():
+        raise click.UsageError("turn prints text on standard output; give -o a file for the answer")
+    elif which:
+        turns.show(daemon, which, as_json=as_json)
+    else:
+        turns.listing(daemon, as_json=as_json)
+
+
+def _make_turn(daemon: Daemon, file: Path, out: Path, *, stt: str, llm: str, tts: str, voice: str, system: str) -> None:
     if str(out) == "-":
         raise click.UsageError("turn prints text on standard output; give -o a file")
-    daemon = Daemon.at(url, key)
     headers = {"X-GW-Session": uuid4().hex, "X-GW-Turn": uuid4().hex}
     heard, listening = calls.transcribe(daemon, file, stt, headers)
     if not heard.strip():

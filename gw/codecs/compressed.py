@@ -58,7 +58,7 @@ def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:
     makes = target.encoding in _MADE
     if not reads and not makes:
         return convert.converter(source, target)
-    av = _library(f"{source.encoding} cannot be made into {target.encoding}")
+    av = library(f"{source.encoding} cannot be made into {target.encoding}")
     rate = target.sample_rate_hz or source.sample_rate_hz or _DECODED_HZ
     pcm = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate, channels=target.channels)
     if reads:
@@ -70,7 +70,7 @@ def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:
     return _Chain(first, convert.converter(pcm, target))
 
 
-def _library(what: str) -> Any:
+def library(what: str) -> Any:
     try:
         return import_module("av")
     except ModuleNotFoundError:

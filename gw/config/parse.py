@@ -232,6 +232,7 @@ PROJECT: Fields = {
     "description": text,
     "daily_budget": number(0, 1e9),
     "budget_action": choice("warn", "block"),
+    "max_concurrent": integer(1),
     "default_stack": text,
     "tags": texts,
     "accent": colour,

@@ -53,6 +53,8 @@ class ProjectSettings:
     description: str = ""
     daily_budget: float = 0.0
     budget_action: BudgetAction = "warn"
+    max_concurrent: int | None = None
+    """Requests at once; None = no limit."""
     default_stack: str = ""
     tags: tuple[str, ...] = ()
     accent: str = ""

@@ -71,10 +71,14 @@ class Jobs:
         self._asked, self._todo = trio.open_memory_channel[tuple[str, Exchange]](MOST_JOBS)
 
     async def run(self) -> None:
-        """Ends only by cancellation."""
-        async with trio.open_nursery() as nursery:
-            async for id_, exchange in self._todo:
-                nursery.start_soon(self._work, id_, exchange)
+        """Ends only by cancellation; no upload outlives it."""
+        try:
+            async with trio.open_nursery() as nursery:
+                async for id_, exchange in self._todo:
+                    nursery.start_soon(self._work, id_, exchange)
+        finally:
+            for held in self._uploads.values():
+                await held.upload.__aexit__(None, None, None)  # closes a file, and waits for nothing
 
     async def hold(self, upload: Upload, project: str) -> str:
         """The address of an upload. Raises Overloaded when there are too many."""

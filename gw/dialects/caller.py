@@ -6,7 +6,7 @@ that takes says nothing about the credentials there are, and any bytes are allow
 
 Spellings: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
 `token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
-`token`, `access_token`, `api_key`, `single_use_token`.
+`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.dialects.grants`) may stand in each of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import random
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from hashlib import sha256
 from typing import Literal, Protocol
 from urllib.parse import unquote_to_bytes
@@ -23,6 +24,7 @@ import attrs
 import msgspec
 
 from gw.config.settings import Auth, Settings
+from gw.dialects import grants
 from gw.errors import AuthError, ForbiddenError, UnknownProjectError
 from gw.registry.catalog import AccessKey, Catalog
 from gw.telemetry.clock import Clock
@@ -67,12 +69,16 @@ class Access(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Principal:
-    """Whom a credential stands for. `anyone`: open mode, no credential is asked for. `project` is a key's project."""
+    """Whom a credential stands for. `anyone`: open mode, no credential is asked for. `project` is a key's project.
+
+    `granted`: by a short-lived token, made with that key.
+    """
 
     kind: Literal["anyone", "admin", "key"]
     project: str | None = None
     key_id: str | None = None
     expires_at: float | None = None
+    granted: bool = False
 
     @property
     def is_admin(self) -> bool:
@@ -159,7 +165,21 @@ class _Ring:
             self.principals[_digest(auth.admin_token.reveal().encode())] = _ADMIN
 
     def principal(self, presented: bytes) -> Principal | None:
-        return self.principals.get(_digest(presented))
+        found = self.principals.get(_digest(presented))
+        return found or self._granted(presented)
+
+    def _granted(self, presented: bytes) -> Principal | None:
+        """Whom a token stands for: its project, as long as it and the key it was made with last."""
+        grant = grants.read(presented)
+        behind = self._by_mark.get(grant.key) if grant is not None else None
+        if grant is None or behind is None:
+            return None
+        ends = grant.expires_at if behind.expires_at is None else min(grant.expires_at, behind.expires_at)
+        return Principal(kind="key", project=grant.project, key_id=behind.key_id, expires_at=ends, granted=True)
+
+    @cached_property
+    def _by_mark(self) -> dict[bytes, Principal]:
+        return {grants.mark_of(digest): found for digest, found in self.principals.items()}
 
 
 def _digest(value: bytes) -> bytes:
@@ -195,6 +215,18 @@ def principal(access: Access, presented: bytes | None) -> Principal:
     return _ANYONE if found is None else attrs.evolve(found, kind="anyone")
 
 
+def grant(access: Access, scope: Scope, project: str, lifetime_s: float) -> str:
+    """A short-lived token for `project`, made with the credential of a request that `identify` has let in.
+
+    Raises ForbiddenError for one that came with a token itself.
+    """
+    presented = credential(scope["headers"], scope.get("query_string", b"")) or b""
+    if principal(access, presented).granted:
+        raise ForbiddenError(what="a short-lived token cannot make another one; use the key")
+    mark = grants.mark_of(_digest(presented))
+    return grants.issue(grants.Grant(mark, project, access.clock.now() + lifetime_s))
+
+
 _ids = random.Random()  # seeded by the system; ids must be unique, not secret, and the system's source costs a call
 
 
@@ -215,13 +247,16 @@ def identify(access: Access, scope: Scope, *, dialect: str = "") -> Caller:
     """The caller of an ASGI request (`http` or `websocket`).
 
     A key's project is the project. The admin token, and anybody in open mode, may name one with `X-GW-Project` or
-    `gw_project`; without it the project is `default`. Raises AuthError, ForbiddenError (a key that names another
-    project) and UnknownProjectError.
+    `gw_project`; without it the project is `default`. `scope["gw.session"]` is whom the dashboard's cookie stands for,
+    where the fence found that one of its own pages asks; it counts where no credential was sent. Raises AuthError,
+    ForbiddenError (a key that names another project) and UnknownProjectError.
     """
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     query: bytes = scope.get("query_string", b"")
     asks = access.settings.auth.on or access.live.catalog.keys
-    who = principal(access, credential(headers, query) if asks else None)
+    presented = credential(headers, query) if asks else None
+    logged_in: Principal | None = scope.get("gw.session") if presented is None else None
+    who = logged_in or principal(access, presented)
     sent = _own_fields(headers, query)
     asked = _text(sent.get(b"project"))
     if who.project is not None and asked not in (None, who.project):

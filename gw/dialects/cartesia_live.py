@@ -11,11 +11,11 @@ import trio
 from gw.dialects import failure
 from gw.dialects.cartesia import error_body
 from gw.dialects.contexts import Context, Contexts
-from gw.dialects.listening import Heard, Reply, Said, Signal, listen
+from gw.dialects.listening import Heard, Later, Said, Signal, listen
 from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
 from gw.dialects.speaking import Order, Text
 from gw.errors import ClientProtocolError, GwError, one_error
-from gw.types.stt import ListenEvent
+from gw.types.stt import Final, ListenEnd, ListenEvent, UtteranceEnd
 from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns
 
 
@@ -83,21 +83,41 @@ class _Speech:
 
 
 class _Ears:
+    """A flush is answered when what was heard before it has been told. `_owed`: flushes not answered yet."""
+
     def __init__(self, request_id: str) -> None:
         self._server = cartesia_listen.CartesiaServer(request_id)
+        self._owed = 0
 
     def receive(self, frame: Frame) -> Sequence[Said]:
         if isinstance(frame, bytes):
             return [Heard(frame)] if frame else []
         match frame.strip():
             case "finalize":
-                return [Signal.FLUSH, Reply(self._server.flushed())]
+                self._owed += 1
+                return [Signal.FLUSH, Later(self._settle)] if self._owed == 1 else [Signal.FLUSH]
             case "close" | "done":
                 return [Signal.FINISH]
         raise ClientProtocolError(what="a text frame must be finalize or close")
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
-        return self._server.encode(events)
+        if not self._owed:
+            return self._server.encode(events)
+        frames: list[Frame] = []
+        for event in events:
+            if isinstance(event, ListenEnd):
+                frames += self._settle()
+            told = self._server.encode([event])
+            frames += told
+            if event.raw is not None:  # an upstream of this dialect answers by itself
+                self._owed -= bool(told) and isinstance(event, UtteranceEnd) and self._owed > 0
+            elif isinstance(event, (Final, UtteranceEnd)):
+                frames += self._settle()
+        return frames
+
+    def _settle(self) -> Sequence[Frame]:
+        owed, self._owed = self._owed, 0
+        return [self._server.flushed() for _ in range(owed)]
 
     def opening(self) -> Sequence[Frame]:
         return []

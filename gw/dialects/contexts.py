@@ -10,10 +10,10 @@ import msgspec
 import trio
 
 from gw.dialects.caller import new_id
-from gw.dialects.listening import Reply
 from gw.dialects.socket import Frame, Session
 from gw.dialects.speaking import Order, Text, Told
 from gw.errors import ClientProtocolError, GwError, one_error
+from gw.net.spare import Spares
 from gw.relay.speaking import Speaking
 from gw.types.caller import Caller
 from gw.types.tts import SpeakEvent, SpeakLiveRequest
@@ -49,7 +49,9 @@ class Context:
 class Contexts:
     """The contexts of one socket; `nursery` owns their tasks."""
 
-    def __init__(self, session: Session, nursery: trio.Nursery) -> None:
+    def __init__(self, session: Session, nursery: trio.Nursery, *, warm: bool = True) -> None:
+        """`warm`: more than one utterance is to be expected."""
+        self._spares = Spares(nursery) if warm else None
         self._session = session
         self._nursery = nursery
         self._open: dict[str, Context] = {}
@@ -73,8 +75,19 @@ class Contexts:
             self.drop(name)
 
     async def all_ended(self) -> None:
-        for context in list(self._open.values()):
-            await context.ended.wait()
+        """The client says no more. One that leaves does not want the rest."""
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._until_left, nursery.cancel_scope)
+                for context in list(self._open.values()):
+                    await context.ended.wait()
+                nursery.cancel_scope.cancel()
+
+    async def _until_left(self, scope: trio.CancelScope) -> None:
+        while await self._session.socket.receive() is not None:
+            pass
+        self.drop_all()
+        scope.cancel()
 
     def open(
         self,
@@ -108,7 +121,7 @@ class Contexts:
         socket = self._session.socket
         try:
             with one_error(), context.scope, out:
-                speech = self._session.gateway.relay.speak_live(context.request, caller)
+                speech = self._session.gateway.relay.speak_live(context.request, caller, self._spares)
                 async with speech as live, trio.open_nursery() as nursery:
                     nursery.start_soon(self._obey, context, out, live)
                     if context.after is not None:
@@ -130,13 +143,7 @@ class Contexts:
             match told:
                 case Text(text=text):
                     await live.send_text(text)
-                case Reply(frame=frame):
-                    await self._session.socket.send(frame)
                 case Order.FLUSH:
                     await live.flush()
-                case Order.CLEAR:
-                    await live.clear()
                 case Order.FINISH:
                     await live.finish()
-                case Order.LEAVE:
-                    context.scope.cancel()

@@ -1,4 +1,4 @@
-"""Deepgram's HTTP API: `POST /v1/listen` for recordings, `POST /v1/speak`.
+"""Deepgram's HTTP API: `POST /v1/listen` for recordings, `POST /v1/speak` and `/v2/speak`.
 
 Where the upstream is Deepgram too, its own answer goes out unchanged. Settings stand in the query.
 """
@@ -85,5 +85,9 @@ async def _speak(exchange: Exchange, request: SpeakRequest) -> None:
         await send_audio(exchange, answer, more)
 
 
-ROUTES: dict[tuple[str, str], Handler] = {("POST", "/v1/listen"): listen, ("POST", "/v1/speak"): speak}
-"""Method and path → handler."""
+ROUTES: dict[tuple[str, str], Handler] = {
+    ("POST", "/v1/listen"): listen,
+    ("POST", "/v1/speak"): speak,
+    ("POST", "/v2/speak"): speak,
+}
+"""Method and path → handler. The second `speak` is that of Flux, which takes and gives the same."""

@@ -1,4 +1,4 @@
-"""Deepgram's WebSockets: `WS /v1/listen`, `WS /v2/listen` and `WS /v1/speak`, answered by any provider.
+"""Deepgram's WebSockets: `WS /v1/listen`, `/v2/listen`, `/v1/speak` and `/v2/speak`, answered by any provider.
 
 Transcription is one session per socket. Speech is a session per utterance (what is said between two `Flush`), each with a
 record of its own; audio keeps the order of the utterances, since frames do not say to which they belong.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import attrs
 import trio
 
 from gw.dialects import failure
@@ -21,7 +22,7 @@ from gw.dialects.speaking import Order, Text
 from gw.errors import GwError, one_error
 from gw.types.stt import ListenEvent
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
-from gw.wire import deepgram_flux_serve, deepgram_listen_serve, deepgram_speak
+from gw.wire import deepgram_flux_serve, deepgram_flux_speak, deepgram_listen_serve, deepgram_speak
 from gw.wire.deepgram_flux_serve import FluxServer
 from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
 
@@ -115,10 +116,22 @@ async def turns(session: Session) -> None:
 
 async def speak(session: Session) -> None:
     request = deepgram_speak.parse_live_query(session.scope.get("query_string", b""))
+    server = deepgram_speak.SpeakServer(request_id=session.caller.request_id, model=request.model)
+    await _speak(session, request, server)
+
+
+async def speak_in_turns(session: Session) -> None:
+    """`WS /v2/speak`, Flux TTS: as `/v1/speak`, in other words."""
+    request = deepgram_speak.parse_live_query(session.scope.get("query_string", b""))
+    id_ = session.caller.request_id
+    server = deepgram_flux_speak.FluxSpeakServer(request_id=id_, model=request.model, fmt=request.format)
+    await _speak(session, request, server)
+
+
+async def _speak(session: Session, request: SpeakLiveRequest, server: deepgram_speak.SpeakServer) -> None:
     session.gateway.relay.check(request.model, "tts", session.caller)
     subprotocol, headers = _accepted(session)
     await session.accept(subprotocol, headers)
-    server = deepgram_speak.SpeakServer(request_id=session.caller.request_id, model=request.model)
     await session.socket.send(server.opening())
     with one_error():
         async with trio.open_nursery() as nursery:
@@ -147,19 +160,24 @@ class _Speech:
     async def run(self) -> None:
         socket, server, contexts = self._session.socket, self._server, self._contexts
         while (frame := await socket.receive()) is not None:
-            match deepgram_speak.receive(frame):
+            said = deepgram_speak.receive(frame)
+            if (answer := server.hears(said)) is not None:
+                await socket.send(answer)
+            match said:
                 case deepgram_speak.Speak(text=text) if text:
                     if self._said != self._failed:
                         await (contexts.find(str(self._said)) or self._begin()).give(Text(text))
                 case deepgram_speak.Order(type="Flush"):
                     await self._flush()
-                case deepgram_speak.Order(type="Clear"):
+                case deepgram_speak.Order(type="Clear" | "Interrupt"):
                     contexts.drop_all()
                     self._said += 1
                     await socket.send(server.cleared())
                 case deepgram_speak.Order(type="Close"):
                     await self._flush(asked=False)
                     await contexts.all_ended()
+                    for told in server.closing():
+                        await socket.send(told)
                     return
 
     async def _flush(self, *, asked: bool = True) -> None:
@@ -179,7 +197,10 @@ class _Speech:
             self._failed = number
             return [deepgram_speak.error_frame(failure.code_of(error), error.message)]
 
-        return self._contexts.open(str(number), self._request, self._encode, failed, after=self._contexts.last)
+        request, server = self._request, self._server
+        if isinstance(server, deepgram_flux_speak.FluxSpeakServer) and server.speed is not None:
+            request = attrs.evolve(request, speed=server.speed)
+        return self._contexts.open(str(number), request, self._encode, failed, after=self._contexts.last)
 
     def _encode(self, events: list[SpeakEvent]) -> Sequence[Frame]:
         """The end of an utterance is what answers its `Flush`."""
@@ -192,5 +213,10 @@ class _Speech:
         return self._server.encode(told)
 
 
-SOCKETS: dict[str, SocketHandler] = {"/v1/listen": listen, "/v2/listen": turns, "/v1/speak": speak}
+SOCKETS: dict[str, SocketHandler] = {
+    "/v1/listen": listen,
+    "/v2/listen": turns,
+    "/v1/speak": speak,
+    "/v2/speak": speak_in_turns,
+}
 """Path → handler."""

@@ -10,7 +10,7 @@ import trio
 from gw.dialects import failure
 from gw.dialects.contexts import Context, Contexts
 from gw.dialects.elevenlabs import error_body
-from gw.dialects.listening import Forward, Heard, Said, Signal
+from gw.dialects.listening import Forward, Heard, Later, Said, Signal
 from gw.dialects.listening import listen as serve_listening
 from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler, close_code_of
 from gw.dialects.speaking import Order, Text
@@ -25,7 +25,9 @@ def _speech_error(error: GwError, request_id: str) -> Sequence[Frame]:
     return [elevenlabs_live.error_frame(failure.code_of(error), error.message, close_code_of(error))]
 
 
-SPEECH = SocketDialect(name="elevenlabs", error_body=error_body, error_frames=_speech_error)
+SPEECH = SocketDialect(
+    name="elevenlabs", error_body=error_body, error_frames=_speech_error, key_in=elevenlabs_live.key_in
+)
 
 
 def _request(session: Session) -> SpeakLiveRequest:
@@ -50,7 +52,7 @@ async def _serve(session: Session, *, many: bool) -> None:
     await session.accept()
     with one_error():
         async with trio.open_nursery() as nursery:
-            await _Speech(session, request, Contexts(session, nursery), many=many).run()
+            await _Speech(session, request, Contexts(session, nursery, warm=many), many=many).run()
             nursery.cancel_scope.cancel()
     await session.socket.close()
 
@@ -63,7 +65,8 @@ class _Speech:
         self._request = request
         self._contexts = contexts
         self._many = many
-        self._settings: dict[str, str] = {}
+        self._settings: dict[str, dict[str, str]] = {}
+        """Of contexts that have not said anything yet."""
         self._failed: set[str] = set()
         self._failure: GwError | None = None
 
@@ -88,15 +91,17 @@ class _Speech:
 
     async def _say(self, told: Say) -> None:
         name = told.context
-        if told.settings:
-            self._settings[name] = told.settings
         context = self._contexts.find(name)
+        if context is None and told.settings:
+            self._settings.setdefault(name, {}).update(told.settings)
         if name in self._failed:
             if told.ends:
                 self._failed.discard(name)
             return
         if context is None:
             if not told.text.strip():
+                if told.ends:
+                    self._settings.pop(name, None)
                 return  # an opening, or a sign of life
             context = self._begin(name)
         if told.text:
@@ -108,8 +113,8 @@ class _Speech:
 
     def _begin(self, name: str) -> Context:
         request, label = self._request, name if self._many else None
-        if settings := self._settings.get(name):
-            request = attrs.evolve(request, options=(*request.options, ("voice_settings", settings)))
+        if settings := self._settings.pop(name, None):
+            request = attrs.evolve(request, options=(*request.options, *settings.items()))
 
         def failed(error: GwError) -> Sequence[Frame]:
             self._failed.add(name)
@@ -135,18 +140,31 @@ TRANSCRIPTION = SocketDialect(name="elevenlabs", error_body=error_body, error_fr
 
 
 class _Ears:
+    """`_owed`: a commit has not been answered yet."""
+
     def __init__(self, server: elevenlabs_listen.ElevenServer) -> None:
         self._server = server
+        self._owed = False
 
     def receive(self, frame: Frame) -> Sequence[Said]:
         told = elevenlabs_listen.parse_frame(frame)
         if isinstance(told, elevenlabs_listen.Chunk):
             heard: list[Said] = [Heard(told.data)] if told.data else []
-            return [*heard, Signal.FLUSH] if told.commit else heard
+            if not told.commit:
+                return heard
+            asked, self._owed = self._owed, True
+            return [*heard, Signal.FLUSH] if asked else [*heard, Signal.FLUSH, Later(self._nothing)]
         return [Forward(told.raw)]
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
-        return self._server.encode(events)
+        frames = self._server.encode(events)
+        self._owed = self._owed and not any(elevenlabs_listen.is_commit(frame) for frame in frames)
+        return frames
+
+    def _nothing(self) -> Sequence[Frame]:
+        """What answers a commit of silence."""
+        owed, self._owed = self._owed, False
+        return self._server.nothing() if owed else []
 
     def opening(self) -> Sequence[Frame]:
         return [self._server.started()]

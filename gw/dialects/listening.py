@@ -1,12 +1,12 @@
 """A live transcription between a client and `Relay.listen`, for every dialect that has one.
 
-A dialect gives `Ears`: what a client's frame says, and how events are told. Two tasks, no queue of ours between them: one
-takes the client's frames to the session, the other takes the session's events to the client.
+A dialect gives `Ears`: what a client's frame says, and how events are told. One task takes the client's frames to the session;
+its events are told by the task that reads the provider.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Protocol, TypeAlias
 
@@ -19,6 +19,8 @@ from gw.errors import one_error
 from gw.relay.listening import Listening
 from gw.types.stt import ListenEvent, ListenRequest
 
+ANSWER_S = 2.0
+"""For what was heard to become final after a flush; whoever has nothing to say by then heard nothing."""
 FAREWELL_S = 2.0
 """For the provider to end the session, and to say what it bills, after the client has closed."""
 
@@ -41,6 +43,12 @@ class Reply(msgspec.Struct, frozen=True):
     frame: Frame
 
 
+class Later(msgspec.Struct, frozen=True):
+    """Say what `frames` finds then, `ANSWER_S` from now."""
+
+    frames: Callable[[], Sequence[Frame]]
+
+
 class Signal(Enum):
     FLUSH = auto()
     """Make what was heard so far final."""
@@ -50,7 +58,7 @@ class Signal(Enum):
     """End at once; nobody waits for what is left."""
 
 
-Said: TypeAlias = Heard | Forward | Reply | Signal
+Said: TypeAlias = Heard | Forward | Reply | Later | Signal
 
 
 class Ears(Protocol):
@@ -86,6 +94,11 @@ async def listen(
     client has said since.
     """
     socket = session.socket
+
+    async def tell(events: list[ListenEvent]) -> None:
+        for frame in ears.encode(events):
+            await socket.send(frame)
+
     async with session.gateway.relay.listen(request, session.caller) as live:
         if not socket.accepted:
             await session.accept(subprotocol, headers)
@@ -93,10 +106,8 @@ async def listen(
                 await socket.send(frame)
         with one_error():
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_hear, session, live, ears, early, nursery.cancel_scope)
-                while not live.done:
-                    for frame in ears.encode(await live.receive()):
-                        await socket.send(frame)
+                nursery.start_soon(_hear, session, live, ears, early, nursery)
+                await live.tell_all(tell)
                 nursery.cancel_scope.cancel()
         if live.done:
             for frame in ears.closing():
@@ -105,18 +116,21 @@ async def listen(
 
 
 async def _hear(
-    session: Session, live: Listening, ears: Ears, early: Sequence[Said], scope: trio.CancelScope
+    session: Session, live: Listening, ears: Ears, early: Sequence[Said], nursery: trio.Nursery
 ) -> None:
     for said in early:
-        await _do(said, session, live, scope)
-    while (frame := await session.socket.receive()) is not None:
+        await _do(said, session, live, nursery)
+
+    async def take(frame: Frame) -> None:
         for said in ears.receive(frame):
-            await _do(said, session, live, scope)
-    scope.deadline = trio.current_time() + FAREWELL_S
+            await _do(said, session, live, nursery)
+
+    await session.socket.each(take)
+    nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
     await live.finish()
 
 
-async def _do(said: Said, session: Session, live: Listening, scope: trio.CancelScope) -> None:
+async def _do(said: Said, session: Session, live: Listening, nursery: trio.Nursery) -> None:
     match said:
         case Heard(data=data):
             await live.send_audio(data)
@@ -124,9 +138,17 @@ async def _do(said: Said, session: Session, live: Listening, scope: trio.CancelS
             await live.send_frame(frame)
         case Reply(frame=frame):
             await session.socket.send(frame)
+        case Later():
+            nursery.start_soon(_say_later, session, said)
         case Signal.FLUSH:
             await live.flush()
         case Signal.FINISH:
             await live.finish()
         case Signal.LEAVE:
-            scope.cancel()
+            nursery.cancel_scope.cancel()
+
+
+async def _say_later(session: Session, said: Later) -> None:
+    await trio.sleep(ANSWER_S)
+    for frame in said.frames():
+        await session.socket.send(frame)

@@ -15,6 +15,7 @@ import trio
 from gw.dialects.openai_response import Responder
 from gw.dialects.socket import Frame, Session
 from gw.errors import ClientProtocolError, GwError, one_error
+from gw.net.spare import Spares
 from gw.relay.listening import Listening
 from gw.types.caller import Caller
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
@@ -38,6 +39,7 @@ class _Conversation:
         self._session = session
         self._realtime = realtime
         self._nursery = nursery
+        self._spares = Spares(nursery)
         catalog = session.gateway.live.catalog
         stack = model in catalog.stacks
         self._model = model if stack else "default"
@@ -206,7 +208,7 @@ class _Conversation:
         responder = self._response = Responder(
             self._session, self._realtime, self._keep, list(self._items), self._caller(), self._mind
         )
-        responder.voice = self._model
+        responder.voice, responder.spares = self._model, self._spares
         self._nursery.start_soon(partial(self._answer, responder, asked))
 
     async def _answer(self, responder: Responder, asked: Members) -> None:

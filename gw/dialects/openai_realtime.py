@@ -26,6 +26,8 @@ from gw.wire.openai_realtime_serve import (
 )
 
 _SUBPROTOCOL = "realtime"
+_EARLY_BYTES = 480_000
+"""Ten seconds at 24 kHz, before the client has said which model shall hear it."""
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
@@ -102,16 +104,24 @@ async def _conversation(session: Session, model: str) -> None:
 
 
 async def _until_audio(session: Session, ears: RealtimeEars) -> Sequence[Said]:
-    """What the client said first of what it wants transcribed; () when it leaves before."""
+    """What the client said first of what it wants transcribed; () when it leaves before.
+
+    Some clients send audio while their `session.update` is still on its way: it is held.
+    """
+    early: list[Said] = []
+    held_bytes = 0
     while (frame := await session.socket.receive()) is not None:
-        said = ears.receive(frame)
-        if any(isinstance(one, Heard) for one in said):
-            if ears.request is None:
-                raise ClientProtocolError(what="send session.update with the model before any audio", param="session")
-            return said
-        for one in said:
+        for one in ears.receive(frame):
             if isinstance(one, Reply):
                 await session.socket.send(one.frame)
+            elif early or isinstance(one, Heard):
+                early.append(one)
+                held_bytes += len(one.data) if isinstance(one, Heard) else 0
+        if early and ears.request is not None:
+            return early
+        if held_bytes > _EARLY_BYTES:
+            what = "send session.update with the model: ten seconds of audio came before it"
+            raise ClientProtocolError(what=what, param="session")
     return ()
 
 

@@ -16,6 +16,8 @@ from gw.dialects import failure
 from gw.dialects.caller import new_id
 from gw.dialects.socket import Session
 from gw.errors import GwError, UpstreamProtocolError, one_error
+from gw.net.spare import Spares
+from gw.relay.relay import ChatAnswer
 from gw.relay.speaking import Speaking
 from gw.types.caller import Caller
 from gw.types.llm import ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
@@ -46,12 +48,15 @@ class Responder:
         self._model = model
         self.voice = model
         """Who speaks."""
+        self.spares: Spares | None = None
+        """Sockets of the conversation, dialled ahead."""
         self._item = realtime.name("item")
         self._aloud = "audio" in realtime.settings["output_modalities"]
         self._text = ""
         self._begun = False
         self._calls: dict[int, list[ToolCallPiece]] = {}
         self._usage: Usage | None = None
+        self._mind: ChatAnswer | None = None
         self._output: list[Members] = []
 
     async def run(self, asked: Members) -> None:
@@ -80,14 +85,18 @@ class Responder:
             await self._think(body, None)
             return
         relay = self._session.gateway.relay
-        speech = relay.speak_live(self._realtime.speak_request(self.voice), self._named())
-        async with speech as voice, trio.open_nursery() as nursery:
-            nursery.start_soon(self._speak, voice, nursery.cancel_scope)
-            await self._think(body, voice)
-            if self._text:
-                await voice.finish()
-            else:
-                nursery.cancel_scope.cancel()  # nothing to say, a tool is called
+        speech = relay.speak_live(self._realtime.speak_request(self.voice), self._named(), self.spares)
+        try:
+            async with speech as voice, trio.open_nursery() as nursery:
+                nursery.start_soon(self._speak, voice, nursery.cancel_scope)
+                await self._think(body, voice)
+                if self._text:
+                    await voice.finish()
+                else:
+                    nursery.cancel_scope.cancel()  # nothing to say, a tool is called
+        finally:
+            if self._mind is not None:
+                self._mind.close(error=None, cancelled=False)
 
     def _named(self) -> Caller:
         """A request of its own, in the same turn."""
@@ -97,6 +106,9 @@ class Responder:
         request = openai_chat.parse_request(body)
         request = msgspec.structs.replace(request, dialect="")
         async with self._session.gateway.relay.chat(request, self._named()) as answer:
+            if voice is not None:
+                self._mind = answer
+                answer.spoken = lambda: voice.heard / len(self._text) if self._text else 1.0
             while not answer.done:
                 for event in await answer.receive():
                     await self._heard(event, voice)

@@ -10,17 +10,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import msgspec
+import trio
 
 from gw.dialects import failure
 from gw.dialects.asgi import Headers
-from gw.dialects.caller import identify, request_id
-from gw.errors import AllCandidatesFailed, GwError, Overloaded, RateLimitError, Stopping
+from gw.dialects.caller import credential, identify, request_id
+from gw.errors import AllCandidatesFailed, AuthError, GwError, Overloaded, RateLimitError, Stopping
 from gw.gateway import Gateway
-from gw.types.asgi import Receive, Scope, Send
+from gw.types.asgi import Message, Receive, Scope, Send
 from gw.types.caller import Caller
 
 Frame = str | bytes
 
+KEY_WITHIN_S = 5.0
+"""For the first frame of a client whose key stands in it."""
 _NORMAL = (1000, 1001, 1005)
 """Codes of a client that has said goodbye."""
 
@@ -29,12 +32,14 @@ class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is that of a provider's dialect, whose frames then pass through.
 
     `error_body` makes the body of a refused handshake, `error_frames` what is said before an accepted session is closed.
+    `key_in` finds the credential in the first frame of a client whose handshake brought none, as some browsers' do.
     """
 
     name: str
     error_body: Callable[[GwError, str], bytes] = failure.body_of
     error_frames: Callable[[GwError, str], Sequence[Frame]] = lambda error, request_id: ()
     close_code: Callable[[GwError], int] = lambda error: close_code_of(error)
+    key_in: Callable[[Frame], bytes | None] | None = None
 
 
 def close_code_of(error: GwError) -> int:
@@ -59,6 +64,12 @@ class Socket:
         """The client has closed; nothing can be sent any more."""
         self._receive = receive
         self._send = send
+        self._first: Frame | None = None
+        self._hosted = scope.get("extensions", {}).get("gw.messages")
+
+    def put_back(self, frame: Frame) -> None:
+        """Let `frame` be the next that is received."""
+        self._first = frame
 
     async def accept(self, subprotocol: str | None = None, headers: Headers | None = None) -> None:
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": headers or []})
@@ -66,17 +77,56 @@ class Socket:
 
     async def receive(self) -> Frame | None:
         """The next message; None when the client has said goodbye. Raises ConnectionResetError when it vanished."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
         while True:
             message = await self._receive()
-            kind = message["type"]
-            if kind == "websocket.receive":
-                data = message.get("bytes")
-                return data if data is not None else message.get("text") or ""
-            if kind == "websocket.disconnect":
-                self.left = True
-                if message.get("code") in _NORMAL:
-                    return None
-                raise ConnectionResetError("the client has gone without a goodbye")
+            if message["type"] != "websocket.connect":
+                return self._frame(message)
+
+    def _frame(self, message: Message) -> Frame | None:
+        if message["type"] == "websocket.receive":
+            data = message.get("bytes")
+            return data if data is not None else message.get("text") or ""
+        self.left = True
+        if message.get("code") in _NORMAL:
+            return None
+        raise ConnectionResetError("the client has gone without a goodbye")
+
+    async def each(self, take: Callable[[Frame], Awaitable[None]]) -> None:
+        """Give every message to `take` until the client says goodbye; raises what `receive` and `take` raise.
+
+        Under our own host `take` runs in the task that reads the connection, which saves a hop per message; it must not wait
+        for long, because pings stay unanswered and a close unseen meanwhile.
+        """
+        if self._hosted is None:
+            while (frame := await self.receive()) is not None:
+                await take(frame)
+            return
+        if self._first is not None and (first := await self.receive()) is not None:
+            await take(first)
+        over, faults = trio.Event(), list[Exception]()
+
+        async def took(message: Message) -> None:
+            if over.is_set() or message["type"] == "websocket.connect":
+                return
+            try:
+                frame = self._frame(message)
+                if frame is not None:
+                    await take(frame)
+                    return
+            except Exception as error:  # it is the session's, not the reader's
+                faults.append(error)
+            over.set()
+
+        try:
+            await self._hosted["hand_to"](took)
+            await over.wait()
+        finally:
+            self._hosted["let_go"]()
+        if faults:
+            raise faults[0]
 
     async def send(self, frame: Frame) -> None:
         """Raises OSError when the client takes no more; says nothing to one that has left."""
@@ -105,7 +155,9 @@ class Session(msgspec.Struct, eq=False):
     caller: Caller
 
     async def accept(self, subprotocol: str | None = None, headers: Headers | None = None) -> None:
-        """Answer the handshake, with the request's id."""
+        """Answer the handshake, with the request's id, unless the key's frame was waited for and that has been done."""
+        if self.socket.accepted:
+            return
         id_ = (b"x-request-id", self.caller.request_id.encode())
         await self.socket.accept(subprotocol, [id_, *(headers or ())])
 
@@ -119,13 +171,35 @@ async def serve_socket(
     """Run one handler; what it raises is told as the dialect tells it."""
     socket = Socket(scope, receive, send)
     try:
-        caller = identify(gateway, scope, dialect=dialect.name)
+        caller = await _identify(dialect, gateway, scope, socket)
+        if caller is None:
+            return
         await handler(Session(dialect, gateway, scope, socket, caller))
     except OSError:
         if not socket.left:
             raise  # the host knows more of a connection that broke
     except GwError as error:
         await _fail(dialect, socket, error, request_id(scope))
+
+
+async def _identify(dialect: SocketDialect, gateway: Gateway, scope: Scope, socket: Socket) -> Caller | None:
+    """None when the client left before it said its key. Raises what `identify` raises."""
+    try:
+        return identify(gateway, scope, dialect=dialect.name)
+    except AuthError:
+        if dialect.key_in is None or credential(scope["headers"], scope.get("query_string", b"")) is not None:
+            raise
+    await socket.accept(headers=[(b"x-request-id", request_id(scope).encode())])
+    frame: Frame | None = ""
+    with trio.move_on_after(KEY_WITHIN_S):
+        frame = await socket.receive()
+    if frame is None:
+        return None
+    key = dialect.key_in(frame) if frame else None
+    if key is None:
+        raise AuthError(what="no key came with the handshake or in the first frame")
+    socket.put_back(frame)
+    return identify(gateway, {**scope, "headers": [*scope["headers"], (b"x-api-key", key)]}, dialect=dialect.name)
 
 
 async def _fail(dialect: SocketDialect, socket: Socket, error: GwError, id_: str) -> None:

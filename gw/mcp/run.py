@@ -22,6 +22,7 @@ from gw.gateway import Gateway, open_gateway
 from gw.mcp.api import Api, Daemon, Inside
 from gw.mcp.http import mounted
 from gw.mcp.server import build
+from gw.mcp.stdin import Stdin
 from gw.store.lock import holder
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.types.secret import Secret
@@ -61,7 +62,7 @@ def control_plane(gateway: Gateway) -> ASGIApp:
 
 async def run_stdio(settings: Settings, token: Secret, *, read_only: bool, ready: Callable[[str], None]) -> None:
     """Until stdin ends. `ready` is told where the tools work."""
-    async with open_api(settings, token) as (api, where), stdio_server() as (incoming, outgoing):
+    async with open_api(settings, token) as (api, where), stdio_server(Stdin()) as (incoming, outgoing):
         ready(where)
         server = build(api, read_only=read_only)
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -142,7 +142,13 @@ TOOLS: tuple[Tool, ...] = (
     Tool(name="get_overview", operation="overview", title="Overview"),
     Tool(name="get_costs", operation="costs", title="Costs"),
     Tool(name="get_latency_stats", operation="latency", title="Latency"),
-    Tool(name="get_logs", operation="dashboard_logs", title="Request log", more="Filters apply before the limit."),
+    Tool(
+        name="get_logs", operation="logs", title="Request log",
+        more="One per finished request: its project, model and provider, units and cost, time to the first byte and in "
+        "all, how it ended, and each attempt, so that a fallback and its reason can be read; never what was said. Every "
+        "filter applies before the limit: `status: error` with `limit: 20` is the last 20 failures. For older ones, call "
+        "again with `before` set to the last id. get_request and get_turn tell more of one.",
+    ),
     Tool(name="get_request", operation="request", title="One request"),
     Tool(name="get_turn", operation="turn", title="One turn of a conversation"),
     Tool(name="get_audit_log", operation="audit_log", title="Audit log"),

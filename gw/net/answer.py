@@ -195,7 +195,7 @@ class Response:
 
     def _ended(self, nothing_yet: bool, how: str) -> ProviderError:
         if nothing_yet:
-            return ProviderUnreachable(provider=self._provider, detail=f"{how} before an answer")
+            return ProviderUnreachable(provider=self._provider, detail=f"{how} before an answer", cause="lost")
         if not self._got_head:
             return self._malformed(f"{how} in the middle of the answer's head")
         return UpstreamCut(provider=self._provider, detail=f"{how} in the middle of the answer")

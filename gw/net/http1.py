@@ -18,7 +18,7 @@ import trio
 from gw.errors import ProviderUnreachable, StaleConnection
 from gw.net.answer import Response
 from gw.net.origin import Origin
-from gw.net.tls import LOST, Connect, Transport, connect_tcp, describe
+from gw.net.tls import LOST, Connect, Transport, connect_tcp, unreachable
 
 __all__ = ["Body", "Headers", "Origin", "Pool", "Response", "header_lines", "request_target"]
 
@@ -161,9 +161,10 @@ class Pool:
             with trio.move_on_after(CONNECT_S) as scope:
                 transport = await self.connect(origin)
         except LOST as error:
-            raise ProviderUnreachable(provider=provider, detail=describe(error)) from error
+            raise unreachable(provider, error) from error
         if scope.cancelled_caught:
-            raise ProviderUnreachable(provider=provider, detail=f"no connection within {CONNECT_S:g} s")
+            detail = f"no connection within {CONNECT_S:g} s"
+            raise ProviderUnreachable(provider=provider, detail=detail, cause="timeout")
         self.opened += 1
         return transport
 
@@ -217,7 +218,7 @@ class _Exchange:
                     site.keeps = False
                     pool._drop_idle(site)
                     if self._sent:
-                        raise StaleConnection(provider=self._provider, detail=error.detail) from error
+                        raise StaleConnection(provider=self._provider, detail=error.detail, cause="lost") from error
             self._response = response = await self._ask(await pool._connect(self._provider, self._origin))
         except BaseException:
             site.in_use -= 1

@@ -7,20 +7,29 @@ with a yield to other tasks now and then, so that a fast upstream starves nobody
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import socket
 import ssl
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
 import trio
 
+from gw.errors import ProviderUnreachable, Unreached
 from gw.net.origin import Origin
 from gw.types.address import is_never_called, is_public, is_refused
 
+_CAUSES: Final[Mapping[int, Unreached]] = {
+    errno.ECONNREFUSED: "refused",
+    errno.EHOSTUNREACH: "no_route",
+    errno.ENETUNREACH: "no_route",
+    errno.EADDRNOTAVAIL: "no_route",
+    errno.ETIMEDOUT: "timeout",
+}
 READ_BYTES: Final = 65_536
 READS_BEFORE_YIELD: Final = 32
 """Reads in a row that found data waiting before other tasks get their turn: at most 2 MiB of work."""
@@ -31,6 +40,10 @@ LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 class ConnectFailed(OSError):
     """No connection; the text is a plain explanation fit for an error's `detail`."""
+
+    def __init__(self, text: str, cause: Unreached = "") -> None:
+        super().__init__(text)
+        self.cause: Unreached = cause
 
 
 class Transport(trio.abc.Stream):
@@ -59,6 +72,12 @@ def describe(error: BaseException) -> str:
     if isinstance(cause, OSError) and cause is not error:
         return describe(cause)
     return "connection lost"
+
+
+def unreachable(provider: str, error: BaseException) -> ProviderUnreachable:
+    """What a failed connection stands for."""
+    cause = error.cause if isinstance(error, ConnectFailed) else _CAUSES.get(getattr(error, "errno", None) or 0, "lost")
+    return ProviderUnreachable(provider=provider, detail=describe(error), cause=cause)
 
 
 class TcpStream(Transport):
@@ -185,19 +204,20 @@ async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None)
     Raises ConnectFailed (no such name, nobody listens, TLS, an address that is never allowed). No deadline of its own.
     """
     addresses = await _resolve(origin.host, origin.port)
-    failure = ConnectFailed(f"cannot resolve {origin.host}: no address")
+    failure = ConnectFailed(f"cannot resolve {origin.host}: no address", "name")
     for family, address in addresses:
         if is_refused(address[0]):
-            failure = ConnectFailed(f"{origin.host} is a link-local or metadata address, which is never called")
+            failure = ConnectFailed(f"{origin.host} is a link-local or metadata address, which is never called", "address")
             continue
         if origin.public_only and not is_public(address[0]):
             what = f"{origin.host} is a private address; list it in serve.provider_base_url_hosts to allow it"
-            failure = ConnectFailed(what)
+            failure = ConnectFailed(what, "address")
             continue
         try:
             transport = await _connect(family, address)
         except OSError as error:
-            failure = ConnectFailed(f"{error.strerror or 'cannot connect'} ({origin.host}:{origin.port})")
+            text = f"{error.strerror or 'cannot connect'} ({origin.host}:{origin.port})"
+            failure = ConnectFailed(text, _CAUSES.get(error.errno or 0, "lost"))
             continue
         if origin.scheme != "https":
             return transport
@@ -207,7 +227,7 @@ async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None)
 
 async def _resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
     if is_never_called(host):
-        raise ConnectFailed(f"{host} is a link-local or metadata address, which is never called")
+        raise ConnectFailed(f"{host} is a link-local or metadata address, which is never called", "address")
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -217,9 +237,9 @@ async def _resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
     try:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ConnectFailed(f"cannot resolve {host}: {error.strerror or 'name lookup failed'}") from error
+        raise ConnectFailed(f"cannot resolve {host}: {error.strerror or 'name lookup failed'}", "name") from error
     except UnicodeError:
-        raise ConnectFailed(f"cannot resolve {host}: not a host name") from None
+        raise ConnectFailed(f"cannot resolve {host}: not a host name", "name") from None
     return [(family, address) for family, _, _, _, address in found]
 
 
@@ -247,7 +267,7 @@ async def _start_tls(transport: Transport, host: str, context: ssl.SSLContext) -
         await stream.do_handshake()
     except LOST as error:
         transport.abort()
-        raise ConnectFailed(f"TLS: {_tls_reason(error)}") from error
+        raise ConnectFailed(f"TLS: {_tls_reason(error)}", "tls") from error
     except BaseException:
         transport.abort()
         raise

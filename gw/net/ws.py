@@ -30,14 +30,21 @@ from gw.errors import (
     UpstreamCut,
     UpstreamProtocolError,
 )
+from gw.net import ws_frames
 from gw.net.http1 import Headers, Origin, header_lines, request_target
-from gw.net.tls import LOST, READ_BYTES, Connect, Transport, connect_tcp, describe
+from gw.net.tls import LOST, READ_BYTES, Connect, Transport, connect_tcp, describe, unreachable
 
 CLOSE_S: Final = 1.0
 """How long a closing handshake may take when a session ends as planned."""
 GOODBYE_S: Final = 0.05
 """How long writing the close frame may take when a session ends by an error or a cancellation."""
 RETRY_AFTER_MAX_S: Final = 86_400
+
+_MASKS: Final = ws_frames.Masks()
+_BLANK_LINE: Final = b"\r\n\r\n"
+MAX_MESSAGE_BYTES: Final = 16 * 2**20
+MOST_UNASKED: Final = 16
+"""Messages to a session that has not been used yet."""
 
 _LOG: Final = logging.getLogger("gw.net.websockets")
 _LOG.setLevel(logging.WARNING)  # at DEBUG the library writes out handshake headers, keys included
@@ -62,14 +69,36 @@ class WebSocket:
     nobody receives, pings are not answered either.
     """
 
-    def __init__(self, provider: str, transport: Transport, protocol: ClientProtocol) -> None:
+    def __init__(self, provider: str, transport: Transport, protocol: ClientProtocol, most: int) -> None:
         self._provider = provider
         self._transport = transport
         self._protocol = protocol
-        self._frames: deque[Frame] = deque()
+        self._splitter = ws_frames.Splitter(masked=False, most=most)
+        self._frames: deque[Frame | tuple[int, bytes]] = deque()
         self._parts: list[bytes | bytearray | memoryview] = []  # of a fragmented message
         self._text = False
-        self._writing = trio.Lock()
+        self._turn = ws_frames.Turn()
+        self._owes = False
+        """The machine has something to say (pongs), and somebody else was writing."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._protocol.state is State.OPEN
+
+    async def leave(self) -> None:
+        """Close a session that is not needed, without waiting for the answer."""
+        try:
+            with suppress(UpstreamCut), trio.move_on_after(GOODBYE_S, shield=True):
+                await self._say_goodbye(1001)
+        finally:
+            self._transport.abort()
+
+    async def idle(self) -> None:
+        """Answer pings while nobody asks for messages; those that come are kept for `receive`. Returns when the session is
+        over, or more than MOST_UNASKED came."""
+        with suppress(UpstreamCut):
+            while self.is_open and len(self._frames) <= MOST_UNASKED:
+                await self._read()
 
     @property
     def subprotocol(self) -> str | None:
@@ -78,11 +107,11 @@ class WebSocket:
 
     async def send_text(self, text: str) -> None:
         """Raises WsClosed if the upstream has closed, UpstreamCut if the connection is gone."""
-        await self._send(Opcode.TEXT, text.encode())
+        await self._send(ws_frames.TEXT, text.encode())
 
     async def send_bytes(self, data: bytes) -> None:
         """An empty message is sent as such. Raises like `send_text`."""
-        await self._send(Opcode.BINARY, data)
+        await self._send(ws_frames.BINARY, data)
 
     async def receive(self) -> str | bytes:
         """The next whole message; text as str. A cancelled call loses nothing.
@@ -92,7 +121,11 @@ class WebSocket:
         """
         while True:
             while self._frames:
-                message = self._join(self._frames.popleft())
+                frame = self._frames.popleft()
+                if isinstance(frame, tuple):
+                    opcode, data = frame
+                    return data if opcode == ws_frames.BINARY else self._text_of(data)
+                message = self._join(frame)
                 if message is not None:
                     return message
             if self._protocol.state is not State.OPEN:
@@ -117,30 +150,29 @@ class WebSocket:
         return self._whole(data)
 
     def _whole(self, data: bytes | bytearray | memoryview) -> str | bytes:
-        if not self._text:
-            return bytes(data)
+        return self._text_of(data) if self._text else bytes(data)
+
+    def _text_of(self, data: bytes | bytearray | memoryview) -> str:
         try:
             return str(data, "utf-8")
         except UnicodeDecodeError:
             self._protocol.fail(1007)
             raise self._malformed("a text message is not UTF-8") from None
 
-    async def _send(self, opcode: Opcode, data: bytes) -> None:
-        await self._lock()
+    async def _send(self, opcode: int, data: bytes) -> None:
+        await self._turn.take()
         try:
             if self._protocol.state is not State.OPEN:
                 self._raise_why_over()
-            if opcode is Opcode.TEXT:
-                self._protocol.send_text(data)
-            else:
-                self._protocol.send_binary(data)
-            await self._flush()
+            await self._write(_MASKS.from_client(opcode, data))
+            if self._owes:
+                await self._flush()
         finally:
-            self._writing.release()
+            self._turn.give_back()
 
     async def _shake_hands(self) -> None:
         protocol, transport = self._protocol, self._transport
-        answered = False
+        answered, last, rest = False, b"", b""
         with suppress(*LOST):  # a refusal may already wait to be read
             await transport.send_all(b"".join(protocol.data_to_send()))
         while protocol.state is State.CONNECTING and protocol.handshake_exc is None:
@@ -150,7 +182,12 @@ class WebSocket:
                 raise self._unanswered(answered, describe(error)) from error
             if data:
                 answered = True
-                protocol.receive_data(data)
+                ends = (last + data).find(_BLANK_LINE)
+                cut = ends + len(_BLANK_LINE) - len(last) if ends >= 0 else len(data)
+                protocol.receive_data(data[:cut])
+                last, rest = bytes(data[-3:]), bytes(data[cut:])
+                if rest and protocol.state is State.CONNECTING:  # the body of a refusal
+                    protocol.receive_data(rest)
             else:
                 protocol.receive_eof()
         refusal = protocol.handshake_exc
@@ -160,24 +197,23 @@ class WebSocket:
             raise self._unanswered(answered, "closed the connection")
         if refusal is not None:
             raise self._malformed("not a WebSocket handshake")
-        self._frames.extend(event for event in protocol.events_received() if isinstance(event, Frame))
+        protocol.events_received()  # the answer itself; frames begin behind it
+        self._take(rest)
 
     def _unanswered(self, answered: bool, how: str) -> ProviderError:
         if answered:
             return self._malformed(f"{how} in the middle of the handshake")
-        return ProviderUnreachable(provider=self._provider, detail=f"{how} before an answer")
-
-    async def _lock(self) -> None:
-        try:
-            self._writing.acquire_nowait()  # trio's own acquire() makes a pass through the scheduler
-        except trio.WouldBlock:
-            await self._writing.acquire()
+        return ProviderUnreachable(provider=self._provider, detail=f"{how} before an answer", cause="lost")
 
     async def _flush(self) -> None:
-        """Write what the protocol has queued, pongs that came meanwhile included. Call with the lock held."""
+        """Write what the protocol has queued, pongs that came meanwhile included. For whose turn it is."""
+        self._owes = False
+        while data := b"".join(self._protocol.data_to_send()):
+            await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
         try:
-            while data := b"".join(self._protocol.data_to_send()):
-                await self._transport.send_all(data)
+            await self._transport.send_all(data)
         except LOST as error:
             # Not aborted: the close frame that explains it may still wait to be read.
             raise UpstreamCut(provider=self._provider, detail=f"{describe(error)} while sending") from error
@@ -193,20 +229,34 @@ class WebSocket:
             self._transport.abort()
             raise UpstreamCut(provider=self._provider, detail=f"{describe(error)} without a close frame") from error
         if data:
-            self._protocol.receive_data(data)
+            if not self._take(bytes(data)):
+                return
         else:
             self._protocol.receive_eof()
-        self._frames.extend(event for event in self._protocol.events_received() if isinstance(event, Frame))
-        if self._writing.locked():
-            return  # whoever writes takes our pongs along
-        self._writing.acquire_nowait()
+        if self._turn.taken:
+            self._owes = True  # whoever writes takes it along; waiting for him could be waiting for ourselves
+            return
+        await self._turn.take()
         try:
             await self._flush()
         except UpstreamCut:
             if not self._frames:
                 raise
         finally:
-            self._writing.release()
+            self._turn.give_back()
+
+    def _take(self, data: bytes) -> bool:
+        """Frames out of bytes; whether the machine had a part in it, and may have something to say."""
+        asked = False
+        for found in self._splitter.feed(data):
+            if found[0] != ws_frames.MACHINE:
+                if self.is_open:
+                    self._frames.append(found)
+                continue
+            asked = True
+            self._protocol.receive_data(found[1])
+            self._frames.extend(event for event in self._protocol.events_received() if isinstance(event, Frame))
+        return asked
 
     def _raise_why_over(self) -> NoReturn:
         protocol = self._protocol
@@ -226,14 +276,14 @@ class WebSocket:
 
     async def _say_goodbye(self, code: int) -> bool:
         """Whether this began the closing handshake; False if either side had ended the session before."""
-        await self._lock()
+        await self._turn.take()
         try:
             begins = self._protocol.state is State.OPEN
             if begins:
                 self._protocol.send_close(code)
             await self._flush()
         finally:
-            self._writing.release()
+            self._turn.give_back()
         return begins
 
     async def _await_goodbye(self) -> None:
@@ -251,7 +301,7 @@ async def open_ws(
     *,
     headers: Headers = (),
     subprotocols: Sequence[str] = (),
-    max_message_bytes: int = 16 * 2**20,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
     connect: Connect = connect_tcp,
 ) -> AsyncIterator[WebSocket]:
     """Connect to `origin.prefix + path_and_query` and yield an open session; pass `connect=pool.connect`.
@@ -262,13 +312,35 @@ async def open_ws(
     deadline of its own.
     """
     protocol = _protocol(origin, path_and_query, headers, subprotocols, max_message_bytes)
+    async with hold_ws(await _dial(provider, origin, protocol, connect)) as ws:
+        yield ws
+
+
+async def dial_ws(
+    provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers = (), connect: Connect = connect_tcp
+) -> WebSocket:
+    """As `open_ws`, for a session that is begun in one place and used in another: whoever gets it enters `hold_ws`."""
+    return await _dial(provider, origin, _protocol(origin, path_and_query, headers, (), MAX_MESSAGE_BYTES), connect)
+
+
+async def _dial(provider: str, origin: Origin, protocol: ClientProtocol, connect: Connect) -> WebSocket:
     try:
         transport = await connect(origin)
     except LOST as error:
-        raise ProviderUnreachable(provider=provider, detail=describe(error)) from error
+        raise unreachable(provider, error) from error
     try:
-        ws = WebSocket(provider, transport, protocol)
+        ws = WebSocket(provider, transport, protocol, protocol.max_message_size or MAX_MESSAGE_BYTES)
         await ws._shake_hands()
+    except BaseException:
+        transport.abort()
+        raise
+    return ws
+
+
+@asynccontextmanager
+async def hold_ws(ws: WebSocket) -> AsyncIterator[WebSocket]:
+    """Leaving closes the session, as `open_ws` does."""
+    try:
         try:
             yield ws
         except BaseException:
@@ -279,7 +351,7 @@ async def open_ws(
             if await ws._say_goodbye(1000):
                 await ws._await_goodbye()
     finally:
-        transport.abort()
+        ws._transport.abort()
 
 
 def _protocol(

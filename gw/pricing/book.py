@@ -89,6 +89,12 @@ class PriceBook:
             return apart
         return self._at(provider_type, model_name, at_day)
 
+    def any_price(self, provider_type: str, model_name: str, *, at_day: int) -> Price | None:
+        """The usual price, of a model for live sessions alone theirs; None where nothing that it does has one."""
+        return self.price(provider_type, model_name, at_day=at_day) or self.price(
+            provider_type, model_name, at_day=at_day, live=True
+        )
+
     def _at(self, provider_type: str, model_name: str, at_day: int) -> Price | None:
         key = (provider_type, model_name)
         try:

@@ -10,8 +10,10 @@ import trio
 
 from gw.errors import ProviderRejected, UpstreamCut, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
+from gw.net.spare import open_warm
 from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.chat_call import is_type, rejection
+from gw.providers.event_stream import EventStream
 from gw.providers.live_call import Listening, Speaking, send, why_closed
 from gw.providers.spec import (
     Account,
@@ -56,22 +58,13 @@ def _has_voice(voice: str, account: Account) -> None:
         raise ProviderRejected(provider=account.provider_id, upstream_status=400, fault="candidate", detail=detail)
 
 
-class _SpokenEvents:
+class _SpokenEvents(EventStream[SpeakEvent]):
     def __init__(self, response: Response, request: SpeakRequest, account: Account) -> None:
-        self.format = request.format
-        self._response = response
-        self._provider = account.provider_id
-        self._decoder = cartesia_speak.SpeechDecoder(
+        decoder = cartesia_speak.SpeechDecoder(
             account.provider_id, keep_raw=request.dialect == "cartesia", secrets=(account.api_key.reveal(),)
         )
-
-    async def receive(self) -> list[SpeakEvent]:
-        while True:
-            data = await self._response.receive_some()
-            if not data:
-                raise UpstreamCut(provider=self._provider, detail="the stream ended without done")
-            if events := self._decoder.feed(data):
-                return events
+        super().__init__(response, account.provider_id, decoder)
+        self.format = request.format
 
 
 @asynccontextmanager
@@ -135,8 +128,8 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
     provider = account.provider_id
     wire = CartesiaSpeaker(provider, request, account.model, (account.api_key.reveal(),))
     headers = key_headers(account.api_key)
-    connect = account.pool.connect
-    async with open_ws(provider, account.origin, b"/tts/websocket", headers=headers, connect=connect) as ws:
+    connect, path = account.pool.connect, b"/tts/websocket"
+    async with open_warm(account.spares, provider, account.origin, path, headers=headers, connect=connect) as ws:
         yield _Speech(ws, wire, account, request)
 
 

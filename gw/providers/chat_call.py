@@ -10,29 +10,19 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from types import TracebackType
-from typing import Protocol
 
 import attrs
 
 from gw.errors import ClientProtocolError, ProviderError, ProviderRejected, UpstreamCut
 from gw.net.http1 import Response, header_lines
+from gw.providers.event_stream import Decoder
 from gw.providers.spec import Account, ChatStream
-from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, UsageReport
+from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.secret import Secret
 
 ERROR_LIMIT = 64 * 1024
 Classify = Callable[[str, int, bytes | None, bytes, Iterable[str], bytes | None], ProviderError]
 """provider, status, Retry-After, body, secrets, Date → the error."""
-
-
-class Decoder(Protocol):
-    """A stream's decoder: bytes in, events out."""
-
-    def feed(self, data: bytes) -> list[ChatEvent]: ...
-
-    def end(self) -> list[ChatEvent]:
-        """The connection has ended cleanly."""
-        ...
 
 
 @attrs.frozen(kw_only=True, eq=False)   # compared by identity: it is a key of a cache on every call
@@ -47,7 +37,7 @@ class ChatWire:
     headers: Callable[[Secret], list[tuple[bytes, bytes]]]
     body: Callable[[ChatRequest, Account], bytes]
     """Raises ClientProtocolError for what this dialect cannot say."""
-    decoder: Callable[[str, bool], Decoder]
+    decoder: Callable[[str, bool], Decoder[ChatEvent]]
     whole: Callable[[bytes, str, bool], Completion]
     classify: Classify
 
@@ -69,19 +59,41 @@ def is_type(response: Response, media_type: bytes) -> bool:
 
 
 class _StreamedChat:
-    def __init__(self, response: Response, provider: str, decoder: Decoder) -> None:
+    """As `EventStream`, where what matters has gone out once there was content, and an error may be an event as well."""
+
+    def __init__(self, response: Response, provider: str, decoder: Decoder[ChatEvent]) -> None:
         self._response = response
         self._provider = provider
         self._decoder = decoder
+        self._begun = False
+        self._late: list[ChatEvent] = []
 
     async def receive(self) -> list[ChatEvent]:
-        while True:
+        decoder = self._decoder
+        if self._late:
+            late, self._late = self._late, []
+            return late
+        fault = decoder.fault
+        while fault is None:
             data = await self._response.receive_some()
-            events = self._decoder.feed(data) if data else self._decoder.end()
-            if events:
-                return events
+            events = decoder.feed(data) if data else decoder.end()
+            fault = decoder.fault
+            if events and (fault is None or self._begun):
+                return self._in_order(events)
             if not data:
                 raise _past_the_end(self._provider)
+        raise fault
+
+    def _in_order(self, events: list[ChatEvent]) -> list[ChatEvent]:
+        """What comes before an error event; that waits."""
+        if not self._begun:
+            self._begun = any(isinstance(event, Delta) and event.has_content for event in events)
+        elif len(events) > 1:
+            for at, event in enumerate(events):
+                if at and isinstance(event, StreamError):
+                    self._late = events[at:]
+                    return events[:at]
+        return events
 
 
 class _WholeChat:

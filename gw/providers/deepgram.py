@@ -9,6 +9,7 @@ import trio
 
 from gw.errors import UpstreamCut, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
+from gw.net.spare import open_warm
 from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.chat_call import is_type, rejection
 from gw.providers.live_call import Listening, Speaking, send, why_closed
@@ -24,7 +25,7 @@ from gw.providers.speech_call import SpokenAudio
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import deepgram_batch, deepgram_errors, deepgram_flux, deepgram_listen, deepgram_speak
+from gw.wire import deepgram_batch, deepgram_errors, deepgram_flux, deepgram_flux_speak, deepgram_listen, deepgram_speak
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _KEEP_ALIVE_S = 4.0
@@ -62,10 +63,11 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
 
 @asynccontextmanager
 async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
-    """`POST /v1/speak`, streamed while it is made."""
-    path = deepgram_speak.http_path(request, account.model).encode()
+    """`POST /v1/speak`, of Flux models `/v2/speak`, streamed while it is made."""
+    flux = deepgram_flux_speak.is_flux(account.model)
+    path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
     headers = [(b"content-type", b"application/json"), *key_headers(account.api_key)]
-    body = deepgram_speak.body(request.text)
+    body = deepgram_speak.body(request)
     provider, pool = account.provider_id, account.pool
     async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
         if response.status != 200:
@@ -145,14 +147,17 @@ async def _listen_by_turns(request: ListenRequest, account: Account) -> AsyncIte
 
 @asynccontextmanager
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
-    """`WS /v1/speak`."""
-    provider = account.provider_id
-    wire = deepgram_speak.DeepgramSpeaker(
-        provider, keep_raw=request.dialect == "deepgram", secrets=(account.api_key.reveal(),)
-    )
-    path = deepgram_speak.live_path(request, account.model).encode()
+    """`WS /v1/speak`, of Flux models `/v2/speak`."""
+    provider, secrets = account.provider_id, (account.api_key.reveal(),)
+    if deepgram_flux_speak.is_flux(account.model):
+        wire: deepgram_speak.DeepgramSpeaker = deepgram_flux_speak.FluxSpeaker(provider, secrets=secrets)
+        path = deepgram_flux_speak.live_path(request, account.model).encode()
+    else:
+        wire = deepgram_speak.DeepgramSpeaker(provider, keep_raw=request.dialect == "deepgram", secrets=secrets)
+        path = deepgram_speak.live_path(request, account.model).encode()
     headers = key_headers(account.api_key)
-    async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
+    connect = account.pool.connect
+    async with open_warm(account.spares, provider, account.origin, path, headers=headers, connect=connect) as ws:
         yield Speaking(ws, wire, provider, request.format)
 
 

@@ -11,8 +11,10 @@ import trio
 
 from gw.errors import ProviderError, ProviderRejected, UpstreamCut, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
+from gw.net.spare import open_warm
 from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.chat_call import is_type, rejection
+from gw.providers.event_stream import EventStream
 from gw.providers.live_call import Listening, send, why_closed
 from gw.providers.spec import (
     Account,
@@ -44,20 +46,12 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
     return [(b"xi-api-key", key.reveal().encode())] if key else []
 
 
-class _Timed:
+class _Timed(EventStream[SpeakEvent]):
     """Lines of JSON with audio and times."""
 
     def __init__(self, response: Response, provider: str, fmt: AudioFormat) -> None:
+        super().__init__(response, provider, elevenlabs_speak.TimedDecoder(provider))
         self.format = fmt
-        self._response = response
-        self._decoder = elevenlabs_speak.TimedDecoder(provider)
-
-    async def receive(self) -> list[SpeakEvent]:
-        while True:
-            data = await self._response.receive_some()
-            events = self._decoder.feed(data) if data else self._decoder.end()
-            if events:
-                return events
 
 
 def _has_voice(voice: str, account: Account) -> None:
@@ -169,7 +163,8 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
     provider = account.provider_id
     path = elevenlabs_contexts.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
-    async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
+    connect = account.pool.connect
+    async with open_warm(account.spares, provider, account.origin, path, headers=headers, connect=connect) as ws:
         session = _Speaking(ws, ElevenSpeaker(provider, request, (account.api_key.reveal(),)), provider)
         async with _kept_alive(lambda: session.sent_at, session.keep_alive):
             yield session

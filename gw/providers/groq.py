@@ -12,9 +12,12 @@ import attrs
 import msgspec
 
 from gw.providers import openai_like
+from gw.providers.by_sentence import by_sentence
 from gw.providers.chat_call import ChatCall
-from gw.providers.spec import Account, ChatStream, ProviderSpec
+from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakSession, SpeakStream
+from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest
+from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import openai_chat
 
 _NOT_TAKEN = frozenset({"logprobs", "top_logprobs", "logit_bias"})
@@ -49,6 +52,15 @@ def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[
     return ChatCall(_CHAT, request, account)
 
 
+def speak_live(request: SpeakLiveRequest, account: Account) -> AbstractAsyncContextManager[SpeakSession]:
+    """A sentence at a time; the samples are taken out of the WAV, since there are no bare ones."""
+    return by_sentence(_in_wav, request, account)
+
+
+def _in_wav(request: SpeakRequest, account: Account) -> AbstractAsyncContextManager[SpeakStream]:
+    return openai_like.speak(attrs.evolve(request, format=AudioFormat(encoding="wav")), account)
+
+
 SPEC = ProviderSpec(
     type="groq",
     location="cloud",
@@ -58,6 +70,8 @@ SPEC = ProviderSpec(
     chat=chat,
     transcribe=openai_like.transcribe,
     speak=openai_like.speak,
+    speak_live=speak_live,
+    transports={"speak_live": "as speech, by sentence"},
     rounds_audio_up_to_s=10.0,
     speak_formats=frozenset({"wav", "mp3", "flac", "ogg", "mulaw"}),
 )

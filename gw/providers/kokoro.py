@@ -77,6 +77,8 @@ SPEC = ProviderSpec(
     speak_live=speak_live,
     check=check,
     engine_option="model_path",
+    engine_needs=engine.NEEDS,
+    engine_extra=engine.EXTRA,
     transports={"speak": "HTTP, own process", "speak_live": "as speech, by sentence"},
     reported=frozenset(),
 )

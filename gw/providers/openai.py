@@ -17,11 +17,13 @@ import msgspec
 from gw.errors import ProviderRejected
 from gw.net.ws import open_ws
 from gw.providers import openai_like
+from gw.providers.by_sentence import by_sentence
 from gw.providers.chat_call import ChatCall
 from gw.providers.live_call import Listening, send
-from gw.providers.spec import Account, ChatStream, ListenSession, ProviderSpec, bearer
+from gw.providers.spec import Account, ChatStream, ListenSession, ProviderSpec, SpeakSession, bearer
 from gw.types.llm import ChatRequest
 from gw.types.stt import ListenRequest
+from gw.types.tts import SpeakLiveRequest
 from gw.wire import openai_chat
 from gw.wire.openai_realtime import CannotConvert, RealtimeListener
 
@@ -64,6 +66,11 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         yield session
 
 
+def speak_live(request: SpeakLiveRequest, account: Account) -> AbstractAsyncContextManager[SpeakSession]:
+    """A sentence at a time."""
+    return by_sentence(openai_like.speak, request, account)
+
+
 SPEC = ProviderSpec(
     type="openai",
     location="cloud",
@@ -74,6 +81,8 @@ SPEC = ProviderSpec(
     transcribe=openai_like.transcribe,
     listen=listen,
     speak=openai_like.speak,
+    speak_live=speak_live,
+    transports={"speak_live": "as speech, by sentence"},
     listen_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     reported=frozenset({"chat", "transcribe", "listen"}),
     units={"transcribe": "tokens or seconds", "listen": "tokens or seconds", "speak": "characters or tokens"},

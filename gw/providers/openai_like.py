@@ -8,9 +8,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 
-from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ProviderError, UpstreamProtocolError
 from gw.net.http1 import Response
 from gw.providers.chat_call import ChatCall, ChatWire, is_type, rejection
+from gw.providers.event_stream import EventStream
 from gw.providers.spec import Account, ChatStream, SpeakStream, TranscribeStream, bearer
 from gw.providers.speech_call import FormBody, SpokenAudio
 from gw.types.audio import PCM_24K, AudioFormat
@@ -69,20 +70,14 @@ class _WholeTranscript:
         return [made if self._keep_raw else msgspec.structs.replace(made, raw=None)]
 
 
-class _StreamedTranscript:
+class _StreamedTranscript(EventStream[TranscribeEvent]):
     def __init__(self, response: Response, provider: str, keep_raw: bool) -> None:
-        self._response = response
-        self._provider = provider
+        super().__init__(response, provider, openai_audio.TranscriptDecoder(provider))
         self._keep_raw = keep_raw
-        self._decoder = openai_audio.TranscriptDecoder(provider)
 
     async def receive(self) -> list[TranscribeEvent]:
-        while True:
-            data = await self._response.receive_some()
-            if not data:
-                raise UpstreamCut(provider=self._provider, detail="the stream ended without transcript.text.done")
-            if events := self._decoder.feed(data):
-                return events if self._keep_raw else [msgspec.structs.replace(event, raw=None) for event in events]
+        events = await super().receive()
+        return events if self._keep_raw else [msgspec.structs.replace(event, raw=None) for event in events]
 
 
 @asynccontextmanager
@@ -109,20 +104,10 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
             yield _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
 
 
-class _SpokenEvents:
+class _SpokenEvents(EventStream[SpeakEvent]):
     def __init__(self, response: Response, provider: str, asked: AudioFormat) -> None:
-        self._response = response
-        self._provider = provider
-        self._decoder = openai_audio.SpeechDecoder(provider)
+        super().__init__(response, provider, openai_audio.SpeechDecoder(provider))
         self.format = asked
-
-    async def receive(self) -> list[SpeakEvent]:
-        while True:
-            data = await self._response.receive_some()
-            if not data:
-                raise UpstreamCut(provider=self._provider, detail="the stream ended without speech.audio.done")
-            if events := self._decoder.feed(data):
-                return events
 
 
 def _delivered(asked: AudioFormat) -> AudioFormat:

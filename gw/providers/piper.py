@@ -199,6 +199,8 @@ SPEC = ProviderSpec(
     check=check,
     speak_formats=frozenset({"pcm_s16le", "wav"}),
     engine_option="model_path",
+    engine_needs=engine.NEEDS,
+    engine_extra=engine.EXTRA,
     transports={"speak": "HTTP, Wyoming, own process", "speak_live": "as speech, by sentence"},
     reported=frozenset(),
 )

@@ -19,8 +19,10 @@ from typing import Protocol
 
 import attrs
 
+from gw.engines.process import require
 from gw.errors import UnknownProviderError
 from gw.net.http1 import Origin, Pool
+from gw.net.spare import Spares
 from gw.types.audio import AudioFormat
 from gw.types.ids import Location, Modality
 from gw.types.llm import Ability, ChatEvent, ChatRequest
@@ -43,6 +45,8 @@ class Account:
     pool: Pool
     options: Mapping[str, object] = attrs.field(factory=dict)
     """Engine options and sim knobs of the entry."""
+    spares: Spares | None = None
+    """Sockets dialled ahead, of a caller's session that speaks more than once."""
 
 
 class ChatStream(Protocol):
@@ -195,6 +199,10 @@ class ProviderSpec:
     """False for an engine inside this process."""
     engine_option: str = ""
     """An entry with this option and without `base_url` is an engine that runs in a process of ours."""
+    engine_needs: tuple[str, ...] = ()
+    """Modules that such an engine imports,"""
+    engine_extra: str = ""
+    """and what brings them: `gw[...]`."""
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
@@ -212,11 +220,19 @@ class ProviderSpec:
         self, provider_id: str, base_url: str | None, options: Mapping[str, object], *, public_only: bool = False
     ) -> Origin:
         """Where an entry of this type is called. Raises ValueError for an address that is none."""
-        if self.engine_option and self.engine_option in options and not base_url:
+        if self._is_engine(base_url, options):
             return Origin(scheme="engine", host=provider_id, port=0)
         if not self.needs_address:
             return Origin.parse("http://127.0.0.1")
         return Origin.parse((base_url or self.base_url).rstrip("/") + self.api_path, public_only=public_only)
+
+    def check_installed(self, provider_id: str, base_url: str | None, options: Mapping[str, object]) -> None:
+        """Raises PluginMissing where an entry is an engine whose modules are not installed. Nothing is imported."""
+        if self._is_engine(base_url, options):
+            require(self.engine_needs, self.engine_extra, provider_id)
+
+    def _is_engine(self, base_url: str | None, options: Mapping[str, object]) -> bool:
+        return bool(self.engine_option) and self.engine_option in options and not base_url
 
 
 TYPES: Mapping[str, str] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from gw.errors import UpstreamProtocolError
 from gw.net.http1 import Response
@@ -24,8 +24,13 @@ class FormBody:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         yield self._head
-        async for piece in self._audio.chunks():
-            yield piece
+        reading = self._audio.chunks()
+        try:
+            async for piece in reading:
+                yield piece
+        finally:
+            if isinstance(reading, AsyncGenerator):   # whoever sends may give up
+                await reading.aclose()
         yield self._tail
 
 

@@ -17,15 +17,18 @@ import attrs
 from gw.engines import whisper as engine
 from gw.engines.process import require
 from gw.engines.worker import at_engine, worker
-from gw.errors import ProviderRejected
+from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.net.http1 import Response
-from gw.providers import openai_like, wyoming_call
+from gw.net.ws import open_ws
+from gw.providers import by_utterance, openai_like, wyoming_call
+from gw.providers.by_utterance import Utterance
 from gw.providers.chat_call import rejection
-from gw.providers.spec import Account, ProviderSpec, TranscribeStream, bearer
+from gw.providers.live_call import Listening, send
+from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, bearer
 from gw.providers.speech_call import FormBody
 from gw.types.audio import PCM_16K
-from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest
-from gw.wire import multipart, openai_errors, wav, whisper_cpp, wyoming
+from gw.types.stt import AudioSource, ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.wire import multipart, openai_errors, openai_realtime_beta, wav, whisper_cpp, wyoming
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _MOST_SAMPLES = 64 * 2**20
@@ -75,6 +78,58 @@ def _cannot(account: Account, detail: str) -> ProviderRejected:
     return ProviderRejected(
         provider=account.provider_id, upstream_status=400, fault="candidate", detail=detail
     )
+
+
+# ---- live
+
+
+_NO_SOCKET = frozenset({400, 403, 404, 405, 426})
+"""What servers without such a socket answer to its handshake; 403 is Starlette's word for a path it does not know."""
+
+
+@asynccontextmanager
+async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+    """As the address says: a server of OpenAI's shape that has a realtime socket (speaches) is spoken to over that, one of
+    the Wyoming protocol hears each utterance as it is spoken, any other one when it has ended. Raises ProviderError."""
+    if account.origin.scheme == "tcp":
+        hearer = _by_wyoming(request, account)
+    else:
+        hearer = by_utterance.whole(transcribe, request, account)
+        if account.origin.scheme != "engine" and not account.origin.prefix.endswith(_INFERENCE):
+            opened = False
+            try:
+                async with _over_socket(request, account) as live:
+                    opened = True
+                    yield live
+                return
+            except (ProviderRejected, UpstreamProtocolError) as error:
+                if opened or getattr(error, "upstream_status", 404) not in _NO_SOCKET:
+                    raise
+    async with by_utterance.by_utterance(hearer, request, account) as session:
+        yield session
+
+
+@asynccontextmanager
+async def _over_socket(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+    provider = account.provider_id
+    listener = openai_realtime_beta.BetaListener(provider, request, (account.api_key.reveal(),))
+    path = "/realtime?" + openai_realtime_beta.query(request, account.model)
+    headers = bearer(account.api_key)
+    async with open_ws(provider, account.origin, path.encode(), headers=headers, connect=account.pool.connect) as ws:
+        await send(ws, provider, listener.opening())
+        yield Listening(ws, listener, provider)
+
+
+def _by_wyoming(request: ListenRequest, account: Account) -> by_utterance.Hearer:
+    asked = wyoming.Transcribe(name=account.model or None, language=whisper_cpp.bare_language(request.language))
+
+    @asynccontextmanager
+    async def hear(utterance: Utterance) -> AsyncIterator[TranscribeStream]:
+        peering = wyoming_call.server(account)
+        async with wyoming_call.transcribe_pieces(peering, utterance.pieces(), account, asked) as stream:
+            yield stream
+
+    return hear
 
 
 # ---- whisper.cpp
@@ -163,8 +218,15 @@ SPEC = ProviderSpec(
     base_url="http://127.0.0.1:8000/v1",
     dialect="openai",
     transcribe=transcribe,
+    listen=listen,
     check=check,
     engine_option="model_path",
-    transports={"transcribe": "HTTP, Wyoming, own process"},
+    engine_needs=engine.NEEDS,
+    engine_extra=engine.EXTRA,
+    transports={
+        "transcribe": "HTTP, Wyoming, own process",
+        "listen": "WebSocket (speaches); else by utterance, over Wyoming as it is spoken",
+    },
+    listen_rates_hz=frozenset({16_000}),
     reported=frozenset(),
 )

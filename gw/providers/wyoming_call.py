@@ -6,14 +6,22 @@ One connection, or one turn of an engine, per request. Nothing is billed, so not
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from typing import Final, Protocol
 
 import trio
 
 from gw.codecs.compressed import converter, is_compressed
-from gw.errors import ProviderFailed, ProviderRejected, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
-from gw.net.tls import LOST, Transport, describe
+from gw.errors import (
+    ProviderError,
+    ProviderFailed,
+    ProviderRejected,
+    ProviderUnreachable,
+    UpstreamCut,
+    UpstreamProtocolError,
+    one_error,
+)
+from gw.net.tls import LOST, Transport, unreachable
 from gw.providers.spec import Account
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat, Encoding
 from gw.types.stt import AudioSource, TextDelta, TranscribeEvent, TranscribeRequest, Transcript, Word
@@ -77,9 +85,9 @@ async def server(account: Account) -> AsyncIterator[Peer]:
         with trio.move_on_after(CONNECT_S) as scope:
             transport = await account.pool.connect(account.origin)
     except LOST as error:
-        raise ProviderUnreachable(provider=provider, detail=describe(error)) from error
+        raise unreachable(provider, error) from error
     if scope.cancelled_caught:
-        raise ProviderUnreachable(provider=provider, detail=f"no connection within {CONNECT_S:g} s")
+        raise ProviderUnreachable(provider=provider, detail=f"no connection within {CONNECT_S:g} s", cause="timeout")
     try:
         yield ServerPeer(transport, provider)
     finally:
@@ -112,6 +120,32 @@ async def transcribe(
                 await peer.send(wyoming.AudioPiece(rate=PCM_16K.sample_rate_hz, audio=data))
         await peer.send(wyoming.AudioStop())
         yield TranscribedBy(peer, provider, request.stream)
+
+
+@asynccontextmanager
+async def transcribe_pieces(
+    peering: AbstractAsyncContextManager[Peer],
+    pieces: AsyncGenerator[bytes, None],
+    account: Account,
+    opening: wyoming.Transcribe,
+) -> AsyncIterator[TranscribedBy]:
+    """Send 16 kHz samples as they come, and read meanwhile. Raises ProviderError."""
+    with one_error():
+        async with peering as peer, trio.open_nursery() as nursery:
+            await peer.send(opening, wyoming.AudioStart(rate=PCM_16K.sample_rate_hz))
+            nursery.start_soon(_send_pieces, peer, pieces)
+            yield TranscribedBy(peer, account.provider_id, True)
+            nursery.cancel_scope.cancel()
+
+
+async def _send_pieces(peer: Peer, pieces: AsyncGenerator[bytes, None]) -> None:
+    """A connection that is lost is told by whoever reads."""
+    with suppress(ProviderError):
+        async with aclosing(pieces):
+            async for data in pieces:
+                for piece in _cut(data):
+                    await peer.send(wyoming.AudioPiece(rate=PCM_16K.sample_rate_hz, audio=piece))
+        await peer.send(wyoming.AudioStop())
 
 
 class TranscribedBy:

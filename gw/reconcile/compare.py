@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import trio
 
 from gw.errors import RequestError
 from gw.reconcile.diff import THRESHOLD, Report, reconcile, window
-from gw.reconcile.files import FORMS, Form, read_usage
+from gw.reconcile.files import FORMS, Form, Progress, read_usage
 from gw.registry.catalog import Provider
 from gw.store.store import Reader
 
@@ -37,9 +38,11 @@ async def compare(
     start: str | None = None,
     end: str | None = None,
     threshold: float = THRESHOLD,
+    on_progress: Progress | None = None,
 ) -> Report:
     """Dates are UTC days as 2026-01-31, both inclusive; without them the whole recorded range.
 
+    `on_progress` is told how much of the file is read. When cancelled, reading ends within some thousand rows.
     Raises RequestError for anything wrong with the arguments or the file, StoreUnavailable.
     """
     if not 0 <= threshold <= 1_000_000:
@@ -47,7 +50,13 @@ async def compare(
     form = form_of(provider)
     ids = entries_of(form, providers)
     window(start, end, None)  # dates that are none are told before a large file is read
-    billed = await trio.to_thread.run_sync(read_usage, file, form)
+
+    def step(done: int, total: int) -> None:
+        trio.from_thread.check_cancelled()
+        if on_progress is not None:
+            on_progress(done, total)
+
+    billed = await trio.to_thread.run_sync(partial(read_usage, file, form, on_progress=step))
     days = window(start, end, await reader.recorded_days(form.modality, ids))
     ours = await reader.usage_by_model(*days, form.modality, ids) if days else []
     return reconcile(form, ours, billed, days, threshold)

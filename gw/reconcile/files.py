@@ -11,9 +11,9 @@ import codecs
 import csv
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from io import TextIOWrapper
+from io import SEEK_END, TextIOWrapper
 from pathlib import Path
 from typing import Literal
 
@@ -27,8 +27,16 @@ ProviderName = Literal["openai", "deepgram", "cartesia"]
 MOST_MODELS = 100_000
 """Different names in one file; more is no list of models."""
 MOST_FIELD_CHARACTERS = 10_000
+TOLD_EVERY = 2_000
+"""Rows, some 10 ms, between two reports of progress."""
 _CHUNK = 65_536
 _LARGEST = Decimal(10) ** 15
+
+
+Progress = Callable[[int, int], None]
+"""Told of the bytes read and of all there are, in the thread that reads. What it raises ends the reading."""
+Row = tuple[str, Mapping[str, object]]
+"""Where it stands in the file, and its fields."""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +75,7 @@ class Billed:
     rows: int = 0
 
 
-def read_usage(path: Path, form: Form) -> dict[str, Billed]:
+def read_usage(path: Path, form: Form, *, on_progress: Progress | None = None) -> dict[str, Billed]:
     """Model (the vendor's name) → what was billed. Blocks; raises RequestError naming file, row and column."""
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".json"):
@@ -75,9 +83,12 @@ def read_usage(path: Path, form: Form) -> dict[str, Billed]:
     try:
         with path.open("rb") as raw:
             start = raw.read(4)
+            size = raw.seek(0, SEEK_END)
             raw.seek(0)
             with TextIOWrapper(raw, encoding=_encoding(start), newline="") as text:
                 rows = _csv_rows(path, text, form) if suffix == ".csv" else _json_rows(path, text, form)
+                if on_progress is not None:
+                    rows = _told(rows, lambda: on_progress(raw.tell(), size))
                 return _sums(path, rows, form)
     except OSError as error:
         raise RequestError(what=f"{path}: cannot be read: {error.strerror}", param="file") from None
@@ -85,13 +96,18 @@ def read_usage(path: Path, form: Form) -> dict[str, Billed]:
         raise RequestError(what=f"{path}: is not text in UTF-8 or UTF-16", param="file") from None
 
 
+def _told(rows: Iterable[Row], tell: Callable[[], None]) -> Iterator[Row]:
+    tell()
+    for number, row in enumerate(rows, 1):
+        yield row
+        if number % TOLD_EVERY == 0:
+            tell()
+    tell()
+
+
 def _encoding(start: bytes) -> str:
     utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return "utf-16" if utf16 else "utf-8-sig"
-
-
-Row = tuple[str, Mapping[str, object]]
-"""Where it stands in the file, and its fields."""
 
 
 def _csv_rows(path: Path, text: TextIOWrapper, form: Form) -> Iterator[Row]:

@@ -212,6 +212,7 @@ def _project(entry: ProjectSettings) -> Project:
         description=entry.description,
         daily_budget_nusd=max(round(entry.daily_budget * NANO), 1) if entry.daily_budget else 0,
         budget_action=entry.budget_action,
+        max_concurrent=entry.max_concurrent,
         default_stack=entry.default_stack,
         tags=entry.tags,
         accent=entry.accent or accent_of(entry.id),

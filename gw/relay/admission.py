@@ -10,7 +10,7 @@ import msgspec
 import structlog
 import trio
 
-from gw.errors import BudgetExceededError, CandidateSkipped, StoreUnavailable, leaves_of
+from gw.errors import BudgetExceededError, CandidateSkipped, Overloaded, StoreUnavailable, leaves_of
 from gw.policy import budget
 from gw.providers.spec import Account
 from gw.relay.ledger import Ledger, Reservation
@@ -38,7 +38,12 @@ _log = structlog.get_logger("gw.relay")
 
 
 def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool) -> Reservation:
-    """Reserve the estimate. Raises BudgetExceededError, or StoreUnavailable where a blocking budget could not be kept."""
+    """Reserve the estimate. Raises BudgetExceededError, or StoreUnavailable where a blocking budget could not be kept.
+
+    Overloaded where the project has as many requests at once as it may.
+    """
+    if project.max_concurrent is not None and ledger.running(project.id) >= project.max_concurrent:
+        raise Overloaded(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
     if not project.daily_budget_nusd:
         return ledger.reserve(project.id, estimate_nusd)
     blocks = project.budget_action == "block"

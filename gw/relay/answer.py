@@ -10,7 +10,8 @@ import trio
 from gw.errors import GwError, UpstreamSlow
 from gw.pricing.book import PriceBook
 from gw.relay.attempts import Ready
-from gw.relay.meter import Meter, Records, cost_of
+from gw.relay.meter import Meter, Records, cost_of, total_cost
+from gw.relay.waste import NO_WASTE, Lost, Waste, said_of, waste_of
 from gw.types.usage import Cost, RequestRecord, Usage
 
 S = TypeVar("S")
@@ -27,6 +28,13 @@ class Tally(Protocol[E]):
 
     def usage(self) -> tuple[Usage, Usage | None]: ...
 
+    def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
+        """The part of `usage` that reached the caller of an answer that was cut short.
+
+        `passed_on`: the events seen last were sent as well; `after_s`: since the first content.
+        """
+        ...
+
 
 class Answer(Generic[S, E]):
     """The stream a dialect reads. After the list that completes the answer, `record` is set and `done` is true."""
@@ -38,6 +46,7 @@ class Answer(Generic[S, E]):
         receive: Callable[[], Awaitable[list[E]]],
         tally: Tally[E],
         *,
+        lost: Callable[[], Lost],
         book: PriceBook,
         records: Records,
         idle_s: float,
@@ -46,6 +55,12 @@ class Answer(Generic[S, E]):
         self.call = ready.call
         self.stream = ready.stream
         self.done = False
+        self.spoken: Callable[[], float] | None = None
+        """The share of the answer's text that was spoken until now, where another request speaks it. Then the record of a
+        complete answer waits for `close`, which whoever sets this calls when the speech is over."""
+        self._waits = False
+        """For the upstream: what was seen before has been sent on."""
+        self._lost = lost
         self._held: list[E] | None = ready.events
         self._receive = receive
         self._tally = tally
@@ -63,6 +78,7 @@ class Answer(Generic[S, E]):
         self._held = None
         provider = self.call.provider.id
         if events is None:
+            self._waits = True
             with trio.move_on_after(self._idle_s) as scope:
                 events = await self._receive()
             if events is None or scope.cancelled_caught:
@@ -71,9 +87,13 @@ class Answer(Generic[S, E]):
                     after_s=self._idle_s,
                     detail=f"silent for {self._idle_s:g} s in the middle of its answer",
                 )
+            self._waits = False
             self.meter.last_event_at = trio.current_time()
         if self._tally.see(events, provider):
             self.done = True
+            if self.held:
+                self.meter.ended_at = trio.current_time()
+                return events
             self.close(error=None, cancelled=False)
             if self._records.commits_first:
                 with trio.move_on_after(_COMMIT_WAIT_S):
@@ -87,7 +107,30 @@ class Answer(Generic[S, E]):
             cost = self._cost(usage)
             if not cost.nusd and measured is not None and (counted := self._cost(measured)).nusd:
                 cost = counted  # the vendor's report is empty, or in units that the price does not know
-            self.meter.finish(usage=usage, measured=measured, cost=cost, error=error, cancelled=cancelled)
+            waste = self._waste(usage)
+            if len(self.meter.marks) > 1:
+                lost = self._lost()
+                waste += lost.waste
+                if lost.cost.nusd:  # an unknown one does not make the answer's own unknown
+                    cost = total_cost([cost, lost.cost])
+            self.meter.finish(
+                usage=usage, measured=measured, cost=cost, error=error, cancelled=cancelled, waste=waste
+            )
+
+    @property
+    def held(self) -> bool:
+        """The answer is complete and its record waits for `close`."""
+        return self.done and self.spoken is not None and self.meter.record is None
+
+    def _waste(self, usage: Usage) -> Waste:
+        if self.spoken is not None:
+            reached = said_of(usage, self.spoken())
+        elif self.done:
+            return NO_WASTE
+        else:
+            after_s = trio.current_time() - (self.meter.content_at or self.meter.started)
+            reached = self._tally.reached(usage, passed_on=self._waits, after_s=after_s)
+        return waste_of(self.meter.modality, usage, reached, self._cost)
 
     def _cost(self, usage: Usage) -> Cost:
         return cost_of(self._book, usage, self.call.model, self.call.provider, self.meter.day)

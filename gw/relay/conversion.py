@@ -6,13 +6,13 @@ thread, and a candidate whose speech could not be converted without the library 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
 
 from gw.codecs.compressed import converter, is_compressed, require
-from gw.errors import CandidateSkipped, UpstreamProtocolError
+from gw.errors import CandidateSkipped, UpstreamProtocolError, UpstreamSlow
 from gw.providers.spec import ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
@@ -24,6 +24,14 @@ _SOURCES: tuple[Encoding, ...] = (
 """What speech is best made from: whole samples, what is decoded as it comes, what only when it is whole, telephone."""
 _USUAL_HZ = 24_000
 _RAW = frozenset({"pcm_s16le", "wav", "mulaw", "alaw", "pcm_f32le"})
+FIRST_S = 0.02
+"""A second of speech takes some 50 ms to convert: of the first piece so much is made alone, and goes out before the rest."""
+LEAST_S = 0.25
+"""Once it speaks, a provider that gives less sound than this in the longest silence it is allowed has failed."""
+_FEWEST_BYTES_PER_S = 750
+"""Of compressed speech."""
+AT_ONCE_S = 0.1
+"""Made without a look at other requests."""
 
 
 def asked_of(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat:
@@ -57,16 +65,61 @@ def _rate(wanted_hz: int, rates: frozenset[int]) -> int:
 
 @asynccontextmanager
 async def as_asked(
-    opening: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str
+    opening: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str, *, idle_s: float
 ) -> AsyncIterator[SpeakStream]:
-    """The stream in `fmt`, whatever the provider turns out to send, where that can be converted."""
+    """The stream in `fmt`, whatever the provider turns out to send, where that can be converted.
+
+    `idle_s`: the longest silence once it speaks; sound that only drips is no better.
+    """
     async with opening as stream:
-        yield stream if _is_settled(stream.format, fmt) else _Converted(stream, fmt, provider)
+        steady = _Steady(stream, provider, idle_s)
+        yield steady if _is_settled(stream.format, fmt) else _Converted(steady, fmt, provider)
 
 
 def _is_settled(sent: AudioFormat, fmt: AudioFormat) -> bool:
     """Compressed as asked for, at a rate of its own: nothing that comes later can change that."""
     return sent.encoding == fmt.encoding and fmt.encoding not in _RAW and not fmt.sample_rate_hz
+
+
+class _Steady:
+    """Speech that goes on: sound that only drips is as good as none, though no gap in it is long."""
+
+    def __init__(self, stream: SpeakStream, provider: str, drips_s: float) -> None:
+        self.format = stream.format
+        self._stream = stream
+        self._provider = provider
+        self._drips_s = drips_s
+        self._waited_s = 0.0
+        """For the provider, since it last gave `LEAST_S` of sound; what the caller's side takes does not count."""
+        self._came = 0
+        self._sounded = False
+
+    async def receive(self) -> list[SpeakEvent]:
+        """Raises, beside what the provider raises, UpstreamSlow."""
+        asked_at = trio.current_time()
+        events = await self._stream.receive()
+        self._waited_s += trio.current_time() - asked_at
+        self.format = self._stream.format
+        came = sum(len(event.data) for event in events if isinstance(event, AudioChunk))
+        if came and not self._sounded:
+            self._sounded, self._waited_s = True, 0.0   # until the first sound it has another bound
+        self._came += came
+        if self._came >= LEAST_S * (self.format.bytes_per_second or _FEWEST_BYTES_PER_S):
+            self._waited_s, self._came = 0.0, 0
+        elif self._sounded and self._waited_s >= self._drips_s and not any(isinstance(event, SpeakEnd) for event in events):
+            detail = f"less than {LEAST_S:g} s of sound in {self._waited_s:.1f} s"
+            raise UpstreamSlow(provider=self._provider, after_s=self._waited_s, detail=detail)
+        return events
+
+
+def slices(data: bytes, fmt: AudioFormat, *, first: bool) -> Iterator[bytes]:
+    """A piece of audio cut to what is converted at once; `first`: nothing was converted before it."""
+    second = fmt.bytes_per_second or len(data)
+    at = 0
+    while at < len(data):
+        end = at + max(2, int(second * (FIRST_S if first else AT_ONCE_S)))
+        yield data[at:end]
+        at, first = end, False
 
 
 class _Converted:
@@ -80,17 +133,35 @@ class _Converted:
         self._decided = False
         self._in_thread = False
         self._converter: Converter | None = None
+        self._waiting: list[SpeakEvent] = []
+        """Received and not yet converted, the last first."""
+        self._begun = False
 
     async def receive(self) -> list[SpeakEvent]:
         """Raises, beside what the provider raises, UpstreamProtocolError for audio that is not what it was said to be."""
         while True:
-            events = await self._stream.receive()
-            if not self._decided and any(isinstance(event, AudioChunk) for event in events):
-                await self._decide()
-            if self._converter is None:
-                return events
-            if made := await self._converted(events, self._converter):
+            if self._waiting:
+                await trio.lowlevel.checkpoint()
+            else:
+                events = await self._stream.receive()
+                if not self._decided and any(isinstance(event, AudioChunk) for event in events):
+                    await self._decide()
+                if self._converter is None:
+                    return events
+                self._waiting = self._cut(events)[::-1]
+            assert self._converter is not None
+            if made := await self._converted(self._waiting.pop(), self._converter):
                 return made
+
+    def _cut(self, events: list[SpeakEvent]) -> list[SpeakEvent]:
+        cut: list[SpeakEvent] = []
+        for event in events:
+            if isinstance(event, AudioChunk) and not self._in_thread:
+                cut += [AudioChunk(data=d) for d in slices(event.data, self._stream.format, first=not self._begun)]
+                self._begun = True
+            else:
+                cut.append(event)
+        return cut
 
     async def _decide(self) -> None:
         self._decided = True
@@ -106,17 +177,13 @@ class _Converted:
             self._converter = None
         self.format = sent if self._converter is None else self._asked
 
-    async def _converted(self, events: list[SpeakEvent], made_by: Converter) -> list[SpeakEvent]:
-        out: list[SpeakEvent] = []
-        for event in events:
-            if isinstance(event, AudioChunk):
-                if data := await self._run(made_by, event.data):
-                    out.append(AudioChunk(data=data))
-                continue
-            if isinstance(event, SpeakEnd) and (rest := await self._run(made_by, None)):
-                out.append(AudioChunk(data=rest))
-            out.append(event)
-        return out
+    async def _converted(self, event: SpeakEvent, made_by: Converter) -> list[SpeakEvent]:
+        if isinstance(event, AudioChunk):
+            data = await self._run(made_by, event.data)
+            return [AudioChunk(data=data)] if data else []
+        if isinstance(event, SpeakEnd) and (rest := await self._run(made_by, None)):
+            return [AudioChunk(data=rest), event]
+        return [event]
 
     async def _run(self, made_by: Converter, data: bytes | None) -> bytes:
         """What `data` makes; of None, what is left."""

@@ -29,6 +29,7 @@ class Ledger:
         self._day = utc_day(clock.now())
         self._spent = dict(spent_today)
         self._reserved: dict[str, int] = {}
+        self._running: dict[str, int] = {}
 
     @property
     def day(self) -> int:
@@ -51,11 +52,16 @@ class Ledger:
         """Nano-USD held by running requests."""
         return self._reserved.get(project, 0)
 
+    def running(self, project: str) -> int:
+        """Requests that hold a reservation."""
+        return self._running.get(project, 0)
+
     def status(self, project: Project) -> BudgetStatus:
         return budget.status(self.spent(project.id), project.daily_budget_nusd)
 
     def reserve(self, project: str, nusd: int) -> Reservation:
         day = self.day
+        self._running[project] = self._running.get(project, 0) + 1
         if nusd:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
         return Reservation(project, day, nusd)
@@ -63,6 +69,7 @@ class Ledger:
     def settle(self, reservation: Reservation, nusd: int) -> None:
         """Release the reservation and book what the request really cost."""
         project = reservation.project
+        self._running[project] -= 1
         if reservation.nusd:
             left = self._reserved[project] - reservation.nusd
             if left:

@@ -97,10 +97,13 @@ class LiveSession(ABC, Generic[S, E, L]):
         except trio.EndOfChannel:
             assert self._failure is not None
             raise self._failure from None
+        self._going_out(events)
+        return events
+
+    def _going_out(self, events: list[E]) -> None:
         if self._is_last(events[-1]):
             self.done = True
             self._finish(None, False)
-        return events
 
     def close(self, error: GwError | None, *, cancelled: bool) -> None:
         """The caller has left, or the session failed: make the record, unless there is one."""

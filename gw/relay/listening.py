@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 import trio
 
-from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow
+from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut, UpstreamSlow
 from gw.providers.spec import ListenSession
 from gw.relay.attempts import Call
+from gw.relay.hearing import Hearing, passed_over
 from gw.relay.legs import BLOCKED_S, WATCH_S, Leg, LiveSession, Settled
 from gw.relay.meter import Mark
 from gw.relay.replay import Replay
@@ -36,11 +38,9 @@ from gw.types.stt import (
     VendorFrame,
     Word,
 )
+from gw.wire.convert import CannotConvert
+from gw.wire.lengths import LengthMeter
 
-KEPT_S = 120.0
-"""Audio kept for another provider: longer than anybody speaks without a final transcript."""
-KEPT_BYTES = 4 * 2**20
-"""The same for compressed audio."""
 REPLAY_BYTES = 65_536
 UNANSWERED_S = 2.5
 """Speech that brings no event for so long, where interim results are asked for, and the provider has failed."""
@@ -53,20 +53,30 @@ class Converter(Protocol):
 
 class ListenLeg(Leg[ListenSession]):
     def __init__(
-        self, call: Call[ListenSession], mark: Mark, begins: int, begins_s: float, converter: Converter | None
+        self, call: Call[ListenSession], mark: Mark, replay: Replay, converter: Converter | None, *, contained: bool
     ) -> None:
         super().__init__(call, mark)
-        self.begins = self.sent = begins
-        """Offsets of the first byte it is given, and after the last one."""
-        self.begins_s = begins_s
-        """Where in the session's time its own time begins."""
+        self.contained = contained
+        """It is given the caller's container from its beginning on, not samples."""
+        self.after_s = 0.0
+        """It hears again what stands until here."""
+        self.length = LengthMeter() if contained else None
+        self.begin_at(replay)
         self.speech_s = 0.0
         """Speech it was given since its last event."""
         self._converter = converter
 
+    def begin_at(self, replay: Replay) -> None:
+        self.begins = self.sent = replay.start
+        """Offsets of the first byte it is given, and after the last one."""
+        self.begins_s = replay.seconds(replay.start)
+        """Where in the session's time its own time begins."""
+
     async def give(self, data: bytes) -> None:
         """Raises what the provider raises."""
         assert self.session is not None
+        if self.length is not None:
+            self.length.feed(data)
         self.sending_since = trio.current_time()
         try:
             await self.session.send_audio(self._converter.feed(data) if self._converter is not None else data)
@@ -81,30 +91,89 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         settled: Settled[ListenSession],
         convert: Callable[[Call[ListenSession]], Converter | None],
         finish: Callable[[GwError | None, bool], None],
+        told: Callable[[Call[ListenSession], Final, float], None],
     ) -> None:
+        """`told`: of each final transcript, by whom, and with how many seconds of audio given to it until then."""
         super().__init__(settled, finish)
         self.request = request
-        self.replay = Replay(request.format, most_s=KEPT_S, most_bytes=KEPT_BYTES)
+        self._told = told
+        self.hearing = Hearing(request.format)
+        self._tells: Callable[[list[ListenEvent]], Awaitable[None]] | None = None
+        self._telling = False
+        """While that takes long it is the caller who is slow, not the provider."""
         self._convert = convert
-        self._loudness = Loudness(request.format)
+        self._loudness = Loudness(self.hearing.samples)
         self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
+
+    @property
+    def replay(self) -> Replay:
+        return self.hearing.replay
+
+    def seconds_of(self, leg: ListenLeg) -> float:
+        """Of the audio it was given."""
+        return leg.length.seconds if leg.length is not None else self.replay.seconds(leg.sent - leg.begins)
+
+    def of_use(self, leg: ListenLeg) -> float:
+        """Seconds of that which no other provider had to hear again, or which came to something before the session failed."""
+        later = self.legs[self.legs.index(leg) + 1 :]
+        if not later and self._failure is None:
+            return self.seconds_of(leg)
+        until = min((other.begins for other in later), default=self.replay.start)
+        return 0.0 if leg.length is not None else self.replay.seconds(max(0, min(until, leg.sent) - leg.begins))
 
     # ------------------------------------------------------------------ the caller's side
 
+    async def tell_all(self, tell: Callable[[list[ListenEvent]], Awaitable[None]]) -> None:
+        """In place of `receive`, until the session has ended: `tell` is called by the task that reads the provider.
+
+        A hop less for every event. What `tell` raises ends the session.
+        """
+        with suppress(trio.WouldBlock, trio.EndOfChannel):
+            while True:
+                events = self._events.receive_nowait()
+                self._going_out(events)
+                await tell(events)
+        self._tells = tell
+        try:
+            await self._events.receive()
+        except trio.EndOfChannel:
+            if self._failure is not None:
+                raise self._failure from None
+
+    async def _emit(self, events: list[ListenEvent]) -> None:
+        if self._tells is None:
+            await self._out.send(events)
+            return
+        self._going_out(events)
+        self._telling = True
+        try:
+            await self._tells(events)
+        finally:
+            self._telling = False
+
     async def send_audio(self, data: bytes) -> None:
-        """Raw samples, or pieces of a container, as announced. A provider's failure is not the sender's business."""
+        """Raw samples, or pieces of a container, as announced. A provider's failure is not the sender's business.
+
+        Raises what `Hearing.take` raises.
+        """
         if not data:
             return
-        self.replay.append(data)
+        samples = await self.hearing.take(data)
+        await self._give(data, samples)
+
+    async def _give(self, data: bytes, samples: bytes) -> None:
         leg = self._leg
         if leg is None or not leg.live:
             await trio.lowlevel.checkpoint()
             return
         leg.sent = self.replay.end
-        if self._loudness.speaks(data):
-            leg.speech_s += self.replay.seconds(len(data))
+        if self._loudness.speaks(samples):
+            leg.speech_s += self.replay.seconds(len(samples))
+        given = data if leg.contained else samples
+        if not given:
+            return
         try:
-            await leg.give(data)
+            await leg.give(given)
         except ProviderError as error:  # its reader tells; what was not heard is kept
             leg.fault = leg.fault or error
             leg.live = False
@@ -121,6 +190,8 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
 
     async def finish(self) -> None:
         """No more audio will come."""
+        if self.hearing.contained:
+            await self._give(b"", await self.hearing.end())
         self._finishing = True
         await self._tell(lambda session: session.finish())
 
@@ -141,13 +212,17 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
 
     @property
     def _can_move(self) -> bool:
-        return self.replay.seekable or self.replay.start == 0
+        return self.hearing.can_move
 
     def _begin(self, call: Call[ListenSession], mark: Mark) -> ListenLeg:
-        start = self.replay.start
-        return ListenLeg(call, mark, start, self.replay.seconds(start), self._convert(call))
+        contained = self.hearing.source_for(call.spec) != self.hearing.samples
+        return ListenLeg(call, mark, self.replay, self._convert(call), contained=contained)
 
     async def _use(self, leg: ListenLeg, session: ListenSession, scope: trio.CancelScope) -> None:
+        if leg.contained:
+            leg.after_s = self.hearing.final_s
+        elif self.hearing.contained:
+            await self._decode(leg)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay_to, leg, session)
             nursery.start_soon(self._watch, leg, session, scope)
@@ -158,24 +233,42 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
                 await self._pass_on(leg, events)
             nursery.cancel_scope.cancel()
 
+    async def _decode(self, leg: ListenLeg) -> None:
+        """Raises ProviderError where it turns out that nothing can be made of the caller's audio for this provider."""
+        provider = leg.call.provider.id
+        try:
+            await self.hearing.decode()
+        except CannotConvert as error:
+            skipped = CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))
+            raise passed_over(error, provider) or skipped from None
+        leg.begin_at(self.replay)
+
     async def _pass_on(self, leg: ListenLeg, events: list[ListenEvent]) -> None:
         self._answered(leg)
         if leg.begins_s:
             events = [_later(event, leg.begins_s) for event in events]
+        if leg.after_s:
+            events = [event for event in events if not _stands(event, leg.after_s)]
         for event in events:
             if isinstance(event, Final):
-                self.replay.final_until(event.end_s)
+                self.hearing.final_until(event.end_s)
+                self._told(leg.call, event, self.replay.seconds(leg.sent))
             elif isinstance(event, ListenEnd):
                 leg.ended = True
                 leg.reported = event.usage
         if leg.ended and not self._finishing:
             raise UpstreamCut(provider=leg.call.provider.id, detail="ended the session by itself")
-        await self._out.send(events)
+        if events:
+            await self._emit(events)
 
     async def _replay_to(self, leg: ListenLeg, session: ListenSession) -> None:
         """Give what is kept, then let the sender give the rest itself."""
         replay = self.replay
-        while data := replay.read(leg.sent, REPLAY_BYTES):
+        number = 0
+        while leg.contained and (piece := self.hearing.piece(number, leg.call.provider.id)) is not None:
+            number += 1
+            await leg.give(piece)
+        while not leg.contained and (data := replay.read(leg.sent, REPLAY_BYTES)):
             leg.sent = max(leg.sent, replay.start) + len(data)
             await leg.give(data)
         leg.live = True
@@ -187,6 +280,8 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         provider, idle_s = leg.call.provider.id, self._settled.idle_s
         while leg.fault is None:
             await trio.sleep(WATCH_S)
+            if self._telling:
+                continue
             now = trio.current_time()
             silent_s = now - max(leg.last_event_at, session.heard_at)
             if now - leg.sending_since > BLOCKED_S:
@@ -197,6 +292,16 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
                 detail = f"no event for {leg.speech_s:.1f} s of speech"
                 leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail=detail)
         scope.cancel()
+
+
+def _stands(event: ListenEvent, until_s: float) -> bool:
+    """It is about what another provider has transcribed before."""
+    match event:
+        case SpeechStarted() | UtteranceEnd():
+            return event.at_s <= until_s
+        case Interim() | Final():
+            return event.end_s <= until_s
+    return False
 
 
 def _later(event: ListenEvent, by_s: float) -> ListenEvent:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -15,20 +16,24 @@ import trio
 
 from gw.codecs.compressed import converter
 from gw.errors import CandidateSkipped, GwError, one_error
+from gw.net.spare import Spares
 from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
+from gw.relay import turns
 from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.attempts import Call
+from gw.relay.hearing import Hearing, passed_over
 from gw.relay.legs import LiveSession, Settled
 from gw.relay.listening import Listening
-from gw.relay.meter import Mark, Meter, cost_of
-from gw.relay.speaking import Speaking
+from gw.relay.meter import Mark, Meter, cost_of, total_cost
+from gw.relay.speaking import Speaking, SpeakLeg
+from gw.relay.waste import NO_WASTE, heard_of, waste_of
 from gw.types.audio import AudioFormat
 from gw.types.caller import Caller
 from gw.types.ids import Modality
-from gw.types.stt import ListenRequest
+from gw.types.stt import Final, ListenRequest
 from gw.types.tts import SpeakLiveRequest
-from gw.types.usage import Cost, Usage, UsageSource
+from gw.types.usage import Usage, UsageSource
 from gw.wire import convert as samples
 from gw.wire.convert import CannotConvert, Converter
 
@@ -80,27 +85,37 @@ async def listening(relay: Relay, request: ListenRequest, caller: Caller) -> Asy
     ) -> Callable[[], AbstractAsyncContextManager[ListenSession]]:
         call = offered(spec.listen, account)
         language = request.language or model.default_language
-        fmt = heard_as(request.format, spec)
-        _convertible(samples.converter, request.format, fmt, account)
+        fmt = _given(session.hearing, spec, account)
         return lambda: call(attrs.evolve(request, format=fmt, language=language), account)
 
     def convert(call: Call[ListenSession]) -> Converter | None:
-        return samples.converter(request.format, heard_as(request.format, call.spec))
+        source = session.hearing.source_for(call.spec)
+        return samples.converter(source, heard_as(source, call.spec))
 
     def finish(error: GwError | None, cancelled: bool) -> None:
         parts = [
-            _Part(leg.mark, leg.reported, Usage(audio_seconds=session.replay.seconds(leg.sent - leg.begins)))
+            _Part(
+                leg.mark,
+                leg.reported,
+                Usage(audio_seconds=session.seconds_of(leg)),
+                Usage(audio_seconds=session.of_use(leg)),
+            )
             for leg in session.legs
         ]
         begun.book(parts, error, cancelled=cancelled)
 
-    session = Listening(request, begun.settled(opener), convert, finish)
+    def told(call: Call[ListenSession], final: Final, heard_s: float) -> None:
+        turns.heard(relay.turns, begun.meter, final, call.model.id, heard_s, partial(begun.price, call.model))
+
+    session = Listening(request, begun.settled(opener), convert, finish, told)
     async with begun.running(session):
         yield session
 
 
 @asynccontextmanager
-async def speaking(relay: Relay, request: SpeakLiveRequest, caller: Caller) -> AsyncIterator[Speaking]:
+async def speaking(
+    relay: Relay, request: SpeakLiveRequest, caller: Caller, spares: Spares | None = None
+) -> AsyncIterator[Speaking]:
     """Admit, then hold a session for the block; its record is written when it ends, however it ends."""
     begun = _Begun(relay, caller, "tts", request.model, Usage(characters=RESERVED_CHARACTERS, source="estimated"))
 
@@ -111,23 +126,33 @@ async def speaking(relay: Relay, request: SpeakLiveRequest, caller: Caller) -> A
         fmt = spoken_as(request.format, spec)
         _convertible(converter, fmt, request.format, account)
         voice = begun.catalog.voice(request.voice, begun.catalog.provider(model.provider)) or model.default_voice or ""
-        return lambda: call(attrs.evolve(request, format=fmt, voice=voice), account)
+        warm = account if spares is None else attrs.evolve(account, spares=spares)
+        return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
 
     def convert(fmt: AudioFormat) -> Converter | None:
         return converter(fmt, request.format)
 
     def finish(error: GwError | None, cancelled: bool) -> None:
-        parts = [
-            _Part(leg.mark, leg.reported, Usage(characters=leg.characters, audio_seconds=leg.progress.audio_s))
-            for leg in session.legs
-        ]
-        begun.book(parts, error, cancelled=cancelled)
+        voice.read(session.script.text, whole=True)
+        begun.book([_spoken(leg, *session.heard_of(leg)) for leg in session.legs], error, cancelled=cancelled)
 
-    session = Speaking(
-        request, begun.settled(opener), convert, finish, first_audio_s=relay.routing.first_event_s["tts"]
-    )
+    voice = turns.Voice(relay.turns, begun.meter)
+    first_audio_s = relay.routing.first_event_s["tts"]
+    session = Speaking(request, begun.settled(opener), convert, finish, first_audio_s=first_audio_s, turn=voice)
     async with begun.running(session):
         yield session
+
+
+def _given(hearing: Hearing, spec: ProviderSpec, account: Account) -> AudioFormat:
+    """The form a provider is sent the caller's audio in. Raises CandidateSkipped, PluginMissing."""
+    try:
+        source = hearing.source_for(spec)
+    except CannotConvert as error:
+        skipped = CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=str(error))
+        raise passed_over(error, account.provider_id) or skipped from None
+    fmt = heard_as(source, spec)
+    _convertible(samples.converter, source, fmt, account)
+    return fmt
 
 
 def _convertible(
@@ -152,6 +177,13 @@ class _Part:
     mark: Mark
     reported: Usage | None
     counted: Usage
+    reached: Usage
+    """The part that was of use."""
+
+
+def _spoken(leg: SpeakLeg, heard: int, heard_s: float) -> _Part:
+    counted = Usage(characters=leg.characters, audio_seconds=leg.progress.audio_s)
+    return _Part(leg.mark, leg.reported, counted, heard_of(leg.reported or counted, heard, heard_s))
 
 
 class _Begun:
@@ -163,7 +195,7 @@ class _Begun:
         self._kind = Kind(modality=modality, requested=model, stream=True, estimate=estimate)
         self._project = catalog.project(caller.project)
         self._models = relay.candidates(catalog, self._kind, self._project, caller)
-        self._meter = Meter(relay.books, caller, modality, self._models[0].id, stream=True)
+        self.meter = Meter(relay.books, caller, modality, self._models[0].id, stream=True)
 
     def settled(
         self, opener: Callable[[ProviderSpec, Account, Model], Callable[[], AbstractAsyncContextManager[S]]]
@@ -171,7 +203,7 @@ class _Begun:
         relay, catalog, project, kind = self._relay, self.catalog, self._project, self._kind
         return Settled(
             self._models,
-            self._meter,
+            self.meter,
             relay.running,
             lambda model, now: relay.prepare(catalog, model, project, kind, opener, now),
             open_s=OPEN_S,
@@ -185,7 +217,7 @@ class _Begun:
         relay.in_flight += 1
         try:
             with one_error():
-                relay.admit(self._meter, self._kind, self.catalog, self._models[0], self._project)
+                relay.admit(self.meter, self._kind, self.catalog, self._models[0], self._project)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(session.drive)
                     yield
@@ -201,24 +233,32 @@ class _Begun:
         finally:
             relay.in_flight -= 1
 
+    def price(self, model: Model, audio_seconds: float) -> int | None:
+        """Of speech heard live, in nano-USD; None where the price is not known."""
+        used, provider = Usage(audio_seconds=audio_seconds), self.catalog.provider(model.provider)
+        return cost_of(self._relay.books.book, used, model, provider, self.meter.day, live=True).nusd
+
     def book(self, parts: list[_Part], error: GwError | None, *, cancelled: bool) -> None:
         """Usage and cost of every part into its attempt, and their sums into the record."""
-        book = self._relay.books.book
+        book, waste = self._relay.books.book, NO_WASTE
         for part in parts:
             mark = part.mark
             mark.usage = part.reported or part.counted
             provider = self.catalog.provider(mark.model.provider)
-            mark.cost = cost_of(book, mark.usage, mark.model, provider, self._meter.day, live=True)
+            cost = partial(cost_of, book, model=mark.model, provider=provider, day=self.meter.day, live=True)
+            mark.cost = cost(mark.usage)
+            waste += waste_of(self.meter.modality, mark.usage, part.reached, cost)
         used = [part.reported or part.counted for part in parts]
         by_vendor = bool(parts) and all(part.reported is not None for part in parts)
         total = used[0] if len(used) == 1 else _sum_of(used, "vendor" if by_vendor else "measured")
         counted = _sum_of([part.counted for part in parts], "measured")
-        self._meter.finish(
+        self.meter.finish(
             usage=total,
             measured=counted if by_vendor else None,
-            cost=_total([part.mark.cost for part in parts]),
+            cost=total_cost([part.mark.cost for part in parts]),
             error=error,
             cancelled=cancelled,
+            waste=waste,
         )
 
 
@@ -231,12 +271,3 @@ def _sum_of(usages: list[Usage], source: UsageSource) -> Usage:
         source=source,
     )
 
-
-def _total(costs: list[Cost | None]) -> Cost:
-    """Unknown when one of them is."""
-    known = [cost for cost in costs if cost is not None]
-    if not known:
-        return Cost(nusd=0, source="")
-    amounts = [cost.nusd for cost in known if cost.nusd is not None]
-    source = " + ".join(dict.fromkeys(cost.source for cost in known if cost.source))
-    return Cost(nusd=sum(amounts) if len(amounts) == len(known) else None, source=source)

@@ -19,9 +19,11 @@ from gw.errors import (
     UpstreamCut,
     UpstreamSlow,
 )
+from gw.policy.turns import Place
 from gw.pricing.book import Price, PriceBook
 from gw.registry.catalog import Model, Provider
 from gw.relay.ledger import Ledger, Reservation
+from gw.relay.waste import NO_WASTE, Waste
 from gw.telemetry.clock import Clock, utc_day
 from gw.types.caller import Caller
 from gw.types.ids import Modality
@@ -90,6 +92,16 @@ def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, liv
     return model.price or book.price(provider.type, model.name, at_day=day, live=live)
 
 
+def total_cost(costs: list[Cost | None]) -> Cost:
+    """Unknown when one of them is."""
+    known = [cost for cost in costs if cost is not None]
+    if not known:
+        return Cost(nusd=0, source="")
+    amounts = [cost.nusd for cost in known if cost.nusd is not None]
+    source = " + ".join(dict.fromkeys(cost.source for cost in known if cost.source))
+    return Cost(nusd=sum(amounts) if len(amounts) == len(known) else None, source=source)
+
+
 class Meter:
     """Follows one request from its acceptance to its record."""
 
@@ -100,6 +112,8 @@ class Meter:
         self.requested = requested
         self.stream = stream
         self.id = caller.request_id or secrets.token_hex(16)
+        self.place = Place(request_id=self.id, session_id=caller.session_id, turn_id=caller.turn_id)
+        """Its session and turn, as far as they are known; the record takes what they are at its end."""
         self.timestamp = books.clock.now()
         self.day = utc_day(self.timestamp)
         self.started = trio.current_time()
@@ -112,7 +126,13 @@ class Meter:
         self.first_call_at: float | None = None
         self.content_at: float | None = None
         self.last_event_at: float | None = None
+        self.ended_at: float | None = None
+        """When the request was over, if its record is made later."""
         self.record: RequestRecord | None = None
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._books.clock.now()
 
     def attempt(self, model: Model, now: float) -> Mark:
         mark = Mark(model, now)
@@ -137,8 +157,8 @@ class Meter:
                 estimate=self.estimate,
                 estimate_nusd=self.estimate_nusd,
                 stream=self.stream,
-                session_id=caller.session_id,
-                turn_id=caller.turn_id,
+                session_id=self.place.session_id,
+                turn_id=self.place.turn_id,
                 key_id=caller.key_id,
                 endpoint=caller.endpoint,
             )
@@ -154,11 +174,18 @@ class Meter:
         mark.error = error
 
     def finish(
-        self, *, usage: Usage, measured: Usage | None, cost: Cost, error: GwError | None, cancelled: bool
+        self,
+        *,
+        usage: Usage,
+        measured: Usage | None,
+        cost: Cost,
+        error: GwError | None,
+        cancelled: bool,
+        waste: Waste = NO_WASTE,
     ) -> RequestRecord:
         """Make the record, journal it, settle the budget. Everything here is synchronous, so cancellation cannot split it."""
-        now = trio.current_time()
-        caller = self.caller
+        now = trio.current_time() if self.ended_at is None else self.ended_at
+        caller, place = self.caller, self.place
         mark = self.answering or (self.marks[-1] if self.marks else None)
         model = mark.model if mark else None
         fell_back = self.answering is not None and self.answering is not self.marks[0]
@@ -174,19 +201,23 @@ class Meter:
             status=status,
             total_latency_ms=_ms(now - self.started),
             ttfb_ms=None if self.content_at is None else _ms(self.content_at - self.started),
-            gateway_ms=self._own_time(now),
+            gateway_ms=self._own_time(now, cancelled=cancelled),
             cost_nusd=cost.nusd,
             pricing_source=cost.source,
+            wasted_units=waste.units,
+            wasted_nusd=waste.nusd,
             usage=usage,
             measured=measured,
             attempts=tuple(self._attempt_record(m, now) for m in self.marks),
             fallback_from=self.marks[0].model.id if fell_back else None,
             error_code=error.code if error else None,
             stream=self.stream,
-            session_id=caller.session_id,
-            turn_id=caller.turn_id,
+            session_id=place.session_id,
+            turn_id=place.turn_id,
             key_id=caller.key_id,
             endpoint=caller.endpoint,
+            heard=place.heard,
+            earlier=place.earlier,
         )
         self.record = record
         books = self._books
@@ -196,10 +227,11 @@ class Meter:
         books.observer.observe(record)
         return record
 
-    def _own_time(self, now: float) -> float | None:
+    def _own_time(self, now: float, *, cancelled: bool) -> float | None:
+        """A caller who left did so while the upstream was waited for."""
         if self.first_call_at is None:
             return None
-        after = now - self.last_event_at if self.last_event_at is not None else 0.0
+        after = 0.0 if cancelled or self.last_event_at is None else now - self.last_event_at
         return _ms(self.first_call_at - self.started + after)
 
     def _attempt_record(self, mark: Mark, now: float) -> AttemptRecord:
@@ -218,12 +250,22 @@ class Meter:
         )
 
     @property
-    def unanswered(self) -> Mark | None:
-        """The last upstream call that gave no content but may be charged for: the caller left, or it was too slow or cut."""
-        return next((m for m in reversed(self.marks) if m.called and isinstance(m.error, _MAY_BE_CHARGED)), None)
+    def lost(self) -> list[Mark]:
+        """Upstream calls that gave no content but may be charged for: the caller left, or it was too slow or cut.
+
+        After a stale connection the same is asked again: only the last of them counts.
+        """
+        last = self.marks[-1] if self.marks else None
+        return [
+            mark
+            for mark in self.marks
+            if mark.called
+            and mark is not self.answering
+            and (isinstance(mark.error, _MAY_BE_CHARGED) or (mark is last and isinstance(mark.error, StaleConnection)))
+        ]
 
 
-_MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut, StaleConnection)
+_MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut)
 
 
 def _outcome(error: ProviderError | None) -> str:

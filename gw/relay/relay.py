@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
 from typing import Generic, TypeAlias, TypeVar
 
@@ -21,11 +22,13 @@ import attrs
 from gw.config.settings import CostTracking, Routing
 from gw.errors import CandidateSkipped, GwError
 from gw.net.http1 import Pool
+from gw.net.spare import Spares
 from gw.policy import hedge, plan
+from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import Catalog, Model
 from gw.registry.live import Live
-from gw.relay import admission, live, tally
+from gw.relay import admission, live, tally, turns
 from gw.relay.accounts import Accounts
 from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.answer import Answer, Tally
@@ -33,8 +36,9 @@ from gw.relay.attempts import Call, Ready, Running, Trying, first_ready
 from gw.relay.conversion import as_asked, asked_of
 from gw.relay.limits import Limits
 from gw.relay.listening import Listening
-from gw.relay.meter import Books, Meter, cost_of, price_of
+from gw.relay.meter import Books, Meter, cost_of, price_of, total_cost
 from gw.relay.speaking import Speaking
+from gw.relay.waste import Lost, Waste, times, units_of
 from gw.telemetry.clock import utc_day
 from gw.types.caller import Caller
 from gw.types.ids import Modality
@@ -42,17 +46,16 @@ from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.project import Project
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.types.usage import Cost, Usage
+from gw.types.usage import Usage
 
 S = TypeVar("S")
 E = TypeVar("E")
 
 Opener = Callable[[ProviderSpec, Account, Model], Callable[[], AbstractAsyncContextManager[S]]]
-Follow = Callable[[Ready[S, E]], tuple[Callable[[], Awaitable[list[E]]], Tally[E]]]
+Follow = Callable[[Ready[S, E], Meter], tuple[Callable[[], Awaitable[list[E]]], Tally[E]]]
 ChatAnswer: TypeAlias = Answer[ChatStream, ChatEvent]
 TranscribeAnswer: TypeAlias = Answer[TranscribeStream, TranscribeEvent]
 SpeakAnswer: TypeAlias = Answer[SpeakStream, SpeakEvent]
-_NOTHING = Usage()
 
 
 class Relay:
@@ -61,6 +64,7 @@ class Relay:
     ) -> None:
         self.limits = limits
         self.in_flight = 0
+        self.turns = Turns()
         self.running = Running()
         self._routed: Catalog | None = None
         self._routes: dict[tuple[str, Modality, str, str, bool], tuple[Model, ...]] = {}
@@ -85,6 +89,12 @@ class Relay:
             needs=request.needs,
         )
 
+        said: list[str] | None = None
+
+        def begin(meter: Meter) -> None:
+            nonlocal said
+            said = turns.asks(self.turns, meter, request)
+
         def opener(
             spec: ProviderSpec, account: Account, model: Model
         ) -> Callable[[], AbstractAsyncContextManager[ChatStream]]:
@@ -92,7 +102,12 @@ class Relay:
             return lambda: call(request, account)
 
         return self._run(
-            kind, caller, opener, tally.first_chat, lambda ready: (ready.stream.receive, tally.ChatTally(request))
+            kind,
+            caller,
+            opener,
+            tally.first_chat,
+            lambda ready, meter: (ready.stream.receive, tally.ChatTally(request, said)),
+            begin,
         )
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
@@ -112,7 +127,12 @@ class Relay:
             caller,
             opener,
             tally.first_transcript,
-            lambda ready: (ready.stream.receive, tally.TranscribeTally(request, ready.call.spec.rounds_audio_up_to_s)),
+            lambda ready, meter: (
+                ready.stream.receive,
+                tally.TranscribeTally(
+                    request, ready.call.spec.rounds_audio_up_to_s, partial(turns.transcribed, self.turns, meter)
+                ),
+            ),
         )
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
@@ -126,23 +146,26 @@ class Relay:
             voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
             fmt = asked_of(request.format, spec, account.provider_id)
             made = attrs.evolve(request, voice=voice, format=fmt)
-            return lambda: as_asked(call(made, account), request.format, account.provider_id)
+            return lambda: as_asked(call(made, account), request.format, account.provider_id, idle_s=self.routing.idle_s)
 
         return self._run(
             kind,
             caller,
             opener,
             tally.first_audio,
-            lambda ready: (ready.stream.receive, tally.SpeakTally(request, ready.stream.format)),
+            lambda ready, meter: (ready.stream.receive, tally.SpeakTally(request, ready.stream.format)),
+            lambda meter: turns.speaks(self.turns, meter, request.text),
         )
 
     def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[Listening]:
         """A live session. Entering raises what stands against the request itself; a provider's failure comes out of `receive`."""
         return live.listening(self, request, caller)
 
-    def speak_live(self, request: SpeakLiveRequest, caller: Caller) -> AbstractAsyncContextManager[Speaking]:
-        """As `listen`, for text that is spoken as it comes."""
-        return live.speaking(self, request, caller)
+    def speak_live(
+        self, request: SpeakLiveRequest, caller: Caller, spares: Spares | None = None
+    ) -> AbstractAsyncContextManager[Speaking]:
+        """As `listen`, for text that is spoken as it comes. `spares`: of a caller who speaks more than once."""
+        return live.speaking(self, request, caller, spares)
 
     def _run(
         self,
@@ -151,8 +174,9 @@ class Relay:
         opener: Opener[S],
         first_content: Callable[[S, str], Awaitable[list[E]]],
         follow: Follow[S, E],
+        begin: Callable[[Meter], None] = lambda meter: None,
     ) -> AbstractAsyncContextManager[Answer[S, E]]:
-        return _Request(self, kind, caller, opener, first_content, follow)
+        return _Request(self, kind, caller, opener, first_content, follow, begin)
 
     def check(self, requested: str, modality: Modality, caller: Caller) -> None:
         """Raises what stands against a model's name. For sessions whose requests come later, one by one."""
@@ -175,11 +199,9 @@ class Relay:
             found = tuple(dict.fromkeys((found[0], *named)))
         return found
 
-    def without_answer(self, meter: Meter, catalog: Catalog) -> tuple[Usage, Cost]:
-        """What a request costs that got no content: what was sent, where a vendor may charge for it."""
-        mark = meter.unanswered
-        if mark is None:
-            return _NOTHING, Cost(nusd=0, source="")
+    def lost(self, meter: Meter, catalog: Catalog) -> Lost:
+        """What the attempts that gave no content used and cost, each noted on its own: what was sent to them, where a vendor
+        may charge for it."""
         estimate = meter.estimate
         sent = Usage(
             input_tokens=estimate.input_tokens,
@@ -187,7 +209,13 @@ class Relay:
             characters=estimate.characters,
             source="estimated",
         )
-        return sent, cost_of(self.books.book, sent, mark.model, catalog.provider(mark.model.provider), meter.day)
+        marks = meter.lost
+        for mark in marks:
+            provider = catalog.provider(mark.model.provider)
+            mark.usage = sent
+            mark.cost = cost_of(self.books.book, sent, mark.model, provider, meter.day)
+        cost = total_cost([mark.cost for mark in marks])
+        return Lost(times(sent, len(marks)), cost, Waste(units_of(meter.modality, sent) * len(marks), cost.nusd))
 
     def patience(self, kind: Kind) -> float:
         """Seconds until the first content; where the answer comes whole, that is all of it."""
@@ -213,7 +241,7 @@ class Relay:
         if (
             self._refuse_unpriced
             and provider.location != "local"
-            and price_of(self.books.book, model, provider, utc_day(self.books.clock.now())) is None
+            and price_of(self.books.book, model, provider, utc_day(self.books.clock.now()), live=True) is None
         ):
             raise CandidateSkipped(
                 provider=provider.id, reason="unpriced", detail="no price known and cost_tracking.on_unpriced is refuse"
@@ -230,7 +258,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
     Raises, without a record, what `Catalog.project` and `Catalog.resolve` raise: there is no model to write it to.
     """
 
-    __slots__ = ("_answer", "_caller", "_catalog", "_first", "_follow", "_kind", "_meter", "_open", "_opener", "_relay")
+    __slots__ = ("_answer", "_begin", "_caller", "_catalog", "_first", "_follow", "_kind", "_meter", "_open", "_opener", "_relay")
 
     def __init__(
         self,
@@ -240,6 +268,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         opener: Opener[S],
         first_content: Callable[[S, str], Awaitable[list[E]]],
         follow: Follow[S, E],
+        begin: Callable[[Meter], None],
     ) -> None:
         self._relay = relay
         self._kind = kind
@@ -247,6 +276,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         self._opener = opener
         self._first = first_content
         self._follow = follow
+        self._begin = begin
         self._answer: Answer[S, E] | None = None
 
     async def __aenter__(self) -> Answer[S, E]:
@@ -255,6 +285,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         project = catalog.project(caller.project)
         models = relay.candidates(catalog, kind, project, caller)
         self._meter = meter = Meter(relay.books, caller, kind.modality, models[0].id, stream=kind.stream)
+        self._begin(meter)
         relay.in_flight += 1
         try:
             relay.admit(meter, kind, catalog, models[0], project)
@@ -272,7 +303,10 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
             raise
         meter.answered_by(ready.mark)
         books, idle_s = relay.books, relay.routing.idle_s
-        self._answer = Answer(meter, ready, *self._follow(ready), book=books.book, records=books.records, idle_s=idle_s)
+        receive, counted = self._follow(ready, meter)
+        self._answer = Answer(
+            meter, ready, receive, counted, lost=self._lost, book=books.book, records=books.records, idle_s=idle_s
+        )
         return self._answer
 
     async def __aexit__(
@@ -293,7 +327,13 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         if error is None and not caller_left(raised):
             error = GwError()
         if self._answer is not None:
-            self._answer.close(error=error, cancelled=error is None)
+            if raised is not None or not self._answer.held:
+                self._answer.close(error=error, cancelled=error is None)
             return
-        usage, cost = self._relay.without_answer(self._meter, self._catalog)
-        self._meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None)
+        lost = self._lost()
+        self._meter.finish(
+            usage=lost.usage, measured=None, cost=lost.cost, error=error, cancelled=error is None, waste=lost.waste
+        )
+
+    def _lost(self) -> Lost:
+        return self._relay.lost(self._meter, self._catalog)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
+from gw.relay import waste
+
 CHARACTERS_PER_S = 11.0
 LEAD_IN_S = 0.3
 """A slow voice's pace after a moment of silence, where no vendor tells which words were spoken when: a word that is said
@@ -51,6 +53,10 @@ class Progress:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        self.begins = script.spoken
+        """Where in the text it began."""
+        self._marks = [(0.0, script.spoken)]
+        """Seconds of audio, and how far in the text it was then: what lies between two of them is in proportion."""
         self._found = script.spoken
         """Where in the text the last word told of ends."""
         self._words: list[tuple[float, int]] = []
@@ -72,6 +78,30 @@ class Progress:
         index = bisect_right(flushes, self._flushed)
         self._flushed = flushes[index] if index < len(flushes) else len(self._script.text)
         self._flushed_s = self.audio_s
+        self._marks.append((self.audio_s, self._flushed))
+
+    def dropped(self) -> None:
+        """What was not spoken by now is given up."""
+        self._found = self._flushed = len(self._script.text)
+        self._flushed_s = self.audio_s
+        self._marks = [(self.audio_s, self._flushed)]
+        self._words.clear()
+
+    def heard(self, at_s: float, until: int, *, whole: bool) -> int:
+        """The offset up to which the text was heard, `at_s` into this audio. It speaks up to `until`; `whole`: all of it is made."""
+        if whole and at_s >= self.audio_s - 0.001:
+            return until
+        before, *marks = self._marks
+        if self._words:
+            return max((end for end_s, end in self._words if end_s <= at_s + 0.001), default=before[1])
+        first = before
+        for mark in [*marks, (self.audio_s, until)] if whole else marks:
+            if at_s < mark[0]:
+                return before[1] + int((mark[1] - before[1]) * max(0.0, at_s - before[0]) / (mark[0] - before[0]))
+            before = mark
+        made_s = before[0] - first[0]
+        pace = (before[1] - first[1]) / made_s if made_s > 1 else waste.CHARACTERS_PER_S
+        return min(until, before[1] + int(max(0.0, at_s - before[0]) * pace))
 
     def spoken(self) -> int:
         """The offset up to which words were heard whole: at the beginning of the first that was not."""

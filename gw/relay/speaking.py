@@ -19,9 +19,12 @@ import trio
 from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow
 from gw.providers.spec import SpeakSession
 from gw.relay.attempts import Call
+from gw.relay.conversion import slices
 from gw.relay.legs import BLOCKED_S, WATCH_S, Leg, LiveSession, Settled
 from gw.relay.meter import Mark
 from gw.relay.script import Progress, Script
+from gw.relay.turns import Voice
+from gw.relay.waste import Playback
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
@@ -36,6 +39,8 @@ class SpeakLeg(Leg[SpeakSession]):
         """Where in the session's audio its own begins."""
         self.characters = 0
         """Sent to it."""
+        self.dropped = 0
+        """Of them, those that an interruption took back unheard."""
         self.owes_since = math.inf
         """When it was asked to speak what it has; infinite while it owes nothing."""
         self.converter: Converter | None = None
@@ -67,32 +72,82 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
         finish: Callable[[GwError | None, bool], None],
         *,
         first_audio_s: float,
+        turn: Voice,
     ) -> None:
         super().__init__(settled, finish)
+        self._turn = turn
         self.request = request
         self.format = request.format
         self.script = Script()
         self.audio_s = 0.0
         """Passed on to the caller; 0.0 for compressed audio."""
+        self._playback = Playback()
+        self._taken_s = 0.0
+        """Of the audio, given to the caller's side, which sends it before it asks for more."""
+        self._heard_from: float | None = None
         self._convert = convert
         self._first_audio_s = first_audio_s
 
     # ------------------------------------------------------------------ the caller's side
 
+    async def receive(self) -> list[SpeakEvent]:
+        if self._taken_s:
+            self._playback.send(self._taken_s, trio.current_time())
+            self._taken_s = 0.0
+        events = await super().receive()
+        for event in events:
+            if isinstance(event, AudioChunk):
+                self._taken_s += self.format.seconds(len(event.data))
+                if self._heard_from is None:
+                    self._heard_from = trio.current_time()
+        return events
+
+    def heard_of(self, leg: SpeakLeg) -> tuple[int, float]:
+        """How many of the characters sent to this provider were heard until now, and how many seconds."""
+        progress = leg.progress
+        until = progress.begins + leg.characters
+        at = self.legs.index(leg) + 1
+        if at < len(self.legs):
+            heard, heard_s = self.legs[at].progress.begins, progress.audio_s
+        elif self.done:
+            heard, heard_s = until, progress.audio_s
+        else:
+            heard_s = self._played_s(leg)
+            heard = progress.heard(heard_s, until, whole=leg.ended)
+        return max(0, min(heard, until) - progress.begins - leg.dropped), heard_s
+
+    @property
+    def heard(self) -> int:
+        """Characters of all the text that were heard until now."""
+        return sum(self.heard_of(leg)[0] for leg in self.legs)
+
+    def _played_s(self, leg: SpeakLeg) -> float:
+        """Seconds of this provider's audio that were played until now. Of compressed audio: since the first of it came."""
+        now = trio.current_time()
+        if not self.format.bytes_per_second:
+            return now - self._heard_from if self._heard_from is not None else 0.0
+        return max(0.0, leg.progress.audio_s - (self.audio_s - self._playback.played_s(now)))
+
     async def send_text(self, text: str) -> None:
         """A provider's failure is not the sender's business."""
         if text:
             self.script.add(text)
+            self._turn.read(self.script.text)
             await self._give(text)
 
     async def flush(self) -> None:
         self.script.flush()
+        self._turn.read(self.script.text, whole=True)
         await self._give(None)
 
     async def clear(self) -> None:
         """The listener interrupted: what was not spoken is dropped."""
-        self.script.clear()
         leg = self._leg
+        if leg is not None:
+            leg.dropped = max(leg.dropped, leg.characters - self.heard_of(leg)[0])
+        self.script.clear()
+        if leg is not None:
+            leg.progress.dropped()
         if leg is not None and leg.live and leg.session is not None:
             leg.owes_since = math.inf
             try:
@@ -104,6 +159,7 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
         """A frame of the caller's dialect, for a provider that speaks it; `text` is what it asks to be spoken."""
         leg = self._leg
         self.script.add(text)
+        self._turn.read(self.script.text)
         if leg is None or not leg.live or leg.session is None:
             await trio.lowlevel.checkpoint()
         elif leg.call.spec.dialect == self.request.dialect:
@@ -118,6 +174,7 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
     async def finish(self) -> None:
         """No more text will come."""
         self._finishing = True
+        self._turn.read(self.script.text, whole=True)
         leg = self._leg
         if leg is not None and leg.live and leg.session is not None:
             leg.owes_since = min(leg.owes_since, trio.current_time())
@@ -200,6 +257,10 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
         out: list[SpeakEvent] = []
         for event in events:
             match event:
+                case AudioChunk() if leg.converter is not None:
+                    for piece in slices(event.data, leg.format, first=not leg.progress.audio_s):
+                        await self._out.send([*out, self._audio(leg, AudioChunk(data=piece))])
+                        out.clear()
                 case AudioChunk():
                     out.append(self._audio(leg, event))
                 case WordTiming():
@@ -219,7 +280,8 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
                     out.append(event)
         if leg.ended and not self._finishing:
             raise UpstreamCut(provider=leg.call.provider.id, detail="ended the session by itself")
-        await self._out.send(out)
+        if out:
+            await self._out.send(out)
 
     def _audio(self, leg: SpeakLeg, chunk: AudioChunk) -> AudioChunk:
         leg.progress.audio_s += leg.format.seconds(len(chunk.data))

@@ -6,12 +6,17 @@ error in the stream, nothing at all) into a ProviderError, so that the next cand
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
+from gw.policy.turns import MOST_TEXT
 from gw.providers.spec import ChatStream, SpeakStream, TranscribeStream
+from gw.relay.script import Progress, Script
+from gw.relay.waste import heard_of, said_of
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest, Transcript
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Usage
 from gw.wire import wav
 from gw.wire.lengths import LengthMeter
@@ -99,21 +104,30 @@ async def first_audio(stream: SpeakStream, provider: str) -> list[SpeakEvent]:
 
 
 class ChatTally:
-    def __init__(self, request: ChatRequest) -> None:
+    def __init__(self, request: ChatRequest, said: list[str] | None = None) -> None:
+        """`said` takes the text, up to MOST_TEXT."""
         self._request = request
+        self._said = said
         self._characters = 0
+        self._before = 0
+        """Of them, those before the events seen last."""
         self._vendor: Usage | None = None
 
     def see(self, events: list[ChatEvent], provider: str) -> bool:
         """True when the answer is complete. Raises ProviderFailed for an error event inside the stream."""
+        self._before = self._characters
         for event in events:
             if isinstance(event, Delta):
+                if self._said is not None and event.text and self._characters < MOST_TEXT:
+                    self._said.append(event.text)
                 self._characters += (
                     len(event.text) + len(event.reasoning) + sum(len(c.arguments) for c in event.tool_calls)
                 )
             elif isinstance(event, UsageReport):
                 self._vendor = event.usage
             elif isinstance(event, Completion):
+                if self._said is not None:
+                    self._said.append(event.text[:MOST_TEXT])
                 self._characters = len(event.text)
                 self._vendor = event.usage
                 return True
@@ -131,20 +145,32 @@ class ChatTally:
         )
         return (self._vendor, estimate) if self._vendor is not None else (estimate, None)
 
+    def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
+        """An answer that was to come whole reached nobody."""
+        sent = self._characters if passed_on else self._before
+        return said_of(usage, sent / self._characters) if sent and self._request.stream else Usage()
+
 
 class TranscribeTally:
-    def __init__(self, request: TranscribeRequest, at_least_s: float) -> None:
+    def __init__(
+        self, request: TranscribeRequest, at_least_s: float, told: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """`told` is called with the whole transcript."""
+        self._told = told
         self._seconds = request.audio_seconds
         self._by_size_s = estimate_transcribe(request).audio_seconds
         self._at_least_s = at_least_s
+        self._deltas = 0
         self._vendor: Usage | None = None
         self._reported_s = 0.0
 
     def see(self, events: list[TranscribeEvent], provider: str) -> bool:
         last = events[-1]
         if isinstance(last, TextDelta):
+            self._deltas += 1
             return False
         self._note(last)
+        self._told(last.text)
         return True
 
     def _note(self, transcript: Transcript) -> None:
@@ -162,10 +188,17 @@ class TranscribeTally:
             return Usage(audio_seconds=max(self._reported_s, self._at_least_s), source="vendor"), None
         return Usage(audio_seconds=max(self._by_size_s, self._at_least_s), source="estimated"), None
 
+    def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
+        """Who got a part of the text has heard of the recording; which part cannot be told."""
+        return usage if self._deltas > (not passed_on) else Usage()
+
 
 class SpeakTally:
     def __init__(self, request: SpeakRequest, delivered: AudioFormat) -> None:
+        self._text = request.text
         self._characters = len(request.text)
+        self._words: list[WordTiming] = []
+        self._before = 0
         self._format = delivered
         self._bytes = 0
         self._header_bytes = 0
@@ -173,6 +206,7 @@ class SpeakTally:
         self._meter = None if delivered.bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])
 
     def see(self, events: list[SpeakEvent], provider: str) -> bool:
+        self._before = self._bytes
         for event in events:
             if isinstance(event, AudioChunk):
                 if self._meter is not None:
@@ -184,7 +218,21 @@ class SpeakTally:
             elif isinstance(event, SpeakEnd):
                 self._vendor = event.usage
                 return True
+            elif isinstance(event, WordTiming):
+                self._words.append(event)
         return False
+
+    def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
+        sent_s = self._audio_seconds()
+        if not passed_on:
+            sent_s = max(0.0, sent_s - self._format.seconds(self._bytes - self._before))
+        heard_s = min(sent_s, after_s)
+        script = Script()
+        script.add(self._text)
+        progress = Progress(script)
+        for word in self._words:
+            progress.word(word.word, word.end_s)
+        return heard_of(usage, progress.heard(heard_s, len(self._text), whole=False), heard_s)
 
     def usage(self) -> tuple[Usage, Usage | None]:
         measured = Usage(characters=self._characters, audio_seconds=self._audio_seconds())

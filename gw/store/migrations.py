@@ -191,20 +191,39 @@ def _fewer_log_indexes(db: apsw.Connection) -> None:
     )
 
 
+def _heard(db: apsw.Connection) -> None:
+    """What live transcriptions did in the request's turn (`types.usage.Heard`, a JSON list); null = nothing."""
+    db.execute("alter table requests add column heard text")
+
+
+def _waste(db: apsw.Connection) -> None:
+    """What was paid for and reached nobody: units, and nano-USD (null = no price is known)."""
+    db.execute("alter table requests add column wasted_units real not null default 0")
+    db.execute("alter table requests add column wasted_nusd integer default 0")
+    for table in ("rollup_hour", "rollup_day"):
+        db.execute(f"alter table {table} add column wasted_nusd integer not null default 0")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups,
     _managed_and_audit,
     _attempts_and_log_indexes,
     _fewer_log_indexes,
+    _heard,
+    _waste,
 )
 VERSION = len(MIGRATIONS)
 
+Progress = Callable[[int, int], None]
+"""Told after each step of the steps done and of all there were to do, in the thread that does them."""
 
-def migrate(db: apsw.Connection) -> int:
+
+def migrate(db: apsw.Connection, *, on_progress: Progress | None = None) -> int:
     """Bring the schema to VERSION; returns how many steps ran. Expects a version of at most VERSION."""
     ran = 0
+    before: int = db.pragma("user_version")
     for version, step in enumerate(MIGRATIONS, start=1):
-        if db.pragma("user_version") >= version:
+        if before >= version:
             continue
         db.execute("begin immediate")
         try:
@@ -216,4 +235,6 @@ def migrate(db: apsw.Connection) -> int:
             db.execute("rollback")
             raise
         ran += 1
+        if on_progress is not None:
+            on_progress(ran, VERSION - before)
     return ran

@@ -9,13 +9,14 @@ from typing import Any
 import apsw
 import msgspec
 
-from gw.types.usage import AttemptRecord, RequestRecord, Usage
+from gw.types.usage import AttemptRecord, Heard, RequestRecord, Usage
 
 _COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "requested_model", "status", "total_latency_ms",
     "ttfb_ms", "gateway_ms", "cost_nusd", "pricing_source", "input_tokens", "cached_input_tokens", "cache_write_tokens",
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
     "measured", "attempts", "fallback_from", "error_code", "stream", "session_id", "turn_id", "key_id", "endpoint",
+    "heard", "wasted_units", "wasted_nusd",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -29,11 +30,13 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: int
     cost_nusd: int
     unpriced: int
+    wasted_nusd: int
+    """Of the cost: what reached nobody."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Totals:
         """From columns in the order of the fields."""
-        requests, errors, fallbacks, cancelled, cost_nusd, unpriced = row
+        requests, errors, fallbacks, cancelled, cost_nusd, unpriced, wasted_nusd = row
         return cls(
             requests=requests,
             errors=errors,
@@ -41,6 +44,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             cancelled=cancelled,
             cost_nusd=cost_nusd,
             unpriced=unpriced,
+            wasted_nusd=wasted_nusd,
         )
 
     def __add__(self, other: Totals) -> Totals:
@@ -54,7 +58,8 @@ SELECT = f"select {', '.join(_COLUMNS)} from requests"
 
 _TALLY = """
 select count(*), coalesce(sum(status = 'error'), 0), coalesce(sum(status = 'fallback'), 0),
-       coalesce(sum(status = 'cancelled'), 0), coalesce(sum(cost_nusd), 0), coalesce(sum(cost_nusd is null), 0)
+       coalesce(sum(status = 'cancelled'), 0), coalesce(sum(cost_nusd), 0), coalesce(sum(cost_nusd is null), 0),
+       coalesce(sum(wasted_nusd), 0)
 from requests where timestamp >= :since and timestamp < :until and (:project is null or project = :project)"""
 
 _TTFBS = """
@@ -74,6 +79,7 @@ LARGEST = 10**15
 
 _UNITS = tuple(name for name in Usage.__struct_fields__ if name != "source")
 _attempts = msgspec.json.Decoder(tuple[AttemptRecord, ...])
+_heard = msgspec.json.Decoder(tuple[Heard, ...])
 _usage = msgspec.json.Decoder(Usage)
 _encode = msgspec.json.Encoder().encode
 
@@ -281,6 +287,9 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         record.turn_id,
         record.key_id,
         record.endpoint,
+        _encode(record.heard).decode() if record.heard else None,
+        finite(record.wasted_units),
+        None if record.wasted_nusd is None else whole(record.wasted_nusd),
     )
 
 
@@ -291,5 +300,7 @@ def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     measured = fields.pop("measured")
     fields["measured"] = None if measured is None else _usage.decode(str(measured))
     fields["attempts"] = _attempts.decode(str(fields["attempts"]))
+    heard = fields.pop("heard")
+    fields["heard"] = () if heard is None else _heard.decode(str(heard))
     fields["stream"] = bool(fields["stream"])
     return msgspec.convert(fields, RequestRecord)

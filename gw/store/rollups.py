@@ -24,6 +24,7 @@ _Key = tuple[int, str, str, str, Modality]
 _SUMS = (
     "requests", "errors", "fallbacks", "cancelled", "cost_nusd", "unpriced",
     "input_tokens", "cached_input_tokens", "output_tokens", "audio_seconds", "characters",
+    "wasted_nusd",
 )  # fmt: skip
 _KEYS = ("bucket", "project", "provider", "model_id", "modality")
 _ALL = (*_KEYS, *_SUMS, "ttfb", "latency")
@@ -62,13 +63,14 @@ def _range_sql(select: str, table: str, rest: str = "") -> tuple[str, str]:
 _COSTS = _range_sql(
     """
 select provider, model_id, project, modality, sum(cost_nusd), sum(requests), sum(unpriced),
-       sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(audio_seconds), sum(characters)""",
+       sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(audio_seconds), sum(characters),
+       sum(wasted_nusd)""",
     "rollup_day",
     "group by provider, model_id, project, modality order by 5 desc, 2, 3",
 )
 _TALLIES = """
 coalesce(sum(requests), 0), coalesce(sum(errors), 0), coalesce(sum(fallbacks), 0), coalesce(sum(cancelled), 0),
-coalesce(sum(cost_nusd), 0), coalesce(sum(unpriced), 0)"""
+coalesce(sum(cost_nusd), 0), coalesce(sum(unpriced), 0), coalesce(sum(wasted_nusd), 0)"""
 _TOTALS = {
     grain: _range_sql(f"select {_TALLIES}", table)
     for grain, table in (("hour", "rollup_hour"), ("day", "rollup_day"))
@@ -104,6 +106,7 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int
     audio_seconds: float
     characters: int
+    wasted_nusd: int
 
 
 class Point(Totals, frozen=True, kw_only=True):
@@ -137,6 +140,7 @@ class _Sums:
         seconds, characters = seconds_and_characters(record)
         sums[9] += seconds
         sums[10] += characters
+        sums[11] += whole(record.wasted_nusd or 0)
         if record.ttfb_ms is not None:
             self.ttfb.record(record.ttfb_ms)
         if status in ("success", "fallback"):
@@ -190,9 +194,10 @@ def costs(db: apsw.Connection, since_day: int | None, project: str | None) -> li
             output_tokens=output_tokens,
             audio_seconds=audio_seconds,
             characters=characters,
+            wasted_nusd=wasted_nusd,
         )
         for provider, model_id, owner, modality, cost_nusd, requests, unpriced, input_tokens, cached_input_tokens,
-            output_tokens, audio_seconds, characters in rows
+            output_tokens, audio_seconds, characters, wasted_nusd in rows
     ]  # fmt: skip
 
 
@@ -226,8 +231,9 @@ def points(
             cancelled=cancelled,
             cost_nusd=cost_nusd,
             unpriced=unpriced,
+            wasted_nusd=wasted_nusd,
         )
-        for bucket, name, requests, errors, fallbacks, cancelled, cost_nusd, unpriced in db.execute(
+        for bucket, name, requests, errors, fallbacks, cancelled, cost_nusd, unpriced, wasted_nusd in db.execute(
             _POINTS[grain, by][project is not None], bindings
         )
     ]

@@ -76,7 +76,7 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreUnavailable(what=describe(error, path)) from error
 
 
-def open_writer(path: Path) -> apsw.Connection:
+def open_writer(path: Path, *, on_progress: migrations.Progress | None = None) -> apsw.Connection:
     """Open, create or upgrade the database. Blocks. Raises DatabaseLocked, StoreUnavailable; deletes nothing."""
     make_private(path)
     with translated(path):
@@ -89,7 +89,7 @@ def open_writer(path: Path) -> apsw.Connection:
             db.pragma("synchronous", "full")
             db.pragma("foreign_keys", True)
             db.pragma("temp_store", "memory")  # else each insert of a large batch saves whole pages to a temporary file
-            migrations.migrate(db)
+            migrations.migrate(db, on_progress=on_progress)
         except BaseException:
             db.close()
             raise

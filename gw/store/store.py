@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -16,6 +17,7 @@ from gw.errors import one_error
 from gw.store import lock, managed, requests, rollups_usage
 from gw.store.apart import ReportProcess
 from gw.store.journal import Journal, read_lines
+from gw.store.migrations import Progress
 from gw.store.past import Past
 from gw.store.replay import Replayed, replay
 from gw.store.rollups_usage import ModelUsage
@@ -224,16 +226,18 @@ async def open_store(
     retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY,
     reports_apart: bool = False,
+    on_upgrade: Progress | None = None,
 ) -> AsyncIterator[Store]:
     """Lock, open, upgrade and replay, then yield; commits what is left on exit.
 
-    `holder` adds facts to the lock file; `reports_apart`: in a process of their own. Raises DatabaseLocked (another
-    instance, or a foreign writer for 5 s) and StoreUnavailable. A bug in the writer ends the caller's block with that error.
+    `holder` adds facts to the lock file; `reports_apart`: in a process of their own; `on_upgrade` is told how far an
+    upgrade is. Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and StoreUnavailable. A bug in the
+    writer ends the caller's block with that error.
     """
     path = prepare_folder(path)
     held = await lock.acquire(path, started=clock.now(), facts=holder)
     try:
-        db = await trio.to_thread.run_sync(open_writer, path)
+        db = await trio.to_thread.run_sync(partial(open_writer, path, on_progress=on_upgrade))
         try:
             replayed = await trio.to_thread.run_sync(_replay, db, path)
             journal = Journal(path)

@@ -5,6 +5,8 @@ A turn id is the caller's own word, so two sessions or projects may use the same
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import apsw
 import attrs
 
@@ -35,6 +37,10 @@ where turn_id = :turn_id and (:project is null or project = :project) and (:sess
 order by timestamp desc, seq desc limit 1"""
 
 
+_JOIN = """
+update requests set turn_id = ?, session_id = coalesce(session_id, ?) where id = ? and project = ? and turn_id is null"""
+
+
 @attrs.frozen(kw_only=True)
 class Turn:
     """`requests` in their order, at least one."""
@@ -43,6 +49,18 @@ class Turn:
     session_id: str | None
     project: str
     requests: tuple[RequestRecord, ...]
+
+
+def join(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+    """Give earlier records the turn that these were found to share with them. Within the caller's transaction."""
+    joined = [
+        (record.turn_id, record.session_id, earlier, record.project)
+        for record in records
+        if record.earlier
+        for earlier in record.earlier
+    ]
+    if joined:
+        db.executemany(_JOIN, joined)
 
 
 def page(db: apsw.Connection, *, limit: int, before: tuple[float, int] | None, project: str | None) -> list[Turn]:

@@ -24,7 +24,7 @@ import structlog
 import trio
 
 from gw.errors import DatabaseLocked
-from gw.store import attempts, managed, requests, rollups
+from gw.store import attempts, managed, requests, rollups, turns
 from gw.store.changes import Changes
 from gw.store.journal import Journal, Segment, read_records
 from gw.store.sqlite import TRANSIENT, describe, translated
@@ -86,6 +86,7 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
         fresh = requests.insert(db, records)
         rollups.add(db, fresh)
         attempts.add(db, fresh)
+        turns.join(db, fresh)
         db.execute("commit")
     except BaseException:
         if db.in_transaction:

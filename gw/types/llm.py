@@ -37,6 +37,13 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request's body as it came, where `dialect` is not OpenAI's."""
 
 
+class LastUser(msgspec.Struct, frozen=True):
+    """The last thing the user says in a chat request, and a mark (of this process) of the messages before it."""
+
+    text: str
+    context: int
+
+
 class ToolCallPiece(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of a tool call; `id` and `name` come with the first piece only, `arguments` is a fragment of JSON text."""
 

@@ -16,13 +16,14 @@ BudgetStatus = Literal["ok", "warning", "exceeded"]
 
 @attrs.frozen(kw_only=True)
 class Project:
-    """`daily_budget_nusd` 0 = no budget. `provider_keys` are the project's own keys by provider id."""
+    """`daily_budget_nusd` 0 = no budget. `max_concurrent`: requests at once. `provider_keys` are the project's own keys by provider id."""
 
     id: str
     name: str = ""
     description: str = ""
     daily_budget_nusd: int = 0
     budget_action: BudgetAction = "warn"
+    max_concurrent: int | None = None
     default_stack: str = ""
     tags: tuple[str, ...] = ()
     accent: str = "#5b7fa6"

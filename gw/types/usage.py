@@ -55,9 +55,34 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     error_code: str | None = None
     upstream_status: int | None = None
     audio_seconds: float | None = None
-    """Live sessions: this vendor's part of the session's units, when more than one had a part."""
+    """This vendor's part of the request's units, where more than one may have had a part."""
     characters: int | None = None
     cost_nusd: int | None = None
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a live transcription did in one turn of the many it hears. Times in Unix seconds."""
+
+    request_id: str
+    """Of the session, whose own record comes when it ends."""
+    model_id: str
+    ended_at: float
+    """The speaker stopped."""
+    final_at: float
+    """The last final transcript came."""
+    audio_seconds: float
+    """Of speech that the transcripts cover."""
+    cost_nusd: int | None = 0
+    """Of that speech; what the session costs is on its own record."""
+
+    def then(self, later: Heard) -> Heard:
+        """Both as one: what was waited for is the later one."""
+        known = self.cost_nusd is not None and later.cost_nusd is not None
+        return msgspec.structs.replace(
+            later,
+            audio_seconds=self.audio_seconds + later.audio_seconds,
+            cost_nusd=(self.cost_nusd or 0) + (later.cost_nusd or 0) if known else None,
+        )
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +105,10 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Time spent in the gateway itself: before the first upstream call, and between the last upstream event and the record."""
     cost_nusd: int | None = 0
     pricing_source: str = ""
+    wasted_units: float = 0
+    """Of the record's unit (`UNIT_OF`): what was paid for and reached nobody; see `gw.relay.waste`."""
+    wasted_nusd: int | None = 0
+    """What that cost, a part of `cost_nusd`; None where no price is known."""
     usage: Usage = Usage()
     measured: Usage | None = None
     """Our own count, where `usage` is the vendor's."""
@@ -91,6 +120,10 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     key_id: str | None = None
     endpoint: str = ""
+    heard: tuple[Heard, ...] = ()
+    """What live transcriptions did in this request's turn."""
+    earlier: tuple[str, ...] = ()
+    """Requests that turned out to be of this turn: their records get its ids, unless they have some. Not kept itself."""
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -134,7 +134,8 @@ def _add_site(app: QuartTrio, gateway: Gateway, site: frontend.Frontend) -> None
         if "text/html" in (request.headers.get("accept") or "").lower():
             return _file(site.page(_header("accept-encoding"), _header("if-none-match")))
         dashboard_state = "built" if site.built else frontend.NOT_BUILT
-        return json_reply({**public.state(gateway), "dashboard": dashboard_state}, headers={"vary": "accept"})
+        told = {"ok": True, **public.state(gateway), "dashboard": dashboard_state}
+        return json_reply(told, headers={"vary": "accept"})
 
 
 def _file(reply: frontend.Reply) -> Response:

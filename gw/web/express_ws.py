@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
+from collections.abc import Awaitable, Callable
 
 import trio
 from websockets.datastructures import Headers
@@ -20,6 +21,7 @@ from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
+from gw.net import ws_frames
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.web import refusal
 from gw.web.express_head import Head
@@ -35,6 +37,8 @@ LEAVE_S = 5.0
 CLOSE_S = 1.0
 """For a client to answer our close frame."""
 _REASON_BYTES = 123
+
+Take = Callable[[Message], Awaitable[None]]
 
 _quiet = logging.getLogger(__name__)
 _quiet.setLevel(logging.ERROR)  # the library's own debug lines quote frames
@@ -54,7 +58,10 @@ class Session:
         self._unread = 0
         self._inbox_changed = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
-        self._write_lock = trio.Lock()
+        self._splitter = ws_frames.Splitter(masked=True, most=MESSAGE_BYTES)
+        self._turn = ws_frames.Turn()
+        self._take_over: Take | None = None
+        """Takes messages in place of `receive`, in the reader's task."""
         self._torn = False
         """A frame was cut in the middle; nothing may follow it."""
         self._parts: list[bytes] = []
@@ -100,8 +107,8 @@ class Session:
         self._room.unpark_all()  # the reader goes on, so that it sees the client's close frame
         if self._denied:
             return True
-        async with self._write_lock:
-            pass  # the reader may be writing a pong or the answer to a close
+        await self._turn.take()  # the reader may be writing a pong or the answer to a close
+        self._turn.give_back()
         if self._link.dead or self._torn or (self._link.left and self._protocol.state is State.OPEN):
             return False
         try:
@@ -125,6 +132,7 @@ class Session:
         names = [name.strip() for value in offered for name in value.decode("latin-1").split(",")]
         scope["subprotocols"] = [name for name in names if name]
         scope["extensions"]["websocket.http.response"] = {}
+        scope["extensions"]["gw.messages"] = {"hand_to": self._hand_to, "let_go": self._let_go}
         return scope
 
     # ------------------------------------------------------------------ from the client
@@ -133,6 +141,25 @@ class Session:
         """connect, then each whole message (`bytes` or `text`), then disconnect."""
         while not self._inbox:
             await self._inbox_changed.park()
+        return self._popped()
+
+    async def _hand_to(self, take: Take) -> None:
+        """`take` gets the messages from now on in place of `receive`, in the task that reads the connection: a hop less each.
+
+        While it works nothing is read: no ping is answered and no close seen. It raises nothing.
+        """
+        while self._inbox:
+            message = self._popped()
+            await take(message)
+            if message["type"] == "websocket.disconnect":
+                return
+        self._take_over = take
+
+    def _let_go(self) -> None:
+        """`receive` gets them again."""
+        self._take_over = None
+
+    def _popped(self) -> Message:
         message = self._inbox.popleft()
         if message["type"] == "websocket.disconnect":
             self._inbox.append(message)  # and ever again
@@ -144,21 +171,36 @@ class Session:
 
     async def _feed(self, data: bytes) -> None:
         """Take bytes from the reader task; returns when there is room for more."""
-        self._digest(data)
-        try:
-            await self._flush()
-        except OSError:
-            self._link.dead = True
+        if self._digest(data):
+            try:
+                await self._flush()
+            except OSError:
+                self._link.dead = True
+        while (take := self._take_over) is not None and self._inbox:
+            message = self._popped()
+            if message["type"] == "websocket.disconnect":
+                self._take_over = None
+            await take(message)
         while self._unread > UNREAD_BYTES:
             await self._room.park()
 
-    def _digest(self, data: bytes) -> None:
-        self._protocol.receive_data(data)
-        for event in self._protocol.events_received():
-            if isinstance(event, Frame):
-                self._take(event)
+    def _digest(self, data: bytes) -> bool:
+        """Messages out of bytes; whether the machine had a part in it, and may have something to say."""
+        asked = False
+        for opcode, payload in self._splitter.feed(data):
+            if opcode != ws_frames.MACHINE:
+                if self._protocol.state is State.OPEN:
+                    self._message(payload, opcode == ws_frames.TEXT)
+                continue
+            asked = True
+            self._protocol.receive_data(payload)
+            for event in self._protocol.events_received():
+                if isinstance(event, Frame):
+                    self._take(event)
         if self._protocol.state is not State.OPEN:
+            asked = True  # also by what was no text
             self._closed()
+        return asked
 
     def _take(self, frame: Frame) -> None:
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
@@ -170,22 +212,26 @@ class Session:
             return
         data = b"".join([*self._parts, frame.data]) if self._parts else bytes(frame.data)
         self._parts.clear()
+        self._message(data, self._text)
+
+    def _message(self, data: bytes, text: bool) -> None:
         if self._protocol.close_sent is not None and self._protocol.close_rcvd is None:
             return  # we have said goodbye
-        if not self._text:
+        if not text:
             self._put({"type": "websocket.receive", "bytes": data}, len(data))
             return
         try:
-            text = data.decode()
+            said = data.decode()
         except UnicodeDecodeError:
             self._protocol.fail(1007, "text is not UTF-8")
         else:
-            self._put({"type": "websocket.receive", "text": text}, len(text))
+            self._put({"type": "websocket.receive", "text": said}, len(said))
 
     def _put(self, message: Message, size: int) -> None:
         self._unread += size
         self._inbox.append(message)
-        self._inbox_changed.unpark_all()
+        if self._take_over is None:
+            self._inbox_changed.unpark_all()
 
     def _closed(self) -> None:
         """The protocol left OPEN because of what the client sent, or because we closed."""
@@ -239,10 +285,9 @@ class Session:
         if self._protocol.state is not State.OPEN:
             raise OSError("the session is over")
         if data is not None:
-            self._protocol.send_binary(data)
+            await self._put_out(ws_frames.from_server(ws_frames.BINARY, data))
         else:
-            self._protocol.send_text((text or "").encode())
-        await self._flush()
+            await self._put_out(ws_frames.from_server(ws_frames.TEXT, (text or "").encode()))
 
     async def _send_close(self, message: Message) -> None:
         if not self._accepted:
@@ -273,17 +318,15 @@ class Session:
     async def _flush(self) -> None:
         """Write what the protocol has to say. Whole frames, in order, whichever task asks."""
         out = b"".join(self._protocol.data_to_send())
-        if not out:
-            return
-        if self._write_lock.locked():
-            async with self._write_lock:
-                await self._write(out)
-            return
-        self._write_lock.acquire_nowait()
+        if out:
+            await self._put_out(out)
+
+    async def _put_out(self, out: bytes) -> None:
+        await self._turn.take()
         try:
             await self._write(out)
         finally:
-            self._write_lock.release()
+            self._turn.give_back()
 
     async def _write(self, out: bytes) -> None:
         if self._torn:

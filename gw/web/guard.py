@@ -7,6 +7,10 @@ looked at on everything but GET, HEAD and OPTIONS, and on WebSocket upgrades, wh
 
 `authorize` is called with the right that the matched route needs. Rights: `public`; `data` (a project key or the admin
 token); `metrics` (open on loopback, else the admin token); `admin`.
+
+The dashboard's session opens the control plane by its cookie alone. On the data plane, whose bodies need no preflight
+(a form with a file in it), it counts only beside the header `X-GW-Dashboard`: a page of another site cannot send that,
+since the preflight for it is never granted, not even to `serve.cors_origins`.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ _CORS_HEADERS = (
     b"authorization, content-type, xi-api-key, x-api-key, api-key, anthropic-version, anthropic-beta, "
     b"cartesia-version, x-gw-project, x-gw-session, x-gw-turn, x-gw-fallback, traceparent"
 )
+_OF_DASHBOARD = b"x-gw-dashboard"
 _CORS_EXPOSED = b"x-request-id, retry-after, x-gw-model, x-gw-attempts, x-gw-cost-usd, server-timing, dg-request-id"
 
 
@@ -47,13 +52,15 @@ def authorize(access: Access, right: Right, scope: Scope, now: float) -> None:
 
 def who(access: Access, scope: Scope, now: float) -> Principal:
     """Whose request this is: by its credential, or the dashboard's session. Raises AuthError."""
-    auth = access.settings.auth
-    presented = credential(scope["headers"], scope.get("query_string", b"")) if auth.on else None
-    if presented is None and auth.admin_token:
-        ends = session.valid_until(cookies(scope), auth.admin_token, now)
-        if ends is not None:
-            return Principal(kind="admin", expires_at=ends)
-    return principal(access, presented)
+    presented = credential(scope["headers"], scope.get("query_string", b"")) if access.settings.auth.on else None
+    found = _logged_in(access, scope, now) if presented is None else None
+    return found or principal(access, presented)
+
+
+def _logged_in(access: Access, scope: Scope, now: float) -> Principal | None:
+    token = access.settings.auth.admin_token
+    ends = session.valid_until(cookies(scope), token, now) if token else None
+    return Principal(kind="admin", expires_at=ends) if ends is not None else None
 
 
 def cookies(scope: Scope) -> Iterable[bytes]:
@@ -155,12 +162,18 @@ def fenced(app: ASGIApp, access: Access) -> ASGIApp:
         except ForbiddenError as error:
             return _refuse(scope, send, error)
         if origin is None:
+            if access.settings.auth.on and scope["type"] == "http" and _from_dashboard(scope):
+                scope["gw.session"] = _logged_in(access, scope, access.clock.now())
             return app(scope, receive, send)
         if scope["type"] == "http" and scope["method"] == "OPTIONS":
             return _preflight(scope, send, origin)
         return app(scope, receive, _sharing(send, origin))
 
     return fence
+
+
+def _from_dashboard(scope: Scope) -> bool:
+    return any(name == _OF_DASHBOARD for name, _ in scope["headers"])
 
 
 async def _refuse(scope: Scope, send: Send, error: AuthError) -> None:

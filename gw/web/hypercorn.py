@@ -6,12 +6,14 @@ Hypercorn's minor version and this module's tests are what an upgrade must pass.
 - `protocol_send` there shields a write without limit: a client that stops reading would keep the process alive;
 - the idle timer there outlives its connection by up to `keep_alive_timeout`;
 - an app that ends without reading its queue there blocks the connection for ever;
-- an upgrade to HTTP/2 is never taken.
+- an upgrade to HTTP/2 is never taken;
+- a refused WebSocket handshake there keeps its connection open on paper, and what the client sends next crashes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -20,8 +22,10 @@ import h11
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.events import Event, RawData, Updated
-from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.events import EndBody, Response
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.h11 import H11Protocol, H11WSConnection
 from hypercorn.trio.lifespan import Lifespan
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
@@ -37,6 +41,7 @@ from gw.web.transport import Transport
 
 SHUTDOWN_S = 5.0
 """For the app's lifespan to end."""
+_CLOSE = (b"connection", b"close")
 
 
 class _Config(Config):
@@ -57,13 +62,34 @@ class _Config(Config):
 
 
 class _H11(H11Protocol):
+    _refusing: trio.lowlevel.Task | None = None
+    """Who answers a WebSocket handshake with anything but a socket."""
+
     async def _check_protocol(self, event: h11.Request) -> None:
         """Stay with HTTP/1.1; the app in between refuses what asks for more."""
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """An HTTP answer to a WebSocket handshake is the last thing on its connection.
+
+        The app gives it, or the reader to bytes that come before one: whoever is second is not heard.
+        """
+        if not isinstance(self.connection, H11WSConnection):
+            await super().stream_send(event)
+            return
+        asking = trio.lowlevel.current_task()
+        if isinstance(event, Response) and event.status_code >= 200:
+            self._refusing = self._refusing or asking
+            event = dataclasses.replace(event, headers=[*(h for h in event.headers if h != _CLOSE), _CLOSE])
+        if self._refusing not in (None, asking):
+            return
+        await super().stream_send(event)
+        if isinstance(event, EndBody):
+            await self.send(Closed())
 
     async def _send_error_response(self, status_code: int) -> None:
         refused = Refused(status_code, "the request is malformed")
         body = refused.body
-        headers = [*refused.headers, (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+        headers = [*refused.headers, (b"content-length", b"%d" % len(body)), _CLOSE]
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
         await self._send_h11_event(h11.Data(data=body))
         await self._send_h11_event(h11.EndOfMessage())

@@ -25,7 +25,7 @@ _PARAMETERS = {
     "provider_id": "The provider's id.",
     "record_id": "The id that the request's answer carried as `X-Request-Id`.",
     "key_id": "The key's id.",
-    "turn_id": "The turn's id, as the app sent it.",
+    "turn_id": "The turn's id: the one the app sent, else the one it was given.",
     "modality": "`stt`, `llm` or `tts`.",
 }
 _EXAMPLES = {"model_id": "sim/echo", "project_id": "default", "provider_id": "sim"}

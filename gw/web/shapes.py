@@ -49,8 +49,9 @@ class Health(Shape):
 
 
 class Front(Health):
-    """The health object, and whether there is a dashboard to show."""
+    """The health object, and whether there is a dashboard to show. `ok` is always true: Cartesia's SDK looks for it."""
 
+    ok: bool
     dashboard: str
 
 
@@ -136,13 +137,15 @@ class CostGroup(Shape):
 
 
 class Costs(Shape):
-    """Groups are ordered by cost, the dearest first. `unpriced_requests` have no known price and count 0 in `total`."""
+    """Groups are ordered by cost, the dearest first. `unpriced_requests` have no known price and count 0 in `total`;
+    `wasted` is the part of `total` that was paid and reached nobody."""
 
     period: Literal["today", "week", "month", "all"]
     project: str | None
     total: Usd
     requests: int
     unpriced_requests: int
+    wasted: Usd
     by_provider: dict[str, CostGroup]
     by_model: dict[str, CostGroup]
     by_modality: dict[str, CostGroup]
@@ -227,7 +230,8 @@ class TestResult(Shape):
 
 
 class Attempt(Shape):
-    """One upstream call, or a candidate that was passed over. Times count from the request's start."""
+    """One upstream call, or a candidate that was passed over. Times count from the request's start. `cost_usd` is its part of
+    the request's cost, where more than one may have had a part."""
 
     model_id: str
     outcome: str
@@ -236,10 +240,11 @@ class Attempt(Shape):
     ttfb_ms: float | None
     error_code: str | None
     upstream_status: int | None
+    cost_usd: float | None
 
 
 class LogRecord(Shape):
-    """`cost_usd` is null where no price is known."""
+    """`cost_usd` is null where no price is known. `wasted_units` of the `unit` and `wasted_usd` of the cost reached nobody."""
 
     id: str
     timestamp: When
@@ -256,6 +261,8 @@ class LogRecord(Shape):
     output_units: float
     cached_input_units: float
     unit: Unit
+    wasted_units: float
+    wasted_usd: float | None
     pricing_source: str
     fallback_from: str | None
     attempts: list[Attempt]

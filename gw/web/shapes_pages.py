@@ -89,7 +89,7 @@ class KeysPage(Shape):
 
 
 class PlaygroundPage(Shape):
-    """`auth_on`: voice requests need a key; the session is not one. `voices`: aliases that every provider knows."""
+    """`auth_on`: apps need a key; this page has its session. `voices`: aliases that every provider knows."""
 
     auth_on: bool
     models: dict[Modality, list[str]]

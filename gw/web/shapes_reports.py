@@ -28,6 +28,7 @@ class DayFigures(Shape):
     fallbacks: int
     cancelled: int
     cost: Usd
+    wasted: Usd
     ttfb: MiddleAndTail
     ttfb_by_modality: dict[Modality, MiddleAndTail]
 
@@ -164,13 +165,15 @@ class MonthEstimate(Shape):
 
 
 class Forecast(Shape):
-    """Of the current UTC month (`YYYY-MM`), of which `day` is the running one."""
+    """Of the current UTC month (`YYYY-MM`), of which `day` is the running one. `budgeted`: the projects that have a budget
+    together, null without any; `total` has a budget where all who spend have one."""
 
     month: str
     days: int
     day: int
     project: str | None
     total: MonthEstimate
+    budgeted: MonthEstimate | None
     projects: dict[str, MonthEstimate]
 
 
@@ -206,7 +209,11 @@ class AttemptBar(Shape):
 
 
 class TurnStage(Shape):
-    """One request. `queue_ms`: before its first candidate; `after_ms`: from the last candidate's end to its own."""
+    """One request. `queue_ms`: before its first candidate; `after_ms`: from the last candidate's end to its own.
+
+    `shared`: what a live transcription of many turns did in this one, from the end of the speech to its last final transcript;
+    `request_id` is the session's, and `cost_usd` that of the speech.
+    """
 
     request_id: str
     modality: Modality
@@ -223,6 +230,7 @@ class TurnStage(Shape):
     after_ms: Ms
     cost_usd: Usd | None
     attempts: list[AttemptBar]
+    shared: bool
 
 
 class Turn(TurnSummary):

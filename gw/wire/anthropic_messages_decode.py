@@ -17,6 +17,7 @@ from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, Too
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.counts import tokens
+from gw.wire.midway import Midway
 from gw.wire.openai_errors import failed_within, stream_fault
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -123,7 +124,7 @@ def _refusal(reason: str, details: _StopDetails | None) -> str:
     return ((details.explanation if details is not None else None) or REFUSED) if reason == "refusal" else ""
 
 
-class MessagesDecoder:
+class MessagesDecoder(Midway[ChatEvent]):
     """Bytes of a streamed answer in, events out.
 
     With `keep_raw` each event of the stream comes as one event that carries it, framed, as `raw`; only `message_stop` has
@@ -147,9 +148,12 @@ class MessagesDecoder:
         except sse.SseTooLong as error:
             raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
         events: list[ChatEvent] = []
-        for piece in pieces:
-            if not self._ended and piece.data:
-                self._event(piece, events)
+        try:
+            for piece in pieces:
+                if not self._ended and piece.data:
+                    self._event(piece, events)
+        except UpstreamProtocolError as error:
+            return self.failed(error, events)
         return events
 
     def end(self) -> list[ChatEvent]:

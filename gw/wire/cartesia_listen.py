@@ -92,9 +92,10 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> Transcri
     """Raises UpstreamProtocolError."""
     try:
         told = _TOLD.decode(body)
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except _BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
-    if not msgspec.json.decode(body, type=dict[str, msgspec.Raw]).keys() & {"text"}:
+    if "text" not in members:
         raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
     return Transcript(
         text=told.text,

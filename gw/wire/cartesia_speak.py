@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderError, UpstreamProtocolError
+from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
 from gw.wire.cartesia_errors import classify
+from gw.wire.midway import Midway
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 ENCODINGS: dict[str, str] = {
@@ -134,7 +135,7 @@ def events_of(told: Told, provider: str) -> list[SpeakEvent]:
     return []
 
 
-class SpeechDecoder:
+class SpeechDecoder(Midway[SpeakEvent]):
     """The body of `/tts/sse`. With `keep_raw` what says nothing in common terms (phonemes) comes as it is."""
 
     def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:
@@ -150,9 +151,16 @@ class SpeechDecoder:
         except sse.SseTooLong as error:
             raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
         events: list[SpeakEvent] = []
-        for event in found:
-            events += self._read(event.data)
+        try:
+            for event in found:
+                events += self._read(event.data)
+        except ProviderError as error:
+            return self.failed(error, events)
         return events
+
+    def end(self) -> list[SpeakEvent]:
+        """The connection has ended cleanly, which is no end. Raises UpstreamCut."""
+        raise UpstreamCut(provider=self._provider, detail="the stream ended without done")
 
     def _read(self, data: bytes) -> list[SpeakEvent]:
         told = decode(data, self._provider)
@@ -265,7 +273,10 @@ def _parse(received: str | bytes) -> _Asked:
 
 
 def _others(received: str | bytes) -> Mapping[str, msgspec.Raw]:
-    found = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
+    try:
+        found = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
+    except _BAD_JSON:   # a name that is not UTF-8
+        raise ClientProtocolError(what="the request is not JSON") from None
     return {name: raw for name, raw in found.items() if name not in _KNOWN}
 
 

@@ -147,7 +147,7 @@ def parse(query: bytes, audio: AudioSource, measured_s: float, sniffed: Any) -> 
 
 
 def encode(transcript: Transcript, *, request_id: str, created: str, duration_s: float, sha256: str) -> bytes:
-    """The answer's body, built from common terms."""
+    """The answer's body, built from common terms. `duration_s`: our own measure, exact where vendors round; 0.0 = not known."""
     alternative: dict[str, Any] = {
         "transcript": transcript.text,
         "confidence": 0.99 if transcript.text else 0.0,
@@ -168,7 +168,7 @@ def encode(transcript: Transcript, *, request_id: str, created: str, duration_s:
     info = {request_id: {"name": "gw", "version": "1", "arch": "gw"}}
     metadata = {
         "transaction_key": "deprecated", "request_id": request_id, "sha256": sha256, "created": created,
-        "duration": transcript.duration_s or duration_s, "channels": 1, "models": [request_id], "model_info": info,
+        "duration": duration_s or transcript.duration_s or 0.0, "channels": 1, "models": [request_id], "model_info": info,
     }  # fmt: skip
     return msgspec.json.encode({"metadata": metadata, "results": results})
 

@@ -103,11 +103,11 @@ class FluxListener:
         return [FORCE_END_TURN]
 
     def passed(self, frame: str) -> list[str | bytes]:
-        """The only order without a word of ours for it is `Configure`; that of `/v1/listen` is another."""
+        """`Configure`, and what has come since; that of `/v1/listen` is another. There is no `KeepAlive` here."""
         if not self._keep_raw:
             return []
         try:
-            return [frame] if _FRAME.decode(frame).type == "Configure" else []
+            return [] if _FRAME.decode(frame).type == "KeepAlive" else [frame]
         except _BAD_JSON:
             return []
 

@@ -6,7 +6,7 @@ Source: deepgram-sdk 7.17.0, `speak/v1` (November 2026). On the socket audio com
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -23,6 +23,8 @@ from gw.wire.deepgram_listen_serve import pairs_of, whole
 from gw.wire.openai_errors import filtered
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_QUERY = "query:"
+"""Begins the name of an `extra` member that came in the query; the others stood in the body."""
 _OURS = frozenset({"model", "encoding", "sample_rate", "container"})
 _USUAL_HZ = {"linear16": 24_000, "mulaw": 8_000, "alaw": 8_000}
 RATES_HZ = frozenset({8_000, 16_000, 24_000, 32_000, 48_000})
@@ -35,10 +37,15 @@ _CONTAINERS: dict[str, Encoding] = {"mp3": "mp3", "opus": "ogg", "flac": "flac",
 
 
 def http_path(request: SpeakRequest, model: str) -> str:
-    """Path and query of `POST /v1/speak`. Raw audio is asked for without a container."""
+    """Path and query of `POST /v1/speak`. Raw audio is asked for without a container.
+
+    A caller who speaks this dialect has its own settings passed on.
+    """
     pairs = [("model", voice_model(model, request.voice)), *_audio_fields(request.format)]
     if request.speed is not None:
         pairs.append(("speed", f"{request.speed:g}"))
+    own = ((name, raw) for name, raw in _own(request).items() if name.startswith(_QUERY))
+    pairs += [(name[len(_QUERY) :], value) for name, raw in own for value in msgspec.json.decode(raw, type=list[str])]
     return "/v1/speak?" + urlencode(pairs)
 
 
@@ -62,8 +69,13 @@ def _audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
             return [("encoding", fmt.encoding)]
 
 
-def body(text: str) -> bytes:
-    return msgspec.json.encode({"text": text})
+def body(request: SpeakRequest) -> bytes:
+    own = {name: raw for name, raw in _own(request).items() if not name.startswith(_QUERY)}
+    return msgspec.json.encode({"text": request.text, **own})
+
+
+def _own(request: SpeakRequest) -> Mapping[str, msgspec.Raw]:
+    return request.extra if request.dialect == "deepgram" else {}
 
 
 def live_path(request: SpeakLiveRequest, model: str) -> str:
@@ -253,7 +265,22 @@ def parse_http(query: bytes, received: bytes) -> SpeakRequest:
         format=fmt,
         speed=_speed(fields.get("speed")),
         dialect="deepgram",
+        extra=_extra(query, received),
     )
+
+
+def _extra(query: bytes, received: bytes) -> dict[str, msgspec.Raw]:
+    """What we do not know of a request, which an upstream of this dialect is told."""
+    try:
+        members = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
+    except _BAD_JSON:   # a name that is not UTF-8
+        raise ClientProtocolError(what="the body is not JSON") from None
+    found = {name: raw for name, raw in members.items() if name != "text" and not name.startswith(_QUERY)}
+    repeated: dict[str, list[str]] = {}
+    for name, value in pairs_of(query):
+        if name not in _OURS and name != "speed":
+            repeated.setdefault(name, []).append(value)
+    return found | {_QUERY + name: msgspec.Raw(msgspec.json.encode(values)) for name, values in repeated.items()}
 
 
 def _raw_format(encoding: str, fields: dict[str, str]) -> AudioFormat:
@@ -300,6 +327,14 @@ class SpeakServer:
             "Metadata", request_id=self._id, model_name=self._model, model_version="1", model_uuid=self._id,
             additional_model_uuids=[],
         )  # fmt: skip
+
+    def hears(self, said: ClientFrame) -> str | None:
+        """What the client says, and the answer where it is one of this side's alone."""
+        return None
+
+    def closing(self) -> list[str]:
+        """What is said before the socket is closed."""
+        return []
 
     def cleared(self) -> str:
         self._sequence += 1

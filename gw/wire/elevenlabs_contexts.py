@@ -28,8 +28,8 @@ from gw.wire.elevenlabs_errors import frame_fault
 from gw.wire.elevenlabs_speak import Words, language_of, output_format, sent_for, speed_of
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_OF_CONTEXT = ("voice_settings", "generation_config", "pronunciation_dictionary_locators")
-"""Settings that stand in the first frame of a context, in JSON; the others stand in the query."""
+OF_FRAME = "frame:"
+"""Begins the name of an option that stands in the first frame of a context, in JSON; the others stand in the query."""
 _SET = frozenset({"model_id", "output_format", "language_code", "inactivity_timeout", "sync_alignment"})
 _INACTIVITY_S = 180
 """The longest the vendor allows."""
@@ -83,7 +83,7 @@ def path_of(request: SpeakLiveRequest, model: str) -> str:
     if language := language_of(request.language, model):
         pairs.append(("language_code", language))
     pairs += [("inactivity_timeout", str(_INACTIVITY_S)), ("sync_alignment", "true")]
-    pairs += [(name, value) for name, value in own if name not in _SET and name not in _OF_CONTEXT]
+    pairs += [(name, value) for name, value in own if name not in _SET and not name.startswith(OF_FRAME)]
     return f"/v1/text-to-speech/{quote(request.voice, safe='')}/multi-stream-input?" + urlencode(pairs)
 
 
@@ -294,8 +294,8 @@ def _bounded(told_s: float) -> float:
 
 
 def _settings(request: SpeakLiveRequest) -> dict[str, Any]:
-    own = dict(request.options) if request.dialect == "elevenlabs" else {}
-    found: dict[str, Any] = {name: msgspec.Raw(own[name].encode()) for name in _OF_CONTEXT if name in own}
+    own = request.options if request.dialect == "elevenlabs" else ()
+    found = {name[len(OF_FRAME) :]: msgspec.Raw(value.encode()) for name, value in own if name.startswith(OF_FRAME)}
     speed = {} if request.speed is None else {"speed": speed_of(request.speed)}
     return {"voice_settings": speed, "generation_config": {"chunk_length_schedule": _SCHEDULE}} | found
 

@@ -140,7 +140,7 @@ def encode_transcript(transcript: Transcript, *, request_id: str, duration_s: fl
             "text": transcript.text,
             "words": [_told(word) for word in transcript.words],
             "transcription_id": request_id,
-            "audio_duration_secs": transcript.duration_s or duration_s,
+            "audio_duration_secs": duration_s or transcript.duration_s or 0.0,
         }
     )
 
@@ -252,6 +252,11 @@ class ElevenServer:
             language_code=said.language or self._asked.request.language or "en",
             words=[_told(word) for word in words],
         )
+
+
+def is_commit(frame: str) -> bool:
+    """Whether one of our frames, or an upstream's, tells what was committed."""
+    return '"committed_transcript' in frame
 
 
 def error_frame(kind: str, message: str) -> str:

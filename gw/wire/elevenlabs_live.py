@@ -14,6 +14,7 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
+from gw.wire.elevenlabs_contexts import OF_FRAME
 from gw.wire.elevenlabs_speak import parse_format, query_of, settings_of, spread
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -25,20 +26,22 @@ class _Asked(msgspec.Struct, gc=False):
     flush: bool = False
     close_context: bool = False
     close_socket: bool = False
-    voice_settings: msgspec.Raw = msgspec.Raw(b"")
 
 
 _ASKED = msgspec.json.Decoder(_Asked)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_KEYS = ("xi-api-key", "xi_api_key", "authorization")
+_NOT_SETTINGS = frozenset({*_Asked.__struct_fields__, "try_trigger_generation", *_KEYS})
 
 
 class Say(msgspec.Struct, frozen=True, kw_only=True):
-    """`settings` (JSON, "" = none) come with the first frame of a context. `ends`: its text is complete."""
+    """`settings` are those that a frame sets for its context, as options of a request. `ends`: its text is complete."""
 
     context: str
     text: str
     flush: bool
     ends: bool
-    settings: str
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 class CloseSocket(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +82,26 @@ def parse_frame(frame: str | bytes, *, many: bool) -> ClientFrame:
         text=asked.text or "",
         flush=asked.flush,
         ends=ends,
-        settings=bytes(asked.voice_settings).decode("utf-8", "replace") if asked.voice_settings else "",
+        settings=_settings_of(frame),
     )
+
+
+def _settings_of(frame: str | bytes) -> tuple[tuple[str, str], ...]:
+    """Every member that is not part of the protocol's own: an upstream of this dialect is told them at the first frame."""
+    found = ((name, raw) for name, raw in _MEMBERS.decode(frame).items() if name not in _NOT_SETTINGS)
+    return tuple((OF_FRAME + name, bytes(raw).decode("utf-8", "replace")) for name, raw in found)
+
+
+def key_in(frame: str | bytes) -> bytes | None:
+    """The credential in a first frame."""
+    try:
+        told = _MEMBERS.decode(frame)
+        named = next((told[name] for name in _KEYS if name in told), None)
+        key = msgspec.json.decode(named, type=str) if named is not None else ""
+    except _BAD_JSON:
+        return None
+    scheme, _, rest = key.strip().partition(" ")
+    return (rest.strip() if scheme.lower() == "bearer" else key.strip()).encode() or None
 
 
 class SpeakServer:

@@ -14,16 +14,19 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.wire import openai_errors
+from gw.wire.midway import Midway
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN = frozenset({"text", "model_id", "language_code"})
 _MP3, _OPUS = "mp3_44100_128", "opus_48000_96"
 _RAW = re.compile(r"(pcm|ulaw|alaw|wav)_(\d{4,6})")
-_NOT_SETTINGS = frozenset({"single_use_token", "token", "model_id", "language_code"})
+_NOT_SETTINGS = frozenset({"single_use_token", "token", "access_token", "api_key", "model_id", "language_code"})
+_QUERY = "query:"
+"""Begins the name of an `extra` member that came in the query and that nobody here knows."""
 _IN_QUERY = frozenset({"output_format", "enable_logging", "optimize_streaming_latency"})
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 SLOWEST, FASTEST = 0.7, 1.2
@@ -139,6 +142,7 @@ def spread(timing: WordTiming) -> list[tuple[str, float, float]]:
 def http_path(request: SpeakRequest) -> str:
     """Path and query. A caller who speaks this dialect has its own settings passed on."""
     own = {name: _text(request.extra[name]) for name in sorted(_own(request).keys() & _IN_QUERY)}
+    own |= {name[len(_QUERY) :]: _text(raw) for name, raw in _own(request).items() if name.startswith(_QUERY)}
     fields = {**own, "output_format": output_format(sent_for(request.format), own.get("output_format", ""))}
     form = "/stream/with-timestamps" if request.want_timings else "/stream"
     return f"/v1/text-to-speech/{quote(request.voice, safe='')}{form}?" + urlencode(fields)
@@ -150,7 +154,8 @@ def body(request: SpeakRequest, model: str) -> bytes:
         asked["language_code"] = language
     if request.speed is not None:
         asked["voice_settings"] = {"speed": speed_of(request.speed)}
-    asked |= {name: raw for name, raw in _own(request).items() if name not in _KNOWN | _IN_QUERY}
+    own = _own(request).items()
+    asked |= {name: raw for name, raw in own if name not in _KNOWN | _IN_QUERY and not name.startswith(_QUERY)}
     return msgspec.json.encode(asked)
 
 
@@ -173,7 +178,7 @@ class _Line(msgspec.Struct, gc=False):
     error: object = None
 
 
-class TimedDecoder:
+class TimedDecoder(Midway[SpeakEvent]):
     """Lines of `/stream/with-timestamps`: bytes in, events out."""
 
     def __init__(self, provider: str) -> None:
@@ -187,7 +192,13 @@ class TimedDecoder:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _LINE_BYTES:
             raise UpstreamProtocolError(provider=self._provider, detail="a line without end")
-        return [event for line in lines if line.strip() for event in self._line(line)]
+        events: list[SpeakEvent] = []
+        try:
+            for line in lines:
+                events += self._line(line) if line.strip() else []
+        except ProviderError as error:
+            return self.failed(error, events)
+        return events
 
     def end(self) -> list[SpeakEvent]:
         """The connection has ended cleanly. Raises UpstreamCut in the middle of a line."""
@@ -276,8 +287,12 @@ def parse(voice: str, query: bytes, received: bytes, *, timings: bool) -> SpeakR
         want_timings=timings,
         dialect="elevenlabs",
         extra={name: raw for name, raw in extra.items() if name not in _KNOWN | _IN_QUERY and bytes(raw) != b"null"}
-        | {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items() if name in _IN_QUERY},
+        | {_named(name): msgspec.Raw(msgspec.json.encode(value)) for name, value in settings_of(query)},
     )
+
+
+def _named(field: str) -> str:
+    return field if field in _IN_QUERY else _QUERY + field
 
 
 def timed_object(audio: bytes, timings: list[WordTiming]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire.counts import tokens
+from gw.wire.midway import Midway
 from gw.wire.openai_errors import failed_within, stream_fault
 from gw.wire.tool_arguments import object_of
 
@@ -81,7 +82,7 @@ def _reason(line: _Line, called: bool) -> str:
     return "tool_calls" if called else "stop"
 
 
-class OllamaDecoder:
+class OllamaDecoder(Midway[ChatEvent]):
     """Bytes of a streamed answer in, events out; with `keep_raw` the first event of a line carries it, without its end."""
 
     def __init__(self, provider: str, *, keep_raw: bool = False) -> None:
@@ -105,8 +106,11 @@ class OllamaDecoder:
         if len(self._buffer) > MAX_LINE_BYTES:
             raise self._malformed("a line is too long")
         events: list[ChatEvent] = []
-        for line in whole.split(b"\n"):
-            self._line(line.strip(), events)
+        try:
+            for line in whole.split(b"\n"):
+                self._line(line.strip(), events)
+        except UpstreamProtocolError as error:
+            return self.failed(error, events)
         return events
 
     def end(self) -> list[ChatEvent]:

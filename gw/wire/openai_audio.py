@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import AudioSource, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.counts import tokens
+from gw.wire.midway import Midway
 from gw.wire.openai_errors import failed_within
 from gw.wire.openai_transcript import (
     RESPONSE_FORMATS,
@@ -139,7 +140,7 @@ class _SpeechEvent(msgspec.Struct, gc=False):
 _SPEECH_EVENT = msgspec.json.Decoder(_SpeechEvent)
 
 
-class SpeechDecoder:
+class SpeechDecoder(Midway[SpeakEvent]):
     """The event form of speech: bytes in, audio out."""
 
     def __init__(self, provider: str) -> None:
@@ -154,10 +155,13 @@ class SpeechDecoder:
         except sse.SseTooLong as error:
             raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
         events: list[SpeakEvent] = []
-        for piece in pieces:
-            event = None if self._ended else self._event(piece.data)
-            if event is not None:
-                events.append(event)
+        try:
+            for piece in pieces:
+                event = None if self._ended else self._event(piece.data)
+                if event is not None:
+                    events.append(event)
+        except ProviderError as error:
+            return self.failed(error, events)
         return events
 
     def end(self) -> list[SpeakEvent]:

@@ -19,6 +19,7 @@ from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, Too
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.counts import tokens
+from gw.wire.midway import Midway
 from gw.wire.openai_errors import failed_within, stream_fault
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -118,7 +119,7 @@ def _joined(content: str | list[_Text] | None) -> str:
     return "".join(part.text or "" for part in content)
 
 
-class ChatDecoder:
+class ChatDecoder(Midway[ChatEvent]):
     """Bytes of a streamed answer in, events out.
 
     Several choices in one chunk become several deltas: the first carries `raw`, the others b"". A chunk whose tool
@@ -143,13 +144,16 @@ class ChatDecoder:
         except sse.SseTooLong as error:
             raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
         events: list[ChatEvent] = []
-        for piece in pieces:
-            if self._ended:
-                break
-            if piece.data == _DONE:
-                self._finish(events)
-            elif piece.data:
-                self._chunk(piece, events)
+        try:
+            for piece in pieces:
+                if self._ended:
+                    break
+                if piece.data == _DONE:
+                    self._finish(events)
+                elif piece.data:
+                    self._chunk(piece, events)
+        except UpstreamProtocolError as error:
+            return self.failed(error, events)
         return events
 
     def end(self) -> list[ChatEvent]:

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import UpstreamCut, UpstreamProtocolError
+from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.counts import seconds, tokens
+from gw.wire.midway import Midway
 from gw.wire.openai_errors import failed_within
 
 RESPONSE_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
@@ -229,7 +230,7 @@ def _clock_s(text: str) -> float:
     return _at(at_s)
 
 
-class TranscriptDecoder:
+class TranscriptDecoder(Midway[TranscribeEvent]):
     """The streamed form: bytes in, events out; the last is the `Transcript`."""
 
     def __init__(self, provider: str) -> None:
@@ -245,10 +246,13 @@ class TranscriptDecoder:
         except sse.SseTooLong as error:
             raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
         events: list[TranscribeEvent] = []
-        for piece in pieces:
-            event = None if self._ended else self._event(piece.data)
-            if event is not None:
-                events.append(event)
+        try:
+            for piece in pieces:
+                event = None if self._ended else self._event(piece.data)
+                if event is not None:
+                    events.append(event)
+        except ProviderError as error:
+            return self.failed(error, events)
         return events
 
     def end(self) -> list[TranscribeEvent]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gw.admin import logs, reports
+from gw.admin import logs, overview, reports
 from gw.errors import RequestError, UnknownProjectError
 from gw.types.usage import AttemptRecord, Usage
 from tests.fakes.house import DAY_S, NOON, keep, open_house, record
@@ -59,6 +59,7 @@ async def test_an_empty_database(gateway):
         "total": 0.0,
         "requests": 0,
         "unpriced_requests": 0,
+        "wasted": 0.0,
         "by_provider": {},
         "by_model": {},
         "by_project": {},
@@ -96,6 +97,23 @@ async def test_costs_add_up_exactly_in_every_group(gateway):
     }
     assert list(found["by_project"]) == ["shop", "default"]
     assert found["by_modality"]["llm"] == {"cost": 0.1, "requests": 12}
+
+
+async def test_what_reached_nobody_is_added_up_and_told_of_each_request(gateway):
+    await keep(
+        gateway,
+        record(1, modality="tts", wasted_units=12, wasted_nusd=120_000_000),
+        record(2, wasted_units=3.5, wasted_nusd=1),
+        record(3, cost_nusd=None, wasted_units=1, wasted_nusd=None),
+        record(4),
+    )
+    store, catalog = gateway.store, gateway.live.catalog
+    assert (await reports.costs(store, catalog, NOON))["wasted"] == 0.120000001
+    told = [await reports.request_detail(store, f"{n:032x}") for n in (1, 2, 3, 4)]
+    assert [one["wasted_units"] for one in told] == [12, 3.5, 1, 0]
+    assert [one["wasted_usd"] for one in told] == [0.12, 1e-09, None, 0]
+    page = await overview.overview(store, catalog, NOON, spent=lambda project: 0, active=0)
+    assert page["today"]["wasted"] == 0.120000001
 
 
 async def test_costs_of_a_period_and_a_project(gateway):
@@ -168,6 +186,8 @@ async def test_a_log_record_has_every_field(gateway):
         "output_units": 20,
         "cached_input_units": 4,
         "unit": "tokens",
+        "wasted_units": 0,
+        "wasted_usd": 0.0,
         "pricing_source": "config",
         "fallback_from": None,
         "attempts": [
@@ -179,6 +199,7 @@ async def test_a_log_record_has_every_field(gateway):
                 "ttfb_ms": 99.0,
                 "error_code": None,
                 "upstream_status": None,
+                "cost_usd": None,
             }
         ],
         "error_code": None,

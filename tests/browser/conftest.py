@@ -30,10 +30,12 @@ ADMIN = "admin-token-0123456789"
 GUARDED = f"""
 providers:
   sim: {{}}
+  slow: {{type: sim, latency_ms: 1500}}
 models:
   stt: [sim/tone]
   llm:
     sim/echo: {{display_name: Echo}}
+    slow/echo: {{}}
   tts: [sim/tone]
 projects:
   shop: {{name: The shop, daily_budget: 2.0}}
@@ -42,6 +44,7 @@ auth:
   keys: [{{key: gwk_shop_0123456789, project: shop, name: till}}]
 rate_limiting:
   sim: {{requests_per_minute: 600}}
+latency: {{ttfb_warning_ms: 300}}
 """
 SAID = "what is the weather in Paris"
 

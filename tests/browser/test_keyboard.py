@@ -21,7 +21,7 @@ def test_jump_by_ctrl_k(demo, view):
     page.keyboard.press("Enter")
     page.locator("main h1", has_text="Latency").wait_for()
     page.keyboard.press("Control+k")
-    page.get_by_role("option", name="sim/tone").wait_for()
+    page.get_by_role("option", name="model sim/tone").wait_for()
     page.keyboard.type("tone")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -116,6 +117,26 @@ def test_the_live_page_shows_what_begins_and_what_ends(used, view):
     row.wait_for()
     assert "sim/echo" in row.inner_text()
     assert page.locator('[data-stat="running"]').inner_text() == "0"
+
+
+def test_the_live_page_shows_what_runs(guarded, view):
+    seen = view(guarded, extra_http_headers=guarded.headers)
+    page = seen.open("/live")
+    page.get_by_text("connected", exact=True).wait_for()
+    asking = threading.Thread(target=guarded.chat, args=("take your time", "slow/echo"), kwargs={"turn": "slow-1", "project": "shop"})
+    asking.start()
+    running = page.get_by_role("region", name="Running requests")
+    row = running.locator("tr", has_text="slow-1")
+    row.wait_for()
+    assert {"slow/echo", "shop", "first"} <= set(row.inner_text().split())
+    assert running.locator('[data-stat="running"]').inner_text() == "1"
+    page.reload()
+    row.wait_for()  # what began before the page was opened is there too
+    asking.join()
+    (newest,) = guarded.ask("/api/logs?turn=slow-1")
+    page.locator(f'tr[data-id="{newest["id"]}"]').wait_for()
+    row.wait_for(state="detached")
+    assert running.locator('[data-stat="running"]').inner_text() == "0"
 
 
 def test_the_export_holds_the_filtered_rows(used, view):

@@ -129,7 +129,7 @@ def test_a_key_is_shown_once_and_opens(guarded, view):
 
 def test_what_gw_yaml_defines_is_locked_with_its_line(guarded, view):
     seen = view(guarded, extra_http_headers=guarded.headers)
-    for path, name, line in (("/providers", "sim", 3), ("/models", "sim/echo", 7), ("/projects", "shop", 10)):
+    for path, name, line in (("/providers", "sim", 3), ("/models", "sim/echo", 8), ("/projects", "shop", 12)):
         page = seen.open(path)
         row = _row(page, name).first
         assert f"gw.yaml:{line}" in row.inner_text()

@@ -122,6 +122,14 @@ def test_latency(used, view):
     page.wait_for_url("**metric=latency**")
 
 
+def test_models_slower_than_the_warning_are_marked(guarded, view):
+    for model in ("slow/echo", "sim/echo"):
+        guarded.chat(model=model)
+    page = view(guarded, extra_http_headers=guarded.headers).open("/latency")
+    assert page.locator("tr", has_text="slow/echo").locator("td.warn").count() == 2  # p95 and p99
+    assert page.locator("tr", has_text="sim/echo").locator("td.warn").count() == 0
+
+
 def test_costs_by_every_split_and_export(used, view):
     seen = view(used)
     page = seen.open("/costs")

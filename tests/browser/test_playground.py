@@ -99,18 +99,26 @@ def test_snippets_name_this_gateway(demo, view):
         assert "sim/tone" in text
 
 
-def test_a_guarded_gateway_lends_a_key_for_an_hour(guarded, view):
+def test_who_is_logged_in_needs_no_key(guarded, view, tmp_path):
     seen = view(guarded, allowed="401")
     page = seen.page
     page.goto(f"{guarded.url}/playground")
     page.get_by_label("Admin token").fill(ADMIN)
     page.get_by_role("button", name="Log in").click()
-    page.locator("[data-said]").fill("hello")
-    assert page.get_by_role("button", name="Full turn").is_disabled()
-    page.get_by_role("button", name="Make one for an hour").click()
-    page.get_by_text("kept in this page only").wait_for()
+    spoken = tmp_path / "question.wav"
+    spoken.write_bytes(guarded.speak("good morning"))
+    page.locator("input[type=file]").set_input_files(spoken)
+    page.get_by_label("Project").select_option("shop")
+    page.get_by_label("llm model").select_option("sim/echo")
     with page.expect_request("**/v1/chat/completions") as asked:
-        page.get_by_role("button", name="Answer").click()
-    assert asked.value.headers["authorization"].startswith("Bearer gwk_")
-    (made,) = [key for key in guarded.ask("/v1/keys")["keys"] if key["name"] == "playground"]
-    assert made["expires_at"] is not None
+        page.get_by_role("button", name="Full turn").click()
+    assert {"authorization", "x-api-key"}.isdisjoint(asked.value.headers)
+    page.locator("audio").wait_for()
+    page.locator("[data-cost]").nth(2).wait_for()
+    assert page.locator("[data-said]").input_value() == "good morning"
+    assert guarded.ask("/v1/keys")["keys"] == [key for key in guarded.ask("/v1/keys")["keys"] if key["source"] == "yaml"]
+    newest = guarded.ask("/v1/logs?limit=1")[0]
+    assert (newest["project"], newest["key_id"], newest["status"]) == ("shop", None, "success")
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Answer").click()
+    page.get_by_label("Admin token").wait_for()

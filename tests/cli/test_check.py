@@ -4,6 +4,9 @@ import fcntl
 import json
 import os
 import socket
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pytest
 
@@ -70,11 +73,49 @@ def test_models_without_a_price_are_named(check):
     assert rows["prices"] == ("warning", "known for 0 of 1 model; not for openai/never-heard-of")
 
 
+def test_a_model_with_a_price_for_live_sessions_alone_is_not_unpriced(check):
+    text = "providers: {deepgram: {api_key: k}}\nmodels: {stt: [deepgram/flux-general-en]}\nserve: {port: 0}\n"
+    assert check(text)[0]["prices"] == ("ok", "known for 1 of 1 model")
+
+
 def test_a_provider_without_a_key_is_a_warning(check):
     text = "providers: {openai: , sim: }\nmodels: {llm: [openai/gpt-4o-mini, sim/echo]}\nserve: {port: 0}\n"
     rows, result = check(text)
     assert result.exit_code == 0
     assert rows["provider openai"] == ("warning", "no API key: its models are passed over")
+
+
+@pytest.mark.parametrize(
+    ("entry", "module"),
+    [
+        ("whisper: {model_path: m}", "faster_whisper"),
+        ("kokoro: {model_path: m, voices_path: v}", "kokoro_onnx"),
+        ("piper: {model_path: m}", "piper"),
+    ],
+)
+def test_an_engine_that_is_not_installed_is_named_with_its_extra(check, monkeypatch, entry, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    kind = entry.partition(":")[0]
+    modality = "stt" if kind == "whisper" else "tts"
+    rows, result = check(f"providers: {{{entry}}}\nmodels: {{{modality}: [{kind}/m]}}\nserve: {{port: 0}}\n")
+    assert result.exit_code == 5
+    told = f"No module named '{module}'; install it with: pip install 'gw[{kind}]'"
+    assert rows[f"provider {kind}"] == ("failed", told)
+    server = f"{kind}: {{base_url: 'http://127.0.0.1:9'}}"
+    rows, result = check(f"providers: {{{server}}}\nmodels: {{{modality}: [{kind}/m]}}\nserve: {{port: 0}}\n")
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_who_speaks_no_mp3_needs_the_library(check, monkeypatch, installed):
+    library = ModuleType("av")
+    library.__spec__ = ModuleSpec("av", None)
+    monkeypatch.setitem(sys.modules, "av", library if installed else None)
+    rows, result = check("providers: {piper: , sim: }\nmodels: {tts: [piper/lessac, sim/tone]}\nserve: {port: 0}\n")
+    assert result.exit_code == 0
+    told = [row for subject, row in rows.items() if subject.startswith("speech")]
+    assert [row[0] for row in told] == ([] if installed else ["warning"])
+    assert installed or "gw[audio]" in told[0][1]
 
 
 def test_a_taken_port_fails(check):

@@ -15,8 +15,10 @@ import termios
 import time
 from collections.abc import Callable
 
+import apsw
 import pytest
 
+from gw.store import migrations
 from tests.cli.conftest import house_in
 
 pytestmark = pytest.mark.process
@@ -138,3 +140,42 @@ def test_online_checks_have_a_bar(house):
     _, folder = house
     _, text = Terminal("check", "--online", folder=folder).end()
     assert "asking providers" in text
+
+
+def test_a_long_bill_has_a_bar(house):
+    _, folder = house
+    bill = folder / "bill.csv"
+    bill.write_text("model,input_tokens,output_tokens,cost_usd\n" + "gpt-x,1,1,0.01\n" * 20_000)
+    command = ["reconcile", "--provider", "openai", "--provider-usage-file", str(bill)]
+    code, text = Terminal(*command, folder=folder).end()
+    assert (code, "100%" in text) == (0, True), text
+    assert "reading" in text
+    piped = subprocess.run(
+        [sys.executable, "-m", "gw", *command], cwd=folder, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert "reading" not in piped.stdout + piped.stderr
+
+
+def test_ctrl_c_ends_the_reading_of_a_bill(house):
+    _, folder = house
+    bill = folder / "long.csv"
+    bill.write_text("model,input_tokens,output_tokens,cost_usd\n" + "gpt-x,1,1,0.01\n" * 1_000_000)
+    terminal = Terminal("reconcile", "--provider", "openai", "--provider-usage-file", str(bill), folder=folder)
+    terminal.read_until(lambda text: "1%" in text)
+    terminal.process.send_signal(signal.SIGINT)
+    code, text = terminal.end()
+    assert (code, "Traceback" in text, "100%" in text) == (130, False, False), text
+
+
+def test_an_upgrade_has_a_bar(tmp_path):
+    path = tmp_path / "old.db"
+    db = apsw.Connection(str(path))
+    migrations.MIGRATIONS[0](db)
+    db.pragma("application_id", migrations.APPLICATION_ID)
+    db.pragma("user_version", 1)
+    db.close()
+    code, text = Terminal("db", "--db", str(path), "migrate", folder=tmp_path).end()
+    assert code == 0, text
+    assert "upgrading" in text
+    assert "100%" in text
+    assert f"schema 1 -> {migrations.VERSION}" in text

@@ -95,6 +95,11 @@ def test_costs_that_are_not_whole_say_so(gw, gateway):
     assert "2 requests to models without a known price are not in this sum" in gw("costs").stderr
 
 
+def test_what_nobody_heard_is_told_with_the_costs(gw, gateway):
+    gateway.replies["GET /v1/costs"] = json_reply(COSTS | {"wasted": 0.25})
+    assert "of that $0.25 for what nobody heard or read" in gw("costs").stderr
+
+
 @pytest.mark.parametrize("args", [("--period", "yesterday"), ("--by", "colour")])
 def test_costs_with_a_word_it_does_not_know_is_usage(gw, args):
     assert gw("costs", *args).exit_code == 2

@@ -1,51 +1,122 @@
-"""One gateway before a fake of every vendor and the engine inside, for clients that are tried over both."""
+"""One gateway before a fake of every vendor, for clients that are tried over their own vendor and over another."""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import trio
 
 from gw.types.asgi import ASGIApp
+from gw.types.tts import SpeakRequest
+from gw.wire import tone
 from tests.clients.conftest import Gateway
-from tests.e2e.conftest import starter
+from tests.e2e.conftest import Daemon, starter
 from tests.fakes.serve import serve_asgi
+from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.openai import FakeOpenAI
 
+KEY = "vendor-key"
 TEXT = "what is the weather in Paris today"
-VENDORS = {
-    "deepgram": (FakeDeepgram, {"stt": "nova-3", "tts": "aura-2-thalia-en"}),
-    "assemblyai": (FakeAssemblyAI, {"stt": "universal-3-6-pro"}),
-    "elevenlabs": (FakeElevenLabs, {"stt": "scribe_v2", "tts": "eleven_flash_v2_5"}),
-    "cartesia": (FakeCartesia, {"stt": "ink-whisper", "tts": "sonic-3"}),
+
+
+@attrs.frozen(kw_only=True)
+class Vendor:
+    """A fake, the path of its API below its address, the models it has, and who answers in its place."""
+
+    fake: Callable[[], ASGIApp]
+    models: Mapping[str, str]
+    others: Mapping[str, str]
+    root: str = ""
+
+
+def _spoken(request: SpeakRequest) -> bytes:
+    return b"".join(tone.encode(request.text, 24_000))
+
+
+_LIVE: Mapping[str, Any] = {"api_key": KEY, "transcript": TEXT}
+_LIKE_OPENAI: Mapping[str, Any] = {**_LIVE, "reply": TEXT, "speech_pcm": _spoken}
+VENDORS: Mapping[str, Vendor] = {
+    "deepgram": Vendor(
+        fake=lambda: FakeDeepgram(**_LIVE),
+        models={"stt": "nova-3", "tts": "aura-2-thalia-en"},
+        others={"stt": "assemblyai/universal-3-6-pro", "tts": "cartesia/sonic-3"},
+    ),
+    "assemblyai": Vendor(
+        fake=lambda: FakeAssemblyAI(**_LIVE),
+        models={"stt": "universal-3-6-pro"},
+        others={"stt": "deepgram/nova-3"},
+    ),
+    "elevenlabs": Vendor(
+        fake=lambda: FakeElevenLabs(**_LIVE),
+        models={"stt": "scribe_v2", "tts": "eleven_flash_v2_5"},
+        others={"stt": "deepgram/nova-3", "tts": "cartesia/sonic-3"},
+    ),
+    "cartesia": Vendor(
+        fake=lambda: FakeCartesia(**_LIVE),
+        models={"stt": "ink-whisper", "tts": "sonic-3"},
+        others={"stt": "elevenlabs/scribe_v2", "tts": "deepgram/aura-2-thalia-en"},
+    ),
+    "openai": Vendor(
+        fake=lambda: FakeOpenAI(**_LIKE_OPENAI),
+        models={"stt": "gpt-4o-transcribe", "llm": "gpt-4o-mini", "tts": "gpt-4o-mini-tts"},
+        others={"stt": "deepgram/nova-3", "llm": "anthropic/claude-haiku-4-5", "tts": "elevenlabs/eleven_flash_v2_5"},
+        root="/v1",
+    ),
+    "groq": Vendor(
+        fake=lambda: FakeOpenAI(**_LIKE_OPENAI, prefix="/openai/v1"),
+        models={"stt": "whisper-large-v3-turbo", "llm": "llama-3.3-70b-versatile", "tts": "canopylabs/orpheus-v1-english"},
+        others={"stt": "assemblyai/universal-3-6-pro", "llm": "anthropic/claude-haiku-4-5", "tts": "deepgram/aura-2-thalia-en"},
+        root="/openai/v1",
+    ),
+    "anthropic": Vendor(
+        fake=lambda: FakeAnthropic(api_key=KEY, reply=TEXT),
+        models={"llm": "claude-haiku-4-5"},
+        others={"llm": "groq/llama-3.3-70b-versatile"},
+    ),
 }
-"""Provider type → its fake, and the models it has."""
-ALIASES = {"assemblyai": "universal-streaming-english"}
-"""What a client that takes its vendor's names only calls the engine inside."""
-OTHERS = {"stt": "other/tone", "tts": "other/tone", "llm": "other/echo"}
+"""By provider type."""
+_VOICED = ("cartesia/sonic-3", "elevenlabs/eleven_flash_v2_5")
+"""Their vendors take ids only, which an app of another vendor does not know."""
+INFERENCE = {"stt": "deepgram/nova-2", "llm": "openai/gpt-4.1", "tts": "cartesia/sonic-2"}
+"""What an agent of LiveKit's inference calls its models."""
 
 
 @attrs.frozen
-class House(Gateway):
-    """`model("deepgram", "stt", "own")` is what its own vendor calls it, `"other"` means the engine inside.
+class House:
+    """Two gateways before the same fakes: in `own` a vendor's model is its own, in `other` another vendor's has its name.
 
-    `at("deepgram", "fake")` is the address of the fake itself, which the SDK validates; else the gateway's.
+    So an app changes its address, `at(vendor, "own")`, and nothing else. `at(vendor, "fake")` is the fake itself, which the
+    SDK validates.
     """
 
-    fakes: dict[str, str] = attrs.field(factory=dict)
+    gateways: Mapping[str, Daemon]
+    fakes: Mapping[str, str]
 
-    def model(self, vendor: str, modality: str, who: str) -> str:
-        return ALIASES.get(vendor, OTHERS[modality]) if who == "other" else VENDORS[vendor][1][modality]
+    def model(self, vendor: str, modality: str) -> str:
+        return VENDORS[vendor].models[modality]
 
-    def at(self, vendor: str, who: str) -> str:
-        return self.fakes[vendor] if who == "fake" else self.daemon.url
+    def at(self, vendor: str, who: str, scheme: str = "http") -> str:
+        address = self.fakes[vendor] if who == "fake" else self.gateways[who].url
+        return address.replace("http", scheme, 1)
+
+    def record(self, who: str, request_id: str) -> dict[str, Any]:
+        """What a gateway wrote down about one request."""
+        return Gateway(self.gateways[who]).record(request_id)
+
+
+def said(pcm: bytes, rate: int) -> str:
+    """The words that the tone voices said."""
+    return " ".join(" ".join(done.text for done in tone.decode(pcm, rate)).split())
 
 
 @contextmanager
@@ -78,25 +149,37 @@ def hosted(app: ASGIApp) -> Iterator[str]:
 
 @contextmanager
 def house(folder: Path) -> Iterator[House]:
-    from contextlib import ExitStack
-
     with ExitStack() as stack:
-        providers, models = ["  other: {type: sim}"], {name: [f"{model}: {{}}"] for name, model in OTHERS.items()}
-        models["stt"] = [f"{OTHERS['stt']}: {{aliases: [{', '.join(ALIASES.values())}]}}"]
-        fakes: dict[str, str] = {}
-        for name, (fake, offered) in VENDORS.items():
-            address = fakes[name] = stack.enter_context(hosted(fake(api_key="vendor-key", transcript=TEXT)))
-            providers.append(f"  {name}: {{api_key: vendor-key, base_url: '{address}'}}")
-            for modality, model in offered.items():
-                models[modality].append(f"{name}/{model}: {{}}")
-        text = "\n".join(
-            [
-                "providers:",
-                *providers,
-                "models:",
-                *(f"  {modality}: {{{', '.join(names)}}}" for modality, names in models.items()),
-                f"cost_tracking: {{db_path: {folder}/gw.db}}",
-            ]
-        )
-        start = stack.enter_context(starter(folder))
-        yield House(start(text), fakes)
+        fakes = {name: stack.enter_context(hosted(vendor.fake())) for name, vendor in VENDORS.items()}
+        gateways: dict[str, Daemon] = {}
+        for who in ("own", "other"):
+            place = folder / who
+            place.mkdir()
+            gateways[who] = stack.enter_context(starter(place))(json.dumps(_settings(fakes, who)))
+        yield House(gateways, fakes)
+
+
+def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
+    """Every vendor with its models. The aliases are what makes the difference."""
+    aliases: dict[str, dict[str, list[str]]] = {"stt": {}, "llm": {}, "tts": {}}
+    for name, vendor in VENDORS.items():
+        for modality, model in vendor.models.items():
+            aliases[modality].setdefault(f"{name}/{model}", [])
+            if who == "other":
+                aliases[modality].setdefault(vendor.others[modality], []).append(model)
+    for modality, inferred in INFERENCE.items():
+        vendor_name = inferred.partition("/")[0]
+        found = VENDORS[vendor_name]
+        behind = found.others[modality] if who == "other" else f"{vendor_name}/{found.models[modality]}"
+        aliases[modality][behind].append(inferred)
+    talk = VENDORS["openai"]
+    named = {modality: f"openai/{model}" for modality, model in talk.models.items()} if who == "own" else dict(talk.others)
+    models = {
+        modality: {
+            model: {"aliases": names, **({"default_voice": "a-voice"} if model in _VOICED else {})}
+            for model, names in of.items()
+        }
+        for modality, of in aliases.items()
+    }
+    providers = {name: {"api_key": KEY, "base_url": fakes[name] + v.root} for name, v in VENDORS.items()}
+    return {"providers": providers, "models": models, "stacks": {"talk": named}}

@@ -28,7 +28,7 @@ def test_sdk_recording(drop_in, package, who):
         api_key="vendor-key", base_url=drop_in.at("assemblyai", who), polling_interval=0.1
     )
     client = assemblyai.Client(settings=settings)
-    config = assemblyai.TranscriptionConfig(speech_models=[drop_in.model("assemblyai", "stt", who)])
+    config = assemblyai.TranscriptionConfig(speech_models=[drop_in.model("assemblyai", "stt")])
     transcriber = assemblyai.Transcriber(client=client, config=config)
     import io
 
@@ -51,7 +51,7 @@ def test_sdk_live_transcription(drop_in, package, who, formatted):
 
     found: list[Any] = []
     ended = threading.Event()
-    host = drop_in.at("assemblyai", who).replace("http", "ws", 1)
+    host = drop_in.at("assemblyai", who, "ws")
     client = StreamingClient(StreamingClientOptions(api_key="vendor-key", api_host=host))
     for kind in (StreamingEvents.Begin, StreamingEvents.Turn, StreamingEvents.Error):
         client.on(kind, lambda _, event: found.append(event))
@@ -63,7 +63,7 @@ def test_sdk_live_transcription(drop_in, package, who, formatted):
     client.on(StreamingEvents.Termination, over)
     client.connect(
         StreamingParameters(
-            sample_rate=16_000, format_turns=formatted, speech_model=drop_in.model("assemblyai", "stt", who)
+            sample_rate=16_000, format_turns=formatted, speech_model=drop_in.model("assemblyai", "stt")
         )
     )
     client.stream(PCM[at : at + 1_600] for at in range(0, len(PCM), 1_600))
@@ -88,8 +88,8 @@ def test_livekit_plugin(drop_in, package, who):
 
         async with aiohttp.ClientSession() as http:
             ears = assemblyai.STT(
-                model=drop_in.model("assemblyai", "stt", who), api_key="any", http_session=http,
-                base_url=drop_in.daemon.url.replace("http", "ws", 1),
+                model=drop_in.model("assemblyai", "stt"), api_key="any", http_session=http,
+                base_url=drop_in.at("assemblyai", who, "ws"),
             )  # fmt: skip
             events: list[Any] = []
             async with ears.stream() as stream:
@@ -118,8 +118,8 @@ def test_pipecat_service(drop_in, package, who):
 
     ears = AssemblyAISTTService(
         api_key="any", sample_rate=16_000,
-        api_endpoint_base_url=drop_in.daemon.url.replace("http", "ws", 1) + "/v3/ws",
-        settings=AssemblyAISTTService.Settings(model=drop_in.model("assemblyai", "stt", who)),
+        api_endpoint_base_url=drop_in.at("assemblyai", who, "ws") + "/v3/ws",
+        settings=AssemblyAISTTService.Settings(model=drop_in.model("assemblyai", "stt")),
     )  # fmt: skip
     frames = asyncio.run(run([ears], spoken(PCM), TranscriptionFrame))
     assert frames[-1].text.strip() == TEXT

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
+import random
 from array import array
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
+import av
 import pytest
+import trio
 
 from gw.codecs.compressed import converter
+from gw.codecs.live import LiveDecoder
 from gw.errors import UpstreamProtocolError
 from gw.relay.conversion import as_asked
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.caller import Caller
+from gw.types.stt import Final, ListenRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakLiveRequest
 from gw.wire import tone, wav
+from gw.wire.containers.packets import OggPackets
 from gw.wire.convert import CannotConvert
 from gw.wire.lengths import LengthMeter
 from tests.fakes.hosting import hosted, open_plane
@@ -95,7 +103,7 @@ async def as_the_relay_passes_it_on(sent, asked, data):
         yield Spoken(sent, data)
 
     lists = []
-    async with as_asked(opening(), asked, "p") as stream:
+    async with as_asked(opening(), asked, "p", idle_s=10) as stream:
         while not lists or not isinstance(lists[-1][-1], SpeakEnd):
             lists.append(await stream.receive())
         return stream.format, [event.data for events in lists for event in events if isinstance(event, AudioChunk)]
@@ -161,3 +169,104 @@ async def test_live_speech_in_mp3(tmp_path):
     pcm = converted(AudioFormat(encoding="mp3"), PCM_24K, mp3)
     expected = sum(tone.duration_s(part) for part in ("Hello there, this is spoken live.", "And this as well."))
     assert len(pcm) / 48_000 == pytest.approx(expected, abs=0.1)
+
+
+# ---- decoded as it comes
+
+
+def packed(pcm, container, codec, rate, **options):
+    """Samples of 16 kHz in a container, as an app writes it."""
+    out = io.BytesIO()
+    with av.open(out, "w", format=container, options=options) as made:
+        stream = made.add_stream(codec, rate=rate)
+        stream.layout = "mono"
+        frame = av.AudioFrame(format="s16", layout="mono", samples=len(pcm) // 2)
+        frame.sample_rate = 16_000
+        frame.planes[0].update(pcm.ljust(frame.planes[0].buffer_size, b"\0"))
+        resampler = av.AudioResampler(format=stream.format.name, layout="mono", rate=rate)
+        for piece in [*resampler.resample(frame), *resampler.resample(None), None]:
+            for packet in stream.encode(piece):
+                made.mux(packet)
+    return out.getvalue()
+
+
+LIVE = {
+    "ogg": ("ogg", "libopus", 48_000),
+    "webm": ("webm", "libopus", 48_000),
+    "flac": ("flac", "flac", 16_000),
+    "mp3": ("mp3", "libmp3lame", 16_000),
+    "aac": ("adts", "aac", 16_000),
+    "wav": ("wav", "pcm_s16le", 16_000),
+}
+SENTENCE = "hello there, everybody 🎈"
+
+
+def spoken_words():
+    return b"".join(tone.encode(SENTENCE, 16_000)) + bytes(16_000)
+
+
+def words_of(pcm):
+    return [event.text for event in tone.ToneDecoder(16_000).feed(pcm) if isinstance(event, tone.Done)]
+
+
+@pytest.mark.parametrize("told", ["unknown", "itself"])
+@pytest.mark.parametrize("step", [1, 333, 1_000_000])
+@pytest.mark.parametrize("encoding", LIVE)
+def test_a_live_stream_is_decoded_as_it_comes(encoding, step, told):
+    data = packed(spoken_words(), *LIVE[encoding])
+    decoder = LiveDecoder(AudioFormat(encoding="unknown" if told == "unknown" else encoding))
+    made = b"".join(decoder.feed(data[at : at + step]) for at in range(0, len(data), step)) + decoder.end()
+    assert words_of(made) == [SENTENCE]
+    assert len(made) / 2 == pytest.approx(len(spoken_words()) / 2, abs=2_400)
+
+
+def test_bare_opus_packets():
+    packets = OggPackets().feed(packed(spoken_words(), *LIVE["ogg"]))
+    decoder = LiveDecoder(AudioFormat(encoding="opus"))
+    assert words_of(b"".join(map(decoder.feed, packets)) + decoder.end()) == [SENTENCE]
+
+
+@pytest.mark.parametrize("encoding", LIVE)
+def test_a_live_stream_that_turns_into_rubbish(encoding):
+    """Never another error, and no endless loop."""
+    data = packed(spoken_words(), *LIVE[encoding])
+    for seed in range(20):
+        spoiled = bytearray(data)
+        rng = random.Random(seed)
+        for _ in range(50):
+            spoiled[rng.randrange(20, len(spoiled))] = rng.randrange(256)
+        decoder = LiveDecoder(AudioFormat(encoding="unknown"))
+        with contextlib.suppress(CannotConvert):
+            for at in range(0, len(spoiled), 500):
+                decoder.feed(bytes(spoiled[at : at + 500]))
+            decoder.end()
+
+
+@pytest.mark.parametrize("encoding", ["ogg", "webm", "mp3"])
+async def test_an_app_sends_a_container_to_a_provider_that_takes_samples(tmp_path, encoding, autojump_clock):
+    """And the recorder of a browser goes on when a provider breaks off."""
+    text = """
+providers: {bad: {type: sim, cut_after: 3}, good: {type: sim}}
+models: {stt: {bad/tone: {}, good/tone: {}}}
+fallbacks: {stt: [bad/tone, good/tone]}
+"""
+    said = ["one two three", "four", "five six"]
+    pcm = b"".join(b"".join(tone.encode(each, 16_000)) + bytes(8_000) for each in said)
+    data = packed(pcm, *LIVE[encoding])
+    async with open_plane(text, tmp_path) as plane:
+        request = ListenRequest(model="bad/tone", format=AudioFormat(encoding="unknown"))
+        heard = []
+        async with plane.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
+            nursery.start_soon(_send_slowly, session, data)
+            while not session.done:
+                heard += [event.text for event in await session.receive() if isinstance(event, Final)]
+        assert heard == said
+        record = plane.kept.record
+        assert [attempt.outcome for attempt in record.attempts] == ["cut", "ok"]
+
+
+async def _send_slowly(session, data):
+    for at in range(0, len(data), 400):
+        await session.send_audio(data[at : at + 400])
+        await trio.sleep(0.05)
+    await session.finish()

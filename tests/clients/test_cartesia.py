@@ -9,7 +9,7 @@ import pytest
 
 from gw.types.audio import PCM_16K
 from gw.wire import tone, wav
-from tests.clients.house import TEXT
+from tests.clients.house import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
@@ -18,10 +18,6 @@ WHO = pytest.mark.parametrize("who", ["own", "other"])
 WHERE = pytest.mark.parametrize("who", ["fake", "own", "other"])
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
 VOICE = {"mode": "id", "id": "a-voice"}
-
-
-def said(pcm: bytes, rate: int) -> str:
-    return " ".join(" ".join(done.text for done in tone.decode(pcm, rate)).split())
 
 
 @pytest.fixture
@@ -38,7 +34,7 @@ def client(drop_in, package):
 
 @WHERE
 def test_sdk_speech(client, drop_in, who):
-    asked = {"model_id": drop_in.model("cartesia", "tts", who), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
+    asked = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
     with client(who) as made:
         assert said(made.tts.generate(**asked).read(), 16_000) == TEXT
         events = list(made.tts.generate_sse(**asked))
@@ -52,7 +48,7 @@ def test_sdk_live_speech(client, drop_in, who):
     with client(who) as made, made.tts.websocket_connect() as connection:
         for _ in range(2):
             context = connection.context(
-                model_id=drop_in.model("cartesia", "tts", who), voice=VOICE, output_format=RAW
+                model_id=drop_in.model("cartesia", "tts"), voice=VOICE, output_format=RAW
             )
             for word in TEXT.split():
                 context.push(word + " ")
@@ -65,13 +61,13 @@ def test_sdk_live_speech(client, drop_in, who):
 def test_sdk_recording(client, drop_in, who):
     audio = wav.header(PCM_16K, len(PCM)) + PCM
     with client(who) as made:
-        answer = made.stt.transcribe(file=("a.wav", audio, "audio/wav"), model=drop_in.model("cartesia", "stt", who))
+        answer = made.stt.transcribe(file=("a.wav", audio, "audio/wav"), model=drop_in.model("cartesia", "stt"))
     assert answer.text == TEXT
 
 
 @WHERE
 def test_sdk_live_transcription(client, drop_in, who):
-    asked = {"model": drop_in.model("cartesia", "stt", who), "encoding": "pcm_s16le", "sample_rate": 16_000}
+    asked = {"model": drop_in.model("cartesia", "stt"), "encoding": "pcm_s16le", "sample_rate": 16_000}
     with client(who) as made, made.stt.manual_finalize.websocket(**asked) as connection:
         for at in range(0, len(PCM), 5_120):
             connection.send_raw(PCM[at : at + 5_120])
@@ -81,6 +77,23 @@ def test_sdk_live_transcription(client, drop_in, who):
     finals = [event.text for event in events if event.type == "transcript" and event.is_final]
     assert "".join(finals).strip() == TEXT
     assert events[-1].type == "done"
+
+
+@pytest.mark.parametrize("root", ["", "/cartesia"])
+def test_sdk_catalogue(drop_in, package, root):
+    """A sign of life, voices to the last page, a token for a browser, and that token used."""
+    package("cartesia")
+    import cartesia
+
+    url = drop_in.at("cartesia", "own") + root
+    with cartesia.Cartesia(api_key="any", base_url=url) as made:
+        assert made.get_status().ok is True
+        assert [voice.id for voice in made.voices.list(limit=1)] == ["a-voice"]
+        assert made.voices.get("a-voice").is_owner is True
+        token = made.access_token.create(grants={"tts": True, "stt": True}, expires_in=60).token
+    with cartesia.Cartesia(token=token, base_url=url) as made:
+        asked = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
+        assert said(made.tts.generate(**asked).read(), 16_000) == TEXT
 
 
 @WHO
@@ -94,8 +107,8 @@ def test_livekit_plugin(drop_in, package, who):
         import aiohttp
 
         async with aiohttp.ClientSession() as http:
-            address = {"api_key": "any", "base_url": drop_in.daemon.url, "http_session": http}
-            voice = cartesia.TTS(model=drop_in.model("cartesia", "tts", who), **address)
+            address = {"api_key": "any", "base_url": drop_in.at("cartesia", who), "http_session": http}
+            voice = cartesia.TTS(model=drop_in.model("cartesia", "tts"), **address)
             pcm = b""
             async with voice.stream() as speech:
                 speech.push_text(TEXT + ".")
@@ -103,7 +116,7 @@ def test_livekit_plugin(drop_in, package, who):
                 async for event in speech:
                     pcm += bytes(event.frame.data)
             await voice.aclose()
-            ears = cartesia.STT(model=drop_in.model("cartesia", "stt", who), **address)
+            ears = cartesia.STT(model=drop_in.model("cartesia", "stt"), **address)
             events = []
             async with ears.stream() as stream:
                 for at in range(0, len(PCM), 1_600):
@@ -131,16 +144,16 @@ def test_pipecat_services(drop_in, package, who):
 
     from tests.clients.test_pipecat import run, sound, spoken
 
-    url = drop_in.daemon.url
+    url = drop_in.at("cartesia", who)
     mouth = CartesiaTTSService(
         api_key="any", url=url.replace("http", "ws", 1) + "/tts/websocket", sample_rate=24_000,
-        settings=CartesiaTTSService.Settings(model=drop_in.model("cartesia", "tts", who), voice="a-voice"),
+        settings=CartesiaTTSService.Settings(model=drop_in.model("cartesia", "tts"), voice="a-voice"),
     )  # fmt: skip
     pcm = sound(asyncio.run(run([mouth], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
     assert said(pcm, 24_000) == TEXT
     ears = CartesiaSTTService(
         api_key="any", base_url=url.replace("http", "ws", 1), sample_rate=24_000,
-        settings=CartesiaSTTService.Settings(model=drop_in.model("cartesia", "stt", who)),
+        settings=CartesiaSTTService.Settings(model=drop_in.model("cartesia", "stt")),
     )  # fmt: skip
     frames = asyncio.run(run([ears], spoken(pcm + bytes(48_000)), TranscriptionFrame))
     assert frames[-1].text.strip() == TEXT

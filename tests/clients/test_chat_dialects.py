@@ -1,13 +1,30 @@
-"""Anthropic's and Ollama's unchanged SDKs at the gateway, with an engine behind that speaks neither protocol."""
+"""Anthropic's and Ollama's unchanged SDKs at the gateway, with an engine behind that speaks neither protocol; Anthropic's over
+its own vendor and over another as well."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.clients.house import TEXT
+
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
-TEXT = "what is the weather in Paris today"
 ASKED = [{"role": "user", "content": TEXT}]
+
+
+@pytest.mark.parametrize("who", ["fake", "own", "other"])
+def test_anthropic_sdk(drop_in, who):
+    import anthropic
+
+    asked = {"model": drop_in.model("anthropic", "llm"), "max_tokens": 200, "messages": ASKED}
+    with anthropic.Anthropic(base_url=drop_in.at("anthropic", who), api_key="vendor-key") as client:
+        assert client.messages.create(**asked).content[0].text == TEXT
+        with client.messages.stream(**asked) as stream:
+            pieces = list(stream.text_stream)
+            last = stream.get_final_message()
+    assert len(pieces) > 3
+    assert "".join(pieces) == last.content[0].text == TEXT
+    assert last.usage.output_tokens > 0
 
 
 @pytest.mark.parametrize("root", ["", "/anthropic"])

@@ -10,7 +10,7 @@ import pytest
 
 from gw.types.audio import PCM_16K
 from gw.wire import tone, wav
-from tests.clients.house import TEXT
+from tests.clients.house import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
@@ -18,17 +18,13 @@ PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
 WHO = pytest.mark.parametrize("who", ["own", "other"])
 
 
-def said(pcm: bytes, rate: int) -> str:
-    return " ".join(" ".join(done.text for done in tone.decode(pcm, rate)).split())
-
-
 @pytest.fixture(params=["", "/deepgram"])
-def client(request, drop_in, package):
+def client(request, drop_in, package, who):
     package("deepgram")
     from deepgram import DeepgramClient
     from deepgram.environment import DeepgramClientEnvironment
 
-    url = drop_in.daemon.url + request.param
+    url = drop_in.at("deepgram", who) + request.param
     socket = url.replace("http", "ws", 1)
     names = DeepgramClientEnvironment.__init__.__code__.co_varnames
     where = {"base": url, "production": socket, "agent": socket, "agent_rest": url}
@@ -40,7 +36,7 @@ def client(request, drop_in, package):
 def test_sdk_recording(client, drop_in, who):
     audio = wav.header(PCM_16K, len(PCM)) + PCM
     answer = client.listen.v1.media.transcribe_file(
-        request=audio, model=drop_in.model("deepgram", "stt", who), smart_format=True
+        request=audio, model=drop_in.model("deepgram", "stt"), smart_format=True
     )
     assert answer.results.channels[0].alternatives[0].transcript == TEXT
     assert answer.metadata.duration == pytest.approx(len(PCM) / 32_000, rel=0.01)
@@ -49,7 +45,7 @@ def test_sdk_recording(client, drop_in, who):
 @WHO
 def test_sdk_speech(client, drop_in, who):
     pieces = client.speak.v1.audio.generate(
-        text=TEXT, model=drop_in.model("deepgram", "tts", who), encoding="linear16", container="none", sample_rate=16_000
+        text=TEXT, model=drop_in.model("deepgram", "tts"), encoding="linear16", container="none", sample_rate=16_000
     )
     assert said(b"".join(pieces), 16_000) == TEXT
 
@@ -59,7 +55,7 @@ def test_sdk_live_transcription(client, drop_in, who):
     from deepgram.core.events import EventType
 
     found: list[Any] = []
-    model = drop_in.model("deepgram", "stt", who)
+    model = drop_in.model("deepgram", "stt")
     with client.listen.v1.connect(
         model=model, encoding="linear16", sample_rate=16_000, interim_results="true", vad_events="true"
     ) as connection:
@@ -91,7 +87,7 @@ def test_sdk_live_speech(client, drop_in, who):
         if not isinstance(message, bytes) and message.type in ("Flushed", "Error"):
             done.set()
 
-    model = drop_in.model("deepgram", "tts", who)
+    model = drop_in.model("deepgram", "tts")
     with client.speak.v1.connect(model=model, encoding="linear16", sample_rate=16_000) as connection:
         connection.on(EventType.MESSAGE, hear)
         thread = threading.Thread(target=connection.start_listening)
@@ -104,6 +100,22 @@ def test_sdk_live_speech(client, drop_in, who):
     assert said(b"".join(event for event in found if isinstance(event, bytes)), 16_000) == TEXT
 
 
+@pytest.mark.parametrize("who", ["own"])
+def test_sdk_catalogue(client, drop_in, who):
+    """Models, and a token that is made and used."""
+    from deepgram import DeepgramClient
+
+    listed = client.manage.v1.models.list()
+    assert "deepgram/nova-3" in [model.name for model in listed.stt]
+    assert "deepgram/aura-2-thalia-en" in [model.name for model in listed.tts]
+    granted = client.auth.v1.tokens.grant(ttl_seconds=30)
+    assert granted.expires_in == 30
+    other = DeepgramClient(access_token=granted.access_token, environment=client._client_wrapper.get_environment())
+    audio = wav.header(PCM_16K, len(PCM)) + PCM
+    answer = other.listen.v1.media.transcribe_file(request=audio, model=drop_in.model("deepgram", "stt"))
+    assert answer.results.channels[0].alternatives[0].transcript == TEXT
+
+
 @WHO
 def test_livekit_plugin(drop_in, package, who):
     package("livekit")
@@ -111,14 +123,14 @@ def test_livekit_plugin(drop_in, package, who):
     from livekit.agents import stt
     from livekit.plugins import deepgram
 
-    url = drop_in.daemon.url
+    url = drop_in.at("deepgram", who)
 
     async def talk() -> tuple[bytes, str, list[Any]]:
         import aiohttp
 
         async with aiohttp.ClientSession() as http:
             voice = deepgram.TTS(
-                model=drop_in.model("deepgram", "tts", who), api_key="any", base_url=url + "/v1/speak", http_session=http
+                model=drop_in.model("deepgram", "tts"), api_key="any", base_url=url + "/v1/speak", http_session=http
             )
             pcm = b""
             async with voice.stream() as speech:
@@ -128,7 +140,7 @@ def test_livekit_plugin(drop_in, package, who):
                     pcm += bytes(event.frame.data)
             await voice.aclose()
             ears = deepgram.STT(
-                model=drop_in.model("deepgram", "stt", who), api_key="any", base_url=url + "/v1/listen", http_session=http
+                model=drop_in.model("deepgram", "stt"), api_key="any", base_url=url + "/v1/listen", http_session=http
             )
             whole = rtc.AudioFrame(PCM, 16_000, 1, len(PCM) // 2)
             once = await ears.recognize(whole)
@@ -158,16 +170,16 @@ def test_pipecat_services(drop_in, package, who):
 
     from tests.clients.test_pipecat import run, sound, spoken
 
-    socket = drop_in.daemon.url.replace("http", "ws", 1)
+    socket = drop_in.at("deepgram", who, "ws")
     mouth = DeepgramTTSService(
         api_key="any", base_url=socket, sample_rate=24_000,
-        settings=DeepgramTTSService.Settings(voice=drop_in.model("deepgram", "tts", who)),
+        settings=DeepgramTTSService.Settings(voice=drop_in.model("deepgram", "tts")),
     )  # fmt: skip
     pcm = sound(asyncio.run(run([mouth], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
     assert said(pcm, 24_000) == TEXT
     ears = DeepgramSTTService(
         api_key="any", base_url=socket, sample_rate=24_000,
-        settings=DeepgramSTTService.Settings(model=drop_in.model("deepgram", "stt", who)),
+        settings=DeepgramSTTService.Settings(model=drop_in.model("deepgram", "stt")),
     )  # fmt: skip
     frames = asyncio.run(run([ears], spoken(pcm + bytes(48_000)), TranscriptionFrame))
     assert frames[-1].text.strip() == TEXT

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import io
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
 
 from gw.types.audio import PCM_16K
 from gw.wire import tone, wav
-from tests.clients.house import TEXT
+from tests.clients.house import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
 PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
 WHO = pytest.mark.parametrize("who", ["own", "other"])
 WHERE = pytest.mark.parametrize("who", ["fake", "own", "other"])
-
-
-def said(pcm: bytes, rate: int) -> str:
-    return " ".join(" ".join(done.text for done in tone.decode(pcm, rate)).split())
 
 
 @pytest.fixture
@@ -34,7 +30,7 @@ def client(drop_in, package):
 
 @WHERE
 def test_sdk_speech(client, drop_in, who):
-    made, model = client(who), drop_in.model("elevenlabs", "tts", who)
+    made, model = client(who), drop_in.model("elevenlabs", "tts")
     asked = {"voice_id": "v", "text": TEXT, "model_id": model, "output_format": "pcm_16000"}
     for speak in (made.text_to_speech.convert, made.text_to_speech.stream):
         assert said(b"".join(speak(**asked)), 16_000) == TEXT
@@ -50,9 +46,9 @@ def test_sdk_speech(client, drop_in, who):
 def test_sdk_live_speech(client, drop_in, who):
     made = client(who)
     realtime = made.text_to_speech
-    realtime._ws_base_url = drop_in.at("elevenlabs", who).replace("http", "ws", 1)   # it insists on wss
+    realtime._ws_base_url = drop_in.at("elevenlabs", who, "ws")   # it insists on wss
     pieces = realtime.convert_realtime(
-        voice_id="v", text=(word + " " for word in TEXT.split()), model_id=drop_in.model("elevenlabs", "tts", who),
+        voice_id="v", text=(word + " " for word in TEXT.split()), model_id=drop_in.model("elevenlabs", "tts"),
         output_format="pcm_16000",
     )  # fmt: skip
     assert said(b"".join(pieces), 16_000) == TEXT
@@ -61,8 +57,51 @@ def test_sdk_live_speech(client, drop_in, who):
 @WHERE
 def test_sdk_recording(client, drop_in, who):
     audio = io.BytesIO(wav.header(PCM_16K, len(PCM)) + PCM)
-    found = client(who).speech_to_text.convert(model_id=drop_in.model("elevenlabs", "stt", who), file=audio)
+    found = client(who).speech_to_text.convert(model_id=drop_in.model("elevenlabs", "stt"), file=audio)
     assert found.text == TEXT
+
+
+@WHERE
+def test_sdk_live_transcription(client, drop_in, who):
+    """Committed by the client; a commit of silence is answered too."""
+    from elevenlabs.realtime.connection import RealtimeEvents
+    from elevenlabs.realtime.scribe import AudioFormat, CommitStrategy
+
+    made = client(who)
+
+    async def talk() -> list[str]:
+        options: Any = {
+            "model_id": drop_in.model("elevenlabs", "stt"), "audio_format": AudioFormat.PCM_16000, "sample_rate": 16_000,
+            "commit_strategy": CommitStrategy.MANUAL,
+        }  # fmt: skip
+        connection = await made.speech_to_text.realtime.connect(options)
+        committed: asyncio.Queue[str] = asyncio.Queue()
+        connection.on(RealtimeEvents.COMMITTED_TRANSCRIPT, lambda told: committed.put_nowait(told["text"]))
+        found = []
+        for pcm in (bytes(16_000), PCM):
+            for at in range(0, len(pcm), 3_200):
+                await connection.send({"audio_base_64": b64encode(pcm[at : at + 3_200]).decode()})
+            await connection.commit()
+            found.append(await committed.get())
+        await connection.close()
+        return found
+
+    assert asyncio.run(asyncio.wait_for(talk(), 40)) == ["", TEXT]
+
+
+@pytest.mark.parametrize("who", ["own"])
+def test_sdk_catalogue(client, drop_in, who):
+    """Voices, models, the plan, a token for a browser."""
+    made = client(who)
+    voices = made.voices.get_all().voices
+    assert [voice.voice_id for voice in voices] == ["a-voice"]
+    found = made.voices.search(search="A-V")
+    assert ([voice.name for voice in found.voices], found.has_more, found.total_count) == (["a-voice"], False, 1)
+    assert made.voices.get("a-voice").high_quality_base_model_ids == voices[0].high_quality_base_model_ids
+    assert "elevenlabs/eleven_flash_v2_5" in [model.model_id for model in made.models.list()]
+    plan = made.user.subscription.get()
+    assert (plan.status, plan.character_limit > plan.character_count) == ("active", True)
+    assert made.tokens.single_use.create("realtime_scribe").token
 
 
 @WHO
@@ -76,9 +115,9 @@ def test_livekit_plugin(drop_in, package, who):
         import aiohttp
 
         async with aiohttp.ClientSession() as http:
-            address = {"api_key": "any", "base_url": drop_in.daemon.url + "/v1", "http_session": http}
+            address = {"api_key": "any", "base_url": drop_in.at("elevenlabs", who) + "/v1", "http_session": http}
             voice = elevenlabs.TTS(
-                model=drop_in.model("elevenlabs", "tts", who), voice_id="v", encoding="pcm_24000", **address
+                model=drop_in.model("elevenlabs", "tts"), voice_id="v", encoding="pcm_24000", **address
             )
             once = b""
             async with voice.synthesize(TEXT) as speech:
@@ -92,7 +131,7 @@ def test_livekit_plugin(drop_in, package, who):
                     pcm += bytes(event.frame.data)
             await voice.aclose()
             ears = elevenlabs.STT(
-                model=drop_in.model("elevenlabs", "stt", who), use_realtime=True, sample_rate=16_000,
+                model=drop_in.model("elevenlabs", "stt"), use_realtime=True, sample_rate=16_000,
                 server_vad={}, **address,
             )  # fmt: skip
             events: list[Any] = []
@@ -122,8 +161,8 @@ def test_pipecat_services(drop_in, package, who):
     from tests.clients.test_pipecat import run, sound
 
     mouth = ElevenLabsTTSService(
-        api_key="any", url=drop_in.daemon.url.replace("http", "ws", 1), sample_rate=24_000,
-        settings=ElevenLabsTTSService.Settings(model=drop_in.model("elevenlabs", "tts", who), voice="v"),
+        api_key="any", url=drop_in.at("elevenlabs", who, "ws"), sample_rate=24_000,
+        settings=ElevenLabsTTSService.Settings(model=drop_in.model("elevenlabs", "tts"), voice="v"),
     )  # fmt: skip
     pcm = sound(asyncio.run(run([mouth], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
     assert said(pcm, 24_000) == TEXT

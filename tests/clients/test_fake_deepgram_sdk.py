@@ -238,3 +238,38 @@ async def test_a_wrong_key(fake, client):
     with pytest.raises(ApiError) as caught:
         await in_thread(lambda: client.listen.v1.media.transcribe_file(request=PCM, model="nova-3"))
     assert caught.value.status_code == 401
+
+
+async def test_flux_speech(client, fake):
+    from deepgram.speak.v2.types import SpeakV2Speak
+
+    def speak() -> list[Any]:
+        found: list[Any] = []
+        with client.speak.v2.connect(model="flux-alexis-en", encoding="linear16", sample_rate=16_000) as connection:
+            connection.send_speak(SpeakV2Speak(text="never mind"))
+            connection.send_interrupt()
+            connection.send_speak(SpeakV2Speak(text=TEXT))
+            connection.send_flush()
+            while not found or isinstance(found[-1], bytes) or found[-1].type != "Flushed":
+                found.append(connection.recv())
+            connection.send_close()
+            found += until_closed(connection)
+        return found
+
+    found = await in_thread(speak)
+    kinds = [message.type for message in found if not isinstance(message, bytes)]
+    assert kinds == ["Connected", "SpeechInterrupted", "SpeechStarted", "SpeechMetadata", "Flushed", "SessionMetadata"]
+    metadata = next(m for m in found if not isinstance(m, bytes) and m.type == "SpeechMetadata")
+    assert metadata.billable_character_count == len(TEXT)
+    pcm = b"".join(message for message in found if isinstance(message, bytes))
+    assert [done.text for done in tone.decode(pcm, 16_000)] == [TEXT]
+
+
+async def test_flux_speech_over_http(client, fake):
+    def speak() -> bytes:
+        return b"".join(client.speak.v2.audio.generate(text=TEXT, model="flux-alexis-en", encoding="linear16",
+                                                       container="none", sample_rate=16_000))
+
+    pcm = await in_thread(speak)
+    assert [done.text for done in tone.decode(pcm, 16_000)] == [TEXT]
+    assert fake.ledger[0].path == "/v2/speak"

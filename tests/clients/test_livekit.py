@@ -1,4 +1,7 @@
-"""LiveKit Agents with its unchanged OpenAI plugin: base_url, key and model names are ours."""
+"""LiveKit Agents with its unchanged OpenAI and Groq plugins and LiveKit's inference: only base_url and key are ours.
+
+The first tests take the demo's engine; those with `who` take the client's own vendor, and another.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,17 @@ from typing import Any
 
 import pytest
 
+from gw.wire import tone
+from tests.clients.house import INFERENCE, TEXT, said
+
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.usefixtures("not_ours"),
     pytest.mark.filterwarnings("ignore"),   # of LiveKit's own making
 ]
 
-TEXT = "what is the weather in Paris today"
+PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+WHO = pytest.mark.parametrize("who", ["own", "other"])
 
 
 @pytest.fixture
@@ -102,60 +109,119 @@ def test_tts_and_stt_round_trip(demo, address, options):
     assert (record["status"], record["model_id"], record["input_units"]) == ("success", "sim/tone", len(TEXT))
 
 
+async def _answer(model: Any) -> str:
+    from livekit.agents import llm
+
+    context = llm.ChatContext.empty()
+    context.add_message(role="user", content=TEXT)
+    async with model.chat(chat_ctx=context) as stream:
+        answer = await stream.collect()
+    await model.aclose()
+    return answer.text
+
+
+@WHO
+@pytest.mark.parametrize("vendor", ["openai", "groq"])
+def test_plugin(drop_in, package, vendor, who):
+    """Language model, speech, and the transcription of a recording."""
+    package("livekit")
+    from livekit import rtc
+    from livekit.plugins import groq, openai
+
+    plugin: Any = {"openai": openai, "groq": groq}[vendor]
+    root = {"openai": "/v1", "groq": "/openai/v1"}[vendor]
+    names = {modality: drop_in.model(vendor, modality) for modality in ("stt", "llm", "tts")}
+    address = {"base_url": drop_in.at(vendor, who) + root, "api_key": "any"}
+    recording = b"".join(tone.encode(TEXT, 24_000))
+
+    async def talk() -> tuple[str, bytes, int, str]:
+        async with aiohttp.ClientSession() as http:
+            of_groq = {"http_session": http} if vendor == "groq" else {"response_format": "wav"}
+            text = await _answer(plugin.LLM(model=names["llm"], **address))
+            voice = plugin.TTS(model=names["tts"], voice="alloy", **address, **of_groq)
+            async with voice.synthesize(TEXT) as stream:
+                heard = [event.frame async for event in stream]
+            await voice.aclose()
+            ears = plugin.STT(model=names["stt"], **address)
+            event = await ears.recognize(rtc.AudioFrame(recording, 24_000, 1, len(recording) // 2))
+            await ears.aclose()
+        return text, b"".join(bytes(f.data) for f in heard), heard[0].sample_rate, event.alternatives[0].text
+
+    import aiohttp
+
+    text, pcm, rate, transcript = asyncio.run(asyncio.wait_for(talk(), 40))
+    assert text == transcript == TEXT
+    assert said(pcm, rate) == TEXT
+
+
 @pytest.fixture
-def inference(demo, package):
+def inference(drop_in, package, who):
     """What `LIVEKIT_INFERENCE_URL` and its two companions say."""
     package("livekit")
-    return {"base_url": demo.daemon.url + "/livekit/v1", "api_key": "any-key", "api_secret": "anything-long-enough-for-hs256"}
+    url = drop_in.at("deepgram", who) + "/livekit/v1"
+    with pytest.MonkeyPatch.context() as env:
+        env.setenv("LIVEKIT_INFERENCE_URL", url)
+        env.setenv("LIVEKIT_INFERENCE_API_KEY", "any-key")
+        env.setenv("LIVEKIT_INFERENCE_API_SECRET", "anything-long-enough-for-hs256")
+        yield
 
 
-def test_livekit_inference_speaks_and_listens(demo, inference):
-    """`inference.TTS` and `inference.STT`, as a LiveKit agent makes them, with the demo's engines behind."""
+@WHO
+def test_inference_listens(inference, who):
+    """As a LiveKit agent makes it, with nothing but the environment to say where."""
     from livekit import rtc
     from livekit.agents import inference as livekit
     from livekit.agents import stt
 
-    async def talk() -> tuple[list[Any], list[stt.SpeechEvent]]:
+    async def talk() -> list[stt.SpeechEvent]:
         async with aiohttp.ClientSession() as http:
-            voice = livekit.TTS(model="sim/tone", voice="alloy", sample_rate=24_000, http_session=http, **inference)
+            ears = livekit.STT(model=INFERENCE["stt"], language="en", sample_rate=16_000, http_session=http)
+            async with ears.stream() as stream:
+                for at in range(0, len(PCM), 1_600):
+                    data = PCM[at : at + 1_600]
+                    stream.push_frame(rtc.AudioFrame(data, 16_000, 1, len(data) // 2))
+                stream.end_input()
+                events = [event async for event in stream]
+            await ears.aclose()
+            return events
+
+    import aiohttp
+
+    events = asyncio.run(asyncio.wait_for(talk(), 40))
+    finals = [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT]
+    assert " ".join(finals) == TEXT
+    assert {e.type for e in events} >= {stt.SpeechEventType.START_OF_SPEECH, stt.SpeechEventType.INTERIM_TRANSCRIPT}
+
+
+@WHO
+def test_inference_speaks(inference, who):
+    from livekit.agents import inference as livekit
+
+    async def talk() -> list[Any]:
+        async with aiohttp.ClientSession() as http:
+            voice = livekit.TTS(model=INFERENCE["tts"], voice="a-voice", sample_rate=24_000, http_session=http)
             heard = []
             for sentence in (TEXT + ". ", "And tomorrow? "):  # two utterances over one pooled socket
                 async with voice.stream() as speech:
                     speech.push_text(sentence)
                     speech.end_input()
-                    heard += [event async for event in speech]
-            ears = livekit.STT(model="sim/tone", language="en", sample_rate=24_000, http_session=http, **inference)
-            async with ears.stream() as stream:
-                for spoken in heard:
-                    stream.push_frame(spoken.frame)
-                silence = rtc.AudioFrame.create(24_000, 1, 24_000)
-                stream.push_frame(silence)
-                stream.end_input()
-                events = [event async for event in stream]
+                    heard.append([event async for event in speech])
             await voice.aclose()
-            await ears.aclose()
-            return heard, events
+            return heard
 
     import aiohttp
 
-    heard, events = asyncio.run(talk())
-    assert {(h.frame.sample_rate, h.frame.num_channels) for h in heard} == {(24_000, 1)}
-    finals = [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT]
-    assert " ".join(finals).split() == f"{TEXT}. And tomorrow?".split()
-    assert {e.type for e in events} >= {stt.SpeechEventType.START_OF_SPEECH, stt.SpeechEventType.INTERIM_TRANSCRIPT}
+    heard = asyncio.run(asyncio.wait_for(talk(), 40))
+    assert {(h.frame.sample_rate, h.frame.num_channels) for events in heard for h in events} == {(24_000, 1)}
+    spoken = [said(b"".join(bytes(h.frame.data) for h in events), 24_000) for events in heard]
+    assert spoken == [TEXT + ".", "And tomorrow?"]
 
 
-def test_livekit_inference_thinks(inference):
+@WHO
+def test_inference_thinks(inference, who):
     from livekit.agents import inference as livekit
-    from livekit.agents import llm
 
     async def talk() -> str:
-        model = livekit.LLM(model="sim/echo", **inference)
-        context = llm.ChatContext.empty()
-        context.add_message(role="user", content=TEXT)
-        async with model.chat(chat_ctx=context) as stream:
-            answer = await stream.collect()
-        await model.aclose()
-        return answer.text
+        return await _answer(livekit.LLM(model=INFERENCE["llm"]))
 
-    assert asyncio.run(talk()) == TEXT
+    assert asyncio.run(asyncio.wait_for(talk(), 40)) == TEXT

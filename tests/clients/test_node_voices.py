@@ -11,17 +11,13 @@ import pytest
 
 from gw.types.audio import PCM_16K
 from gw.wire import tone, wav
-from tests.clients.house import TEXT
+from tests.clients.house import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours")]
 
 NODE = Path(__file__).with_name("node")
 PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
 WITHIN_S = 60
-
-
-def said(pcm: bytes) -> str:
-    return " ".join(" ".join(done.text for done in tone.decode(pcm, 16_000)).split())
 
 
 @pytest.mark.parametrize("who", ["own", "other"])
@@ -31,13 +27,13 @@ def test_npm_sdk(vendor, who, drop_in, tool, tmp_path):
         pytest.fail(f"the npm packages are not installed; run: npm ci --prefix {NODE}")
     recording = tmp_path / "a.wav"
     recording.write_bytes(wav.header(PCM_16K, len(PCM)) + PCM)
-    models = [drop_in.model(vendor, modality, who) for modality in ("stt", "tts")]
-    command = [tool("node"), str(next(NODE.glob(f"{vendor}.?js"))), drop_in.daemon.url, *models, TEXT, str(recording)]
+    models = [drop_in.model(vendor, modality) for modality in ("stt", "tts")]
+    command = [tool("node"), str(next(NODE.glob(f"{vendor}.?js"))), drop_in.at(vendor, who), *models, TEXT, str(recording)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
     assert printed["recording"] == TEXT
     assert printed["finals"] == [TEXT]
-    assert said(base64.b64decode(printed["speech"])) == TEXT
+    assert said(base64.b64decode(printed["speech"]), 16_000) == TEXT
     if "live" in printed:
-        assert said(base64.b64decode(printed["live"])) == TEXT
+        assert said(base64.b64decode(printed["live"]), 16_000) == TEXT

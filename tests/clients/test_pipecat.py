@@ -1,4 +1,7 @@
-"""Pipecat's unchanged OpenAI services in pipelines of their own: base_url, key and model names are ours."""
+"""Pipecat's unchanged OpenAI and Groq services in pipelines of their own: base_url, key and model names are ours.
+
+`test_services` goes over each one's own vendor and over another, the rest to the demo's engine.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from gw.wire import tone
+from tests.clients.house import TEXT
+from tests.clients.house import said as told
+
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.usefixtures("not_ours"),
     pytest.mark.filterwarnings("ignore"),   # of Pipecat's own making
 ]
 
-TEXT = "what is the weather in Paris today"
 WITHIN_S = 30
 
 
@@ -129,15 +135,54 @@ def heard(address: dict[str, str], pcm: bytes) -> str:
     return frames[-1].text
 
 
-def test_llm_streams_text(address):
+def answered(llm: Any) -> list[str]:
+    """The pieces of its answer."""
     from pipecat.frames.frames import LLMContextFrame, LLMFullResponseEndFrame, LLMTextFrame
     from pipecat.processors.aggregators.llm_context import LLMContext
 
     context = LLMContext([{"role": "user", "content": TEXT}])
-    frames = asyncio.run(run([mind(address, "sim/echo")], [LLMContextFrame(context)], LLMFullResponseEndFrame))
-    pieces = [frame.text for frame in frames if isinstance(frame, LLMTextFrame)]
+    frames = asyncio.run(run([llm], [LLMContextFrame(context)], LLMFullResponseEndFrame))
+    return [frame.text for frame in frames if isinstance(frame, LLMTextFrame)]
+
+
+def test_llm_streams_text(address):
+    pieces = answered(mind(address, "sim/echo"))
     assert "".join(pieces) == TEXT
     assert len(pieces) > 3
+
+
+@pytest.mark.parametrize("who", ["own", "other"])
+@pytest.mark.parametrize("vendor", ["openai", "groq"])
+def test_services(drop_in, quiet, monkeypatch, vendor, who):
+    """Language model, speech, and the transcription of what was said."""
+    from pipecat.frames.frames import TranscriptionFrame, TTSSpeakFrame, TTSStoppedFrame
+    from pipecat.services.groq.llm import GroqLLMService
+    from pipecat.services.groq.stt import GroqSTTService
+    from pipecat.services.groq.tts import GroqTTSService
+    from pipecat.services.openai.llm import OpenAILLMService
+    from pipecat.services.openai.stt import OpenAISTTService
+    from pipecat.services.openai.tts import OpenAITTSService
+
+    root = {"openai": "/v1", "groq": "/openai/v1"}[vendor]
+    address = {"base_url": drop_in.at(vendor, who) + root, "api_key": "any"}
+    at_speech = address
+    if vendor == "groq":  # its speech takes the address from the environment alone
+        monkeypatch.setenv("GROQ_BASE_URL", drop_in.at(vendor, who))
+        at_speech = {"api_key": "any"}
+    services: Any = {
+        "openai": (OpenAILLMService, OpenAITTSService, OpenAISTTService),
+        "groq": (GroqLLMService, GroqTTSService, GroqSTTService),
+    }
+    llm, tts, stt = services[vendor]
+    pieces = answered(llm(**address, settings=llm.Settings(model=drop_in.model(vendor, "llm"))))
+    assert "".join(pieces) == TEXT
+    voice = tts(**at_speech, sample_rate=24_000, settings=tts.Settings(model=drop_in.model(vendor, "tts"), voice="alloy"))
+    pcm = sound(asyncio.run(run([voice], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
+    assert told(pcm, 24_000) == TEXT
+    ears = stt(**address, settings=stt.Settings(model=drop_in.model(vendor, "stt")))
+    recording = b"".join(tone.encode(TEXT, 24_000))
+    frames = asyncio.run(run([ears], spoken(recording), TranscriptionFrame))
+    assert frames[-1].text == TEXT
 
 
 def test_tts_and_stt_round_trip(address):

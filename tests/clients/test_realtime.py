@@ -1,4 +1,4 @@
-"""Realtime transcription through the gateway by unchanged clients: openai's SDK, LiveKit's plugin, Pipecat's service."""
+"""OpenAI's realtime socket through the gateway by unchanged clients: openai's SDK, LiveKit's plugin, Pipecat's service."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gw.wire import tone
+from tests.clients.house import TEXT, said
 
 pytestmark = [
     pytest.mark.clients,
@@ -16,17 +17,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),   # of the clients' own making
 ]
 
-TEXT = "what is the weather in Paris today"
 PCM = b"".join(tone.encode(TEXT, 24_000)) + bytes(24_000)
+WHO = pytest.mark.parametrize("who", ["own", "other"])
 
 
-def test_openai_sdk(demo):
+@WHO
+def test_openai_sdk(drop_in, who):
     import openai
 
-    client = openai.OpenAI(base_url=demo.base, api_key="any")
+    client = openai.OpenAI(base_url=drop_in.at("openai", who) + "/v1", api_key="any")
+    model = drop_in.model("openai", "stt")
     with client, client.realtime.connect(extra_query={"intent": "transcription"}) as connection:
         connection.session.update(
-            session={"type": "transcription", "audio": {"input": {"transcription": {"model": "sim/tone"}}}}
+            session={"type": "transcription", "audio": {"input": {"transcription": {"model": model}}}}
         )
         for at in range(0, len(PCM), 2_400):
             connection.input_audio_buffer.append(audio=b64encode(PCM[at : at + 2_400]).decode())
@@ -38,7 +41,8 @@ def test_openai_sdk(demo):
     assert [e.type for e in events][:2] == ["session.created", "session.updated"]
 
 
-def test_livekit_plugin(demo, package):
+@WHO
+def test_livekit_plugin(drop_in, package, who):
     package("livekit")
     from livekit import rtc
     from livekit.agents import stt
@@ -47,7 +51,9 @@ def test_livekit_plugin(demo, package):
     async def listen() -> list[stt.SpeechEvent]:
         import aiohttp
 
-        ears = openai.STT(model="sim/tone", use_realtime=True, base_url=demo.base, api_key="any")
+        ears = openai.STT(
+            model=drop_in.model("openai", "stt"), use_realtime=True, base_url=drop_in.at("openai", who) + "/v1", api_key="any"
+        )
         async with aiohttp.ClientSession() as http:
             ears._session = http
             events = []
@@ -66,34 +72,39 @@ def test_livekit_plugin(demo, package):
     assert events[-1].alternatives[0].text == TEXT
 
 
-def test_pipecat_service(demo, package):
+@WHO
+def test_pipecat_service(drop_in, package, who):
     package("pipecat")
     from pipecat.frames.frames import TranscriptionFrame
     from pipecat.services.openai.stt import OpenAIRealtimeSTTService
 
     from tests.clients.test_pipecat import run, spoken
 
-    url = demo.base.replace("http", "ws", 1) + "/realtime"
     ears: Any = OpenAIRealtimeSTTService(
-        api_key="any", base_url=url, settings=OpenAIRealtimeSTTService.Settings(model="sim/tone")
+        api_key="any",
+        base_url=drop_in.at("openai", who, "ws") + "/v1/realtime",
+        settings=OpenAIRealtimeSTTService.Settings(model=drop_in.model("openai", "stt")),
     )
     frames = asyncio.run(run([ears], spoken(PCM), TranscriptionFrame))
     assert frames[-1].text == TEXT
 
 
-def test_openai_sdk_conversation(demo):
-    """Speech in, speech out: the demo's echo says what it heard."""
+@WHO
+def test_openai_sdk_conversation(drop_in, who):
+    """Speech in, speech out, by the three models of a stack."""
     import openai
 
-    client = openai.OpenAI(base_url=demo.base, api_key="any")
-    with client, client.realtime.connect(model="gpt-realtime") as connection:
+    client = openai.OpenAI(base_url=drop_in.at("openai", who) + "/v1", api_key="any")
+    with client, client.realtime.connect(model="talk") as connection:
         for at in range(0, len(PCM), 2_400):
             connection.input_audio_buffer.append(audio=b64encode(PCM[at : at + 2_400]).decode())
         events = []
         while not events or events[-1].type != "response.done":
             events.append(connection.recv())
             assert events[-1].type != "error", events[-1]
-    assert events[-1].response.status == "completed"
+    (heard,) = [e.transcript for e in events if e.type.endswith("transcription.completed")]
+    assert heard == TEXT
+    assert events[-1].response.status == "completed", events[-1].response
     assert events[-1].response.output[0].content[0].transcript == TEXT
     pcm = b"".join(b64decode(e.delta) for e in events if e.type == "response.output_audio.delta")
-    assert " ".join(" ".join(done.text for done in tone.decode(pcm, 24_000)).split()) == TEXT
+    assert said(pcm, 24_000) == TEXT

@@ -390,10 +390,9 @@ FAULTS = (
         play=one_byte_a_second_after_content,
         outcome="too_slow",
         when="after",
-        whens=_AUDIO_IS_FINE,
         status=504,
     ),
-    Fault(name="one byte a second", play=one_byte_a_second, outcome="too_slow", status=504, whens=_AUDIO_IS_FINE),
+    Fault(name="one byte a second", play=one_byte_a_second, outcome="too_slow", status=504, whens={"speech": "after"}),
     Fault(
         name="bad JSON", play=pieces(lambda g: [b'data: {"id":\n\n']), outcome="malformed", applies=lambda g: g.is_json
     ),

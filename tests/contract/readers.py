@@ -124,6 +124,12 @@ DEEPGRAM = Reader(
     interrupt=[told(type="Clear")],
     error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
 )
+DEEPGRAM_FLUX = attrs.evolve(
+    DEEPGRAM,
+    name="deepgram flux",
+    path=lambda model: f"/v2/speak?model={model}&encoding=linear16&sample_rate=24000",
+    interrupt=[told(type="Interrupt")],
+)
 
 
 def _generate(model: str, transcript: str, *, more: bool) -> str:
@@ -165,4 +171,4 @@ ELEVEN_ONE = attrs.evolve(
     ended=lambda frame: bool(frame.get("isFinal")),
     interrupt=(),
 )
-READERS: tuple[Reader, ...] = (LIVEKIT, DEEPGRAM, CARTESIA, ELEVEN_MANY, ELEVEN_ONE)
+READERS: tuple[Reader, ...] = (LIVEKIT, DEEPGRAM, DEEPGRAM_FLUX, CARTESIA, ELEVEN_MANY, ELEVEN_ONE)

@@ -87,7 +87,14 @@ async def read(talker: Talker, ws: WebSocket, heard: Heard, until: int | None = 
 
 
 async def converse(
-    talker: Talker, plane: Plane, model: str, texts: Sequence[str], *, gap_s: float = 0.04, query: str = ""
+    talker: Talker,
+    plane: Plane,
+    model: str,
+    texts: Sequence[str],
+    *,
+    gap_s: float = 0.04,
+    query: str = "",
+    pause_s: float = 0.125,
 ) -> Heard:
     """Say `texts` at the pace of speech and hear the session to its end."""
     heard = Heard()
@@ -96,7 +103,7 @@ async def converse(
             await _send(ws, frame)
         nursery.start_soon(read, talker, ws, heard, None if talker.finish else len(texts))
         try:
-            for frame in talker.frames(speech(texts, talker.format.sample_rate_hz)):
+            for frame in talker.frames(speech(texts, talker.format.sample_rate_hz, pause_s)):
                 await _send(ws, frame)
                 await trio.sleep(gap_s)
             for frame in talker.finish:

@@ -126,6 +126,78 @@ async def test_a_session_opens_what_the_dashboard_needs(guarded):
     assert (await guarded.get("/v1/costs", **headers)).status == 401
 
 
+DATA = [(op, path) for op, path in ROUTES if op.tag == "Voice"]
+DASHBOARD = {"x-gw-dashboard": "1"}
+
+
+async def session_cookie(running) -> dict[str, str]:
+    answer = await running.ask("POST", "/api/login", {"token": ADMIN})
+    return {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+async def statuses_of(running, headers: dict[str, str]) -> set[int]:
+    """401 and 403 as they are, 0 for let in; of every route of the data plane."""
+    found = [await status_of(running, op.method, target_of(path), headers) for op, path in DATA]
+    return {status if status in (401, 403) else 0 for status in found}
+
+
+async def test_the_dashboards_own_pages_use_the_data_plane_by_their_session(guarded):
+    cookie = await session_cookie(guarded)
+    own = {**cookie, **DASHBOARD, "origin": guarded.url}
+    assert await statuses_of(guarded, own) == {0}
+    assert await statuses_of(guarded, {**cookie, **DASHBOARD, "sec-fetch-site": "same-origin"}) == {0}
+    chat = {"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}
+    answer = await guarded.ask("POST", "/v1/chat/completions", chat, **own, x_gw_project="shop")
+    assert answer.status == 200
+    await guarded.gateway.store.flush()
+    admin = {"authorization": f"Bearer {ADMIN}"}
+    made = (await guarded.get(f"/v1/requests/{answer.headers['x-request-id']}", **admin)).json
+    assert (made["project"], made["key_id"]) == ("shop", None)
+    await guarded.ask("POST", "/api/logout", **cookie)
+    assert await statuses_of(guarded, own) == {401}
+
+
+async def test_a_session_without_the_dashboards_header_opens_no_data_plane(guarded):
+    cookie = await session_cookie(guarded)
+    for headers in (cookie, {**cookie, "origin": guarded.url}, {**cookie, "x-gw-session": "1", "x-requested-with": "x"}):
+        assert await statuses_of(guarded, headers) == {401}
+    for headers in (DASHBOARD, {**DASHBOARD, "cookie": "gw_session=9999999999.aa.bb"}, {**DASHBOARD, "cookie": f"gw_session={ADMIN}"}):
+        assert await statuses_of(guarded, headers) == {401}
+
+
+async def test_a_credential_goes_before_the_session(guarded):
+    own = {**await session_cookie(guarded), **DASHBOARD, "origin": guarded.url}
+    assert await statuses_of(guarded, {**own, "authorization": "Bearer gwk_wrong_0123456789"}) == {401}
+    assert await statuses_of(guarded, {**own, "x-api-key": SHOP, "x-gw-project": "default"}) == {403}
+
+
+async def test_a_session_ends_on_the_data_plane_too(guarded):
+    own = {**await session_cookie(guarded), **DASHBOARD, "origin": guarded.url}
+    guarded.clock.at += 7 * 86_400 + 1
+    assert await statuses_of(guarded, own) == {401}
+
+
+async def test_pages_of_other_sites_have_no_use_of_a_session(tmp_path):
+    """Not even one of `serve.cors_origins`, which may come with a key of its own only; and no WebSocket."""
+    listed = "http://app.example"
+    async with open_running(tmp_path, YAML + WITH_AUTH + f"serve: {{port: 0, cors_origins: ['{listed}']}}\n") as running:
+        own = {**await session_cookie(running), **DASHBOARD}
+        for headers in FOREIGN:
+            assert await statuses_of(running, {**own, **headers}) == {403}
+        assert await statuses_of(running, {**own, "origin": listed}) == {401}
+        asked = {"access-control-request-method": "POST", "access-control-request-headers": "x-gw-dashboard"}
+        answer = await running.ask("OPTIONS", "/v1/chat/completions", origin=listed, **asked)
+        assert answer.status == 204
+        assert "x-gw-dashboard" not in answer.headers["access-control-allow-headers"]
+        assert "access-control-allow-credentials" not in answer.headers
+        upgrade = {
+            "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+            "sec-websocket-key": "MDEyMzQ1Njc4OWFiY2RlZg==", "origin": running.url,
+        }  # fmt: skip
+        for path in ("/v1/listen", "/v1/realtime?intent=transcription"):
+            assert (await running.get(path, **own, **upgrade)).status == 401
+
+
 async def test_an_open_gateway_asks_nobody(tmp_path):
     async with open_running(tmp_path) as running:
         for headers, query in NO_CREDENTIALS[:1]:

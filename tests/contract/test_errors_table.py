@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
+import gw
 from gw.admin.providers import create as create_provider
 from gw.config.find import find_config
 from gw.config.parse import parse
@@ -20,15 +23,18 @@ from gw.errors import (
     DatabaseLocked,
     GwError,
     KeyDecryptError,
+    Overloaded,
     PluginMissing,
     ProviderUnreachable,
     RateLimitError,
     UnknownModelError,
     UnknownProviderError,
 )
+from gw.net.http1 import Origin, Pool
 from gw.types.managed import Actor
 from tests.fakes.house import YAML, keep, open_house, record
 from tests.fakes.running import open_running
+from tests.mcp.conftest import open_house as open_mcp
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 
@@ -141,6 +147,28 @@ async def test_rate_limit_of_the_provider(tmp_path):
             assert (answer.status, answer.headers["x-gw-model"]) == (200, "sim/echo")
 
 
+async def test_more_at_once_than_a_project_may(tmp_path):
+    text = YAML.replace("sim: {}", "sim: {latency_ms: 200}").replace("shop: {", "shop: {max_concurrent: 1, ")
+    async with open_running(tmp_path, text) as running, trio.open_nursery() as nursery:
+        answers = []
+
+        async def chat(project: str) -> None:
+            body = {"model": "sim/echo", **CHAT}
+            answers.append((project, await running.ask("POST", "/v1/chat/completions", body, x_gw_project=project)))
+
+        for project in ("shop", "shop", "default"):
+            nursery.start_soon(chat, project)
+        while len(answers) < 3:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert sorted((project, answer.status) for project, answer in answers) == [("default", 200), ("shop", 200), ("shop", 503)]
+        refused = next(answer for _, answer in answers if answer.status == 503)
+        found = checked(refused, 503, Overloaded, "overloaded")
+        assert "'shop'" in found["message"]
+        assert int(refused.headers["retry-after"]) >= 1
+        await chat("shop")
+        assert answers[-1][1].status == 200
+
+
 async def test_local_server_unreachable(tmp_path, closed_port):
     text = YAML.replace("bare: {type: openai}", f'ollama: {{base_url: "http://127.0.0.1:{closed_port}"}}')
     text = text.replace("llm: {sim/echo", "llm: {ollama/llama: {}, sim/echo")
@@ -212,7 +240,12 @@ async def foreign_writer(path):
     async with trio.open_nursery() as nursery:
         start = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         process = await nursery.start(start)
-        assert await process.stdout.receive_some() == b"locked\n"
+        told = b""
+        while not told.endswith(b"\n"):
+            piece = await process.stdout.receive_some()
+            assert piece, told
+            told += piece
+        assert told == b"locked\n"
         yield
         await process.stdin.aclose()
 
@@ -240,3 +273,31 @@ async def test_deleting_a_project_of_the_configuration(tmp_path):
             answer = await running.ask("DELETE", "/v1/projects/shop" + query)
             assert (answer.status, answer.error["code"], answer.error["id"]) == (403, "read_only", "shop")
         assert (await running.get("/v1/projects/shop")).status == 200
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # see tests/mcp/test_http.py
+@pytest.mark.parametrize(
+    ("shown", "body"),
+    [(None, b"Missing bearer token"), ("Basic eA==", b"Missing bearer token"), ("Bearer no", b"Invalid token")],
+)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/sse"), ("POST", "/messages/")])
+async def test_mcp_over_http_without_its_token(tmp_path, method, path, shown, body):
+    async with open_mcp(tmp_path) as house:
+        client = Pool()
+        headers = [(b"authorization", shown.encode())] if shown else []
+        async with client.open("client", method.encode(), Origin.parse(house.url), path.encode(), headers, b"") as response:
+            assert (response.status, await response.read(1_000)) == (401, body)
+        await client.aclose()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, None], ids=["asyncio", "trio"])
+async def test_a_factory_inside_a_running_loop(tmp_path, run):
+    async def construct() -> None:
+        with pytest.raises(RuntimeError, match="already running"):
+            gw.Gateway(tmp_path / "gw.yaml").llm("sim/echo")
+
+    (tmp_path / "gw.yaml").write_text("providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n")
+    if run is None:
+        await construct()
+    else:
+        await trio.to_thread.run_sync(lambda: run(construct()))

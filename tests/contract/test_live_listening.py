@@ -8,6 +8,7 @@ import trio
 from gw.errors import ProviderError
 from tests.contract.talkers import DEEPGRAM, TALKERS, Heard, converse, read, speech
 from tests.fakes.hosting import GATEWAY, open_plane
+from tests.fakes.vendors.whisper_cpp import FakeWhisperCpp
 
 CONFIG = """
 providers:
@@ -140,3 +141,21 @@ async def test_wherever_it_is_cut_the_transcript_is_the_same(cut, plane, autojum
         assert length_s - 0.2 <= sum(attempt.audio_seconds for attempt in record.attempts)
         assert record.cost_nusd == pytest.approx(cost, abs=5)
         assert [attempt.outcome for attempt in record.attempts] == ["cut", "ok"]
+
+
+@every
+async def test_an_app_of_any_protocol_runs_on_a_server_that_hears_recordings_only(talker, tmp_path, autojump_clock):
+    """whisper.cpp: gw hears where an utterance ends."""
+    text = """
+providers: {local: {type: whisper, base_url: "http://cpp.test:8080/inference"}}
+models: {stt: {local/base: }}
+"""
+    async with open_plane(text, tmp_path) as made:
+        made.net.hosts["cpp.test", 8_080] = server = FakeWhisperCpp()
+        heard = await converse(talker, made, "local/base", SAID, pause_s=1.0)
+        assert (heard.finals, heard.errors) == (SAID, [])
+        assert server.requests == 3
+        await made.kept.finished.wait()
+        record = made.kept.record
+        assert (record.status, record.model_id, record.cost_nusd) == ("success", "local/base", 0)
+        assert record.usage.audio_seconds > 4

@@ -371,6 +371,23 @@ async def test_forecast(town, mock_clock):
     assert month["expected"] == pytest.approx(month["spent"] + 0.005 + 0.01 * (found["days"] - found["day"]))
     assert month["low"] == month["high"] == month["expected"]
     assert (month["budget"], month["over_budget"]) == (found["days"] * 1.0, False)
+    assert found["total"] == found["budgeted"] == {**month, "budget": found["days"] * 2.0}  # with that of the desk
+
+
+async def test_a_forecast_compares_budgets_with_those_who_have_them(town, mock_clock):
+    town.north.usage = cents(400_000)
+    await town.chat(x_gw_project="default")
+    found = await town.json("/api/forecast")
+    assert (found["total"]["budget"], found["total"]["over_budget"]) == (None, False)
+    assert found["total"]["spent"] == pytest.approx(4_000)
+    assert (found["budgeted"]["spent"], found["budgeted"]["budget"], found["budgeted"]["over_budget"]) == (0, found["days"] * 2.0, False)
+    town.north.usage = cents(99)
+    await town.chat(x_gw_project="desk")
+    town.running.clock.at += DAY_S
+    found = await town.json("/api/forecast")
+    assert found["budgeted"]["over_budget"] is (found["budgeted"]["expected"] > found["days"] * 2.0)
+    assert found["budgeted"]["spent"] == found["projects"]["desk"]["spent"] == pytest.approx(0.99)
+    assert (await town.json("/api/forecast?project=default"))["budgeted"] is None
 
 
 async def test_a_turn_as_a_waterfall(town, mock_clock):

@@ -32,6 +32,7 @@ from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.scripted import ScriptedVendor
+from tests.fakes.vendors.speaches import FakeSpeaches
 
 KEY = "correct horse battery staple"
 """Looks like no key: only who knows it can take it out of a text."""
@@ -144,7 +145,8 @@ class OpenAIVendor:
 
     def __attrs_post_init__(self) -> None:
         self.fake = FakeOpenAI(
-            prefix=self.prefix, api_key=KEY, reply=lambda request: openai_chat.messages(request)[-1].text
+            prefix=self.prefix, api_key=KEY, reply=lambda request: openai_chat.messages(request)[-1].text,
+            speech_pcm=lambda request: b"".join(tone.encode(request.text, 24_000)),
         )
 
     @property
@@ -248,12 +250,11 @@ class VoiceVendor(ScriptedHttpVendor):
 
 
 @attrs.define
-class KokoroVendor(OpenAIVendor):
-    """Speaks the tone voice."""
+class WhisperVendor(OpenAIVendor):
+    """Has the socket of OpenAI's beta."""
 
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self.fake.speech_pcm = lambda request: b"".join(tone.encode(request.text, 24_000))
+        self.fake = FakeSpeaches(prefix=self.prefix, api_key=KEY)
 
 
 @attrs.define
@@ -345,8 +346,8 @@ VENDORS: Mapping[str, Entrant] = {
         hosts=("streaming.assemblyai.com",),
         streams_transcripts=False,
     ),
-    "whisper": Entrant(vendor=partial(OpenAIVendor, "/v1")),
-    "kokoro": Entrant(vendor=partial(KokoroVendor, "/v1")),
+    "whisper": Entrant(vendor=partial(WhisperVendor, "/v1")),
+    "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "piper": Entrant(
         vendor=partial(PiperVendor, FakePiper),
         models={"tts": "piper", "stt": "", "llm": ""},

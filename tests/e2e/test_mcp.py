@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -110,3 +112,33 @@ async def test_over_stdio(house, beside):
                 while piece := await stream.receive_some():
                     answer += piece
         assert b'"source":"db"' in answer
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--transport", "http", "--port", "0")], ids=["stdio", "http"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_in_order(house, arguments, number, code):
+    """Also while it waits for what the client says next. The database is let go of."""
+    _, env = house()
+    command = [sys.executable, "-m", "gw", "mcp", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert "through the database" in process.stderr.readline()
+        if not arguments:
+            process.stdin.write(json.dumps(HELLO) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "gw"
+        process.send_signal(number)
+        try:
+            assert process.wait(10) == code
+        finally:
+            process.kill()
+        assert "Traceback" not in process.stderr.read()
+    assert not list(Path(env["GW_DB_PATH"]).parent.glob("gw.db-*"))

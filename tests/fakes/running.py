@@ -56,7 +56,9 @@ class Running:
 async def open_running(
     folder: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = ""
 ) -> AsyncIterator[Running]:
-    async with open_house(folder, text + "\nserve: {port: 0}\n", clock, secret=secret) as gateway:
+    """`text` may have a `serve` of its own, with `port: 0`."""
+    serving = "" if "\nserve:" in text else "\nserve: {port: 0}\n"
+    async with open_house(folder, text + serving, clock, secret=secret) as gateway:
         drain, client = Drain(), Pool()
         async with trio.open_nursery() as nursery:
             (url,) = await nursery.start(serve, gateway, drain, nursery.cancel_scope)

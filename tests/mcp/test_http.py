@@ -70,6 +70,36 @@ async def test_who_shows_it(house, spelling):
     assert (status, b"event: endpoint" in body or b"endpoint" in body) == (200, True)
 
 
+OURS = "schlüssel-ключ-🗝"
+"""A token that is no ASCII, as the environment may hold one."""
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize(
+    ("shown", "let_in"),
+    [
+        (OURS.encode(), True),
+        ("schlüssel".encode("latin-1"), False),
+        ("schlu\u0308ssel-ключ-🗝".encode(), False),
+        (OURS.encode()[:-1], False),
+        (b"schl?ssel-????-?", False),
+    ],
+    ids=["its bytes", "Latin-1", "another normal form", "a character cut off", "replaced by ?"],
+)
+async def test_a_token_that_is_no_ascii(tmp_path, method, path, shown, let_in):
+    async with open_house(tmp_path, token=OURS) as house:
+        status, body, _ = await ask(house.url, method, path, b"authorization: Bearer " + shown)
+    assert (status == 401) is not let_in
+    assert (body == b"Invalid token") is not let_in
+
+
+async def test_a_token_of_any_bytes(tmp_path):
+    """The environment of a process holds bytes; Python keeps those that are no UTF-8 as surrogates."""
+    async with open_house(tmp_path, token=b"\xff\xfetoken".decode("utf-8", "surrogateescape")) as house:
+        assert (await ask(house.url, "GET", "/sse", b"authorization: Bearer \xff\xfetoken"))[0] == 200
+        assert (await ask(house.url, "GET", "/sse", b"authorization: Bearer \xfftoken"))[:2] == (401, b"Invalid token")
+
+
 async def test_without_a_token_nobody_is_asked(tmp_path):
     async with open_house(tmp_path, token="") as house:
         assert (await ask(house.url, "GET", "/sse"))[0] == 200

@@ -143,8 +143,8 @@ async def test_projects(house, transport):
         assert "app" not in live.catalog.projects
 
 
-async def test_a_bill(house):
-    async with house.client() as session:
+async def test_a_bill(house, transport):
+    async with house.client(transport) as session:
         rows = [{"model": "gpt-x", "input_tokens": 1, "output_tokens": 1, "cost_usd": 0.002}]
         report = await good(session, "run_reconcile", provider="openai", rows=rows)
         [row] = report["rows"]

@@ -12,7 +12,7 @@ import trustme
 
 from gw.errors import ProviderUnreachable, UpstreamCut
 from gw.net.http1 import Origin, Pool
-from gw.net.tls import READS_BEFORE_YIELD, ConnectFailed, TcpStream, client_context, connect_tcp, describe
+from gw.net.tls import READS_BEFORE_YIELD, ConnectFailed, TcpStream, client_context, connect_tcp, describe, unreachable
 from tests.fakes.net import ServerSide
 
 
@@ -412,3 +412,38 @@ def test_describe_looks_at_the_cause():
     error = trio.BrokenResourceError()
     error.__cause__ = OSError(errno.EPIPE, "Broken pipe")
     assert describe(error) == "broken pipe"
+
+
+# ---- why there is no connection
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (ConnectFailed("TLS: no", "tls"), "tls"),
+        (ConnectFailed("whatever"), ""),
+        (OSError(errno.ECONNREFUSED, "x"), "refused"),
+        (OSError(errno.EHOSTUNREACH, "x"), "no_route"),
+        (OSError(errno.ETIMEDOUT, "x"), "timeout"),
+        (trio.BrokenResourceError(), "lost"),
+    ],
+)
+def test_the_cause_is_a_fact(error, cause):
+    made = unreachable("p", error)
+    assert (made.provider, made.cause) == ("p", cause)
+    assert made.facts().get("cause", "") == cause
+
+
+async def test_causes_of_real_connections():
+    trio.socket.set_custom_hostname_resolver(OneName())
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    for url, cause in (
+        (f"http://127.0.0.1:{port}", "refused"),
+        ("http://no.example", "name"),
+        ("http://169.254.169.254", "address"),
+    ):
+        with pytest.raises(ConnectFailed) as caught:
+            await connect_tcp(Origin.parse(url))
+        assert caught.value.cause == cause

@@ -80,3 +80,11 @@ def test_another_model_of_a_family_is_unpriced_not_mispriced():
     book = load_book()
     for name in ("gpt-5.5-pro", "gpt-4o-audio-preview", "gpt-4o-mini-realtime-preview", "tts-1-large"):
         assert book.price("openai", name, at_day=DAY) is None
+
+
+def test_a_model_for_live_sessions_alone_has_a_price():
+    book = load_book()
+    assert book.price("deepgram", "flux-general-en", at_day=DAY) is None
+    assert book.any_price("deepgram", "flux-general-en", at_day=DAY) == book.price("deepgram", "flux-general-en", at_day=DAY, live=True)
+    assert book.any_price("deepgram", "nova-3", at_day=DAY) == book.price("deepgram", "nova-3", at_day=DAY)
+    assert book.any_price("deepgram", "never-heard-of", at_day=DAY) is None

@@ -514,3 +514,51 @@ async def test_faults_in_the_middle_of_speech(frames, error, nursery, autojump_c
 def test_no_key_is_no_header():
     assert deepgram.key_headers(Secret("")) == []
     assert deepgram.key_headers(Secret("k")) == [(b"authorization", b"Token k")]
+
+
+# ---- Flux TTS
+
+
+async def test_flux_speaks_at_its_own_path(nursery, autojump_clock):
+    made = Rig(nursery, model="flux-alexis-en", speech_gap_s=0.1)
+    async with made.speak(dialect="deepgram", options=(("mip_opt_out", "true"),)) as session:
+        await session.send_text("Hello there. ")
+        await session.flush()
+        await session.send_text("Bye.")
+        await session.finish()
+        events = []
+        while not events or not isinstance(events[-1], SpeakEnd):
+            events += await session.receive()
+    sound = b"".join(event.data for event in events if isinstance(event, AudioChunk))
+    assert [done.text for done in tone.decode(sound, 24_000)] == ["Hello there. ", "Bye."]
+    assert sum(isinstance(event, Flushed) for event in events) == 1
+    assert events[-1].usage == Usage(characters=17, source="vendor")
+    assert made.fake.ledger[0].path == "/v2/speak"
+    assert made.query == {"model": "flux-alexis-en", "encoding": "linear16", "sample_rate": "24000", "mip_opt_out": "true"}
+    await made.check_nothing_left()
+
+
+async def test_flux_is_interrupted(nursery, autojump_clock):
+    made = Rig(nursery, model="flux-alexis-en")
+    async with made.speak() as session:
+        await session.send_text("Never mind. ")
+        await session.clear()
+        await session.send_text("Bye.")
+        await session.finish()
+        events = []
+        while not events or not isinstance(events[-1], SpeakEnd):
+            events += await session.receive()
+    sound = b"".join(event.data for event in events if isinstance(event, AudioChunk))
+    assert [done.text for done in tone.decode(sound, 24_000)] == ["Bye."]
+    await made.check_nothing_left()
+
+
+async def test_flux_over_http(nursery, autojump_clock):
+    made = Rig(nursery, model="flux-alexis-en")
+    request = SpeakRequest(model="m", text="Hello.", voice="", format=PCM_24K)
+    async with deepgram.speak(request, made.account) as stream:
+        events = []
+        while not events or not isinstance(events[-1], SpeakEnd):
+            events += await stream.receive()
+    assert made.fake.ledger[0].path == "/v2/speak"
+    assert any(isinstance(event, AudioChunk) for event in events)

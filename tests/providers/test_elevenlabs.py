@@ -200,7 +200,7 @@ async def test_speech_is_kept_alive_while_nobody_writes(nursery, autojump_clock)
 
 async def test_a_caller_of_the_same_dialect_gets_the_vendors_frames(nursery, autojump_clock):
     made = Rig(nursery)
-    async with made.speak_live(dialect="elevenlabs", options=(("voice_settings", '{"style":0.5}'),)) as session:
+    async with made.speak_live(dialect="elevenlabs", options=(("frame:voice_settings", '{"style":0.5}'),)) as session:
         await session.send_text("Hi")
         await session.send_frame('{"text":"not ours","context_id":"theirs"}')
         await session.finish()

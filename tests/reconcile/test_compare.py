@@ -2,97 +2,239 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qs
 
+import attrs
 import msgspec
 import pytest
+import trio
 
 from gw.config.parse import parse
 from gw.errors import RequestError
 from gw.gateway import open_gateway
+from gw.library.audio import BytesAudio
 from gw.net.http1 import Pool
 from gw.reconcile.compare import compare
+from gw.reconcile.files import TOLD_EVERY
+from gw.types.audio import PCM_16K
 from gw.types.caller import Caller
-from gw.wire import openai_chat
+from gw.types.stt import ListenRequest, TranscribeRequest
+from gw.types.tts import SpeakLiveRequest, SpeakRequest
+from gw.wire import openai_chat, tone, wav
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.records import NOON, HandClock, record
+from tests.fakes.vendors.cartesia import FakeCartesia
+from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.openai import FakeOpenAI
+from tests.fakes.vendors.scripted import Entry
 
-INPUT, OUTPUT = Decimal("0.15"), Decimal("0.6")
 CONFIG = """
 providers:
-  openai: {api_key: k, base_url: "http://vendor.test/v1"}
-  second: {type: openai, api_key: k, base_url: "http://vendor.test/v1"}
-models:
-  llm:
-    openai/gpt-x: {price: {unit: 1M_tokens, input: 0.15, output: 0.6}}
-    second/gpt-x: {price: {unit: 1M_tokens, input: 0.15, output: 0.6}}
+  {vendor}: {{api_key: k, base_url: "http://vendor.test{prefix}"}}
+  second: {{type: {vendor}, api_key: k, base_url: "http://vendor.test{prefix}"}}
+models: {models}
 """
+MODELS = {
+    "llm": ("gpt-x", {"unit": "1M_tokens", "input": 0.15, "output": 0.6}),
+    "stt": ("ears", {"unit": "minute", "usd": 0.0048}),
+    "tts": ("voice", {"unit": "1M_characters", "usd": 15}),
+}
+PER_TOKEN = Decimal("0.15") / 1_000_000, Decimal("0.6") / 1_000_000
+PER_SECOND = Decimal("0.0048") / 60
+PER_CHARACTER = Decimal(15) / 1_000_000
+REQUESTS = 12
+SENTENCES = ["Good day. ", "Two tables, please? ", "Äpfel für 12 € 🍏 "]
 
 
-def chat(model, text, *, stream):
-    body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]}
-    return openai_chat.parse_request(msgspec.json.encode(body))
+# ---- what apps ask for
 
 
-def write_bill(path, ledger, *, rate=Decimal(1)):
-    """What a vendor would export: its own counts, at its own prices."""
-    tokens = [(entry.usage.input_tokens, entry.usage.output_tokens) for entry in ledger if entry.usage]
-    into, out = sum(t for t, _ in tokens), sum(t for _, t in tokens)
-    cost = rate * (into * INPUT + out * OUTPUT) / 1_000_000
-    path.write_text(
-        f"model,input_tokens,output_tokens,n_requests,cost_usd\ngpt-x,{into},{out},{len(tokens)},{cost:f}\n"
-    )
+async def chat(relay, provider, n):
+    body = {"model": f"{provider}/gpt-x", "stream": n % 3 == 0, "messages": [{"role": "user", "content": "word " * n}]}
+    request = openai_chat.parse_request(msgspec.json.encode(body))
+    async with relay.chat(request, Caller(endpoint="/v1/chat/completions")) as answer:
+        while not answer.done:
+            await answer.receive()
+
+
+async def hear(relay, provider, n):
+    """A recording, or a live session."""
+    pcm = b"".join(tone.encode("one", 16_000)) + bytes(32 * 7 * n)  # whole milliseconds cost whole nano-dollars
+    if n % 2:
+        audio = BytesAudio(wav.header(PCM_16K, len(pcm)) + pcm, "a.wav")
+        request = TranscribeRequest(model=f"{provider}/ears", audio=audio, format=audio.format, audio_seconds=audio.seconds)
+        async with relay.transcribe(request, Caller()) as answer:
+            while not answer.done:
+                await answer.receive()
+        return
+    live = ListenRequest(model=f"{provider}/ears", format=PCM_16K)
+    async with relay.listen(live, Caller()) as session, trio.open_nursery() as nursery:
+        nursery.start_soon(_talk, session, [pcm[at : at + 1_280] for at in range(0, len(pcm), 1_280)])
+        while not session.done:
+            await session.receive()
+
+
+async def _talk(session, pieces):
+    for piece in pieces:
+        await session.send_audio(piece)
+        await trio.sleep(0.04)
+    await session.finish()
+
+
+async def speak(relay, provider, n):
+    """A whole text, or one that comes in sentences."""
+    text = SENTENCES[n % 3] * (1 + n % 4)
+    if n % 2:
+        request = SpeakRequest(model=f"{provider}/voice", text=text, voice="v", format=PCM_16K)
+        async with relay.speak(request, Caller()) as answer:
+            while not answer.done:
+                await answer.receive()
+        return
+    live = SpeakLiveRequest(model=f"{provider}/voice", voice="v", format=PCM_16K)
+    async with relay.speak_live(live, Caller()) as session, trio.open_nursery() as nursery:
+        nursery.start_soon(_write, session, [*SENTENCES, text])
+        while not session.done:
+            await session.receive()
+
+
+async def _write(session, pieces):
+    for piece in pieces:
+        await session.send_text(piece)
+        await trio.sleep(0.1)
+    await session.finish()
+
+
+# ---- what vendors bill, by their own counts
+
+
+def tokens(ledger: Iterable[Entry]) -> Mapping[str, Decimal]:
+    used = [entry.usage for entry in ledger if entry.usage and entry.path.endswith("/chat/completions")]
+    into, out = sum(usage.input_tokens for usage in used), sum(usage.output_tokens for usage in used)
+    cost = into * PER_TOKEN[0] + out * PER_TOKEN[1]
+    return {"input_tokens": Decimal(into), "output_tokens": Decimal(out), "n_requests": Decimal(len(used)), "cost_usd": cost}
+
+
+def seconds(ledger: Iterable[Entry]) -> Mapping[str, Decimal]:
+    """Of audio received: a recording by its header, a live session by what its query says of the samples."""
+    heard = [entry for entry in ledger if entry.path.endswith("/listen")]
+    total = Decimal(0)
+    for entry in heard:
+        if (info := wav.parse(entry.audio)) is not None:
+            total += Decimal(len(entry.audio) - info.data_offset) / 32_000
+        else:
+            (rate,) = parse_qs(entry.fields["query"])["sample_rate"]
+            total += Decimal(len(entry.audio)) / (2 * int(rate))
+    return {"audio_seconds": total, "n_requests": Decimal(len(heard)), "cost_usd": total * PER_SECOND}
+
+
+def characters(ledger: Iterable[Entry]) -> Mapping[str, Decimal]:
+    said = [entry.fields["text"] for entry in ledger if entry.path.startswith("/tts/")]
+    total = Decimal(sum(map(len, said)))
+    cost = total * PER_CHARACTER
+    return {"characters": total, "credits": total, "n_requests": Decimal(len(said)), "cost_usd": cost}
+
+
+@attrs.frozen(kw_only=True)
+class Case:
+    """A vendor with a canonical file. `asked` is in it; `beside` is of another modality, which stays out."""
+
+    fake: Callable[[], Any]
+    prefix: str = ""
+    model: str
+    asked: Callable[[Any, str, int], Awaitable[None]]
+    beside: Callable[[Any, str, int], Awaitable[None]]
+    bill: Callable[[Iterable[Entry]], Mapping[str, Decimal]]
+    modalities: tuple[str, ...] = ("stt", "tts")
+
+    def config(self, vendor: str) -> str:
+        models = {
+            modality: {f"{provider}/{name}": {"price": price} for provider in (vendor, "second")}
+            for modality, (name, price) in MODELS.items()
+            if modality in self.modalities
+        }
+        return CONFIG.format(vendor=vendor, prefix=self.prefix, models=json.dumps(models))
+
+
+CASES = {
+    "openai": Case(
+        fake=lambda: FakeOpenAI(prefix="/v1", api_key="k", reply=lambda request: "one two three " * 5),
+        prefix="/v1", model="gpt-x", asked=chat, beside=speak, bill=tokens, modalities=("llm", "tts"),
+    ),
+    "deepgram": Case(fake=lambda: FakeDeepgram(api_key="k"), model="ears", asked=hear, beside=speak, bill=seconds),
+    "cartesia": Case(fake=lambda: FakeCartesia(api_key="k"), model="voice", asked=speak, beside=hear, bill=characters),
+}  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class Traffic:
+    gateway: Any
+    vendor: str
+    ledger: list[Entry]
+
+    def write_bill(self, path, *, rate=Decimal(1)):
+        """What the vendor would export: its own counts, at its own prices."""
+        columns = dict(CASES[self.vendor].bill(self.ledger))
+        columns["cost_usd"] *= rate
+        values = ",".join(f"{value:f}" for value in columns.values())
+        path.write_text(f"model,{','.join(columns)}\n{CASES[self.vendor].model},{values}\n")
+
+    async def compare(self, path, **arguments):
+        found = {"provider": self.vendor, "file": path, **arguments}
+        return await compare(self.gateway.store, self.gateway.live.catalog.providers, **found)
 
 
 @pytest.fixture
-async def traffic(tmp_path, nursery):
-    """A gateway that has relayed some chats, and the vendor's ledger of them."""
-    vendor = FakeOpenAI(prefix="/v1", api_key="k", reply=lambda request: "one two three " * 5)
-    net = FakeNet(nursery)
-    net.hosts["vendor.test", 80] = hosted(vendor)
-    settings = parse(CONFIG, file="gw.yaml", env={}, data_dir=tmp_path)
+def vendor():
+    return "openai"
+
+
+@pytest.fixture
+async def traffic(vendor, tmp_path, nursery):
+    """A gateway that has asked the vendor under two entries, and the vendor's ledger of it."""
+    case = CASES[vendor]
+    fake, net = case.fake(), FakeNet(nursery)
+    net.hosts["vendor.test", 80] = hosted(fake)
+    settings = parse(case.config(vendor), file="gw.yaml", env={}, data_dir=tmp_path)
     async with open_gateway(settings, clock=HandClock(), make_pool=lambda: Pool(connect=net)) as gateway:
-        for n in range(12):
-            request = chat(("openai", "second")[n % 2] + "/gpt-x", "word " * n, stream=n % 3 == 0)
-            async with gateway.relay.chat(request, Caller(endpoint="/v1/chat/completions")) as answer:
-                while not answer.done:
-                    await answer.receive()
+        for n in range(REQUESTS):
+            await case.asked(gateway.relay, (vendor, "second")[n // 2 % 2], n)
+        await case.beside(gateway.relay, vendor, 1)
         await gateway.store.flush()
-        yield gateway, vendor.ledger
+        yield Traffic(gateway=gateway, vendor=vendor, ledger=fake.ledger)
 
 
-async def test_the_vendors_own_ledger_reconciles_to_zero(traffic, tmp_path):
-    gateway, ledger = traffic
-    write_bill(tmp_path / "bill.csv", ledger)
-    providers = gateway.live.catalog.providers
-    report = await compare(gateway.store, providers, provider="openai", file=tmp_path / "bill.csv", threshold=0.0)
+@pytest.mark.parametrize("vendor", CASES)
+async def test_the_vendors_own_ledger_reconciles_to_zero(traffic, tmp_path, autojump_clock):
+    traffic.write_bill(tmp_path / "bill.csv")
+    report = await traffic.compare(tmp_path / "bill.csv", threshold=0.0)
     [row] = report.rows
-    assert (row.matched, row.flagged, row.cost.diff) == ("both", False, 0)
+    assert (row.matched, row.flagged, row.cost.diff, report.total.diff) == ("both", False, 0, 0)
     assert all(compared.diff == 0 and compared.ours for compared in row.units.values())
-    assert row.requests == row.n_requests == 12
+    assert row.requests == row.n_requests == REQUESTS
     assert row.cost.ours
 
 
-async def test_a_changed_price_is_found(traffic, tmp_path):
-    gateway, ledger = traffic
-    write_bill(tmp_path / "bill.csv", ledger, rate=Decimal("1.1"))
-    providers = gateway.live.catalog.providers
-    report = await compare(gateway.store, providers, provider="openai", file=tmp_path / "bill.csv")
+@pytest.mark.parametrize("vendor", CASES)
+async def test_a_changed_price_is_found(traffic, tmp_path, autojump_clock):
+    traffic.write_bill(tmp_path / "bill.csv", rate=Decimal("1.1"))
+    report = await traffic.compare(tmp_path / "bill.csv")
     assert [(row.cause, row.flagged) for row in report.rows] == [("rate", True)]
 
 
-async def test_only_the_window_and_the_modality_count(traffic, tmp_path):
+async def test_only_the_window_and_the_modality_count(traffic, tmp_path, autojump_clock):
     """Speech-to-text of the same vendor stays out of the language models' bill."""
-    gateway, ledger = traffic
+    gateway = traffic.gateway
     other = {"modality": "stt", "provider": "openai", "model_id": "openai/whisper-1"}
     await gateway.store.load([record("w", **other), record("old", provider="openai", timestamp=NOON - 86_400 * 3)])
-    write_bill(tmp_path / "bill.csv", ledger)
-    providers = gateway.live.catalog.providers
+    traffic.write_bill(tmp_path / "bill.csv")
 
     async def models(**window):
-        found = await compare(gateway.store, providers, provider="openai", file=tmp_path / "bill.csv", **window)
+        found = await traffic.compare(tmp_path / "bill.csv", **window)
         return {row.model: row.matched for row in found.rows}, found.start, found.end
 
     day = await models(start="2023-11-15", end="2023-11-15")
@@ -111,9 +253,25 @@ async def test_only_the_window_and_the_modality_count(traffic, tmp_path):
         ({"threshold": float("nan")}, "percentage"),
     ],
 )
-async def test_what_cannot_be_is_refused(traffic, tmp_path, fields, what):
-    gateway, ledger = traffic
-    write_bill(tmp_path / "bill.csv", ledger)
-    arguments = {"provider": "openai", "file": tmp_path / "bill.csv", **fields}
+async def test_what_cannot_be_is_refused(traffic, tmp_path, fields, what, autojump_clock):
+    traffic.write_bill(tmp_path / "bill.csv")
     with pytest.raises(RequestError, match=what):
-        await compare(gateway.store, gateway.live.catalog.providers, **arguments)
+        await traffic.compare(tmp_path / "bill.csv", **fields)
+
+
+async def test_reading_ends_when_nobody_waits_for_it(traffic, tmp_path, autojump_clock):
+    """A file of hours does not hold up Ctrl-C."""
+    bill = tmp_path / "bill.csv"
+    with bill.open("w") as file:
+        file.write("model,input_tokens,output_tokens,cost_usd\n")
+        file.writelines("gpt-x,1,1,0.01\n" for _ in range(TOLD_EVERY * 20))
+    told = []
+    with trio.CancelScope() as scope:
+
+        def leave(done, total):
+            told.append(done)
+            trio.from_thread.run_sync(scope.cancel)
+
+        await traffic.compare(bill, on_progress=leave)
+    assert scope.cancelled_caught
+    assert len(told) == 1

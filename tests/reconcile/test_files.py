@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.errors import RequestError
-from gw.reconcile.files import FORMS, read_usage
+from gw.reconcile.files import FORMS, TOLD_EVERY, read_usage
 
 LLM, STT, TTS = FORMS["openai"], FORMS["deepgram"], FORMS["cartesia"]
 HEAD = "model,input_tokens,output_tokens,cost_usd\n"
@@ -205,3 +205,28 @@ def test_both_forms_say_the_same(tmp_path_factory, rows):
     )
     (folder / "u.json").write_text(f"[{listed}]")
     assert read_usage(folder / "u.csv", LLM) == read_usage(folder / "u.json", LLM)
+
+
+@pytest.mark.parametrize("name", ["usage.csv", "usage.json"])
+def test_how_much_is_read_is_told(tmp_path, name):
+    rows = [f"m{n % 7},{n},1,0.01" for n in range(3 * TOLD_EVERY)]
+    keys = HEAD.strip().split(",")
+    content = HEAD + "\n".join(rows)
+    if name.endswith("json"):
+        as_objects = [dict(zip(keys, [fields[0], *map(float, fields[1:])], strict=True)) for row in rows if (fields := row.split(","))]
+        content = json.dumps(as_objects)
+    path, told = written(tmp_path, content, name), []
+    read_usage(path, LLM, on_progress=lambda done, total: told.append((done, total)))
+    done = [read for read, _ in told]
+    assert {total for _, total in told} == {path.stat().st_size}
+    assert len(told) == 5
+    assert done == sorted(done)
+    assert done[0] < done[-1] == path.stat().st_size
+
+
+def test_who_is_told_may_end_it(tmp_path):
+    def enough(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read_usage(written(tmp_path, HEAD), LLM, on_progress=enough)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from gw.errors import BudgetExceededError, StoreUnavailable
+from gw.errors import BudgetExceededError, Overloaded, StoreUnavailable
 from gw.relay.admission import admit
 from gw.relay.ledger import Ledger
 from gw.types.project import Project
@@ -56,3 +56,16 @@ def test_a_blocking_budget_needs_a_store():
     with pytest.raises(StoreUnavailable):
         admit(book, project(), 50, store_accepts=False)
     assert book.reserved("shop") == 0
+
+
+def test_a_project_has_so_many_requests_at_once_and_no_more():
+    book, busy = ledger(), Project(id="shop", max_concurrent=2)
+    held = [admit(book, busy, nusd, store_accepts=True) for nusd in (0, 5)]
+    with pytest.raises(Overloaded) as caught:
+        admit(book, busy, 0, store_accepts=True)
+    assert (caught.value.status, caught.value.code) == (503, "overloaded")
+    assert "'shop'" in caught.value.message
+    admit(book, Project(id="other", max_concurrent=2), 0, store_accepts=True)
+    book.settle(held[0], 3)
+    assert book.running("shop") == 1
+    admit(book, busy, 0, store_accepts=True)

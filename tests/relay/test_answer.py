@@ -10,10 +10,11 @@ from gw.relay.answer import Answer
 from gw.relay.attempts import Call, Ready
 from gw.relay.meter import Meter
 from gw.relay.tally import SpeakTally
+from gw.relay.waste import Lost, Waste
 from gw.types.audio import PCM_24K
 from gw.types.caller import Caller
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
-from gw.types.usage import Usage
+from gw.types.usage import Cost, Usage
 
 CONFIG = """
 providers: {sim: {}}
@@ -55,11 +56,12 @@ def answer(house):
         ready = Ready(call, mark, None, rest.pop(0))
         records = kept or Kept()
         tally = SpeakTally(request, PCM_24K)
-        return Answer(meter, ready, receive, tally, book=books.book, records=records, idle_s=5.0)
+        return Answer(meter, ready, receive, tally, lost=lambda: LOST, book=books.book, records=records, idle_s=5.0)
 
     return make
 
 
+LOST = Lost(Usage(characters=3), Cost(nusd=30, source="config"), Waste(3, 30))
 AUDIO = [AudioChunk(data=bytes(4_800))]
 
 
@@ -102,3 +104,38 @@ async def test_closing_twice_makes_one_record(answer):
     one.close(error=None, cancelled=True)
     assert one.record is first
     assert (first.status, first.error_code, first.cost_nusd) == ("error", "upstream_failed", 50_000)
+
+
+async def test_attempts_before_it_that_may_be_charged_are_in_its_cost(answer):
+    one = answer(AUDIO, [SpeakEnd()])
+    one.meter.attempt(one.call.model, trio.current_time())
+    while not one.done:
+        await one.receive()
+    assert (one.record.status, one.record.cost_nusd) == ("success", 50_000 + 30)
+    assert (one.record.wasted_units, one.record.wasted_nusd) == (3, 30)
+
+
+async def test_the_record_of_a_spoken_answer_waits_until_the_speech_is_over(answer, autojump_clock):
+    one = answer(AUDIO, [SpeakEnd()])
+    spoken = 0.2
+    one.spoken = lambda: spoken
+    while not one.done:
+        await one.receive()
+    assert (one.held, one.record) == (True, None)
+    await trio.sleep(7)
+    one.close(error=None, cancelled=False)
+    assert (one.held, one.record.status, one.record.total_latency_ms) == (False, "success", 0.0)
+
+
+@pytest.mark.parametrize(("waits", "heard_s"), [(True, 0.1), (False, 0.0)])
+async def test_what_was_being_sent_has_not_been_heard(answer, waits, heard_s, autojump_clock):
+    """Cut while the caller's side is at work, the last piece is not counted; cut while the upstream is waited for, it is."""
+    one = answer(AUDIO)
+    await one.receive()
+    if waits:
+        with trio.move_on_after(3):
+            one._receive = trio.sleep_forever
+            await one.receive()
+    one.close(error=None, cancelled=True)
+    heard = int(heard_s * 15)
+    assert (one.record.wasted_units, one.record.wasted_nusd) == (5 - heard, (5 - heard) * 10_000)

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 import attrs
 import pytest
+import trio
 
-from gw.errors import CandidateSkipped, UpstreamProtocolError
+from gw.errors import CandidateSkipped, UpstreamProtocolError, UpstreamSlow
 from gw.providers.spec import ProviderSpec
-from gw.relay.conversion import as_asked, asked_of
+from gw.relay.conversion import as_asked, asked_of, slices
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd
 from gw.wire import wav
@@ -72,7 +73,7 @@ async def told(sent, asked, *pieces):
     async def opening():
         yield Stream(sent, *pieces)
 
-    async with as_asked(opening(), asked, "p") as stream:
+    async with as_asked(opening(), asked, "p", idle_s=10) as stream:
         events = []
         while not events or not isinstance(events[-1], SpeakEnd):
             events += await stream.receive()
@@ -88,6 +89,31 @@ async def test_the_header_of_a_wav_tells_its_rate():
     head = wav.header(WAV_48K, None)
     fmt, data = await told(AudioFormat(encoding="wav", sample_rate_hz=48_000), PCM_24K, head[:20], head[20:] + bytes(9_600))
     assert (fmt, len(data)) == (PCM_24K, 4_800)
+
+
+async def test_the_first_of_a_large_piece_goes_out_before_the_rest_is_made():
+    """Converting a second of speech takes some 50 ms, in which nobody else would be served."""
+
+    @asynccontextmanager
+    async def opening():
+        yield Stream(PCM_24K, bytes(48_000), bytes(9_601))
+
+    lengths = []
+    async with as_asked(opening(), PCM_16K, "p", idle_s=10) as stream:
+        events = []
+        while not events or not isinstance(events[-1], SpeakEnd):
+            events = await stream.receive()
+            lengths += [len(event.data) for event in events if isinstance(event, AudioChunk)]
+    assert lengths[0] == pytest.approx(640, abs=20)
+    assert max(lengths) < 3_300
+    assert sum(lengths) == pytest.approx((48_000 + 9_600) * 2 / 3, abs=4)
+
+
+def test_a_piece_is_cut_to_what_is_converted_at_once():
+    assert [len(piece) for piece in slices(bytes(12_000), PCM_24K, first=True)] == [960, 4_800, 4_800, 1_440]
+    assert [len(piece) for piece in slices(bytes(4_800), PCM_24K, first=False)] == [4_800]
+    assert [len(piece) for piece in slices(bytes(5_000), AudioFormat(encoding="mp3"), first=False)] == [500] * 10
+    assert list(slices(b"", PCM_24K, first=True)) == []
 
 
 async def test_what_cannot_be_converted_is_told_as_it_is():
@@ -110,3 +136,64 @@ async def test_samples_of_no_known_kind_are_a_fault_of_the_provider():
     with pytest.raises(UpstreamProtocolError) as caught:
         await told(WAV_24K, PCM_16K, bytes(eight_bit) + bytes(100))
     assert caught.value.provider == "p"
+
+
+# ---- sound that drips
+
+
+class Paced:
+    """Pieces of sound, each after so many seconds."""
+
+    def __init__(self, fmt, pieces):
+        self.format = fmt
+        self._pieces = list(pieces)
+
+    async def receive(self):
+        if not self._pieces:
+            return [SpeakEnd()]
+        wait_s, data = self._pieces.pop(0)
+        await trio.sleep(wait_s)
+        return [AudioChunk(data=data)]
+
+
+async def read_paced(fmt, pieces, *, held_s=0.0):
+    @asynccontextmanager
+    async def opening():
+        yield Paced(fmt, pieces)
+
+    data = b""
+    async with as_asked(opening(), fmt, "p", idle_s=10) as stream:
+        while True:
+            for event in await stream.receive():
+                if isinstance(event, SpeakEnd):
+                    return data
+                data += event.data
+            await trio.sleep(held_s)
+
+
+SECOND = b"\1\2" * 16_000
+
+
+@pytest.mark.parametrize("fmt", [PCM_16K, MP3])
+@pytest.mark.parametrize("before", [[], [(0.1, SECOND)], [(0.1, SECOND)] * 30])
+async def test_sound_that_drips_is_a_failure(fmt, before, autojump_clock):
+    with pytest.raises(UpstreamSlow, match="of sound in"), trio.fail_after(20):
+        await read_paced(fmt, [*before, *[(1, b"\0\0")] * 100])
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [(14, b"\0\0"), (0.1, SECOND)],                       # the first sound has a bound of its own
+        [(0.1, SECOND), (14, SECOND), (14, SECOND)],          # a sentence now and then
+        [(0.02, SECOND[:640])] * 500,
+        [(1, SECOND[:16_000])] * 60,
+        [(0.1, b"\0\0"), (9, b"\0\0")],
+    ],
+)
+async def test_sound_that_goes_on(pieces, autojump_clock):
+    assert await read_paced(PCM_16K, pieces) == b"".join(data for _, data in pieces)
+
+
+async def test_a_slow_caller_is_not_the_providers_fault(autojump_clock):
+    assert len(await read_paced(PCM_16K, [(0.1, b"\0\0")] * 50, held_s=5)) == 100

@@ -12,7 +12,8 @@ from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.caller import Caller
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted
 from gw.wire import g711, tone
-from tests.fakes.hosting import open_plane
+from tests.fakes.hosting import hosted, open_plane
+from tests.fakes.vendors.deepgram import FakeDeepgram
 
 CONFIG = """
 providers:
@@ -188,8 +189,21 @@ async def test_audio_is_converted_for_who_does_not_take_it(plane, autojump_clock
 
 async def test_containers_are_for_who_can_read_them(plane, autojump_clock):
     async with plane() as made:
-        with pytest.raises(AllCandidatesFailed, match="cannot be made"):
-            await heard(made, [b"OggS"], format=AudioFormat(encoding="ogg"))
+        with pytest.raises(AllCandidatesFailed, match="cannot be decoded as it comes"):
+            await heard(made, [b"ftyp"], format=AudioFormat(encoding="mp4"))
+
+
+async def test_a_price_for_live_sessions_alone_is_a_price(tmp_path, autojump_clock):
+    """`on_unpriced: refuse` does not pass such a model over."""
+    text = """
+providers: {deep: {type: deepgram, base_url: "http://deep.test", api_key: k}}
+models: {stt: {deep/flux-general-en: }}
+cost_tracking: {on_unpriced: refuse}
+"""
+    async with open_plane(text, tmp_path) as made:
+        made.net.hosts["deep.test", 80] = hosted(FakeDeepgram(api_key="k"))
+        assert texts(await heard(made, frames(speech()), model="deep/flux-general-en")) == SAID
+        assert made.kept.record.cost_nusd > 0
 
 
 async def test_an_empty_session(plane, autojump_clock):

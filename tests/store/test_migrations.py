@@ -37,3 +37,12 @@ def test_a_step_that_fails_leaves_the_version_before_it(db):
     assert db.pragma("user_version") == 0
     assert [name for _, name, _ in _schema(db)] == ["rollup_day"]
     assert not db.in_transaction
+
+
+def test_how_far_it_is_is_told_after_each_step(db):
+    told = []
+    migrations.MIGRATIONS[0](db)
+    db.pragma("user_version", 1)
+    migrations.migrate(db, on_progress=lambda done, total: told.append((done, total)))
+    steps = migrations.VERSION - 1
+    assert told == [(n, steps) for n in range(1, steps + 1)]

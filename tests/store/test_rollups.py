@@ -132,8 +132,30 @@ def test_nothing_at_all(db):
     assert rollups.costs(db, None, None) == []
     assert latency.by_model(db, None, None, MergedBuckets(None)) == {}
     assert rollups.totals(db, None, None) == rollups.Totals(
-        requests=0, errors=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0
+        requests=0, errors=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0
     )
+
+
+@pytest.mark.parametrize("grain", ["hour", "day"])
+def test_where_the_buckets_begin_and_end_is_looked_up_not_searched_for(db, grain):
+    for number, days in enumerate((3, 0, 5)):
+        write_batch(db, [record(f"{number}", timestamp=NOON + days * 86_400)])
+    plans = []
+    db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
+    found = latency.series(
+        db, grain, 0, 10**6, by="none", project=None, model_id=None, merged=MergedBuckets(None)
+    )
+    db.exec_trace = None
+    assert [row.requests for row in found.values()] == [1, 1, 1]
+    steps = [row[3] for sql, bindings in plans for row in db.execute(f"explain query plan {sql}", bindings)]
+    assert [step for step in steps if step.startswith("SCAN rollup")] == []
+
+
+def test_waste_is_added_up_where_it_is_known(db):
+    write_batch(db, [record("a", wasted_nusd=5), record("b", wasted_nusd=None), record("c", wasted_nusd=7)])
+    assert rollups.totals(db, None, None).wasted_nusd == 12
+    assert [row.wasted_nusd for row in rollups.costs(db, None, None)] == [12]
+    assert sum(point.wasted_nusd for point in rollups.points(db, "hour", 0, 10**6, by="none")) == 12
 
 
 def test_the_sums_of_absurd_numbers_stay_sums(db):

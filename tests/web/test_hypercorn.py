@@ -77,6 +77,39 @@ async def test_refuses_and_closes(data, status, autojump_clock):
         await client.done.wait()
 
 
+UPGRADE = b"""GET /cold HTTP/1.1\r
+Host: gw\r
+Connection: Upgrade\r
+Upgrade: websocket\r
+Sec-WebSocket-Version: 13\r
+Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r
+\r
+"""
+
+
+@pytest.mark.parametrize("more", [b"", b"\x89\x80\x00\x00\x00\x00", request("GET", "/cold")])
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_refused_handshake_ends_its_connection(more, at_once, autojump_clock):
+    """Whatever the client sends beside it or afterwards."""
+
+    async def app(scope, receive, send):
+        if scope["type"] == "websocket":
+            headers = [(b"content-length", b"2")]
+            await send({"type": "websocket.http.response.start", "status": 404, "headers": headers})
+            await send({"type": "websocket.http.response.body", "body": b"no"})
+
+    async with hosting(app) as client:
+        await client.send(UPGRADE + more if at_once else UPGRADE)
+        response = await client.response()
+        assert (response.status, response.headers["connection"]) in ((404, "close"), (400, "close"))
+        if not at_once:
+            assert response.body == b"no"
+            with suppress(trio.BrokenResourceError):
+                await client.send(more)
+        assert await client.ended()
+        await client.done.wait()
+
+
 async def test_an_idle_connection_is_closed_under_quart_trio(autojump_clock):
     async with hosting(limits=Limits(idle_s=75)) as client:
         await client.send(request("GET", "/cold"))

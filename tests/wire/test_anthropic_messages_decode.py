@@ -20,7 +20,10 @@ USED = Usage(input_tokens=2_125, cached_input_tokens=2_000, cache_write_tokens=1
 
 def decoded(*pieces: bytes, keep_raw: bool = False) -> list[ChatEvent]:
     decoder = MessagesDecoder("p", keep_raw=keep_raw)
-    return [event for piece in pieces for event in decoder.feed(piece)]
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    if decoder.fault is not None:
+        raise decoder.fault
+    return events
 
 
 def event(kind: str, **members: object) -> bytes:

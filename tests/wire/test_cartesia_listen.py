@@ -264,3 +264,9 @@ def test_spoiled_frames(picked):
             client.receive(text[:at] + rubbish + text[at + len(rubbish) :])
     except ProviderError:
         pass
+
+
+def test_a_name_that_is_not_utf8():
+    """Which the decoder of known members passes over."""
+    with pytest.raises(UpstreamProtocolError):
+        cartesia_listen.decode_transcript(b'{"\xf7":1,"text":"a"}', "p", keep_raw=False)

@@ -237,3 +237,10 @@ def test_an_error_frame():
 def test_a_chunk_of_nothing_is_not_sent():
     (frame,) = SpeakServer("c", timestamps=True).encode([AudioChunk(data=b""), AudioChunk(data=b"ab")])
     assert b64decode(told(frame)["data"]) == b"ab"
+
+
+def test_a_name_that_is_not_utf8():
+    """Beside members that are known."""
+    body = b'{"model_id":"m","transcript":"a","voice":{"mode":"id","id":"v"},"output_format":{"container":"raw",'
+    with pytest.raises(ClientProtocolError):
+        cartesia_speak.parse_body(body + b'"encoding":"pcm_s16le","sample_rate":24000},"\xf7":1}', events=False)

@@ -80,7 +80,7 @@ def test_the_voice_is_part_of_the_model(model, voice, name):
 
 
 def test_a_request_is_read():
-    request = deepgram_speak.parse_http(b"model=m&encoding=mulaw&speed=1.2", deepgram_speak.body("Grüß „Gott“"))
+    request = deepgram_speak.parse_http(b"model=m&encoding=mulaw&speed=1.2", msgspec.json.encode({"text": "Grüß „Gott“"}))
     assert (request.model, request.text, request.format, request.speed) == ("m", "Grüß „Gott“", MULAW_8K, 1.2)
     assert request.dialect == "deepgram"
 
@@ -313,3 +313,8 @@ def test_spoilt_frames_are_a_provider_error_or_events(frames):
             client.receive(text[:at] + rubbish + text[at + len(rubbish) :])
     except ProviderError:
         pass
+
+
+def test_a_name_that_is_not_utf8():
+    with pytest.raises(ClientProtocolError):
+        deepgram_speak.parse_http(b"model=m", b'{"text":"a","\xf7":1}')

@@ -67,7 +67,7 @@ def test_the_query():
 
 
 def test_the_query_of_a_caller_of_this_dialect():
-    options = (("auto_mode", "true"), ("sync_alignment", "false"), ("output_format", "mp3_22050_32"), ("voice_settings", "{}"))
+    options = (("auto_mode", "true"), ("sync_alignment", "false"), ("output_format", "mp3_22050_32"), ("frame:voice_settings", "{}"))
     asked = query(fmt=MP3, dialect="elevenlabs", options=options)
     assert asked["auto_mode"] == "true"
     assert asked["output_format"] == "mp3_22050_32"
@@ -92,7 +92,7 @@ def test_the_first_frame_of_a_context():
         "generation_config": {"chunk_length_schedule": [50, 120, 160, 250, 290]},
     }  # fmt: skip
     assert said == {"text": "Hi ", "context_id": "gw-1"}
-    own = speaker(dialect="elevenlabs", options=(("voice_settings", '{"style":1}'), ("generation_config", '{"a":[1]}')))
+    own = speaker(dialect="elevenlabs", options=(("frame:voice_settings", '{"style":1}'), ("frame:generation_config", '{"a":[1]}')))
     own.text("Hi ")
     assert sent(own)[0] == {"text": " ", "voice_settings": {"style": 1}, "generation_config": {"a": [1]}, "context_id": "gw-1"}
 

@@ -16,8 +16,13 @@ from gw.wire.elevenlabs_contexts import ElevenSpeaker
 from gw.wire.elevenlabs_live import CloseSocket, Say, SpeakServer, error_frame, parse_frame, parse_query
 
 
-def say(context="c", text="", *, flush=False, ends=False, settings="") -> Say:
+def say(context="c", text="", *, flush=False, ends=False, settings=()) -> Say:
     return Say(context=context, text=text, flush=flush, ends=ends, settings=settings)
+
+
+SLOW = (("frame:voice_settings", '{"speed": 1}'),)
+STEPS = (("frame:generation_config", '{"a":[1]}'),)
+NEW = (("frame:new", "[1]"),)
 
 
 def told(frames: list[str]) -> list[dict]:
@@ -39,14 +44,15 @@ def test_a_query():
 @pytest.mark.parametrize(
     ("frame", "one", "many"),
     [
-        ('{"text":" ","voice_settings":{"speed": 1}}', say("", " ", settings='{"speed": 1}'), say("", " ", settings='{"speed": 1}')),
+        ('{"text":" ","voice_settings":{"speed": 1}}', say("", " ", settings=SLOW), say("", " ", settings=SLOW)),
         ('{"text":"Hi ","try_trigger_generation":true}', say("", "Hi "), say("", "Hi ")),
         ('{"text":""}', say("", ends=True), say("")),
         ('{"text":"","context_id":"c"}', say(ends=True), say()),
         ('{"context_id":"c","flush":true}', say(flush=True), say(flush=True)),
         ('{"context_id":"c","close_context":true}', say(), say(ends=True)),
         ('{"close_socket":true}', CloseSocket(), CloseSocket()),
-        ('{"text":"é🎈","context_id":"c","new":[1]}', say(text="é🎈"), say(text="é🎈")),
+        ('{"text":" ","xi-api-key":"k","generation_config":{"a":[1]}}', say("", " ", settings=STEPS), say("", " ", settings=STEPS)),
+        ('{"text":"é🎈","context_id":"c","new":[1]}', say(text="é🎈", settings=NEW), say(text="é🎈", settings=NEW)),
     ],
 )
 def test_what_a_client_says(frame, one, many):

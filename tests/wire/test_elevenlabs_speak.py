@@ -38,7 +38,10 @@ def request(fmt=PCM_24K, **members) -> SpeakRequest:
 
 def decoded(*pieces: bytes) -> list:
     decoder = TimedDecoder("p")
-    return [event for piece in pieces for event in decoder.feed(piece)] + decoder.end()
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    if decoder.fault is not None:
+        raise decoder.fault
+    return events + decoder.end()
 
 
 # ---- the client's side

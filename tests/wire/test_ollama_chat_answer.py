@@ -20,7 +20,10 @@ USED = Usage(input_tokens=26, output_tokens=282, source="vendor")
 
 def decoded(*pieces: bytes, keep_raw: bool = False) -> list[ChatEvent]:
     decoder = OllamaDecoder("p", keep_raw=keep_raw)
-    return [event for piece in pieces for event in decoder.feed(piece)]
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    if decoder.fault is not None:
+        raise decoder.fault
+    return events
 
 
 def line(content: str = "", **more: object) -> bytes:

@@ -14,7 +14,10 @@ from tests.fakes.golden import golden
 
 def decoded(*pieces: bytes) -> list[ChatEvent]:
     decoder = ChatDecoder("p")
-    return [event for piece in pieces for event in decoder.feed(piece)]
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    if decoder.fault is not None:
+        raise decoder.fault
+    return events
 
 
 def sent(*chunks: object, done: bool = True) -> bytes:

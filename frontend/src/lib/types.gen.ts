@@ -1075,9 +1075,11 @@ export interface components {
     schemas: {
         /**
          * Attempt
-         * @description One upstream call, or a candidate that was passed over. Times count from the request's start.
+         * @description One upstream call, or a candidate that was passed over. Times count from the request's start. `cost_usd` is its part of
+         *         the request's cost, where more than one may have had a part.
          */
         Attempt: {
+            cost_usd: number | null;
             duration_ms: number;
             error_code: string | null;
             model_id: string;
@@ -1200,7 +1202,8 @@ export interface components {
         };
         /**
          * Costs
-         * @description Groups are ordered by cost, the dearest first. `unpriced_requests` have no known price and count 0 in `total`.
+         * @description Groups are ordered by cost, the dearest first. `unpriced_requests` have no known price and count 0 in `total`;
+         *         `wasted` is the part of `total` that was paid and reached nobody.
          */
         Costs: {
             by_modality: {
@@ -1222,6 +1225,8 @@ export interface components {
             /** @description USD */
             total: number;
             unpriced_requests: number;
+            /** @description USD */
+            wasted: number;
         };
         /** CostsPage */
         CostsPage: {
@@ -1342,6 +1347,8 @@ export interface components {
             ttfb_by_modality: {
                 [key: string]: components["schemas"]["MiddleAndTail"];
             };
+            /** @description USD */
+            wasted: number;
         };
         /** Deleted */
         Deleted: {
@@ -1399,9 +1406,11 @@ export interface components {
         };
         /**
          * Forecast
-         * @description Of the current UTC month (`YYYY-MM`), of which `day` is the running one.
+         * @description Of the current UTC month (`YYYY-MM`), of which `day` is the running one. `budgeted`: the projects that have a budget
+         *         together, null without any; `total` has a budget where all who spend have one.
          */
         Forecast: {
+            budgeted: components["schemas"]["MonthEstimate"] | null;
             day: number;
             days: number;
             month: string;
@@ -1413,10 +1422,11 @@ export interface components {
         };
         /**
          * Front
-         * @description The health object, and whether there is a dashboard to show.
+         * @description The health object, and whether there is a dashboard to show. `ok` is always true: Cartesia's SDK looks for it.
          */
         Front: {
             dashboard: string;
+            ok: boolean;
             /** @enum {unknown} */
             status: "degraded" | "ok";
             uptime_seconds: number;
@@ -1568,7 +1578,7 @@ export interface components {
         };
         /**
          * LogRecord
-         * @description `cost_usd` is null where no price is known.
+         * @description `cost_usd` is null where no price is known. `wasted_units` of the `unit` and `wasted_usd` of the cost reached nobody.
          */
         LogRecord: {
             attempts: components["schemas"]["Attempt"][];
@@ -1598,6 +1608,8 @@ export interface components {
             turn_id: string | null;
             /** @enum {unknown} */
             unit: "audio_seconds" | "characters" | "tokens";
+            wasted_units: number;
+            wasted_usd: number | null;
         };
         /**
          * MadeKey
@@ -1828,7 +1840,7 @@ export interface components {
         };
         /**
          * PlaygroundPage
-         * @description `auth_on`: voice requests need a key; the session is not one. `voices`: aliases that every provider knows.
+         * @description `auth_on`: apps need a key; this page has its session. `voices`: aliases that every provider knows.
          */
         PlaygroundPage: {
             auth_on: boolean;
@@ -2128,6 +2140,8 @@ export interface components {
             /** @enum {unknown} */
             unit: "audio_seconds" | "characters" | "tokens";
             usage: components["schemas"]["Usage"];
+            wasted_units: number;
+            wasted_usd: number | null;
         };
         /** Route */
         Route: {
@@ -2260,6 +2274,9 @@ export interface components {
         /**
          * TurnStage
          * @description One request. `queue_ms`: before its first candidate; `after_ms`: from the last candidate's end to its own.
+         *
+         *         `shared`: what a live transcription of many turns did in this one, from the end of the speech to its last final transcript;
+         *         `request_id` is the session's, and `cost_usd` that of the speech.
          */
         TurnStage: {
             /** @description Milliseconds */
@@ -2276,6 +2293,7 @@ export interface components {
             /** @description Milliseconds */
             queue_ms: number;
             request_id: string;
+            shared: boolean;
             /** @description Milliseconds */
             start_ms: number;
             /** @enum {unknown} */
@@ -3954,7 +3972,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The turn's id, as the app sent it. */
+                /** @description The turn's id: the one the app sent, else the one it was given. */
                 turn_id: string;
             };
             cookie?: never;

@@ -1,8 +1,8 @@
-// The data plane, as an app would use it. `key` is empty on a gateway that asks for none.
+// The data plane, as an app would use it. On a gateway that asks for credentials the dashboard's session is enough.
 import { failure, get, path, type Shapes } from "./api";
+import { session } from "./session.svelte";
 
 export interface Asker {
-  key: string;
   project: string;
   session: string;
   turn: string;
@@ -17,11 +17,11 @@ export interface Step<T> {
 }
 
 async function ask(who: Asker, target: string, body: BodyInit, json: boolean, signal: AbortSignal): Promise<Response> {
-  const headers: Record<string, string> = { "X-GW-Session": who.session, "X-GW-Turn": who.turn };
-  if (who.key) headers.Authorization = `Bearer ${who.key}`;
-  else headers["X-GW-Project"] = who.project;
+  // The session counts beside the header only, which a page of another site cannot send.
+  const headers: Record<string, string> = { "X-GW-Dashboard": "1", "X-GW-Project": who.project, "X-GW-Session": who.session, "X-GW-Turn": who.turn };
   if (json) headers["Content-Type"] = "application/json";
-  const response = await fetch(target, { method: "POST", headers, body, signal, credentials: "omit" });
+  const response = await fetch(target, { method: "POST", headers, body, signal, credentials: "same-origin" });
+  if (response.status === 401) session.missing = true;
   if (!response.ok) throw await failure(response);
   return response;
 }

@@ -1,9 +1,9 @@
-// The unchanged openai SDK: a whole and a streamed chat. Arguments: base URL, text. Prints one JSON object.
+// The unchanged openai SDK: a whole and a streamed chat. Arguments: base URL, text, models. Prints one JSON object.
 import OpenAI from "openai";
 
-const [baseURL, text] = process.argv.slice(2);
+const [baseURL, text, , model] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey: "any", maxRetries: 0 });
-const question = { model: "sim/echo", messages: [{ role: "user", content: text }] };
+const question = { model, messages: [{ role: "user", content: text }] };
 
 const { data: whole, response } = await client.chat.completions.create(question).withResponse();
 
@@ -21,7 +21,7 @@ for await (const chunk of stream) {
 
 let refused = null;
 try {
-  await client.chat.completions.create({ ...question, model: "sim/none" });
+  await client.chat.completions.create({ ...question, model: "openai/none" });
 } catch (error) {
   refused = { isNotFound: error instanceof OpenAI.NotFoundError, status: error.status, requestID: error.requestID };
 }

@@ -1,11 +1,10 @@
-// The unchanged openai SDK: streamed speech, then its transcription. Arguments: base URL, text. Prints one JSON object.
+// The unchanged openai SDK: streamed speech, then its transcription. Arguments: base URL, text, models. Prints one JSON object.
 import OpenAI, { toFile } from "openai";
 
-const [baseURL, input] = process.argv.slice(2);
+const [baseURL, input, model, , voiceModel] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey: "any", maxRetries: 0 });
-const model = "sim/tone";
 
-const speak = (response_format) => client.audio.speech.create({ model, voice: "alloy", input, response_format });
+const speak = (response_format) => client.audio.speech.create({ model: voiceModel, voice: "alloy", input, response_format });
 
 const spoken = await speak("pcm");
 const pieces = [];

@@ -8,7 +8,7 @@ import attrs
 import msgspec
 import trio
 
-from gw.types.audio import CONTENT_TYPES
+from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.stt import ListenEnd, Transcript, UtteranceEnd
 from gw.types.tts import AudioChunk, Flushed
 from gw.wire import deepgram_batch, deepgram_flux_serve, deepgram_listen_serve, deepgram_speak, wav
@@ -36,11 +36,12 @@ class FakeDeepgram(LiveVendor):
         return {
             ("POST", "/v1/listen"): self._recording,
             ("POST", "/v1/speak"): self._speech,
+            ("POST", "/v2/speak"): self._speech,
             ("GET", "/v1/projects"): self._projects,
         }
 
     def sockets(self) -> Mapping[str, Session]:
-        return {"/v1/listen": self._listen, "/v2/listen": self._turns, "/v1/speak": self._speak}
+        return {"/v1/listen": self._listen, "/v2/listen": self._turns, "/v1/speak": self._speak, "/v2/speak": self._flux_speech}
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "").removeprefix("Token ").removeprefix("Bearer ")
@@ -80,9 +81,13 @@ class FakeDeepgram(LiveVendor):
         await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
         await answer.end()
 
+    def ears(self, fmt: AudioFormat) -> Ears:
+        """Of a live session."""
+        return Ears(fmt)
+
     async def _listen(self, peer: Peer) -> None:
         asked = deepgram_listen_serve.parse_query(peer.query)
-        server, ears = DeepgramServer(asked, request_id="r"), Ears(asked.request.format)
+        server, ears = DeepgramServer(asked, request_id="r"), self.ears(asked.request.format)
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
                 case Audio(data=data):
@@ -117,6 +122,41 @@ class FakeDeepgram(LiveVendor):
                     await peer.send(server.configured(raw))
                 case CloseStream():
                     peer.entry.outcome = "ended"
+                    await _part(peer)
+                    return
+
+    async def _flux_speech(self, peer: Peer) -> None:
+        """Flux TTS."""
+        request = deepgram_speak.parse_live_query(peer.query)
+
+        async def say(kind: str, **members: object) -> None:
+            await peer.send(msgspec.json.encode({"type": kind, **members}).decode())
+
+        await say("Connected", request_id="r", model_name=request.model, model_version="1", model_uuids=["u"])
+        text, speech = "", 0
+        while (frame := await peer.receive()) is not None:
+            order = msgspec.json.decode(frame)
+            match order["type"]:
+                case "Speak":
+                    text += order["text"]
+                case "Flush":
+                    speech += 1
+                    await say("SpeechStarted", speech_id=f"dg_sp_{speech}")
+                    for piece in self.voice(text, request.format):
+                        await trio.sleep(self.speech_gap_s)
+                        await peer.send(piece)
+                    counts = {"input_character_count": len(text), "billable_character_count": len(text)}
+                    await say("SpeechMetadata", speech_id=f"dg_sp_{speech}", audio_duration_ms=1, controls_applied={}, **counts)
+                    await say("Flushed", speech_id=f"dg_sp_{speech}")
+                    peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
+                    text = ""
+                case "Interrupt":
+                    counts = {"input_character_count": len(text), "billable_character_count": len(text)}
+                    text = ""
+                    await say("SpeechInterrupted", audio_played_ms=0, metadata={"speech_id": "s", "audio_duration_ms": 0, **counts})
+                case "Close":
+                    peer.entry.outcome = "ended"
+                    await say("SessionMetadata", total_billable_character_count=0)
                     await _part(peer)
                     return
 

@@ -100,6 +100,7 @@ class FakeElevenLabs(LiveVendor):
             told = elevenlabs_live.parse_frame(frame, many=many)
             if isinstance(told, elevenlabs_live.CloseSocket):
                 break
+            peer.entry.fields.setdefault("set", dict(told.settings))
             name = told.context
             server = servers.setdefault(name, elevenlabs_live.SpeakServer(name if many else None, request.format))
             said[name] = said.get(name, "") + told.text

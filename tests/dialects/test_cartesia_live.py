@@ -1,0 +1,68 @@
+"""When Cartesia's `finalize` is answered: after the transcripts that it asked for."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import trio
+
+from gw.dialects.listening import ANSWER_S
+from tests.contract.talkers import CARTESIA, speech
+from tests.fakes.hosting import hosted, open_plane
+from tests.fakes.vendors.cartesia import FakeCartesia
+from tests.fakes.vendors.deepgram import FakeDeepgram
+
+CONFIG = """
+providers:
+  own: {type: cartesia, api_key: k, base_url: "http://own.test"}
+  other: {type: deepgram, api_key: k, base_url: "http://other.test"}
+models: {stt: [own/ink-2, own/ink-whisper, other/nova-3]}
+"""
+MODELS = pytest.mark.parametrize("model", ["own/ink-2", "own/ink-whisper", "other/nova-3"])
+
+
+@pytest.fixture
+async def plane(tmp_path, autojump_clock):
+    async with open_plane(CONFIG, tmp_path) as made:
+        made.net.hosts["own.test", 80] = hosted(FakeCartesia(api_key="k"))
+        made.net.hosts["other.test", 80] = hosted(FakeDeepgram(api_key="k"))
+        yield made
+
+
+async def told_until(ws, kind):
+    found = []
+    with trio.fail_after(60):
+        while not found or found[-1]["type"] != kind:
+            found.append(msgspec.json.decode(await ws.receive()))
+    return found
+
+
+def outline(frames):
+    return [frame["text"].strip() if frame["type"] == "transcript" else frame["type"] for frame in frames if frame.get("is_final", True)]
+
+
+@MODELS
+@pytest.mark.parametrize("times", [1, 2])
+async def test_finalize_is_answered_after_what_was_heard(model, times, plane):
+    async with CARTESIA.open(plane, model) as ws:
+        for frame in CARTESIA.frames(speech(["one two three"], 16_000, pause_s=0)):
+            await ws.send_bytes(frame)
+        for _ in range(times):
+            await ws.send_text("finalize")
+        first = await told_until(ws, "flush_done")
+        await ws.send_text("close")
+        rest = await told_until(ws, "done")
+    assert outline(first) == ["one two three", "flush_done"]
+    assert outline(rest) == ["flush_done"] * (times - 1) + ["done"]
+
+
+@MODELS
+async def test_finalize_is_answered_when_nothing_was_said(model, plane):
+    async with CARTESIA.open(plane, model) as ws:
+        await ws.send_bytes(bytes(6_400))
+        began = trio.current_time()
+        await ws.send_text("finalize")
+        assert outline(await told_until(ws, "flush_done")) == ["flush_done"]
+        assert trio.current_time() - began <= ANSWER_S + 0.1
+        await ws.send_text("close")
+        assert outline(await told_until(ws, "done")) == ["done"]

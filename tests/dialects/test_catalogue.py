@@ -1,0 +1,156 @@
+"""Voices, models, plans and tokens, as the vendors' clients ask for them."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.fakes.house import NOON, SetClock
+from tests.fakes.running import open_running
+
+KEY, TILL, ADMIN = "gwk_shop-0123456789", "gwk_till-0123456789", "admin-0123456789"
+CONFIG = f"""
+providers: {{sim: {{latency_ms: 0}}, kokoro: {{base_url: "http://127.0.0.1:9/v1"}}}}
+models:
+  llm: [sim/echo]
+  stt: {{sim/tone: {{}}}}
+  tts: {{sim/tone: {{default_voice: tone}}, kokoro/kokoro: {{default_voice: af_sky, default_language: en}}}}
+voices: {{anna: {{kokoro: af_heart}}, otto: {{kokoro: am_adam, sim: tone}}}}
+projects: {{shop: {{}}}}
+auth: {{admin_token: {ADMIN}, keys: [{{key: {KEY}, project: shop, name: browser}}, {{key: {TILL}, project: default}}]}}
+"""
+VOICES = ["anna", "otto", "tone", "af_sky"]
+GRANTS = [
+    ("POST", "/v1/auth/grant", {"ttl_seconds": 40}, "access_token", 40),
+    ("POST", "/v1/auth/grant", None, "access_token", 30),
+    ("POST", "/access-token", {"grants": {"tts": True}, "expires_in": 90}, "token", 90),
+    ("POST", "/v1/single-use-token/realtime_scribe", None, "token", 900),
+    ("GET", "/v3/token?expires_in_seconds=120&max_session_duration_seconds=600", None, "token", 120),
+]
+
+
+@pytest.fixture
+async def running(tmp_path):
+    async with open_running(tmp_path, CONFIG, SetClock(NOON)) as found:
+        yield found
+
+
+@pytest.mark.parametrize("root", ["", "/elevenlabs"])
+async def test_elevenlabs_voices(running, root):
+    answer = await running.get(root + "/v1/voices", xi_api_key=KEY)
+    found = {voice["voice_id"]: voice for voice in answer.json["voices"]}
+    assert (answer.status, list(found)) == (200, VOICES)
+    assert found["otto"]["high_quality_base_model_ids"] == ["sim/tone", "kokoro/kokoro"]
+    assert found["anna"]["high_quality_base_model_ids"] == ["kokoro/kokoro"]
+    assert found["anna"]["labels"] == {"language": "en"}
+    one = await running.get(root + "/v1/voices/anna", xi_api_key=KEY)
+    assert one.json == found["anna"]
+    none = await running.get(root + "/v1/voices/nobody", xi_api_key=KEY)
+    assert (none.status, none.json["detail"]["status"]) == (404, "voice_not_found")
+
+
+async def test_pages_of_voices(running):
+    first = (await running.get("/v2/voices?page_size=3", xi_api_key=KEY)).json
+    assert [voice["voice_id"] for voice in first["voices"]] == VOICES[:3]
+    assert (first["has_more"], first["total_count"], first["next_page_token"]) == (True, 4, "tone")
+    rest = (await running.get("/v2/voices?page_size=3&next_page_token=tone", xi_api_key=KEY)).json
+    assert ([voice["voice_id"] for voice in rest["voices"]], rest["has_more"]) == (["af_sky"], False)
+    found = (await running.get("/v2/voices?search=AN", xi_api_key=KEY)).json
+    assert [voice["voice_id"] for voice in found["voices"]] == ["anna"]
+    for wrong in ("0", "101", "x", "-1"):
+        assert (await running.get(f"/v2/voices?page_size={wrong}", xi_api_key=KEY)).status == 400
+
+
+@pytest.mark.parametrize("root", ["", "/cartesia"])
+async def test_cartesia_voices(running, root):
+    seen = []
+    answer = (await running.get(root + "/voices?limit=3", x_api_key=KEY)).json
+    while answer["data"]:
+        seen += [voice["id"] for voice in answer["data"]]
+        answer = (await running.get(f"{root}/voices?limit=3&starting_after={seen[-1]}", x_api_key=KEY)).json
+    assert seen == VOICES
+    assert answer["has_more"] is False
+    assert (await running.get(root + "/voices/otto", x_api_key=KEY)).json["name"] == "otto"
+    assert [v["id"] for v in (await running.get(root + "/voices?q=sky", x_api_key=KEY)).json["data"]] == ["af_sky"]
+
+
+async def test_signs_of_life(running):
+    for path in ("/", "/cartesia", "/cartesia/"):
+        answer = await running.get(path, x_api_key=KEY, cartesia_version="2026-03-01")
+        assert (answer.status, answer.json["ok"]) == (200, True)
+        assert answer.json["version"]
+    plan = (await running.get("/v1/user/subscription", xi_api_key=KEY)).json
+    assert plan["character_limit"] - plan["character_count"] > 1_000_000
+
+
+@pytest.mark.parametrize("root", ["/deepgram", "/anthropic", "/livekit", "/openai"])
+async def test_models_under_a_mount_are_those_of_the_root(running, root):
+    at_root = await running.get("/v1/models", authorization=f"Bearer {KEY}")
+    assert (await running.get(root + "/v1/models", authorization=f"Bearer {KEY}")).json == at_root.json
+    bare = await running.get("/elevenlabs/v1/models", xi_api_key=KEY)
+    assert bare.json == (await running.get("/v1/models", xi_api_key=KEY)).json
+
+
+@pytest.mark.parametrize("path", ["/v1/voices", "/voices", "/v1/user/subscription", "/v3/token", "/deepgram/v1/models"])
+async def test_nothing_is_told_without_a_key(running, path):
+    answer = await running.get(path)
+    assert answer.status == 401
+    assert (await running.get(path, authorization="Bearer gwt_AAAA")).status == 401
+
+
+@pytest.mark.parametrize(("method", "target", "body", "member", "lifetime_s"), GRANTS, ids=lambda value: str(value)[:30])
+async def test_a_token_is_a_credential_for_a_while(running, method, target, body, member, lifetime_s):
+    with capture_logs() as logs:
+        made = await running.ask(method, target, body, authorization=f"Token {KEY}")
+        assert made.status == 200, made.body
+        token = made.json[member]
+        speech = {"model": "sim/tone", "input": "Hi", "voice": "otto"}
+        for how in ({"authorization": f"Bearer {token}"}, {"xi_api_key": token}):
+            assert (await running.ask("POST", "/v1/audio/speech", speech, **how)).status == 200
+        assert (await running.get(f"/v1/voices?single_use_token={token}")).status == 200
+        again = await running.ask(method, target, body, authorization=f"Bearer {token}")
+        assert again.status == 403
+        assert (await running.get("/v1/keys", authorization=f"Bearer {token}")).status == 403
+        wrong = await running.ask("POST", "/v1/audio/speech", speech, authorization=f"Bearer {token}", x_gw_project="default")
+        assert wrong.status == 403
+        running.clock.at += lifetime_s - 1
+        assert (await running.get(f"/v1/voices?token={token}")).status == 200
+        running.clock.at += 1
+        late = await running.get(f"/v1/voices?token={token}")
+        assert (late.status, "expired" in late.body.decode()) == (401, True)
+    assert token[10:40] not in repr(logs)
+
+
+async def test_what_a_token_does_is_on_the_keys_account(running):
+    made = await running.ask("POST", "/v1/auth/grant", authorization=f"Token {KEY}")
+    asked = {"model": "sim/tone", "input": "Hi", "voice": "otto"}
+    spoken = await running.ask("POST", "/v1/audio/speech", asked, authorization=f"Bearer {made.json['access_token']}")
+    record = await running.get(f"/v1/requests/{spoken.headers['x-request-id']}", authorization=f"Bearer {ADMIN}")
+    assert (record.json["project"], record.json["key_id"]) == ("shop", "browser")
+
+
+async def test_a_token_dies_with_its_key(running):
+    key = (await running.ask("POST", "/v1/keys", {"project": "shop"}, authorization=f"Bearer {ADMIN}")).json
+    token = (await running.ask("POST", "/v1/auth/grant", authorization=f"Token {key['key']}")).json["access_token"]
+    assert (await running.get("/v1/voices", authorization=f"Bearer {token}")).status == 200
+    gone = await running.ask("DELETE", f"/v1/keys/{key['key_id']}?confirm=true", authorization=f"Bearer {ADMIN}")
+    assert gone.status == 200
+    assert (await running.get("/v1/voices", authorization=f"Bearer {token}")).status == 401
+
+
+@pytest.mark.parametrize(
+    ("target", "body"),
+    [
+        ("/v1/auth/grant", {"ttl_seconds": 0}), ("/v1/auth/grant", {"ttl_seconds": 3_601}), ("/v1/auth/grant", {"ttl_seconds": "x"}),
+        ("/access-token", {"expires_in": -5}), ("/access-token", [1]), ("/access-token", b"{"),
+    ],
+)  # fmt: skip
+async def test_a_lifetime_that_is_none(running, target, body):
+    assert (await running.ask("POST", target, body, authorization=f"Bearer {KEY}")).status == 400
+    assert (await running.get("/v3/token?expires_in_seconds=601", authorization=KEY)).status == 400
+
+
+async def test_in_an_open_gateway_tokens_are_made_and_taken(tmp_path):
+    async with open_running(tmp_path, CONFIG.partition("auth:")[0]) as running:
+        token = (await running.ask("POST", "/access-token")).json["token"]
+        assert (await running.get("/voices", authorization=f"Bearer {token}")).status == 200

@@ -1,0 +1,123 @@
+"""ElevenLabs' sockets: what a first frame sets reaches the vendor, and every commit is answered."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+
+from gw.errors import ProviderError
+from gw.net.ws import WsClosed, open_ws
+from tests.contract.talkers import ELEVENLABS, speech, told
+from tests.fakes.hosting import GATEWAY, hosted, open_plane
+from tests.fakes.vendors.deepgram import FakeDeepgram
+from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+
+CONFIG = """
+providers:
+  own: {type: elevenlabs, api_key: k, base_url: "http://own.test"}
+  other: {type: deepgram, api_key: k, base_url: "http://other.test"}
+models: {stt: [own/scribe_v2, other/nova-3], tts: [own/eleven_flash_v2_5]}
+"""
+SCHEDULE = {"chunk_length_schedule": [50, 90]}
+STT = pytest.mark.parametrize("model", ["own/scribe_v2", "other/nova-3"])
+
+
+@pytest.fixture
+def vendor():
+    return FakeElevenLabs(api_key="k")
+
+
+@pytest.fixture
+async def plane(tmp_path, vendor, autojump_clock):
+    async with open_plane(CONFIG, tmp_path) as made:
+        made.net.hosts["own.test", 80] = hosted(vendor)
+        made.net.hosts["other.test", 80] = hosted(FakeDeepgram(api_key="k"))
+        yield made
+
+
+async def told_until(ws, member, value):
+    found = []
+    with trio.fail_after(60):
+        while not found or found[-1].get(member) != value:
+            found.append(msgspec.json.decode(await ws.receive()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "named", "end"),
+    [("stream-input", {}, {"text": ""}), ("multi-stream-input", {"context_id": "c"}, {"context_id": "c", "close_context": True})],
+)
+async def test_the_settings_of_a_first_frame_reach_the_vendor(path, named, end, plane, vendor):
+    opening = {"generation_config": SCHEDULE, "voice_settings": {"speed": 1.1}, "not_yet_known": {"a": 1}}
+    target = f"/v1/text-to-speech/v/{path}?model_id=eleven_flash_v2_5&output_format=pcm_16000".encode()
+    async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
+        await ws.send_text(told(text=" ", **named, **opening))
+        await ws.send_text(told(text="Hello there. ", **named))
+        await ws.send_text(told(**end))
+        await told_until(ws, "isFinal", True)
+    found = vendor.ledger[0].fields["set"]
+    assert {name: msgspec.json.decode(found[f"frame:{name}"]) for name in opening} == opening
+
+
+GUARDED = CONFIG + "auth: {keys: [{key: gwk_right, project: default}]}\n"
+
+
+@pytest.fixture
+def guarded(tmp_path, vendor, autojump_clock):
+    @asynccontextmanager
+    async def opened(query=""):
+        async with open_plane(GUARDED, tmp_path) as made:
+            made.net.hosts["own.test", 80] = hosted(vendor)
+            target = f"/v1/text-to-speech/v/stream-input?model_id=eleven_flash_v2_5&output_format=pcm_16000{query}".encode()
+            async with open_ws("client", GATEWAY, target, headers=[], connect=made.client.connect) as ws:
+                yield ws
+
+    return opened
+
+
+@pytest.mark.parametrize("key", [{"xi-api-key": "gwk_right"}, {"xi_api_key": "gwk_right"}, {"authorization": "Bearer gwk_right"}])
+async def test_a_browsers_key_stands_in_its_first_frame(key, guarded, vendor):
+    async with guarded() as ws:
+        await ws.send_text(told(text=" ", voice_settings={"speed": 1.0}, **key))
+        await ws.send_text(told(text="Hello there. "))
+        await ws.send_text(told(text=""))
+        await told_until(ws, "isFinal", True)
+    assert set(vendor.ledger[0].fields["set"]) == {"frame:voice_settings", "frame:generation_config"}
+
+
+@pytest.mark.parametrize(
+    "frame", [told(text=" "), told(text=" ", **{"xi-api-key": "gwk_wrong"}), told(**{"xi-api-key": 5}), "{", "[]", None]
+)
+async def test_without_a_right_one_the_socket_is_closed(frame, guarded, vendor):
+    async with guarded() as ws:
+        if frame is not None:
+            await ws.send_text(frame)
+        with trio.fail_after(6), pytest.raises(WsClosed) as caught:
+            await told_until(ws, "isFinal", True)
+    assert caught.value.code == 1008
+    assert vendor.ledger == []
+
+
+async def test_a_wrong_key_in_the_handshake_is_refused_there(guarded):
+    with pytest.raises(ProviderError) as caught:
+        async with guarded("&single_use_token=gwk_wrong"):
+            raise AssertionError("the handshake was answered")
+    assert caught.value.upstream_status == 401
+
+
+async def test_a_browser_that_leaves_before_it_says_a_key(guarded):
+    async with guarded():
+        pass
+
+
+@STT
+async def test_a_commit_of_silence_is_answered(model, plane):
+    async with ELEVENLABS.open(plane, model) as ws:
+        for data in (bytes(6_400), speech(["one two"], 16_000), bytes(6_400)):
+            await ws.send_text(ELEVENLABS.audio(data))
+            await ws.send_text(told(message_type="input_audio_chunk", audio_base_64="", commit=True))
+            *_, answer = await told_until(ws, "message_type", "committed_transcript")
+            assert answer["text"] == ("one two" if any(data) else "")

@@ -1,0 +1,41 @@
+"""What OpenAI's transcription socket does with audio that comes before it knows who shall hear it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+import trio
+
+from tests.contract.talkers import OPENAI_REALTIME, Heard, read, speech, told
+from tests.fakes.hosting import open_plane
+
+CONFIG = "{providers: {first: {type: sim, latency_ms: 0}}, models: {stt: [first/tone]}}"
+
+
+@pytest.fixture
+async def plane(tmp_path, autojump_clock):
+    async with open_plane(CONFIG, tmp_path) as made:
+        yield made
+
+
+async def test_audio_that_overtakes_the_session_update_is_heard(plane):
+    heard = Heard()
+    async with OPENAI_REALTIME.open(plane, "first/tone") as ws:
+        first, *rest = OPENAI_REALTIME.frames(speech(["one two", "three"], 24_000))
+        for frame in (first, *OPENAI_REALTIME.begin("first/tone"), *rest):
+            await ws.send_text(frame)
+        await read(OPENAI_REALTIME, ws, heard, until=2)
+    assert heard.finals == ["one two", "three"]
+
+
+async def test_more_than_ten_seconds_of_it_end_the_session(plane):
+    heard = Heard()
+    second = told(type="input_audio_buffer.append", audio=b64encode(bytes(48_000)).decode())
+    async with OPENAI_REALTIME.open(plane, "first/tone") as ws:
+        for _ in range(11):
+            await ws.send_text(second)
+        with trio.fail_after(5):
+            await read(OPENAI_REALTIME, ws, heard)
+    assert heard.code == 1008
+    assert "session.update" in heard.errors[0]

@@ -1,0 +1,38 @@
+"""whisper.cpp's server, which hears what the tone voice says in the WAV it is sent. On a stream, one request after another."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from gw.types.stt import Final, Transcript, Word
+from gw.wire import tone, wav, whisper_cpp
+from tests.fakes.net import ServerSide
+
+
+def read_tone(samples: bytes) -> str:
+    """All utterances in samples of 16 kHz."""
+    heard = tone.ToneDecoder(16_000).feed(samples)
+    return " ".join(event.text for event in heard if isinstance(event, tone.Done))
+
+
+@attrs.define(kw_only=True)
+class FakeWhisperCpp:
+    answer_after_s: float = 0.0
+    said: str = ""
+    """In place of what is in the recording."""
+    requests: int = 0
+
+    async def __call__(self, stream: trio.abc.Stream) -> None:
+        server = ServerSide(stream)
+        while (asked := await server.request()) is not None:
+            self.requests += 1
+            body = asked.body[asked.body.index(b"RIFF") :]
+            info = wav.parse(body)
+            assert info is not None
+            samples = body[info.data_offset : info.data_offset + (info.data_bytes or 0)]
+            said = self.said or read_tone(samples)
+            await trio.sleep(self.answer_after_s)
+            words = (Word(text="w", start_s=0.25, end_s=0.5, confidence=0.5),)
+            heard = Transcript(text=said, language="en", segments=(Final(text=said, end_s=1.0, words=words),))
+            await server.respond(200, whisper_cpp.encode(heard), (b"content-type", b"application/json"))

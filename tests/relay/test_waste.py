@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from gw.pricing.book import Price, PriceBook
+from gw.relay.script import Progress, Script
+from gw.relay.waste import NO_WASTE, Playback, Waste, heard_of, said_of, times, waste_of
+from gw.types.usage import Cost, Usage
+
+TEXT = "one two three four five six seven eight nine ten"
+
+
+def progress(text=TEXT, flushed=()):
+    script = Script()
+    script.add(text)
+    script.flushes = list(flushed)
+    return Progress(script)
+
+
+def per_character(usage):
+    return Cost(nusd=usage.characters * 7, source="config")
+
+
+def test_words_count_when_their_end_was_played():
+    made = progress()
+    for n, word in enumerate(TEXT.split()):
+        made.word(word, (n + 1) * 0.3)
+    assert [made.heard(at_s, len(TEXT), whole=False) for at_s in (0.0, 0.29, 0.3, 0.95, 9.0)] == [0, 0, 3, 13, len(TEXT)]
+
+
+def test_without_words_the_text_is_in_proportion_to_its_audio_once_that_is_all_made():
+    made = progress()
+    made.audio_s = 4.0
+    assert [made.heard(at_s, 48, whole=True) for at_s in (0.0, 1.0, 2.0, 4.0)] == [0, 12, 24, 48]
+
+
+def test_without_either_it_is_an_ordinary_pace():
+    made = progress()
+    made.audio_s = 3.0
+    assert [made.heard(at_s, len(TEXT), whole=False) for at_s in (0.0, 1.0, 2.0, 30.0)] == [0, 15, 30, len(TEXT)]
+
+
+def test_a_flush_tells_the_pace_of_this_voice():
+    made = progress(flushed=[24])
+    made.audio_s = 2.0
+    made.flushed()
+    made.audio_s = 3.0
+    assert [made.heard(at_s, len(TEXT), whole=False) for at_s in (1.0, 2.0, 3.0)] == [12, 24, 36]
+
+
+def test_after_an_interruption_counting_begins_anew():
+    made = progress()
+    made.audio_s = 1.0
+    made.dropped()
+    assert made.heard(1.0, len(TEXT), whole=False) == len(TEXT)
+    assert made.heard(2.0, len(TEXT) + 40, whole=False) == len(TEXT) + 15
+
+
+def test_audio_is_played_in_turn_and_no_faster_than_real_time():
+    playback = Playback()
+    playback.send(2.0, now=10.0)
+    playback.send(2.0, now=10.5)
+    assert [playback.played_s(now) for now in (10.0, 11.0, 13.0, 14.0, 20.0)] == [0.0, 1.0, 3.0, 4.0, 4.0]
+    playback.send(1.0, now=20.0)
+    assert [playback.played_s(now) for now in (20.0, 20.5, 21.0)] == [4.0, 4.5, 5.0]
+
+
+def test_waste_is_the_difference_of_two_costs():
+    billed = Usage(characters=100, audio_seconds=8.0)
+    assert waste_of("tts", billed, heard_of(billed, 30, 2.0), per_character) == Waste(70, 490)
+    assert waste_of("tts", billed, billed, per_character) == NO_WASTE
+    assert waste_of("tts", billed, heard_of(billed, 0, 0.4), per_character) == Waste(100, 700)
+
+
+def test_speech_billed_by_the_second_is_wasted_by_the_second():
+    book, price = PriceBook([]), Price(audio_seconds=3_000_000, source="config")
+    billed = Usage(characters=100, audio_seconds=8.0)
+
+    def cost(usage):
+        return book.cost(usage, price, local=False)
+
+    wasted = waste_of("tts", billed, heard_of(billed, 25, 2.0), cost)
+    assert wasted.nusd == cost(billed).nusd - cost(Usage(audio_seconds=2.0)).nusd > 0
+
+
+def test_an_unknown_price_stays_unknown():
+    def unpriced(usage):
+        return Cost(nusd=None, source="unpriced")
+
+    wasted = waste_of("stt", Usage(audio_seconds=3.0), Usage(), unpriced)
+    assert wasted == Waste(3.0, None)
+    assert wasted + Waste(1, 5) == Waste(4.0, None)
+    assert Waste(1, 2) + Waste(3, 4) == Waste(4, 6)
+
+
+@pytest.mark.parametrize(("share", "tokens"), [(1.0, 100), (0.5, 50), (0.001, 1), (0.0, 0)])
+def test_a_chat_of_which_a_share_was_spoken(share, tokens):
+    usage = Usage(input_tokens=40, output_tokens=100)
+    reached = said_of(usage, share)
+    assert (reached.input_tokens, reached.output_tokens) == (40 if tokens else 0, tokens)
+
+
+def test_the_same_several_times():
+    assert times(Usage(input_tokens=2, audio_seconds=1.5, characters=3), 2) == Usage(
+        input_tokens=4, audio_seconds=3.0, characters=6
+    )
