@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sys
 
+import anyio
 import trio
-from anyio import AsyncFile
 
 _READ_BYTES = 65_536
 
 
-class Stdin(AsyncFile[str]):
+class Stdin(anyio.AsyncFile[str]):
     """`readline` gives UTF-8 text with its line end, "" at the end of the input. One reader at a time."""
 
     def __init__(self, fd: int = 0) -> None:

@@ -42,6 +42,8 @@ from gw.wire.convert import CannotConvert
 from gw.wire.lengths import LengthMeter
 
 REPLAY_BYTES = 65_536
+EARLY_FRAMES = 64
+"""Control frames kept until the first provider listens."""
 UNANSWERED_S = 2.5
 """Speech that brings no event for so long, where interim results are asked for, and the provider has failed."""
 UNANSWERED_WITHOUT_INTERIMS_S = 20.0
@@ -99,6 +101,9 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         self._told = told
         self.hearing = Hearing(request.format)
         self._tells: Callable[[list[ListenEvent]], Awaitable[None]] | None = None
+        self._flushed = 0
+        """Offset of the audio that was to be final at once."""
+        self._early: list[str] = []
         self._telling = False
         """While that takes long it is the caller who is slow, not the provider."""
         self._convert = convert
@@ -179,13 +184,18 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             leg.live = False
 
     async def flush(self) -> None:
-        """Make what was heard so far final now. Nothing while no provider listens: it will hear all that is not final."""
+        """Make what was heard so far final now; where no provider listens yet, as soon as one has heard it."""
+        self._flushed = self.replay.end
         await self._tell(lambda session: session.flush())
 
     async def send_frame(self, frame: str) -> None:
-        """A control frame of the caller's dialect, for a provider that speaks it."""
+        """A control frame of the caller's dialect, for a provider that speaks it. The first one is given those of before."""
         leg = self._leg
-        if leg is not None and leg.call.spec.dialect == self.request.dialect:
+        if leg is None or not leg.live:
+            if not self.legs[1:] and len(self._early) < EARLY_FRAMES:
+                self._early.append(frame)
+            await trio.lowlevel.checkpoint()
+        elif leg.call.spec.dialect == self.request.dialect:
             await self._tell(lambda session: session.send_frame(frame))
 
     async def finish(self) -> None:
@@ -272,8 +282,14 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             leg.sent = max(leg.sent, replay.start) + len(data)
             await leg.give(data)
         leg.live = True
+        if leg.call.spec.dialect == self.request.dialect:
+            for frame in self._early:
+                await session.send_frame(frame)
+        self._early.clear()
         if self._finishing:
             await session.finish()
+        elif self._flushed > replay.start:  # and what was asked for is not final yet
+            await session.flush()
 
     async def _watch(self, leg: ListenLeg, session: ListenSession, scope: trio.CancelScope) -> None:
         """Fail a provider that takes no audio, or hears speech and says nothing."""

@@ -12,7 +12,7 @@ from gw.gateway import Gateway
 from gw.telemetry.metrics import MetricFacts
 from gw.web import openapi
 from gw.web.drain import Drain
-from gw.web.views import fresh, json_reply, query, query_text
+from gw.web.views import LOOKUP_LAG_S, fresh, json_reply, query, query_text
 
 
 def blueprint(gateway: Gateway, drain: Drain) -> Blueprint:
@@ -149,7 +149,7 @@ def _add_reports(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.get("/v1/requests/<record_id>")
     async def request_detail(record_id: str) -> Response:
-        await fresh(gateway)
+        await fresh(gateway, LOOKUP_LAG_S)
         return json_reply(await reports.request_detail(gateway.store, record_id))
 
 

@@ -19,6 +19,8 @@ B = TypeVar("B", bound=msgspec.Struct)
 
 READ_LAG_S = 0.25
 """Longest wait for the writer before a report is read; then it is read without the newest records."""
+LOOKUP_LAG_S = 2.0
+"""The same for one request by its id: where "there is none" would be wrong, late is better."""
 BODY_BYTES = 1_000_000
 
 
@@ -111,8 +113,8 @@ def query_flag(name: str) -> bool:
     return value in ("true", "1")
 
 
-async def fresh(gateway: Gateway) -> None:
+async def fresh(gateway: Gateway, within_s: float = READ_LAG_S) -> None:
     """Let the records of requests that have ended reach the database before it is read, if that takes a moment only."""
     if gateway.store.queue_depth:
-        with trio.move_on_after(READ_LAG_S):
+        with trio.move_on_after(within_s):
             await gateway.store.flush()

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import trio
+import trio.testing
 
 from gw.errors import AllCandidatesFailed, BudgetExceededError, ProviderError
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
@@ -204,6 +205,54 @@ cost_tracking: {on_unpriced: refuse}
         made.net.hosts["deep.test", 80] = hosted(FakeDeepgram(api_key="k"))
         assert texts(await heard(made, frames(speech()), model="deep/flux-general-en")) == SAID
         assert made.kept.record.cost_nusd > 0
+
+
+DEEPGRAM = """
+providers:
+  deep: {type: deepgram, base_url: "http://deep.test", api_key: k}
+  other: {type: deepgram, base_url: "http://other.test", api_key: k}
+models: {stt: [deep/nova-3, other/nova-3]}
+fallbacks: {stt: [deep/nova-3, other/nova-3]}
+"""
+
+
+async def test_orders_before_anybody_listens_are_carried_out(tmp_path, autojump_clock):
+    """Push to talk: all of it said, and "now", before the provider has answered the handshake."""
+    async with open_plane(DEEPGRAM, tmp_path) as made:
+        fake = FakeDeepgram(api_key="k")
+        made.net.hosts["deep.test", 80] = hosted(fake)
+        request = ListenRequest(model="deep/nova-3", format=PCM_16K, dialect="deepgram")
+        async with made.gateway.relay.listen(request, Caller()) as session:
+            await session.send_frame('{"type":"Configure"}')
+            await session.send_audio(speech(["one two three"]))
+            await session.flush()
+            with trio.fail_after(60):
+                while "one two three" not in texts(await session.receive()):
+                    pass
+            await trio.testing.wait_all_tasks_blocked()
+            (entry,) = fake.ledger
+            assert entry.fields["finalized"] is True
+            assert entry.fields["other"] == '{"type":"Configure"}'
+            await session.finish()
+            while not session.done:
+                await session.receive()
+
+
+async def test_a_flush_that_was_not_answered_is_given_to_the_next_provider(tmp_path, autojump_clock):
+    async with open_plane(DEEPGRAM, tmp_path) as made:
+        first, second = FakeDeepgram(api_key="k"), FakeDeepgram(api_key="k")
+        first.status = 503
+        made.net.hosts["deep.test", 80], made.net.hosts["other.test", 80] = hosted(first), hosted(second)
+        request = ListenRequest(model="deep/nova-3", format=PCM_16K, dialect="deepgram")
+        async with made.gateway.relay.listen(request, Caller()) as session:
+            await session.send_audio(speech(["one two three"]))
+            await session.flush()
+            await session.receive()
+            await trio.testing.wait_all_tasks_blocked()
+            assert second.ledger[0].fields["finalized"] is True
+            await session.finish()
+            while not session.done:
+                await session.receive()
 
 
 async def test_an_empty_session(plane, autojump_clock):
