@@ -144,9 +144,9 @@ rate_limiting: {{up: {{requests_per_minute: 100000000}}}}
 projects: {{default: {{daily_budget: 100000, budget_action: block}}}}
 cost_tracking: {{db_path: {self.folder}/bench.db}}
 """)
-        began = time.monotonic()
         env = CACHED | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
         subprocess.run([self.python, "-c", "import gw.serve"], env=env, check=True)  # compiles, as an installation does
+        began = time.monotonic()
         process = self.start(pinned(0, self.python, "-m", "gw", "serve", "--port", str(port)), env=env)
         wait_until_it_answers(
             f"http://127.0.0.1:{port}/v1/chat/completions",

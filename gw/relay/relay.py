@@ -304,8 +304,9 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         meter.answered_by(ready.mark)
         books, idle_s = relay.books, relay.routing.idle_s
         receive, counted = self._follow(ready, meter)
+        lost = partial(relay.lost, meter, catalog)  # not of ourselves, who hold the answer: a cycle per request
         self._answer = Answer(
-            meter, ready, receive, counted, lost=self._lost, book=books.book, records=books.records, idle_s=idle_s
+            meter, ready, receive, counted, lost=lost, book=books.book, records=books.records, idle_s=idle_s
         )
         return self._answer
 
@@ -330,10 +331,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
             if raised is not None or not self._answer.held:
                 self._answer.close(error=error, cancelled=error is None)
             return
-        lost = self._lost()
+        lost = self._relay.lost(self._meter, self._catalog)
         self._meter.finish(
             usage=lost.usage, measured=None, cost=lost.cost, error=error, cancelled=error is None, waste=lost.waste
         )
-
-    def _lost(self) -> Lost:
-        return self._relay.lost(self._meter, self._catalog)
