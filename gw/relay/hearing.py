@@ -21,6 +21,8 @@ KEPT_S = 120.0
 """Audio kept for another provider: longer than anybody speaks without a final transcript."""
 KEPT_BYTES = 4 * 2**20
 """The same for a container: a quarter of an hour of Opus, two minutes of WAV at 16 kHz."""
+SMALL_BYTES = 2_048
+"""Decoded at once: less than a second of compressed speech, 1 to 2 ms."""
 _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})
 
 
@@ -131,7 +133,10 @@ class Hearing:
 
     async def _decoded(self, pieces: list[bytes]) -> bytes:
         assert self._decoder is not None
-        samples = await trio.to_thread.run_sync(_run, self._decoder, pieces, self._ended)
+        if sum(map(len, pieces)) <= SMALL_BYTES:  # a frame or two: a thread would take longer
+            samples = _run(self._decoder, pieces, self._ended)
+        else:
+            samples = await trio.to_thread.run_sync(_run, self._decoder, pieces, self._ended)
         if samples:
             self.replay.append(samples)
         return samples

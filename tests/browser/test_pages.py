@@ -83,12 +83,12 @@ def test_the_project_switcher_and_the_period_stay_from_page_to_page(used, view):
     page.get_by_role("option", name="Demo").click()
     page.get_by_role("button", name="7 days").click()
     seen.settle()
-    assert page.url == f"{used.url}/costs?project=demo&period=week"
+    page.wait_for_url(f"{used.url}/costs?project=demo&period=week")
     told = used.ask("/v1/costs?project=demo&period=week")
     assert float(seen.stat("Spend").lstrip("$")) == pytest.approx(told["total"], rel=0.05)
     page.get_by_role("link", name="Latency", exact=True).click()
     page.locator("main h1", has_text="Latency").wait_for()
-    assert page.url == f"{used.url}/latency?project=demo&period=week"
+    page.wait_for_url(f"{used.url}/latency?project=demo&period=week")
     assert seen.asked[-1] == "/api/pages/latency?period=week&project=demo"
 
 
