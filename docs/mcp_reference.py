@@ -38,6 +38,8 @@ Streamable HTTP is at `/mcp`, server-sent events at `/sse` with `/messages/`.
 
 - `GW_MCP_TOKEN`: what every HTTP request must carry as a bearer token; unset, nothing is asked for. Stdio never asks.
   Set it wherever others can reach the port, and put TLS in front of it.
+- `gw mcp --url` (or `GW_URL`): the gateway to work through. Without a configuration file it is the one at the default
+  address, so that `gw mcp` works beside `gw serve --demo`.
 - `gw mcp --key` (or `GW_API_KEY`): the admin token of a running gateway that asks for one.
 - `gw mcp --read-only` offers no tool that changes anything.
 - A deletion without `confirm: true` deletes nothing and tells what it would delete.

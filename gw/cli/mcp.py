@@ -9,9 +9,12 @@ from pathlib import Path
 
 import click
 
-from gw.cli.configured import load
+from gw.cli.configured import load, without_a_file
+from gw.cli.daemon import Daemon, NoDaemon
 from gw.cli.main import Failed
 from gw.cli.output import aside, log_warnings
+from gw.config.settings import Settings
+from gw.errors import ConfigError
 from gw.types.secret import Secret
 
 TOKEN = "GW_MCP_TOKEN"
@@ -29,11 +32,15 @@ TOKEN = "GW_MCP_TOKEN"
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind.")
 @click.option("--read-only", is_flag=True, help="Offer no tool that changes anything.")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file.")
+@click.option("--url", envvar="GW_URL", show_envvar=True, help="Address of a running gateway to work through.")
 @click.option("--key", envvar="GW_API_KEY", show_envvar=True, default="", help="Admin token of a running gateway.")
-def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Path | None, key: str) -> None:
+def mcp(
+    transport: str, port: int | None, host: str, read_only: bool, config: Path | None, url: str | None, key: str
+) -> None:
     """Serve the gateway's tools to coding agents (Model Context Protocol).
 
-    The tools work through the running gateway, or on the database itself when none runs. With GW_MCP_TOKEN set, every
+    The tools work through the running gateway, or on the database itself when none runs. Without a configuration file
+    that is the gateway at --url, or the one at the default address (`gw serve --demo`). With GW_MCP_TOKEN set, every
     HTTP request must carry it as a bearer token; stdio never asks for one.
     """
     redactor = log_warnings()
@@ -41,7 +48,7 @@ def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Pa
 
     from gw.mcp.run import run_http, run_stdio
 
-    settings = load(config)
+    settings, through = _settings(config, url, key)
     bearer = settings.mcp_token
     token = Secret(key) if key else settings.auth.admin_token
     redactor.learn([bearer, token])
@@ -49,7 +56,11 @@ def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Pa
 
         async def over_stdio() -> None:
             await run_stdio(
-                settings, token, read_only=read_only, ready=lambda where: aside(f"MCP on stdio, through {where}")
+                settings,
+                token,
+                through=through,
+                read_only=read_only,
+                ready=lambda where: aside(f"MCP on stdio, through {where}"),
             )
 
         trio.run(_until_sigterm, over_stdio)
@@ -62,7 +73,9 @@ def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Pa
             aside(f"no token is asked for: set {TOKEN} to ask for one")
 
     async def over_http() -> None:
-        await run_http(settings, token, bearer, host=host, port=number, read_only=read_only, ready=ready)
+        await run_http(
+            settings, token, bearer, through=through, host=host, port=number, read_only=read_only, ready=ready
+        )
 
     try:
         trio.run(_until_sigterm, over_http)
@@ -70,6 +83,30 @@ def mcp(transport: str, port: int | None, host: str, read_only: bool, config: Pa
         if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
             raise
         raise Failed(f"cannot listen on {host}:{number}: {error.strerror}; --port chooses another") from error
+
+
+def _settings(config: Path | None, url: str | None, key: str) -> tuple[Settings, str]:
+    """The configuration, and the address of the gateway to work through where that does not follow from it.
+
+    Raises ConfigError; NoDaemon where a gateway was named and does not answer.
+    """
+    missing: ConfigError | None = None
+    try:
+        settings = load(config)
+    except ConfigError as error:
+        if error.problems:  # a file there is
+            raise
+        settings, missing = without_a_file(), error
+    if url is None and missing is None:
+        return settings, ""
+    daemon = Daemon.at(url, key)
+    try:
+        daemon.get("/health")
+    except NoDaemon:
+        if url is None and missing is not None:
+            raise missing from None
+        raise
+    return settings, daemon.url
 
 
 async def _until_sigterm(work: Callable[[], Awaitable[None]]) -> None:

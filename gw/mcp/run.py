@@ -34,11 +34,16 @@ _log = structlog.get_logger("gw.mcp")
 
 
 @asynccontextmanager
-async def open_api(settings: Settings, token: Secret) -> AsyncIterator[tuple[Api, str]]:
+async def open_api(settings: Settings, token: Secret, through: str = "") -> AsyncIterator[tuple[Api, str]]:
     """The control plane, and in words where it is. `token`: the admin token for a gateway that runs elsewhere.
+
+    `through` is that gateway's address, where it is not the one that holds the configured database.
 
     Raises ConfigError, StoreUnavailable; DatabaseLocked when a process holds the database and does not say where it is.
     """
+    if through:
+        yield Daemon(through, token), f"the gateway at {through}"
+        return
     path = settings.cost_tracking.db_path
     facts = await trio.to_thread.run_sync(holder, path)
     if facts is not None:
@@ -60,9 +65,11 @@ def control_plane(gateway: Gateway) -> ASGIApp:
     return make_app(gateway, no_data_plane, lambda method, path: False, Drain())
 
 
-async def run_stdio(settings: Settings, token: Secret, *, read_only: bool, ready: Callable[[str], None]) -> None:
+async def run_stdio(
+    settings: Settings, token: Secret, *, through: str = "", read_only: bool, ready: Callable[[str], None]
+) -> None:
     """Until stdin ends. `ready` is told where the tools work."""
-    async with open_api(settings, token) as (api, where), stdio_server(Stdin()) as (incoming, outgoing):
+    async with open_api(settings, token, through) as (api, where), stdio_server(Stdin()) as (incoming, outgoing):
         ready(where)
         server = build(api, read_only=read_only)
         await server.run(incoming, outgoing, server.create_initialization_options())
@@ -73,13 +80,14 @@ async def run_http(
     token: Secret,
     bearer: Secret,
     *,
+    through: str = "",
     host: str,
     port: int,
     read_only: bool,
     ready: Callable[[str, str], None],
 ) -> None:
     """Until cancelled. `ready` is told the address and where the tools work. Raises OSError when it cannot listen."""
-    async with open_api(settings, token) as (api, where), trio.open_nursery() as nursery:
+    async with open_api(settings, token, through) as (api, where), trio.open_nursery() as nursery:
         server = build(api, read_only=read_only)
         serve = attrs.evolve(settings.serve, host=host, port=port)
         urls = await nursery.start(_listen, server, bearer, serve, Drain())

@@ -114,6 +114,34 @@ async def test_over_stdio(house, beside):
         assert b'"source":"db"' in answer
 
 
+def bare(env, folder):
+    """Nothing of gw's, and no configuration to be found."""
+    kept = {name: value for name, value in env.items() if not name.startswith("GW_")}
+    return {**kept, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+
+
+@pytest.mark.parametrize("by", ["--url", "GW_URL"])
+async def test_without_a_configuration_a_gateway_is_enough(house, by, tmp_path_factory):
+    (port, _), env = house()
+    folder, url = tmp_path_factory.mktemp("elsewhere"), f"http://127.0.0.1:{port}"
+    arguments, more = (["--url", url], {}) if by == "--url" else ([], {"GW_URL": url})
+    command = ["-m", "gw", "mcp", *arguments]
+    with running(env, "serve", until="ready in"):
+        server = StdioServerParameters(command=sys.executable, args=command, env={**bare(env, folder), **more}, cwd=folder)
+        async with stdio_client(server) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            await tool(session, "create_project", project_id="app")
+
+
+def test_a_gateway_that_was_named_must_answer(house, tmp_path_factory):
+    (port, _), env = house()
+    folder = tmp_path_factory.mktemp("elsewhere")
+    command = [sys.executable, "-m", "gw", "mcp", "--url", f"http://127.0.0.1:{port}"]
+    done = subprocess.run(command, env=bare(env, folder), cwd=folder, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"no gateway answers at http://127.0.0.1:{port}" in done.stderr
+
+
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
