@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,10 +26,35 @@ from run import build, cpu_s, free_port, pinned, rss_mb, run_alone
 PATH = "/v1/listen?model=nova-3&encoding=linear16&sample_rate=16000&interim_results=true"
 
 
+OPENING_S = 3
+"""For all sessions to be open, before the first frame."""
+
+
+def wait_until_it_listens(port: int) -> None:
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise SystemExit("the fake vendor does not listen")
+
+
 def load(tool: str, port: int, sessions: int, seconds: int) -> dict[str, float]:
+    return results(begin_load(tool, port, sessions, seconds))
+
+
+def begin_load(tool: str, port: int, sessions: int, seconds: int) -> subprocess.Popen[str]:
     command = pinned(1, tool, "load", str(port), PATH, str(sessions), str(seconds))
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def results(running: subprocess.Popen[str]) -> dict[str, float]:
+    out, _ = running.communicate()
+    if running.returncode:
+        raise SystemExit("a session ended early")
+    found: dict[str, float] = json.loads(out)
     return found
 
 
@@ -65,14 +91,18 @@ def main() -> None:
         tool, vendor, port = build(folder, "duplex"), free_port(), free_port()
         serving = subprocess.Popen(pinned(1, tool, "serve", str(vendor)))
         try:
+            wait_until_it_listens(vendor)
             direct = load(tool, vendor, told.sessions, min(10, told.seconds))
             started = gateway(folder, told.python, port, vendor)
             try:
                 load(tool, port, told.sessions, 3)  # warm
+                loading = begin_load(tool, port, told.sessions, told.seconds)
+                time.sleep(OPENING_S + told.seconds * 0.1)
                 before, cpu, began = rss_mb(started.pid), cpu_s(started.pid), time.monotonic()
-                through = load(tool, port, told.sessions, told.seconds)
+                time.sleep(told.seconds * 0.85)
                 used = (cpu_s(started.pid) - cpu) / (time.monotonic() - began)
                 after = rss_mb(started.pid)
+                through = results(loading)
             finally:
                 started.send_signal(signal.SIGTERM)
                 started.wait(15)
@@ -85,7 +115,7 @@ def main() -> None:
     print(f"through   p50 {through['p50_ms']:.3f} ms  p99 {through['p99_ms']:.3f} ms  max {through['max_ms']:.1f} ms")
     print(f"added     p50 {through['p50_ms'] - direct['p50_ms']:.3f} ms  p99 {through['p99_ms'] - direct['p99_ms']:.3f} ms")
     print(f"frames    {through['sent']:.0f} sent, {lost:.0f} not answered")
-    print(f"gateway   {100 * used:.0f} % of a core, {before:.0f} MB before, {after:.0f} MB after")
+    print(f"gateway   {100 * used:.0f} % of a core; {before:.0f} MB when a tenth of the time was over, {after:.0f} MB near its end")
 
 
 if __name__ == "__main__":

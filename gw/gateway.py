@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import attrs
+import trio
 
 from gw import __version__
 from gw.admin.registrar import Registrar
 from gw.config.settings import Settings
+from gw.errors import one_error
 from gw.net.http1 import Pool
 from gw.pricing.book import PriceBook
 from gw.pricing.load import load_book
@@ -115,19 +117,23 @@ async def open_gateway(
             live=live, pool=pool, limits=limits, books=books, routing=settings.routing, cost_tracking=tracking
         )
         try:
-            yield Gateway(
-                settings=settings,
-                live=live,
-                store=store,
-                relay=relay,
-                ledger=ledger,
-                limits=limits,
-                metrics=metrics,
-                clock=clock,
-                book=book,
-                pool=pool,
-                started_at=clock.now(),
-                registrar=registrar,
-            )
+            with one_error():
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(relay.running.keep)
+                    yield Gateway(
+                        settings=settings,
+                        live=live,
+                        store=store,
+                        relay=relay,
+                        ledger=ledger,
+                        limits=limits,
+                        metrics=metrics,
+                        clock=clock,
+                        book=book,
+                        pool=pool,
+                        started_at=clock.now(),
+                        registrar=registrar,
+                    )
+                    nursery.cancel_scope.cancel()
         finally:
             await pool.aclose()

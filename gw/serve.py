@@ -34,8 +34,9 @@ from gw.telemetry.log import setup_logging
 from gw.telemetry.redact import Redactor
 from gw.types.secret import Secret
 from gw.web import front
-from gw.web.app import make_app
+from gw.web.app import make_app, make_reads
 from gw.web.drain import Drain
+from gw.web.express import Aside
 from gw.web.guard import fenced
 
 _SWITCH_S = 0.001
@@ -135,12 +136,14 @@ async def serve(
     """Both planes on one port; returns (and cancels `stop`) when a drain has ended the last connection."""
     plane = DataPlane(gateway)
     hot = fenced(plane, gateway)
+    reads = make_reads(gateway, drain)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
         await front.serve(
             hot=hot,
             is_hot=plane.is_hot,
-            cold=make_app(gateway, hot, plane.is_hot, drain),
+            cold=make_app(gateway, hot, plane.is_hot, drain, reads=reads),
+            aside=Aside(fenced(reads, gateway), reads.takes),
             config=gateway.settings.serve,
             drain=drain,
             task_status=task_status,

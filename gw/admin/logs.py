@@ -16,6 +16,7 @@ from gw.admin.reports import LOGS_DEFAULT, LOGS_MOST, STATUSES, Json, known_proj
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.store import queries
+from gw.store.encoded import Encoded
 from gw.store.queries import NoSuchRecord
 from gw.store.requests import LogFilter
 from gw.store.store import Reader
@@ -84,7 +85,7 @@ def _no_such(before: str | None) -> RequestError:
 
 async def page_json(
     store: Reader, catalog: Catalog, query: Query = ALL, *, limit: str | int = LOGS_DEFAULT, before: str | None = None
-) -> msgspec.Raw:
+) -> Encoded:
     """As `page`, encoded."""
     count, wanted = limit_of(limit, LOGS_MOST), query.filter(catalog)
     try:
@@ -93,13 +94,14 @@ async def page_json(
         raise _no_such(before) from None
 
 
-def _encoded(records: list[RequestRecord]) -> msgspec.Raw:
-    return msgspec.Raw(b"[" + b",".join(msgspec.json.encode(log_record(record)) for record in records) + b"]")
+def _encoded(records: list[RequestRecord]) -> Encoded:
+    body = b"[" + b",".join(msgspec.json.encode(log_record(record)) for record in records) + b"]"
+    return Encoded((body,))
 
 
 async def export(
     store: Reader, catalog: Catalog, query: Query = ALL, *, limit: str | int = EXPORT_DEFAULT, before: str | None = None
-) -> bytes:
+) -> Encoded:
     """CSV with a header, at most EXPORT_MOST records, read a page at a time."""
     left, wanted = limit_of(limit, EXPORT_MOST), query.filter(catalog)
     parts = [_csv([COLUMNS])]
@@ -116,7 +118,7 @@ async def export(
         if found < count:
             break
         left -= count
-    return b"".join(parts)
+    return Encoded(tuple(parts))
 
 
 def _csv_page(records: list[RequestRecord]) -> tuple[bytes, int, str]:

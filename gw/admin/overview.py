@@ -11,6 +11,7 @@ from gw.policy import budget
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.figures import Days, Figures
+from gw.store.past import work
 from gw.store.rollups import Point
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
@@ -31,20 +32,20 @@ async def overview(
     already (`retention_days: 1`).
     """
     only = known_project(catalog, project)
-    base = await reports.overview(store, catalog, now, project=project)
-    days = await store.show(partial(_days, last=utc_hour(now)), queries.days, now, HOURS, only)
     hour = utc_hour(now)
     midnight = hour - hour % HOURS
-    movers = await store.show(
+    movers = work(
         partial(_movers, midnight=midnight, last=hour),
         queries.points, "hour", midnight - HOURS, hour, by="model", project=only, model_id=None,
     )  # fmt: skip
+    days = work(partial(_days, last=hour), queries.days, now, HOURS, only)
+    sums, shown_days, shown_movers = await store.together(reports.sums_of(now, only), days, movers)
     projects = [catalog.project(only)] if only else list(catalog.projects.values())
     return {
-        **base,
+        **reports.overview_figures(catalog, only, sums),
         "active_requests": active,
-        **days,
-        "movers": movers,
+        **shown_days,
+        "movers": shown_movers,
         "budgets": [_budget(entry, spent(entry.id)) for entry in projects],
     }
 

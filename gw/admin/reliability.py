@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from gw.admin.reports import LATENCY_PERIODS, Json, since_day
 from gw.registry.catalog import Catalog, Provider
 from gw.store import queries
-from gw.store.attempts import Health
+from gw.store.attempts import Health, LastError
 from gw.store.queries import Attempts
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
@@ -41,43 +44,51 @@ async def reliability(
     since = 24 * (since_day(period, now, LATENCY_PERIODS) or 0)
     step = _STEP_HOURS[period]
     hours = range(since, utc_hour(now) + 1, step)
-    found = await store.read(queries.attempted, since, step)
-    bars: dict[str, dict[int, Health]] = {}
-    for health in found.health:
-        bars.setdefault(health.provider, {})[health.hour] = health
-    names = [*catalog.providers, *sorted(set(bars) - set(catalog.providers))]
+    known = tuple(catalog.providers)
+    calls, moves = await store.show(partial(_calls, known=known, hours=hours), queries.attempted, since, step)
     return {
         "period": period,
         "grain": "hour" if step == 1 else "day",
         "times": [hour * 3_600 for hour in hours],
-        "providers": [_provider(name, catalog, gates, found, bars.get(name, {}), hours) for name in names],
-        "fallbacks": [
-            {"from": move.model_id, "to": move.next_model_id, "reason": move.reason, "count": move.count}
-            for move in found.moves
+        "providers": [
+            {"provider": name, **_entry(catalog.providers.get(name)), **_gates(name, gates), **called}
+            for name, called in calls.items()
         ],
+        "fallbacks": moves,
     }
 
 
-def _provider(
-    name: str, catalog: Catalog, gates: Mapping[str, Gate], found: Attempts, bars: Mapping[int, Health], hours: range
-) -> Json:
+def _calls(found: Attempts, known: tuple[str, ...], hours: range) -> tuple[dict[str, Json], msgspec.Raw]:
+    """By provider, those that are `known` first, what became of its calls; and where requests went on, encoded."""
+    bars: dict[str, dict[int, Health]] = {}
+    for health in found.health:
+        bars.setdefault(health.provider, {})[health.hour] = health
+    names = [*known, *sorted(set(bars) - set(known))]
+    moves = [
+        {"from": move.model_id, "to": move.next_model_id, "reason": move.reason, "count": move.count}
+        for move in found.moves
+    ]
+    calls = {name: _provider(found.last_errors.get(name), bars.get(name, {}), hours) for name in names}
+    return calls, msgspec.Raw(msgspec.json.encode(moves))
+
+
+def _provider(error: LastError | None, bars: Mapping[int, Health], hours: range) -> Json:
     """`availability`: answered calls among those that were made and not given up by their caller; null without any."""
     counts = {what: [getattr(bars[hour], what) if hour in bars else 0 for hour in hours] for what in OUTCOMES}
     totals = {what: sum(values) for what, values in counts.items()}
     made = totals["ok"] + totals["failed"] + totals["rate_limited"]
-    error = found.last_errors.get(name)
     return {
-        "provider": name,
-        **_entry(catalog.providers.get(name)),
-        **_gate(gates.get(name)),
-        "project_gates": {
-            label: _gate(gate) for label, gate in gates.items() if gate.provider == name and label != name
-        },
         "last_error": None if error is None else {"code": error.code, "timestamp": error.at},
         "availability": round(totals["ok"] / made, 6) if made else None,
         "totals": totals,
-        "bars": counts,
+        "bars": msgspec.Raw(msgspec.json.encode(counts)),
     }
+
+
+def _gates(name: str, gates: Mapping[str, Gate]) -> Json:
+    """The provider's own gate, and those that stand before a project's own key."""
+    others = {label: _gate(gate) for label, gate in gates.items() if gate.provider == name and label != name}
+    return {**_gate(gates.get(name)), "project_gates": others}
 
 
 def _entry(provider: Provider | None) -> Json:

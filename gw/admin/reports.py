@@ -15,6 +15,8 @@ from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog, Model
 from gw.store import queries
 from gw.store.latency import LatencyRow
+from gw.store.past import Work, as_it_is, work
+from gw.store.queries import Sums
 from gw.store.requests import seconds_and_characters
 from gw.store.rollups import CostRow
 from gw.store.store import Reader
@@ -247,7 +249,16 @@ async def overview(store: Reader, catalog: Catalog, now: float, *, project: str 
     Totals are those of real requests: demo mode's made-up past has figures of its own (`sample_requests`, `sample_cost`).
     """
     only = known_project(catalog, project)
-    found = await store.read(queries.sums, utc_day(now), only, id_prefix=ID_PREFIX, endpoint=ENDPOINT)
+    return overview_figures(catalog, only, await store.ask(sums_of(now, only)))
+
+
+def sums_of(now: float, only: str | None) -> Work[Sums]:
+    """What `overview_figures` are made of."""
+    return work(as_it_is, queries.sums, utc_day(now), only, id_prefix=ID_PREFIX, endpoint=ENDPOINT)
+
+
+def overview_figures(catalog: Catalog, only: str | None, found: Sums) -> Json:
+    """Of a project, or of all."""
     today, ever, (sample, sample_nusd) = found.today, found.ever, found.made_up
     usable = {provider.id for provider in catalog.providers.values() if provider.configured}
     return {

@@ -1,9 +1,14 @@
-"""Figures over time, for charts: lists of equal length, and the shape of a model's latency."""
+"""Figures over time, for charts: lists of equal length, and the shape of a model's latency.
+
+The long parts are encoded where they are made, and pass the gateway as bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
+
+import msgspec
 
 from gw.admin.reports import LATENCY_PERIODS, Json, known_project, one_of, percentiles, rounded, since_day, usd
 from gw.registry.catalog import Catalog
@@ -63,24 +68,24 @@ async def series(
     }
 
 
-def _counts(points: list[Point], metric: str, buckets: range) -> list[Json]:
+def _counts(points: list[Point], metric: str, buckets: range) -> msgspec.Raw:
     """The largest first."""
     found: dict[str, dict[int, int]] = {}
     for point in points:
         value = {"cost": point.cost_nusd, "requests": point.requests, "errors": point.errors}[metric]
         found.setdefault(point.name, {})[point.bucket] = value
     largest_first = sorted(found.items(), key=lambda item: (-sum(item[1].values()), item[0]))
-    return [
+    return _encoded(
         {
             "name": name,
             "total": usd(sum(values.values())) if metric == "cost" else sum(values.values()),
             "values": [usd(values.get(bucket, 0)) if metric == "cost" else values.get(bucket, 0) for bucket in buckets],
         }
         for name, values in largest_first
-    ]
+    )
 
 
-def _times(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: range) -> list[Json]:
+def _times(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: range) -> msgspec.Raw:
     lines: list[Json] = []
     histograms = {key: row.ttfb if metric == "ttfb" else row.total for key, row in rows.items()}
     for name in sorted({name for _, name in histograms}):
@@ -95,7 +100,11 @@ def _times(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: ran
                 },
             }
         )
-    return lines
+    return _encoded(lines)
+
+
+def _encoded(value: Iterable[Json] | Json) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value if isinstance(value, dict) else list(value)))
 
 
 async def histogram(
@@ -115,7 +124,7 @@ def _spreads(rows: Mapping[tuple[int, str], LatencyRow]) -> Json:
     for row in rows.values():
         ttfb.merge(row.ttfb)
         total.merge(row.total)
-    return {"ttfb": _spread(ttfb), "latency": _spread(total)}
+    return {"ttfb": _encoded(_spread(ttfb)), "latency": _encoded(_spread(total))}
 
 
 def _spread(histogram: Histogram) -> Json:

@@ -1,7 +1,7 @@
 """Anthropic's Messages API: `POST /v1/messages`, whole and streamed.
 
-Where the upstream speaks this dialect too, its own answer goes out unchanged. `max_tokens`, which this API insists on, bounds
-the answer at every other vendor as well.
+Where the upstream speaks this dialect too, it gets the request with its `anthropic-beta` header, and its own answer goes out
+unchanged. `max_tokens`, which this API insists on, bounds the answer at every other vendor as well.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ DIALECT = Dialect(name="anthropic", error_body=_error_body, in_band=_in_band, id
 
 
 async def messages(exchange: Exchange) -> None:
-    request = parse_request(await body_of(exchange))
+    beta = b",".join(value for name, value in exchange.scope["headers"] if name == b"anthropic-beta")
+    request = parse_request(await body_of(exchange), beta)
     answer = _stream if request.stream else _whole
     await while_connected(exchange, partial(answer, exchange, request))
 

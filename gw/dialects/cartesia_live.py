@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
 import trio
 
 from gw.dialects import failure
@@ -152,8 +151,8 @@ class _TurnEars:
 
 async def turns(session: Session) -> None:
     """Every turn's end is found by whoever listens."""
-    request = cartesia_listen.parse_query(session.scope.get("query_string", b""))
-    await listen(session, attrs.evolve(request, dialect="", options=()), _TurnEars(session.caller.request_id))
+    request = cartesia_turns.parse_turns_query(session.scope.get("query_string", b""))
+    await listen(session, request, _TurnEars(session.caller.request_id))
 
 
 SOCKETS: dict[str, SocketHandler] = {

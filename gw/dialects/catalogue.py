@@ -187,8 +187,8 @@ async def subscription(exchange: Exchange) -> None:
 
 
 async def single_use_token(exchange: Exchange) -> None:
-    """For any of the vendor's uses, and as often as wanted while it is good: it would have to be kept to be taken back."""
-    await _tell(exchange, {"token": _grant(exchange, _SINGLE_USE_S)})
+    """For any of the vendor's uses."""
+    await _tell(exchange, {"token": _grant(exchange, _SINGLE_USE_S, once=True)})
 
 
 # ---- Cartesia
@@ -262,8 +262,8 @@ async def assemblyai_token(exchange: Exchange) -> None:
 # ---- tokens
 
 
-def _grant(exchange: Exchange, lifetime_s: int) -> str:
-    return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s)
+def _grant(exchange: Exchange, lifetime_s: int, *, once: bool = False) -> str:
+    return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s, once=once)
 
 
 def _within(asked: int | None, usual: int, most: int, param: str) -> int:

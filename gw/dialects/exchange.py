@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -100,37 +101,39 @@ async def serve(
 def answer_headers(exchange: Exchange, answer: Answer[S, E]) -> Headers:
     """Who answered, after how many attempts, how long the gateway took, and the provider's bucket."""
     meter = answer.meter
-    own_ms = ((meter.first_call_at or meter.started) - meter.started) * 1000
-    wait_ms = ((meter.content_at or meter.started) - meter.started) * 1000 - own_ms
+    started = meter.started
+    own_ms = ((meter.first_call_at or started) - started) * 1000
+    wait_ms = ((meter.content_at or started) - started) * 1000 - own_ms
     headers = [
         *exchange.id_headers,
         (b"x-gw-model", _header_text(answer.call.model.id)),
         (b"x-gw-attempts", b"%d" % len(meter.marks)),
         (b"server-timing", b"gw;dur=%.3f, upstream;dur=%.3f" % (own_ms, wait_ms)),
     ]
-    record = answer.record
+    record = meter.record
     if record is not None and record.cost_nusd is not None:
         headers.append((b"x-gw-cost-usd", b"%.9f" % (record.cost_nusd / NANO)))
     bucket = answer.call.gate.bucket
     if bucket is not None:
-        now = meter.last_event_at or meter.started
+        remaining, reset_s = bucket.left(meter.last_event_at or meter.started)
         headers += [
             (b"x-ratelimit-limit-requests", b"%d" % (answer.call.provider.requests_per_minute or 0)),
-            (b"x-ratelimit-remaining-requests", b"%d" % bucket.remaining(now)),
-            (b"x-ratelimit-reset-requests", b"%.3fs" % bucket.reset_s(now)),
+            (b"x-ratelimit-remaining-requests", b"%d" % remaining),
+            (b"x-ratelimit-reset-requests", b"%.3fs" % reset_s),
         ]
     return headers
 
 
+@lru_cache(maxsize=1_024)
 def _header_text(text: str) -> bytes:
     """Model names are the administrator's text: anything that is no visible ASCII is escaped."""
     return text.encode("ascii", "backslashreplace").replace(b"\r", b"").replace(b"\n", b"")
 
 
-async def body_of(exchange: Exchange) -> bytes:
+def body_of(exchange: Exchange) -> Awaitable[bytes]:
     """The whole body, as large as `serve.max_body_mb` allows. Raises TooLarge."""
     limit = int(exchange.gateway.settings.serve.max_body_mb * _MEGABYTE)
-    return await read_body(exchange.receive, limit_bytes=limit)
+    return read_body(exchange.receive, limit_bytes=limit)
 
 
 def upload_limit(exchange: Exchange) -> int:

@@ -1,14 +1,15 @@
 """A live transcription between a client and `Relay.listen`, for every dialect that has one.
 
-A dialect gives `Ears`: what a client's frame says, and how events are told. One task takes the client's frames to the session;
-its events are told by the task that reads the provider.
+A dialect gives `Ears`: what a client's frame says, and how events are told. A client's
+frames are taken to the session where they are read, and its events told where the provider is read: while neither side makes
+the other wait, no task is woken between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 import trio
@@ -17,7 +18,10 @@ from gw.dialects.asgi import Headers
 from gw.dialects.socket import Frame, Session
 from gw.errors import one_error
 from gw.relay.listening import Listening
+from gw.types.rest import Rest
 from gw.types.stt import ListenEvent, ListenRequest
+
+T = TypeVar("T")
 
 ANSWER_S = 2.0
 """For what was heard to become final after a flush; whoever has nothing to say by then heard nothing."""
@@ -95,9 +99,9 @@ async def listen(
     """
     socket = session.socket
 
-    async def tell(events: list[ListenEvent]) -> None:
-        for frame in ears.encode(events):
-            await socket.send(frame)
+    def tell(events: list[ListenEvent]) -> Rest:
+        frames = ears.encode(events)
+        return socket.put(frames[0]) if len(frames) == 1 else _each(frames, socket.put)
 
     async with session.gateway.relay.listen(request, session.caller) as live:
         if not socket.accepted:
@@ -118,34 +122,54 @@ async def listen(
 async def _hear(
     session: Session, live: Listening, ears: Ears, early: Sequence[Said], nursery: trio.Nursery
 ) -> None:
-    for said in early:
-        await _do(said, session, live, nursery)
+    def do(said: Said) -> Rest:
+        return _do(said, session, live, nursery)
 
-    async def take(frame: Frame) -> None:
-        for said in ears.receive(frame):
-            await _do(said, session, live, nursery)
+    def take(frame: Frame) -> Rest:
+        said = ears.receive(frame)
+        if len(said) == 1 and isinstance(said[0], Heard):  # nearly always
+            return live.hear(said[0].data)
+        return _each(said, do)
 
+    if (rest := _each(early, do)) is not None:
+        await rest
     await session.socket.each(take)
     nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
     await live.finish()
 
 
-async def _do(said: Said, session: Session, live: Listening, nursery: trio.Nursery) -> None:
+def _each(things: Sequence[T], do: Callable[[T], Rest]) -> Rest:
+    """One after the other, as far as it goes without waiting."""
+    for n, thing in enumerate(things):
+        if (rest := do(thing)) is not None:
+            return _others(rest, things[n + 1 :], do)
+    return None
+
+
+async def _others(rest: Awaitable[None], things: Sequence[T], do: Callable[[T], Rest]) -> None:
+    await rest
+    for thing in things:
+        if (left := do(thing)) is not None:
+            await left
+
+
+def _do(said: Said, session: Session, live: Listening, nursery: trio.Nursery) -> Rest:
     match said:
         case Heard(data=data):
-            await live.send_audio(data)
+            return live.hear(data)
         case Forward(frame=frame):
-            await live.send_frame(frame)
+            return live.send_frame(frame)
         case Reply(frame=frame):
-            await session.socket.send(frame)
+            return session.socket.put(frame)
         case Later():
             nursery.start_soon(_say_later, session, said)
         case Signal.FLUSH:
-            await live.flush()
+            return live.flush()
         case Signal.FINISH:
-            await live.finish()
+            return live.finish()
         case Signal.LEAVE:
             nursery.cancel_scope.cancel()
+    return None
 
 
 async def _say_later(session: Session, said: Later) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -130,10 +131,14 @@ class DataPlane:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Hands the handler's coroutine on instead of awaiting it: a hop less each time the request wakes up."""
-        method = b"WS" if scope["type"] == "websocket" else scope["method"].encode()
-        found = self._table.find(method, raw_path(scope))
+        known: dict[str, Any] = scope.get("gw.known") or {}
+        found = known.get("route")
         if found is None:
-            return self._needs_upgrade(scope, receive, send)
+            method = b"WS" if scope["type"] == "websocket" else scope["method"].encode()
+            found = self._table.find(method, raw_path(scope))
+            if found is None:
+                return self._needs_upgrade(scope, receive, send)
+            known["route"] = found
         run, scope["path_params"] = found
         return run(scope, receive, send)
 
@@ -144,10 +149,7 @@ class DataPlane:
             nursery.start_soon(self._jobs.run)
 
     def _http(self, dialect: Dialect, handler: Handler) -> _Run:
-        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            return exchange.serve(dialect, handler, self._gateway, self._keepalive, scope, receive, send)
-
-        return run
+        return partial(exchange.serve, dialect, handler, self._gateway, self._keepalive)
 
     def _socket(self, dialect: SocketDialect, handler: SocketHandler) -> _Run:
         def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

@@ -19,6 +19,7 @@ from gw.errors import AllCandidatesFailed, AuthError, GwError, Overloaded, RateL
 from gw.gateway import Gateway
 from gw.types.asgi import Message, Receive, Scope, Send
 from gw.types.caller import Caller
+from gw.types.rest import Rest
 
 Frame = str | bytes
 
@@ -94,39 +95,37 @@ class Socket:
             return None
         raise ConnectionResetError("the client has gone without a goodbye")
 
-    async def each(self, take: Callable[[Frame], Awaitable[None]]) -> None:
+    async def each(self, take: Callable[[Frame], Rest]) -> None:
         """Give every message to `take` until the client says goodbye; raises what `receive` and `take` raise.
 
-        Under our own host `take` runs in the task that reads the connection, which saves a hop per message; it must not wait
-        for long, because pings stay unanswered and a close unseen meanwhile.
+        Under our own host `take` is called where the connection is read, which saves a hop per message; what it leaves to wait
+        for must not take long, because pings stay unanswered and a close unseen meanwhile.
         """
         if self._hosted is None:
             while (frame := await self.receive()) is not None:
-                await take(frame)
+                if (rest := take(frame)) is not None:
+                    await rest
             return
-        if self._first is not None and (first := await self.receive()) is not None:
-            await take(first)
-        over, faults = trio.Event(), list[Exception]()
-
-        async def took(message: Message) -> None:
-            if over.is_set() or message["type"] == "websocket.connect":
-                return
-            try:
-                frame = self._frame(message)
-                if frame is not None:
-                    await take(frame)
-                    return
-            except Exception as error:  # it is the session's, not the reader's
-                faults.append(error)
-            over.set()
-
+        first = await self.receive() if self._first is not None else None
+        if first is not None and (rest := take(first)) is not None:
+            await rest
+        taker = _Taker(take, self._frame)
         try:
-            await self._hosted["hand_to"](took)
-            await over.wait()
+            await self._hosted["hand_to"](taker)
+            await taker.over.wait()
         finally:
             self._hosted["let_go"]()
-        if faults:
-            raise faults[0]
+        if taker.fault is not None:
+            raise taker.fault
+
+    def put(self, frame: Frame) -> Rest:
+        """As `send`; what of it is left to wait for."""
+        if self.left:
+            return None
+        if self._hosted is None:
+            return self.send(frame)
+        rest: Rest = self._hosted["put"](frame)
+        return rest
 
     async def send(self, frame: Frame) -> None:
         """Raises OSError when the client takes no more; says nothing to one that has left."""
@@ -143,6 +142,47 @@ class Socket:
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *headers]
         await self._send({"type": "websocket.http.response.start", "status": status, "headers": head})
         await self._send({"type": "websocket.http.response.body", "body": body})
+
+
+class _Taker:
+    """Called with every message, as our own host reads it; raises nothing, since a fault is the session's and not the reader's."""
+
+    def __init__(self, take: Callable[[Frame], Rest], frame_of: Callable[[Message], Frame | None]) -> None:
+        self.over = trio.Event()
+        self.fault: Exception | None = None
+        self._ended = False
+        self._take = take
+        self._frame_of = frame_of
+
+    def __call__(self, message: Frame | Message) -> Rest:
+        """Of an ASGI message, or of its payload alone."""
+        if self._ended:
+            return None
+        try:
+            if not isinstance(message, (str, bytes)):
+                if message["type"] == "websocket.connect":
+                    return None
+                frame = self._frame_of(message)
+                if frame is None:
+                    self._end(None)
+                    return None
+                message = frame
+            rest = self._take(message)
+        except Exception as error:
+            self._end(error)
+            return None
+        return None if rest is None else self._wait(rest)
+
+    async def _wait(self, rest: Awaitable[None]) -> None:
+        try:
+            await rest
+        except Exception as error:
+            self._end(error)
+
+    def _end(self, fault: Exception | None) -> None:
+        if not self._ended:
+            self._ended, self.fault = True, fault
+            self.over.set()
 
 
 class Session(msgspec.Struct, eq=False):

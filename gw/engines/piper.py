@@ -14,8 +14,9 @@ from typing import Final
 import trio
 
 from gw.engines.process import OwnedProcess, require, running
+from gw.net.connect import connect_tcp
 from gw.net.origin import Origin
-from gw.net.tls import LOST, connect_tcp
+from gw.net.tcp import LOST
 
 NEEDS = ("piper", "flask")
 EXTRA = "piper"

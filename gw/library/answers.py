@@ -21,6 +21,8 @@ from gw.types.tts import AudioChunk
 from gw.types.usage import RequestRecord
 
 V = TypeVar("V")
+A = TypeVar("A", bound=ChatAnswer | SpeakAnswer)
+L = TypeVar("L", bound=Listening | Speaking)
 
 
 @attrs.frozen(kw_only=True)
@@ -81,14 +83,12 @@ class Answered(Generic[V]):
         """What the gateway recorded; None until the end."""
 
 
-class ChatReply(Answered[str]):
-    """Pieces of text. `finish_reason` and `tool_calls` are whole at the end."""
+class _Reply(Answered[V], Generic[V, A]):
+    """What was asked for at once."""
 
-    def __init__(self, answer: ChatAnswer) -> None:
+    def __init__(self, answer: A) -> None:
         super().__init__()
         self._answer = answer
-        self._calls: dict[int, list[str]] = {}
-        self.finish_reason: str | None = None
 
     @property
     def model(self) -> str:
@@ -99,14 +99,48 @@ class ChatReply(Answered[str]):
         return self._answer.record
 
     @property
+    def _done(self) -> bool:
+        return self._answer.done
+
+
+class _Live(Answered[V], Generic[V, L]):
+    """What is asked for little by little: one task sends and finishes, another iterates."""
+
+    def __init__(self, live: L) -> None:
+        super().__init__()
+        self._live = live
+
+    async def finish(self) -> None:
+        """Nothing more is sent: the iteration ends when all that was sent has been transcribed, or spoken."""
+        await self._live.finish()
+
+    @property
+    def model(self) -> str:
+        call = self._live.call
+        return call.model.id if call is not None else self._live.meter.requested
+
+    @property
+    def record(self) -> RequestRecord | None:
+        return self._live.meter.record
+
+    @property
+    def _done(self) -> bool:
+        return self._live.done
+
+
+class ChatReply(_Reply[str, ChatAnswer]):
+    """Pieces of text. `finish_reason` and `tool_calls` are whole at the end."""
+
+    def __init__(self, answer: ChatAnswer) -> None:
+        super().__init__(answer)
+        self._calls: dict[int, list[str]] = {}
+        self.finish_reason: str | None = None
+
+    @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return tuple(
             ToolCall(id=id_, name=name, arguments=arguments) for _, (id_, name, arguments) in sorted(self._calls.items())
         )
-
-    @property
-    def _done(self) -> bool:
-        return self._answer.done
 
     async def _more(self) -> Sequence[str]:
         return [text for event in await self._answer.receive() if (text := self._text(event))]
@@ -127,28 +161,12 @@ class ChatReply(Answered[str]):
         call[2] += piece.arguments
 
 
-class SpeechReply(Answered[bytes]):
+class SpeechReply(_Reply[bytes, SpeakAnswer]):
     """Pieces of audio in `format`: signed 16-bit samples."""
-
-    def __init__(self, answer: SpeakAnswer) -> None:
-        super().__init__()
-        self._answer = answer
-
-    @property
-    def model(self) -> str:
-        return self._answer.call.model.id
-
-    @property
-    def record(self) -> RequestRecord | None:
-        return self._answer.record
 
     @property
     def format(self) -> AudioFormat:
         return self._answer.stream.format
-
-    @property
-    def _done(self) -> bool:
-        return self._answer.done
 
     async def _more(self) -> Sequence[bytes]:
         events = await self._answer.receive()
@@ -158,44 +176,22 @@ class SpeechReply(Answered[bytes]):
         return [event.data for event in events if isinstance(event, AudioChunk) and event.data]
 
 
-class LiveTranscription(Answered[ListenEvent]):
+class LiveTranscription(_Live[ListenEvent, Listening]):
     """A live session: one task sends audio and finishes, another iterates the events."""
-
-    def __init__(self, live: Listening) -> None:
-        super().__init__()
-        self._live = live
 
     async def send(self, audio: bytes) -> None:
         """The next samples. A provider that fails is replaced: it shows in the events, if at all."""
         await self._live.send_audio(audio)
 
-    async def finish(self) -> None:
-        """No more audio: the events end when all of it has been transcribed."""
-        await self._live.finish()
-
-    @property
-    def model(self) -> str:
-        call = self._live.call
-        return call.model.id if call is not None else self._live.meter.requested
-
-    @property
-    def record(self) -> RequestRecord | None:
-        return self._live.meter.record
-
-    @property
-    def _done(self) -> bool:
-        return self._live.done
-
     async def _more(self) -> Sequence[ListenEvent]:
         return await self._live.receive()
 
 
-class LiveSpeech(Answered[bytes]):
+class LiveSpeech(_Live[bytes, Speaking]):
     """Text goes in as it comes, in pieces of any length; one task sends, another iterates the audio, in `format`."""
 
     def __init__(self, live: Speaking) -> None:
-        super().__init__()
-        self._live = live
+        super().__init__(live)
         self.format = live.format
 
     async def send(self, text: str) -> None:
@@ -209,23 +205,6 @@ class LiveSpeech(Answered[bytes]):
     async def clear(self) -> None:
         """The listener interrupted: drop what has not been spoken."""
         await self._live.clear()
-
-    async def finish(self) -> None:
-        """No more text: the audio ends when all of it has been spoken."""
-        await self._live.finish()
-
-    @property
-    def model(self) -> str:
-        call = self._live.call
-        return call.model.id if call is not None else self._live.meter.requested
-
-    @property
-    def record(self) -> RequestRecord | None:
-        return self._live.meter.record
-
-    @property
-    def _done(self) -> bool:
-        return self._live.done
 
     async def _more(self) -> Sequence[bytes]:
         return [event.data for event in await self._live.receive() if isinstance(event, AudioChunk) and event.data]

@@ -8,7 +8,7 @@ import httptools
 import trio
 
 from gw.errors import ProviderError, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
-from gw.net.tls import LOST, READ_BYTES, Transport, describe
+from gw.net.tcp import LOST, READ_BYTES, Transport, describe
 
 HEAD_MAX_BYTES: Final = 65_536
 HEAD_MAX_FIELDS: Final = 200
@@ -64,16 +64,17 @@ class Response:
 
     async def read(self, limit: int = 10_000_000) -> bytes:
         """The whole body. Raises UpstreamProtocolError beyond `limit`, and what `receive_some` raises."""
+        parts = self._parts
+        if self._done and len(parts) == 1 and len(parts[0]) <= limit:  # most answers come with their head
+            return parts.pop()
         pieces: list[bytes] = []
         size = 0
         while data := await self.receive_some():
             size += len(data)
             if size > limit:
                 raise self._malformed(f"the answer is longer than {limit} bytes")
-            if self._done and not pieces:  # most answers come with their head
-                return data
             pieces.append(data)
-        return b"".join(pieces)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def finish(self) -> None:
         """Wait a moment for the end of a stream whose last event has been seen, so that its connection can be kept.

@@ -17,10 +17,11 @@ import trio
 
 from gw.errors import ProviderUnreachable, StaleConnection
 from gw.net.answer import Response
+from gw.net.connect import Connect, connect_tcp
 from gw.net.origin import Origin
-from gw.net.tls import LOST, Connect, Transport, connect_tcp, unreachable
+from gw.net.tcp import LOST, Transport, unreachable
 
-__all__ = ["Body", "Headers", "Origin", "Pool", "Response", "header_lines", "request_target"]
+__all__ = ["Body", "Exchange", "Headers", "Origin", "Pool", "Response", "header_lines", "request_target"]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -32,6 +33,8 @@ CONNECT_S: Final = 5.0
 """For TCP and TLS together; an answer may take much longer, a host that does not even accept need not be waited for."""
 FRESH_S: Final = 0.5
 """A connection used so lately is taken unseen, where the upstream has kept one before: looking costs a system call."""
+OPENINGS_MAX: Final = 256
+"""Request lines kept per origin: one per path."""
 JOIN_MAX_BYTES: Final = 65_536
 """Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
 
@@ -67,7 +70,7 @@ def request_target(origin: Origin, path: bytes) -> bytes:
 class _Site:
     """What the pool keeps per scheme, host and port."""
 
-    __slots__ = ("host_line", "idle", "in_use", "keeps")
+    __slots__ = ("_openings", "host_line", "idle", "in_use", "keeps")
 
     def __init__(self, origin: Origin) -> None:
         self.host_line = b"host: %b\r\naccept-encoding: identity\r\n" % origin.authority.encode("ascii")
@@ -75,6 +78,19 @@ class _Site:
         self.in_use = 0
         self.keeps = False
         """A kept connection has answered, and none was found dead since."""
+        self._openings: dict[tuple[bytes, bytes, bytes], bytes] = {}
+
+    def opening(self, method: bytes, origin: Origin, path: bytes) -> bytes:
+        """How a request's head begins, the same for all that go there. Raises ValueError."""
+        key = (method, origin.prefix, path)
+        made = self._openings.get(key)
+        if made is None:
+            target = request_target(origin, path)
+            made = b"%b %b HTTP/1.1\r\n%b" % (method, target, self.host_line)
+            if len(self._openings) >= OPENINGS_MAX:
+                self._openings.clear()
+            self._openings[key] = made
+        return made
 
 
 class Pool:
@@ -99,7 +115,7 @@ class Pool:
         path: bytes,
         headers: Headers | bytes,
         body: bytes | Body = b"",
-    ) -> _Exchange:
+    ) -> Exchange:
         """Send a request to `origin.prefix + path` (query included) and read the answer's head.
 
         `headers`: pairs, or what `header_lines` has made of them.
@@ -110,12 +126,11 @@ class Pool:
         after that is StaleConnection, since the upstream may have read the request.
         """
         site = self._site(origin)
-        target = request_target(origin, path)
         length = len(body) if isinstance(body, bytes) else body.size
         sized = b"content-length: %d\r\n" % length if length or method != b"GET" else b""
         lines = headers if isinstance(headers, bytes) else header_lines(headers)
-        head = b"%b %b HTTP/1.1\r\n%b%b%b\r\n" % (method, target, site.host_line, sized, lines)
-        return _Exchange(self, site, provider, origin, head, body)
+        head = b"%b%b%b\r\n" % (site.opening(method, origin, path), sized, lines)
+        return Exchange(self, site, provider, origin, head, body)
 
     @property
     def in_use(self) -> dict[str, int]:
@@ -189,10 +204,12 @@ class Pool:
                 site.idle.popleft()[0].abort()
 
 
-class _Exchange:
+class Exchange:
     """One request and its answer. A class and not a generator: entering costs less."""
 
-    __slots__ = ("_body", "_head", "_origin", "_pool", "_provider", "_response", "_sent", "_site")
+    __slots__ = (
+        "_aborted", "_body", "_connecting", "_head", "_origin", "_pool", "_provider", "_response", "_sent", "_site", "_transport",
+    )  # fmt: skip
 
     def __init__(self, pool: Pool, site: _Site, provider: str, origin: Origin, head: bytes, body: bytes | Body) -> None:
         self._pool = pool
@@ -202,7 +219,18 @@ class _Exchange:
         self._head = head
         self._body = body
         self._sent = False
+        self._aborted = False
+        self._connecting: trio.CancelScope | None = None
+        self._transport: Transport | None = None
         self._response: Response | None = None
+
+    def abort(self) -> None:
+        """Let whatever this call waits for fail at once, as if its connection had broken. Called by another task."""
+        self._aborted = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
 
     async def __aenter__(self) -> Response:
         site, pool = self._site, self._pool
@@ -215,11 +243,13 @@ class _Exchange:
                     site.keeps = True
                     return response
                 except ProviderUnreachable as error:  # the upstream had dropped it, and perhaps the others as well
+                    if self._aborted:
+                        raise
                     site.keeps = False
                     pool._drop_idle(site)
                     if self._sent:
                         raise StaleConnection(provider=self._provider, detail=error.detail, cause="lost") from error
-            self._response = response = await self._ask(await pool._connect(self._provider, self._origin))
+            self._response = response = await self._ask(await self._connect())
         except BaseException:
             site.in_use -= 1
             raise
@@ -228,40 +258,51 @@ class _Exchange:
     async def __aexit__(self, *exc: object) -> None:
         response, self._response = self._response, None
         assert response is not None
+        self._transport = None  # another call's from now on
         self._site.in_use -= 1
         self._pool._give_back(self._site, *response.release())
 
+    async def _connect(self) -> Transport:
+        with trio.CancelScope() as self._connecting:
+            transport = await self._pool._connect(self._provider, self._origin)
+        scope, self._connecting = self._connecting, None
+        if scope.cancelled_caught:
+            raise ProviderUnreachable(provider=self._provider, detail="given up while connecting", cause="timeout")
+        return transport
+
     async def _ask(self, transport: Transport) -> Response:
+        self._transport = transport
         response = Response(self._provider, transport)
+        body = self._body
         try:
-            self._sent = await self._send(transport)
+            if self._aborted:  # and connected in the same moment
+                raise ProviderUnreachable(provider=self._provider, detail="given up", cause="timeout")
+            if isinstance(body, bytes) and len(body) <= JOIN_MAX_BYTES:
+                self._sent = await _write(transport, self._head + body)
+            else:
+                self._sent = await self._send(transport, body)
             if not self._sent:
                 # An upstream may answer and hang up before it has read a large body: look for that answer first.
                 response.lose()
             await response.await_head()
         except BaseException:
+            self._transport = None
             response.release()
             transport.abort()
             raise
         return response
 
-    async def _send(self, transport: Transport) -> bool:
-        """Whether all of the request was written. Raises what reading the body raises."""
-        body = self._body
-        if not isinstance(body, bytes):
-            return await _write(transport, self._head) and await _send_chunks(transport, body)
-        if len(body) > JOIN_MAX_BYTES:
-            return await _write(transport, self._head) and await _write(transport, body)
-        try:
-            await transport.send_all(self._head + body)
-        except LOST:
+    async def _send(self, transport: Transport, body: bytes | Body) -> bool:
+        """A request too large for one write; whether all of it was written. Raises what reading the body raises."""
+        if not await _write(transport, self._head):
             return False
-        return True
+        return await (_write(transport, body) if isinstance(body, bytes) else _send_chunks(transport, body))
 
 
 async def _write(transport: Transport, data: bytes) -> bool:
     try:
-        await transport.send_all(data)
+        if (rest := transport.put(data)) is not None:
+            await rest
     except LOST:
         return False
     return True

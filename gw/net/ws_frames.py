@@ -48,6 +48,8 @@ class Splitter:
         if self._given_up:
             return [(MACHINE, data)]
         held = self._held
+        if not held and not self._fragmented and (frame := self._only_frame(data)) is not None:
+            return [frame]
         if held:
             held += data
             if len(held) < self._needed:
@@ -75,6 +77,29 @@ class Splitter:
         if at < len(data):
             found.append((MACHINE, data[at:]))
         return found
+
+    def _only_frame(self, data: bytes) -> tuple[int, bytes] | None:
+        """A plain message of less than 64 KiB that is all there is: what nearly every read of a voice session brings."""
+        size = len(data)
+        if size < 8:
+            return None
+        first = data[0]
+        if first != 0x82 and first != 0x81:
+            return None
+        length, begins = data[1], 2
+        if self._masked:
+            length -= 128
+        if length == 126:
+            length, begins = data[2] << 8 | data[3], 4
+        elif not 0 <= length < 126:
+            return None
+        if length > self._most:
+            return None
+        if not self._masked:
+            return (first & 15, data[begins:]) if begins + length == size else None
+        if begins + 4 + length != size:
+            return None
+        return first & 15, apply_mask(data[begins + 4 :], data[begins : begins + 4])
 
     def _end(self, data: bytes, at: int) -> int:
         """Where the frame at `at` ends, at least; 0 when it is no good frame."""

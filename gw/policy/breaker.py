@@ -30,10 +30,9 @@ class Breaker:
 
     def allow(self, now: float) -> bool:
         """May a call begin? When half open, a yes is the one trial."""
-        state = self.state(now)
-        if state == "closed":
+        if self._opened_at is None:
             return True
-        if state == "open" or self._trial:
+        if self._trial or self.state(now) == "open":
             return False
         self._trial = True
         return True

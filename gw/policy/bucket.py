@@ -32,15 +32,20 @@ class Bucket:
 
     def remaining(self, now: float) -> int:
         """Whole tokens left."""
-        self._refill(now)
-        return max(0, int(self._tokens + _SLACK))
+        return self.left(now)[0]
 
     def reset_s(self, now: float) -> float:
         """Seconds until the bucket is full again."""
+        return self.left(now)[1]
+
+    def left(self, now: float) -> tuple[int, float]:
+        """Whole tokens left, and the seconds until the bucket is full again."""
         self._refill(now)
-        return (self.per_minute - self._tokens) / self._per_second
+        tokens = self._tokens
+        return (int(tokens + _SLACK) if tokens > 0 else 0), (self.per_minute - tokens) / self._per_second
 
     def _refill(self, now: float) -> None:
         if now > self._at:
-            self._tokens = min(float(self.per_minute), self._tokens + (now - self._at) * self._per_second)
+            tokens = self._tokens + (now - self._at) * self._per_second
+            self._tokens = tokens if tokens < self.per_minute else float(self.per_minute)
             self._at = now

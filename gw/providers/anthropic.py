@@ -21,6 +21,12 @@ def _headers(key: Secret) -> list[tuple[bytes, bytes]]:
     return [(b"x-api-key", key.reveal().encode()), (b"anthropic-version", VERSION)]
 
 
+def _passed(request: ChatRequest) -> list[tuple[bytes, bytes]]:
+    """What of a Messages request stands beside its body."""
+    beta = request.beta if isinstance(request, anthropic_messages.MessagesRequest) else b""
+    return [(b"anthropic-beta", beta)] if beta else []
+
+
 _MESSAGES = ChatWire(
     dialect="anthropic",
     path=b"/v1/messages",
@@ -30,6 +36,7 @@ _MESSAGES = ChatWire(
     decoder=lambda provider, keep_raw: anthropic_messages.MessagesDecoder(provider, keep_raw=keep_raw),
     whole=lambda body, provider, keep_raw: anthropic_messages.decode_message(body, provider, keep_raw=keep_raw),
     classify=anthropic_errors.classify,
+    passed=_passed,
 )
 
 

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from gw.errors import ProviderRejected, UpstreamCut, UpstreamProtocolError, one_error
+from gw.errors import ProviderRejected, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
 from gw.net.spare import open_warm
-from gw.net.ws import WebSocket, WsClosed, open_ws
+from gw.net.ws import WebSocket
+from gw.net.ws_dial import open_ws
 from gw.providers.chat_call import is_type, rejection
 from gw.providers.event_stream import EventStream
-from gw.providers.live_call import Listening, Speaking, send, why_closed
+from gw.providers.live_call import Listening, ListeningUntilClosed, Speaking, send
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -26,12 +27,12 @@ from gw.providers.spec import (
 from gw.providers.speech_call import FormBody, SpokenAudio
 from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
-from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, multipart
 from gw.wire.cartesia_context import CartesiaSpeaker
 from gw.wire.cartesia_listen import CartesiaListener, silence
-from gw.wire.cartesia_turns import TurnsListener, turns_path
+from gw.wire.cartesia_turns import TurnsListener
 
 _VERSION = b"2026-03-01"
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
@@ -164,27 +165,6 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
         yield _Transcript(response, provider, request.dialect == "cartesia")
 
 
-class _Turns(Listening):
-    """A `Listening` that ends when the vendor closes the socket."""
-
-    def __init__(self, ws: WebSocket, wire: TurnsListener, provider: str) -> None:
-        super().__init__(ws, wire, provider)
-        self._turns = wire
-
-    async def receive(self) -> list[ListenEvent]:
-        if self._turns.ended:
-            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
-        while True:
-            try:
-                frame = await self._ws.receive()
-            except WsClosed as closed:
-                if closed.code in (1000, 1005) and (last := self._turns.closed()):
-                    return last
-                raise why_closed(self._provider, closed) from None
-            if events := self._turns.receive(frame):
-                return events
-
-
 async def _keep_alive(
     ws: WebSocket, session: Listening, wire: CartesiaListener | TurnsListener, provider: str, fmt: AudioFormat
 ) -> None:
@@ -203,14 +183,14 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     for them; else `WS /stt/websocket`.
     """
     provider, model, secret = account.provider_id, account.model, account.api_key.reveal()
-    by_turns = request.dialect != "cartesia" and cartesia_listen.hears_turns(model)
-    path = turns_path(request, model) if by_turns else cartesia_listen.live_path(request, model)
+    by_turns = cartesia_listen.asks_by_turns(request, model)
+    path = cartesia_listen.live_path(request, model, turns=by_turns)
     headers, connect = key_headers(account.api_key), account.pool.connect
     async with open_ws(provider, account.origin, path.encode(), headers=headers, connect=connect) as ws:
         wire: TurnsListener | CartesiaListener
         if by_turns:
             wire = TurnsListener(provider, request, (secret,))
-            session: Listening = _Turns(ws, wire, provider)
+            session: Listening = ListeningUntilClosed(ws, wire, provider)
         else:
             wire = CartesiaListener(provider, request, model, (secret,))
             session = Listening(ws, wire, provider)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from types import TracebackType
 
 import attrs
 
 from gw.errors import ClientProtocolError, ProviderError, ProviderRejected, UpstreamCut
-from gw.net.http1 import Response, header_lines
+from gw.net.http1 import Exchange, Response, header_lines
 from gw.providers.event_stream import Decoder
-from gw.providers.spec import Account, ChatStream
+from gw.providers.spec import Abortable, Account, ChatStream
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.secret import Secret
 
@@ -40,6 +39,8 @@ class ChatWire:
     decoder: Callable[[str, bool], Decoder[ChatEvent]]
     whole: Callable[[bytes, str, bool], Completion]
     classify: Classify
+    passed: Callable[[ChatRequest], list[tuple[bytes, bytes]]] | None = None
+    """Headers that a caller of the same dialect has sent for the upstream."""
 
 
 async def rejection(response: Response, account: Account, classify: Classify) -> ProviderError:
@@ -99,10 +100,15 @@ class _StreamedChat:
 class _WholeChat:
     """An unstreamed answer; to a caller that asked for a stream it is handed out as one."""
 
-    def __init__(self, response: Response, provider: str, decode: Callable[[bytes], Completion], as_stream: bool) -> None:
+    __slots__ = ("_as_stream", "_done", "_keep_raw", "_provider", "_response", "_whole")
+
+    def __init__(
+        self, response: Response, provider: str, whole: Callable[[bytes, str, bool], Completion], keep_raw: bool, as_stream: bool
+    ) -> None:
         self._response = response
         self._provider = provider
-        self._decode = decode
+        self._whole = whole
+        self._keep_raw = keep_raw
         self._as_stream = as_stream
         self._done = False
 
@@ -110,7 +116,7 @@ class _WholeChat:
         if self._done:
             raise _past_the_end(self._provider)
         self._done = True
-        completion = self._decode(await self._response.read())
+        completion = self._whole(await self._response.read(), self._provider, self._keep_raw)
         return _as_stream(completion) if self._as_stream else [completion]
 
 
@@ -137,7 +143,7 @@ def _headers(wire: ChatWire, key: str, accept: bytes) -> bytes:
     return header_lines([(b"content-type", b"application/json"), (b"accept", accept), *wire.headers(Secret(key))])
 
 
-class ChatCall(AbstractAsyncContextManager[ChatStream]):
+class ChatCall(Abortable[ChatStream]):
     """`POST {base}{wire.path}`. A class and not a generator: this is the call that is made most."""
 
     __slots__ = ("_account", "_exchange", "_request", "_streamed", "_wire")
@@ -147,31 +153,38 @@ class ChatCall(AbstractAsyncContextManager[ChatStream]):
         self._request = request
         self._account = account
         self._streamed: Response | None = None
+        self._exchange: Exchange | None = None
+
+    def abort(self) -> None:
+        if self._exchange is not None:
+            self._exchange.abort()
 
     async def __aenter__(self) -> ChatStream:
         wire, request, account = self._wire, self._request, self._account
         provider = account.provider_id
         accept = wire.stream_type if request.stream else b"application/json"
         headers = _headers(wire, account.api_key.reveal(), accept)
+        same = request.dialect == wire.dialect
+        if same and wire.passed is not None and (passed := wire.passed(request)):
+            headers += header_lines(passed)
         try:
             body = wire.body(request, account)
         except ClientProtocolError as error:  # another candidate's dialect may be able to say it
             raise ProviderRejected(
                 provider=provider, upstream_status=400, fault="candidate", detail=error.what
             ) from None
-        self._exchange = account.pool.open(provider, b"POST", account.origin, wire.path, headers, body)
-        response = await self._exchange.__aenter__()
+        self._exchange = exchange = account.pool.open(provider, b"POST", account.origin, wire.path, headers, body)
+        response = await exchange.__aenter__()
         if response.status != 200:
             try:
                 raise await rejection(response, account, wire.classify)
             except BaseException:
-                await self._exchange.__aexit__(*sys.exc_info())
+                await exchange.__aexit__(*sys.exc_info())
                 raise
-        keep_raw = request.dialect == wire.dialect
         if request.stream and is_type(response, wire.stream_type):
             self._streamed = response
-            return _StreamedChat(response, provider, wire.decoder(provider, keep_raw))
-        return _WholeChat(response, provider, lambda whole: wire.whole(whole, provider, keep_raw), request.stream)
+            return _StreamedChat(response, provider, wire.decoder(provider, same))
+        return _WholeChat(response, provider, wire.whole, same, request.stream)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -180,4 +193,5 @@ class ChatCall(AbstractAsyncContextManager[ChatStream]):
             if error is None and self._streamed is not None:
                 await self._streamed.finish()  # the answer was read to its end; keeps the connection
         finally:
-            await self._exchange.__aexit__(kind, error, trace)
+            if self._exchange is not None:
+                await self._exchange.__aexit__(kind, error, trace)

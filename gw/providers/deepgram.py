@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
 
-from gw.errors import UpstreamCut, UpstreamProtocolError, one_error
+from gw.errors import UpstreamProtocolError, one_error
 from gw.net.http1 import Response
 from gw.net.spare import open_warm
-from gw.net.ws import WebSocket, WsClosed, open_ws
+from gw.net.ws_dial import open_ws
 from gw.providers.chat_call import is_type, rejection
-from gw.providers.live_call import Listening, Speaking, send, why_closed
+from gw.providers.live_call import Listening, ListeningUntilClosed, Speaking, send
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -23,7 +23,7 @@ from gw.providers.spec import (
 )
 from gw.providers.speech_call import SpokenAudio
 from gw.types.secret import Secret
-from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import deepgram_batch, deepgram_errors, deepgram_flux, deepgram_flux_speak, deepgram_listen, deepgram_speak
 
@@ -107,28 +107,6 @@ async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[Lis
                 nursery.cancel_scope.cancel()
 
 
-class _Turns(Listening):
-    """A session that the vendor ends by closing the socket, without a last frame."""
-
-    def __init__(self, ws: WebSocket, turns: deepgram_flux.FluxListener, provider: str) -> None:
-        super().__init__(ws, turns, provider)
-        self._turns = turns
-
-    async def receive(self) -> list[ListenEvent]:
-        if self._turns.ended:
-            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
-        while True:
-            try:
-                frame = await self._ws.receive()
-            except WsClosed as closed:
-                if closed.code in (1000, 1005) and (last := self._turns.closed()):
-                    return last
-                raise why_closed(self._provider, closed) from None
-            self.heard_at = trio.current_time()
-            if events := self._turns.receive(frame):
-                return events
-
-
 @asynccontextmanager
 async def _listen_by_turns(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`WS /v2/listen`. It has no keep-alive: while nobody speaks, silence is to be sent."""
@@ -142,7 +120,7 @@ async def _listen_by_turns(request: ListenRequest, account: Account) -> AsyncIte
     path = deepgram_flux.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
     async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
-        yield _Turns(ws, turns, provider)
+        yield ListeningUntilClosed(ws, turns, provider)
 
 
 @asynccontextmanager

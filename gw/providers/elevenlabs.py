@@ -12,7 +12,8 @@ import trio
 from gw.errors import ProviderError, ProviderRejected, UpstreamCut, UpstreamProtocolError, one_error
 from gw.net.http1 import Response
 from gw.net.spare import open_warm
-from gw.net.ws import WebSocket, WsClosed, open_ws
+from gw.net.ws import WebSocket, WsClosed
+from gw.net.ws_dial import open_ws
 from gw.providers.chat_call import is_type, rejection
 from gw.providers.event_stream import EventStream
 from gw.providers.live_call import Listening, send, why_closed
@@ -26,6 +27,7 @@ from gw.providers.spec import (
 )
 from gw.providers.speech_call import FormBody, SpokenAudio
 from gw.types.audio import AudioFormat
+from gw.types.rest import Rest
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
@@ -243,6 +245,11 @@ class _Listening(Listening):
                 return self._scribe.quiet()
             if events := self._scribe.receive(frame):
                 return events
+
+    async def each(self, take: Callable[[list[ListenEvent]], Rest]) -> None:
+        while not self._scribe.ended:
+            if (rest := take(await self.receive())) is not None:
+                await rest
 
 
 @asynccontextmanager

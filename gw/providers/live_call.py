@@ -6,7 +6,7 @@ frames into events.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 import trio
@@ -14,6 +14,7 @@ import trio
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamCut
 from gw.net.ws import WebSocket, WsClosed
 from gw.types.audio import AudioFormat
+from gw.types.rest import Rest
 from gw.types.stt import ListenEvent
 from gw.types.tts import SpeakEvent
 
@@ -44,6 +45,14 @@ class ListenWire(Protocol):
         ...
 
 
+class ClosedWire(ListenWire, Protocol):
+    """That of a vendor which ends a session by closing the socket, without a last frame."""
+
+    def closed(self) -> list[ListenEvent]:
+        """The last events, or none when that is not how it ends."""
+        ...
+
+
 class SpeakWire(Protocol):
     """The client's side of one speech session."""
 
@@ -68,11 +77,31 @@ class SpeakWire(Protocol):
 
 async def send(ws: WebSocket, provider: str, frames: Frames) -> None:
     """Raises ProviderError."""
+    if (rest := put(ws, provider, frames)) is not None:
+        await rest
+
+
+def put(ws: WebSocket, provider: str, frames: Frames) -> Rest:
+    """As `send`; what of it is left to wait for."""
     if not frames:
-        return
+        return None
     try:
-        for frame in (frames,) if isinstance(frames, (str, bytes)) else frames:
-            await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+        if isinstance(frames, (str, bytes)):
+            rest = ws.put(frames)
+            return None if rest is None else _put_others(ws, provider, rest, ())
+        for n, frame in enumerate(frames):
+            if (rest := ws.put(frame)) is not None:
+                return _put_others(ws, provider, rest, frames[n + 1 :])
+    except WsClosed as closed:
+        raise why_closed(provider, closed) from None
+    return None
+
+
+async def _put_others(ws: WebSocket, provider: str, rest: Awaitable[None], frames: Sequence[Frame]) -> None:
+    try:
+        await rest
+        for frame in frames:
+            await ws.send(frame)
     except WsClosed as closed:
         raise why_closed(provider, closed) from None
 
@@ -105,8 +134,13 @@ class Listening:
         self.heard_at = trio.current_time()
 
     async def send_audio(self, data: bytes) -> None:
+        if (rest := self.hear(data)) is not None:
+            await rest
+
+    def hear(self, data: bytes) -> Rest:
+        """As `send_audio`; what of it is left to wait for."""
         self.sent_at = trio.current_time()
-        await send(self._ws, self._provider, self._wire.audio(data) if data else ())
+        return put(self._ws, self._provider, self._wire.audio(data)) if data else None
 
     async def flush(self) -> None:
         await send(self._ws, self._provider, self._wire.flush())
@@ -124,10 +158,43 @@ class Listening:
             try:
                 frame = await self._ws.receive()
             except WsClosed as closed:
-                raise why_closed(self._provider, closed, self._next_codes) from None
-            self.heard_at = trio.current_time()
-            if events := self._wire.receive(frame):
+                return self._over(closed)
+            if events := self._heard(frame):
                 return events
+
+    async def each(self, take: Callable[[list[ListenEvent]], Rest]) -> None:
+        """In place of `receive`: `take` gets the events where they are read. Returns when the session has ended."""
+
+        def took(frame: Frame) -> Rest:
+            events = self._heard(frame)
+            return take(events) if events else None
+
+        try:
+            await self._ws.each(took, lambda: self._wire.ended)
+        except WsClosed as closed:
+            if (rest := take(self._over(closed))) is not None:
+                await rest
+
+    def _heard(self, frame: Frame) -> list[ListenEvent]:
+        self.heard_at = trio.current_time()
+        return self._wire.receive(frame)
+
+    def _over(self, closed: WsClosed) -> list[ListenEvent]:
+        """The vendor has closed the socket: the last events, where that is how it ends. Raises ProviderError."""
+        raise why_closed(self._provider, closed, self._next_codes) from None
+
+
+class ListeningUntilClosed(Listening):
+    """A session that the vendor ends by closing the socket."""
+
+    def __init__(self, ws: WebSocket, wire: ClosedWire, provider: str) -> None:
+        super().__init__(ws, wire, provider)
+        self._last = wire.closed
+
+    def _over(self, closed: WsClosed) -> list[ListenEvent]:
+        if closed.code in (1000, 1005) and (last := self._last()):
+            return last
+        return super()._over(closed)
 
 
 class Speaking:

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from gw.errors import ProviderRejected
-from gw.net.ws import open_ws
+from gw.net.ws_dial import open_ws
 from gw.providers import openai_like
 from gw.providers.by_sentence import by_sentence
 from gw.providers.chat_call import ChatCall

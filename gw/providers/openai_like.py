@@ -32,7 +32,7 @@ CHAT = ChatWire(
     headers=bearer,
     body=lambda request, account: openai_chat.upstream_body(request, account.model),
     decoder=lambda provider, keep_raw: openai_chat.ChatDecoder(provider, keep_raw=keep_raw),
-    whole=lambda body, provider, keep_raw: openai_chat.decode_completion(body, provider, keep_raw=keep_raw),
+    whole=openai_chat.decode_completion,
     classify=openai_errors.classify,
 )
 

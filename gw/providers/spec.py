@@ -12,10 +12,11 @@ nursery lives inside the context manager.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, TypeVar, runtime_checkable
 
 import attrs
 
@@ -26,9 +27,12 @@ from gw.net.spare import Spares
 from gw.types.audio import AudioFormat
 from gw.types.ids import Location, Modality
 from gw.types.llm import Ability, ChatEvent, ChatRequest
+from gw.types.rest import Rest
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -47,6 +51,16 @@ class Account:
     """Engine options and sim knobs of the entry."""
     spares: Spares | None = None
     """Sockets dialled ahead, of a caller's session that speaks more than once."""
+
+
+class Abortable(AbstractAsyncContextManager[T]):
+    """A call that another task can end without a cancel scope around it, which costs as much as the rest of the attempt."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Let whatever it waits for, now or later, fail at once with a ProviderError. Until it is left."""
 
 
 class ChatStream(Protocol):
@@ -97,6 +111,19 @@ class ListenSession(Protocol):
 
     async def receive(self) -> list[ListenEvent]:
         """The last list ends with `ListenEnd`."""
+        ...
+
+
+@runtime_checkable
+class PromptSession(Protocol):
+    """What a `ListenSession` may offer besides: to be used without waking a task for every frame."""
+
+    def hear(self, data: bytes) -> Rest:
+        """As `send_audio`; what of it is left to wait for. Raises like it."""
+        ...
+
+    async def each(self, take: Callable[[list[ListenEvent]], Rest]) -> None:
+        """In place of `receive`: `take` gets the events, wherever they are read; returns after `ListenEnd`. Raises like it."""
         ...
 
 

@@ -19,7 +19,7 @@ from gw.engines.process import require
 from gw.engines.worker import at_engine, worker
 from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.net.http1 import Response
-from gw.net.ws import open_ws
+from gw.net.ws_dial import open_ws
 from gw.providers import by_utterance, openai_like, wyoming_call
 from gw.providers.by_utterance import Utterance
 from gw.providers.chat_call import rejection

@@ -21,7 +21,7 @@ from gw.errors import (
     UpstreamProtocolError,
     one_error,
 )
-from gw.net.tls import LOST, Transport, unreachable
+from gw.net.tcp import LOST, Transport, unreachable
 from gw.providers.spec import Account
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat, Encoding
 from gw.types.stt import AudioSource, TextDelta, TranscribeEvent, TranscribeRequest, Transcript, Word

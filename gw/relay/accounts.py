@@ -19,6 +19,7 @@ class Accounts:
         self._pool = pool
         self._catalog: Catalog | None = None
         self._made: dict[tuple[str, str, str], Account] = {}
+        self._found: dict[tuple[str, str], tuple[Provider, ProviderSpec, Account]] = {}
 
     @staticmethod
     def warm(catalog: Catalog) -> None:
@@ -29,6 +30,16 @@ class Accounts:
 
     def get(self, catalog: Catalog, model: Model, project: Project) -> tuple[Provider, ProviderSpec, Account]:
         """Raises CandidateSkipped when the provider is switched off or has no key."""
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            self._made, self._found = {}, {}
+        key = (model.id, project.id)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._find(catalog, model, project)
+        return found
+
+    def _find(self, catalog: Catalog, model: Model, project: Project) -> tuple[Provider, ProviderSpec, Account]:
         provider = catalog.provider(model.provider)
         own_key = project.provider_keys.get(provider.id)
         if not provider.enabled:
@@ -39,9 +50,6 @@ class Accounts:
             raise CandidateSkipped(
                 provider=provider.id, reason="not_configured", detail="no API key"
             )
-        if catalog is not self._catalog:
-            self._catalog = catalog
-            self._made = {}
         try:
             spec = spec_of(provider.type)
         except UnknownProviderError as error:

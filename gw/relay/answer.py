@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from gw.errors import GwError, UpstreamSlow
+from gw.errors import GwError, ProviderError, UpstreamSlow
 from gw.pricing.book import PriceBook
-from gw.relay.attempts import Ready
+from gw.relay.attempts import Attempted, Ready
 from gw.relay.meter import Meter, Records, cost_of, total_cost
 from gw.relay.waste import NO_WASTE, Lost, Waste, said_of, waste_of
 from gw.types.usage import Cost, RequestRecord, Usage
@@ -62,6 +63,7 @@ class Answer(Generic[S, E]):
         """For the upstream: what was seen before has been sent on."""
         self._lost = lost
         self._held: list[E] | None = ready.events
+        self._attempt = ready.attempt
         self._receive = receive
         self._tally = tally
         self._book = book
@@ -79,19 +81,12 @@ class Answer(Generic[S, E]):
         provider = self.call.provider.id
         if events is None:
             self._waits = True
-            with trio.move_on_after(self._idle_s) as scope:
-                events = await self._receive()
-            if events is None or scope.cancelled_caught:
-                raise UpstreamSlow(
-                    provider=provider,
-                    after_s=self._idle_s,
-                    detail=f"silent for {self._idle_s:g} s in the middle of its answer",
-                )
+            events = await (self._next() if self._attempt is None else self._next_under_keeper(self._attempt))
             self._waits = False
             self.meter.last_event_at = trio.current_time()
         if self._tally.see(events, provider):
             self.done = True
-            if self.held:
+            if self.spoken is not None and self.meter.record is None:
                 self.meter.ended_at = trio.current_time()
                 return events
             self.close(error=None, cancelled=False)
@@ -99,6 +94,27 @@ class Answer(Generic[S, E]):
                 with trio.move_on_after(_COMMIT_WAIT_S):
                     await self._records.settled(self.meter.id)
         return events
+
+    async def _next(self) -> list[E]:
+        with trio.move_on_after(self._idle_s):
+            return await self._receive()
+        raise self._silent()
+
+    async def _next_under_keeper(self, attempt: Attempted[S, E]) -> list[E]:
+        """As `_next`, for a third of its price: an answer has many pieces."""
+        attempt.expect(trio.current_time() + self._idle_s)
+        try:
+            events = await self._receive()
+        except ProviderError:
+            if attempt.aborted:
+                raise self._silent() from None
+            raise
+        attempt.expect(math.inf)
+        return events
+
+    def _silent(self) -> UpstreamSlow:
+        detail = f"silent for {self._idle_s:g} s in the middle of its answer"
+        return UpstreamSlow(provider=self.call.provider.id, after_s=self._idle_s, detail=detail)
 
     def close(self, *, error: GwError | None, cancelled: bool) -> None:
         """Make the record, once. Cut short, it bills what was used so far."""
@@ -133,4 +149,5 @@ class Answer(Generic[S, E]):
         return waste_of(self.meter.modality, usage, reached, self._cost)
 
     def _cost(self, usage: Usage) -> Cost:
-        return cost_of(self._book, usage, self.call.model, self.call.provider, self.meter.day)
+        call = self.call
+        return cost_of(self._book, usage, call.model, call.provider, self.meter.day)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import trio
@@ -52,22 +52,53 @@ class Ready(msgspec.Struct, Generic[S, E], eq=False):
     stream: S
     events: list[E]
     error: ProviderError | None = None
+    attempt: Attempted[S, E] | None = None
+    """It, where it stands under the keeper; then `Running.attempts` has the deadline of what is waited for."""
 
 
 Attempt = Callable[[Model], AbstractAsyncContextManager[Ready[S, E]]]
 
 
 class Running:
-    """The scopes of running requests. `stop` ends them all: each raises Stopping where it stands."""
+    """The running requests. `stop` ends them all: each raises Stopping where it stands.
+
+    An attempt stands here with its scope; or, while `keep` runs and its call can be aborted, itself with its deadline. One
+    task that looks at the deadlines of all then takes the place of a scope for each.
+    """
 
     def __init__(self) -> None:
         self.scopes: set[trio.CancelScope] = set()
+        self.attempts: dict[Attempted[Any, Any], float] = {}
         self.stopping = False
+        self.kept = False
+        self._shortest_s = math.inf
+        self._shorter = trio.Event()
 
     def stop(self) -> None:
         self.stopping = True
         for scope in tuple(self.scopes):
             scope.cancel()
+        for attempt in tuple(self.attempts):
+            attempt.abort()
+
+    def within(self, shortest_s: float) -> None:
+        """No attempt has a deadline nearer than this when it begins."""
+        self._shortest_s = shortest_s
+        self._shorter.set()
+
+    async def keep(self) -> None:
+        """Abort the attempts whose time is over, until cancelled."""
+        self.kept = True
+        try:
+            while True:
+                self._shorter = trio.Event()
+                now = trio.current_time()
+                for attempt in [attempt for attempt, over in self.attempts.items() if over <= now]:
+                    attempt.abort()
+                with trio.move_on_at(min([now + self._shortest_s, *self.attempts.values()])):
+                    await self._shorter.wait()
+        finally:
+            self.kept = False
 
 
 class Trying(msgspec.Struct, Generic[S, E], kw_only=True, eq=False):
@@ -80,58 +111,82 @@ class Trying(msgspec.Struct, Generic[S, E], kw_only=True, eq=False):
     running: Running
 
     def attempt(self, model: Model) -> AbstractAsyncContextManager[Ready[S, E]]:
-        return _Attempt(self, model)
+        return Attempted(self, model)
 
 
-class _Attempt(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
+class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
     """Gate and account, intent to the journal, open, wait for content within `first_event_s`; leaving closes the upstream.
 
     Entering raises ProviderError: what `prepare` and `first_content` raise, and UpstreamSlow for late content. A class
     and not a generator, as everything between a request and its upstream: each generator costs three hops per wake-up.
-    The scope stays open until the attempt is left, so a provider may hold a nursery inside it.
+    A scope stays open until the attempt is left, so a provider may hold a nursery inside it.
     """
 
-    __slots__ = ("_call", "_mark", "_model", "_ready", "_scope", "_trying", "_upstream")
+    __slots__ = ("_abort", "_call", "_mark", "_model", "_ready", "_scope", "_trying", "_upstream", "aborted")
 
     def __init__(self, trying: Trying[S, E], model: Model) -> None:
         self._trying = trying
         self._model = model
         self._ready: Ready[S, E] | None = None
+        self._scope: trio.CancelScope | None = None
+        self._abort: Callable[[], None] | None = None
+        self.aborted = False
+
+    def abort(self) -> None:
+        """Its time is over, or the gateway stops."""
+        self.aborted = True
+        self._trying.running.attempts[self] = math.inf
+        if self._abort is not None:
+            self._abort()
 
     async def __aenter__(self) -> Ready[S, E]:
-        trying = self._trying
-        now = trio.current_time()
-        self._mark = mark = trying.meter.attempt(self._model, now)
+        trying, meter, model = self._trying, self._trying.meter, self._model
+        now = trio.current_time() if meter.marks else meter.started  # nothing was waited for before the first
+        self._mark = mark = meter.attempt(model, now)
         try:
-            self._call = call = trying.prepare(self._model, now)
+            self._call = call = trying.prepare(model, now)
         except ProviderError as skipped:
-            trying.meter.ended(mark, skipped, now)
+            meter.ended(mark, skipped, now)
             raise
-        self._scope = scope = trio.CancelScope(deadline=now + trying.first_event_s)
-        trying.running.scopes.add(scope)
-        scope.__enter__()
         try:
-            stream, events = await self._first_content()
+            meter.calling(mark, model)
+            self._upstream = upstream = call.open()
+            self._expect(upstream, now + trying.first_event_s)
+            stream = await upstream.__aenter__()
+            try:
+                events = await trying.first_content(stream, call.provider.id)
+                if self._scope is not None and self._scope.cancel_called:  # content and deadline at once: it was late
+                    await trio.lowlevel.checkpoint()
+                if self.aborted:
+                    raise self._late()
+                self._expect(upstream, math.inf)
+            except BaseException:
+                await upstream.__aexit__(*sys.exc_info())
+                raise
         except BaseException as error:
             self._leave(error)
             raise
-        scope.deadline = math.inf
-        self._ready = ready = Ready(call, mark, stream, events)
+        self._ready = ready = Ready(call, mark, stream, events, None, self if self._scope is None else None)
         return ready
 
-    async def _first_content(self) -> tuple[S, list[E]]:
-        trying, call = self._trying, self._call
-        trying.meter.calling(self._mark, self._model)
-        self._upstream = upstream = call.open()
-        stream = await upstream.__aenter__()
-        try:
-            events = await trying.first_content(stream, call.provider.id)
-            if self._scope.cancel_called:  # content and deadline at once: it was late
-                await trio.lowlevel.checkpoint()
-        except BaseException:
-            await upstream.__aexit__(*sys.exc_info())
-            raise
-        return stream, events
+    def expect(self, deadline: float) -> None:
+        """The next events until then; infinity once they are there."""
+        self._trying.running.attempts[self] = deadline
+
+    def _expect(self, upstream: AbstractAsyncContextManager[S], deadline: float) -> None:
+        """Content until then."""
+        running = self._trying.running
+        if self._scope is not None:
+            self._scope.deadline = deadline
+        elif self._abort is not None:
+            running.attempts[self] = deadline
+        elif running.kept and (abort := getattr(upstream, "abort", None)) is not None:  # it is `spec.Abortable`
+            self._abort = abort
+            running.attempts[self] = deadline
+        else:
+            self._scope = trio.CancelScope(deadline=deadline)
+            running.scopes.add(self._scope)
+            self._scope.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -145,11 +200,17 @@ class _Attempt(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
 
     def _leave(self, error: BaseException | None) -> None:
         """End the scope and the books. Raises what its cancellation stands for; otherwise `error` goes on as it is."""
-        trying, call, ready = self._trying, self._call, self._ready
-        trying.running.scopes.discard(self._scope)
+        trying, call, ready, scope = self._trying, self._call, self._ready, self._scope
         meaning: UpstreamSlow | Stopping | None = None
-        self._scope.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
-        if self._scope.cancelled_caught:
+        self._ready = self._abort = None  # else a cycle
+        if scope is None:
+            trying.running.attempts.pop(self, None)
+            over = self.aborted and isinstance(error, ProviderError) and (ready is None or trying.running.stopping)
+        else:
+            trying.running.scopes.discard(scope)
+            scope.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+            over = scope.cancelled_caught
+        if over:
             meaning = Stopping() if trying.running.stopping else self._late()
         failure = meaning or error or (ready.error if ready is not None else None)
         fault = failure if isinstance(failure, ProviderError) else None
@@ -183,13 +244,6 @@ def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
     return AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
 
 
-def _twice(models: Sequence[Model]) -> Iterator[tuple[Model, bool]]:
-    """Each model, and whether this is its second chance (given after a stale connection)."""
-    for model in models:
-        yield model, False
-        yield model, True
-
-
 class _InTurn(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
     """One candidate after the other, in the caller's task."""
 
@@ -201,19 +255,18 @@ class _InTurn(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
 
     async def __aenter__(self) -> Ready[S, E]:
         failures: list[Failure] = []
-        stale = False
-        for model, again in _twice(self._models):
-            if again and not stale:
-                continue
-            self._open = self._attempt(model)
-            try:
-                return await self._open.__aenter__()
-            except ProviderError as error:
-                if not error.retryable:
-                    raise
-                stale = isinstance(error, StaleConnection) and not again
-                if not stale:
-                    failures.append(Failure(model_id=model.id, error=error))
+        for model in self._models:
+            for again in (False, True):  # a second chance after a stale connection
+                self._open = self._attempt(model)
+                try:
+                    return await self._open.__aenter__()
+                except ProviderError as error:
+                    if not error.retryable:
+                        raise
+                    stale = isinstance(error, StaleConnection) and not again
+                    if not stale:
+                        failures.append(Failure(model_id=model.id, error=error))
+                        break
         raise _all_failed(self._models, failures)
 
     async def __aexit__(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gw.policy import budget
-from gw.telemetry.clock import Clock, utc_day
+from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.project import BudgetStatus, Project
 
 
@@ -27,6 +27,7 @@ class Ledger:
     def __init__(self, clock: Clock, spent_today: Mapping[str, int]) -> None:
         self._clock = clock
         self._day = utc_day(clock.now())
+        self._ends = (self._day + 1) * DAY_S
         self._spent = dict(spent_today)
         self._reserved: dict[str, int] = {}
         self._running: dict[str, int] = {}
@@ -38,9 +39,10 @@ class Ledger:
         return self._day
 
     def _roll(self) -> None:
-        today = utc_day(self._clock.now())
-        if today > self._day:
-            self._day = today
+        now = self._clock.now()
+        if now >= self._ends:
+            self._day = utc_day(now)
+            self._ends = (self._day + 1) * DAY_S
             self._spent.clear()
 
     def spent(self, project: str) -> int:
@@ -76,5 +78,5 @@ class Ledger:
                 self._reserved[project] = left
             else:
                 del self._reserved[project]
-        if nusd and reservation.day == self.day:
+        if nusd and reservation.day == self._day:  # a day that is over and not yet left: what is added goes when it is
             self._spent[project] = self._spent.get(project, 0) + nusd

@@ -14,19 +14,21 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import msgspec
 import trio
 
 from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut, UpstreamSlow
-from gw.providers.spec import ListenSession
+from gw.providers.spec import ListenSession, PromptSession
 from gw.relay.attempts import Call
 from gw.relay.hearing import Hearing, passed_over
 from gw.relay.legs import BLOCKED_S, WATCH_S, Leg, LiveSession, Settled
 from gw.relay.meter import Mark
 from gw.relay.replay import Replay
 from gw.relay.speech import Loudness
+from gw.types.rest import Rest
 from gw.types.stt import (
     Final,
     Interim,
@@ -64,9 +66,14 @@ class ListenLeg(Leg[ListenSession]):
         """It hears again what stands until here."""
         self.length = LengthMeter() if contained else None
         self.begin_at(replay)
-        self.speech_s = 0.0
-        """Speech it was given since its last event."""
+        self.speech_bytes = 0
+        """Of speech it was given since its last event."""
         self._converter = converter
+
+    def begin_with(self, session: ListenSession) -> None:
+        self._hear: Callable[[bytes], Rest] = (
+            session.hear if isinstance(session, PromptSession) else session.send_audio
+        )
 
     def begin_at(self, replay: Replay) -> None:
         self.begins = self.sent = replay.start
@@ -74,14 +81,17 @@ class ListenLeg(Leg[ListenSession]):
         self.begins_s = replay.seconds(replay.start)
         """Where in the session's time its own time begins."""
 
-    async def give(self, data: bytes) -> None:
+    def give(self, data: bytes) -> Rest:
         """Raises what the provider raises."""
-        assert self.session is not None
         if self.length is not None:
             self.length.feed(data)
+        rest = self._hear(self._converter.feed(data) if self._converter is not None else data)
+        return None if rest is None else self._waited(rest)
+
+    async def _waited(self, rest: Awaitable[None]) -> None:
         self.sending_since = trio.current_time()
         try:
-            await self.session.send_audio(self._converter.feed(data) if self._converter is not None else data)
+            await rest
         finally:
             self.sending_since = math.inf
 
@@ -100,7 +110,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         self.request = request
         self._told = told
         self.hearing = Hearing(request.format)
-        self._tells: Callable[[list[ListenEvent]], Awaitable[None]] | None = None
+        self._tells: Callable[[list[ListenEvent]], Rest] | None = None
         self._flushed = 0
         """Offset of the audio that was to be final at once."""
         self._early: list[str] = []
@@ -128,8 +138,8 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
 
     # ------------------------------------------------------------------ the caller's side
 
-    async def tell_all(self, tell: Callable[[list[ListenEvent]], Awaitable[None]]) -> None:
-        """In place of `receive`, until the session has ended: `tell` is called by the task that reads the provider.
+    async def tell_all(self, tell: Callable[[list[ListenEvent]], Rest]) -> None:
+        """In place of `receive`, until the session has ended: `tell` is called where the provider is read.
 
         A hop less for every event. What `tell` raises ends the session.
         """
@@ -137,7 +147,8 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             while True:
                 events = self._events.receive_nowait()
                 self._going_out(events)
-                await tell(events)
+                if (rest := tell(events)) is not None:
+                    await rest
         self._tells = tell
         try:
             await self._events.receive()
@@ -145,14 +156,17 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             if self._failure is not None:
                 raise self._failure from None
 
-    async def _emit(self, events: list[ListenEvent]) -> None:
+    def _emit(self, events: list[ListenEvent]) -> Rest:
         if self._tells is None:
-            await self._out.send(events)
-            return
+            return self._out.send(events)
         self._going_out(events)
+        rest = self._tells(events)
+        return None if rest is None else self._wait_for_caller(rest)
+
+    async def _wait_for_caller(self, rest: Awaitable[None]) -> None:
         self._telling = True
         try:
-            await self._tells(events)
+            await rest
         finally:
             self._telling = False
 
@@ -161,27 +175,41 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
 
         Raises what `Hearing.take` raises.
         """
-        if not data:
-            return
-        samples = await self.hearing.take(data)
-        await self._give(data, samples)
+        if (rest := self.hear(data)) is not None:
+            await rest
+        elif self._leg is None or not self._leg.live:
+            await trio.lowlevel.checkpoint()
 
-    async def _give(self, data: bytes, samples: bytes) -> None:
+    def hear(self, data: bytes) -> Rest:
+        """As `send_audio`; what of it is left to wait for."""
+        if not data:
+            return None
+        if self.hearing.contained:
+            return self._take(data)
+        self.hearing.replay.append(data)
+        return self._give(data, data)
+
+    async def _take(self, data: bytes) -> None:
+        samples = await self.hearing.take(data)
+        if (rest := self._give(data, samples)) is not None:
+            await rest
+
+    def _give(self, data: bytes, samples: bytes) -> Rest:
         leg = self._leg
         if leg is None or not leg.live:
-            await trio.lowlevel.checkpoint()
-            return
-        leg.sent = self.replay.end
+            return None
+        leg.sent = self.hearing.replay.end
         if self._loudness.speaks(samples):
-            leg.speech_s += self.replay.seconds(len(samples))
+            leg.speech_bytes += len(samples)
         given = data if leg.contained else samples
         if not given:
-            return
+            return None
         try:
-            await leg.give(given)
-        except ProviderError as error:  # its reader tells; what was not heard is kept
-            leg.fault = leg.fault or error
-            leg.live = False
+            rest = leg.give(given)
+        except ProviderError as error:
+            _gone(leg, error)
+            return None
+        return None if rest is None else _given(leg, rest)
 
     async def flush(self) -> None:
         """Make what was heard so far final now; where no provider listens yet, as soon as one has heard it."""
@@ -200,8 +228,8 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
 
     async def finish(self) -> None:
         """No more audio will come."""
-        if self.hearing.contained:
-            await self._give(b"", await self.hearing.end())
+        if self.hearing.contained and (rest := self._give(b"", await self.hearing.end())) is not None:
+            await rest
         self._finishing = True
         await self._tell(lambda session: session.finish())
 
@@ -233,14 +261,15 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             leg.after_s = self.hearing.final_s
         elif self.hearing.contained:
             await self._decode(leg)
+        leg.begin_with(session)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay_to, leg, session)
             nursery.start_soon(self._watch, leg, session, scope)
+            if isinstance(session, PromptSession):
+                await session.each(partial(self._pass_on, leg))
             while not leg.ended:
-                events = await session.receive()
-                leg.last_event_at = trio.current_time()
-                leg.speech_s = 0.0
-                await self._pass_on(leg, events)
+                if (rest := self._pass_on(leg, await session.receive())) is not None:
+                    await rest
             nursery.cancel_scope.cancel()
 
     async def _decode(self, leg: ListenLeg) -> None:
@@ -253,7 +282,9 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             raise passed_over(error, provider) or skipped from None
         leg.begin_at(self.replay)
 
-    async def _pass_on(self, leg: ListenLeg, events: list[ListenEvent]) -> None:
+    def _pass_on(self, leg: ListenLeg, events: list[ListenEvent]) -> Rest:
+        leg.last_event_at = trio.current_time()
+        leg.speech_bytes = 0
         self._answered(leg)
         if leg.begins_s:
             events = [_later(event, leg.begins_s) for event in events]
@@ -268,8 +299,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
                 leg.reported = event.usage
         if leg.ended and not self._finishing:
             raise UpstreamCut(provider=leg.call.provider.id, detail="ended the session by itself")
-        if events:
-            await self._emit(events)
+        return self._emit(events) if events else None
 
     async def _replay_to(self, leg: ListenLeg, session: ListenSession) -> None:
         """Give what is kept, then let the sender give the rest itself."""
@@ -277,10 +307,12 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         number = 0
         while leg.contained and (piece := self.hearing.piece(number, leg.call.provider.id)) is not None:
             number += 1
-            await leg.give(piece)
+            if (rest := leg.give(piece)) is not None:
+                await rest
         while not leg.contained and (data := replay.read(leg.sent, REPLAY_BYTES)):
             leg.sent = max(leg.sent, replay.start) + len(data)
-            await leg.give(data)
+            if (rest := leg.give(data)) is not None:
+                await rest
         leg.live = True
         if leg.call.spec.dialect == self.request.dialect:
             for frame in self._early:
@@ -304,10 +336,23 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
                 leg.fault = UpstreamSlow(provider=provider, after_s=BLOCKED_S, detail="takes no more audio")
             elif self._finishing and silent_s > idle_s:
                 leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail="did not end the session")
-            elif leg.speech_s > self._unanswered_s and silent_s > self._unanswered_s:
-                detail = f"no event for {leg.speech_s:.1f} s of speech"
+            elif (speech_s := self.replay.seconds(leg.speech_bytes)) > self._unanswered_s < silent_s:
+                detail = f"no event for {speech_s:.1f} s of speech"
                 leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail=detail)
         scope.cancel()
+
+
+async def _given(leg: ListenLeg, rest: Awaitable[None]) -> None:
+    try:
+        await rest
+    except ProviderError as error:
+        _gone(leg, error)
+
+
+def _gone(leg: ListenLeg, error: ProviderError) -> None:
+    """It takes no more: its reader tells; what was not heard is kept."""
+    leg.fault = leg.fault or error
+    leg.live = False
 
 
 def _stands(event: ListenEvent, until_s: float) -> bool:

@@ -84,7 +84,8 @@ class Books:
 def cost_of(
     book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False
 ) -> Cost:
-    return book.cost(usage, price_of(book, model, provider, day, live=live), local=provider.location == "local")
+    price = model.price or book.price(provider.type, model.name, at_day=day, live=live)
+    return book.cost(usage, price, local=provider.location == "local")
 
 
 def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, live: bool = False) -> Price | None:
@@ -208,7 +209,7 @@ class Meter:
             wasted_nusd=waste.nusd,
             usage=usage,
             measured=measured,
-            attempts=tuple(self._attempt_record(m, now) for m in self.marks),
+            attempts=tuple([self._attempt_record(m, now) for m in self.marks]),
             fallback_from=self.marks[0].model.id if fell_back else None,
             error_code=error.code if error else None,
             stream=self.stream,
@@ -235,15 +236,15 @@ class Meter:
         return _ms(self.first_call_at - self.started + after)
 
     def _attempt_record(self, mark: Mark, now: float) -> AttemptRecord:
-        error = mark.error
+        error, started, ready_at = mark.error, mark.started, mark.ready_at
         return AttemptRecord(
             model_id=mark.model.id,
-            outcome="ok" if mark.ready_at is not None and error is None else _outcome(error),
-            started_ms=_ms(mark.started - self.started),
-            duration_ms=_ms((now if mark.ended is None else mark.ended) - mark.started),
-            ttfb_ms=None if mark.ready_at is None else _ms(mark.ready_at - mark.started),
+            outcome="ok" if ready_at is not None and error is None else _outcome(error),
+            started_ms=_ms(started - self.started),
+            duration_ms=_ms((now if mark.ended is None else mark.ended) - started),
+            ttfb_ms=None if ready_at is None else _ms(ready_at - started),
             error_code=error.code if error else None,
-            upstream_status=getattr(error, "upstream_status", None) or _status(error),
+            upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
             audio_seconds=mark.usage.audio_seconds or None if mark.usage else None,
             characters=mark.usage.characters or None if mark.usage else None,
             cost_nusd=mark.cost.nusd if mark.cost else None,
@@ -274,7 +275,7 @@ def _outcome(error: ProviderError | None) -> str:
     return error.reason if isinstance(error, CandidateSkipped) else error.outcome
 
 
-def _status(error: ProviderError | None) -> int | None:
+def _status(error: ProviderError) -> int | None:
     return 429 if isinstance(error, RateLimitError) and error.limit_source == "upstream" else None
 
 

@@ -79,6 +79,7 @@ class Relay:
         """For requests that begin from now on."""
         self.routing = routing
         self.hedge_after_s = hedge.begin_after(routing.hedge_after_ms)
+        self.running.within(min(routing.whole_answer_s, routing.idle_s, *routing.first_event_s.values()))
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
         kind = Kind(
@@ -101,7 +102,8 @@ class Relay:
             call = offered(spec.chat, account)
             return lambda: call(request, account)
 
-        return self._run(
+        return _Request(
+            self,
             kind,
             caller,
             opener,
@@ -234,7 +236,7 @@ class Relay:
     ) -> Call[S]:
         """Account, abilities and gate of one candidate. Raises ProviderError to have it passed over."""
         provider, spec, account = self._accounts.get(catalog, model, project)
-        if lacking := plan.missing(spec.abilities, kind.needs):
+        if kind.needs and (lacking := plan.missing(spec.abilities, kind.needs)):
             raise CandidateSkipped(
                 provider=provider.id, reason="missing_ability", detail="cannot do " + ", ".join(sorted(lacking))
             )
@@ -324,6 +326,8 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
     def _end(self, raised: BaseException | None) -> None:
         """Write the record, unless the answer was complete and has one."""
         self._relay.in_flight -= 1
+        if raised is None and self._meter.record is not None:
+            return
         error = raised if isinstance(raised, GwError) else None
         if error is None and not caller_left(raised):
             error = GwError()

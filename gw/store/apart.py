@@ -8,33 +8,38 @@ nothing depends on it.
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from io import FileIO
 from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+import attrs
 import structlog
 import trio
 
 from gw.store.changes import Changes
+from gw.store.encoded import PIECE_BYTES, Encoded
 from gw.store.queries import Desk
-from gw.store.reporter import FAULTS, LENGTH, Answer, Job, Ready, framed
+from gw.store.reporter import FAULTS, LENGTH, Answer, Job, Ready, framed, widen
 
 T = TypeVar("T")
 log = structlog.get_logger()
 
-WAITING = 64  # messages on their way to the process, small ones; when it is full, reports are made in threads
+WAITING = 64  # jobs that were given to the process and not answered; beyond it reports are made in threads
+LONGEST = 4_096  # bytes of a message to it: a pipe takes up to so many whole or not at all (pipe(7), PIPE_BUF)
 IDLE_S = 300.0
 AGAIN_S = 5.0  # after a process that died, before the next
 PATIENCE_S = 1.5  # of a job that was given to it; usual ones take some ms
 REST_S = 60.0  # after it had no time for a job, before it is given another
-_PIECE_BYTES = 65_536
+_PIECES_A_TURN = 4  # of a body, before other tasks get theirs
 _PROGRAM = "from gw.store.reporter import main; main()"
 """Not `-m`: what crosses must be of the module `gw.store.reporter` on both sides, not of `__main__`."""
 
@@ -91,7 +96,8 @@ class ReportProcess:
         self._again_s = again_s
         self._patience_s = patience_s
         self._wanted = trio.Event()
-        self._outbox: trio.MemorySendChannel[bytes] | None = None
+        self._outbox: int | None = None
+        """Descriptor of the pipe to it, when it is ready."""
         self._asked: dict[int, Asked[Any]] = {}
         self._numbers = count(1)
         self._rests_until = 0.0
@@ -106,20 +112,26 @@ class ReportProcess:
         if self._outbox is None or trio.current_time() < self._rests_until:
             return None
         number = next(self._numbers)
-        try:
-            self._outbox.send_nowait(framed(Job(number, work, changes or Changes())))
-        except (trio.WouldBlock, trio.BrokenResourceError):
+        if len(self._asked) >= WAITING or not self._post(framed(Job(number, work, changes or Changes()))):
             return None
         asked = self._asked[number] = Asked[T](number, self._patience_s, self._forget, self._was_late)
         return asked
+
+    def _post(self, data: bytes) -> bool:
+        """Write now, from where we are: a task that waits to write would be one more step of the loop for every report."""
+        if self._outbox is None or len(data) > LONGEST:
+            return False
+        try:
+            return os.write(self._outbox, data) == len(data)
+        except OSError:  # it is full, or the process has ended, which its reader notices
+            return False
 
     def _was_late(self) -> None:
         self._rests_until = trio.current_time() + REST_S
 
     def _forget(self, number: int) -> None:
-        if self._asked.pop(number, None) is not None and self._outbox is not None:
-            with suppress(trio.WouldBlock, trio.BrokenResourceError):
-                self._outbox.send_nowait(framed(number))
+        if self._asked.pop(number, None) is not None:
+            self._post(framed(number))
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Start the process when it is wanted, until cancelled. Its failure is logged, and it is started again later."""
@@ -137,17 +149,21 @@ class ReportProcess:
 
     async def _live(self) -> str:
         """One process from its start to its end; why it ended, "" = nobody needed it."""
-        command = [sys.executable, "-c", _PROGRAM, str(self._path)]
-        start = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False)
         try:
-            async with trio.open_nursery() as nursery:
-                process: trio.Process = await nursery.start(start)
-                assert process.stdin is not None
-                assert process.stdout is not None
-                outbox, out = trio.open_memory_channel[bytes](WAITING)
-                nursery.start_soon(_send, process.stdin, out)
-                ended = await self._receive(process.stdout, outbox)
-                nursery.cancel_scope.cancel()
+            with _wide_pipe() as (bodies, theirs):
+                command = [sys.executable, "-c", _PROGRAM, str(self._path), str(theirs.fileno())]
+                start = partial(
+                    trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False,
+                    pass_fds=(theirs.fileno(),),
+                )  # fmt: skip
+                async with trio.open_nursery() as nursery:
+                    process: trio.Process = await nursery.start(start)
+                    theirs.close()
+                    assert isinstance(process.stdin, trio.lowlevel.FdStream)
+                    assert isinstance(process.stdout, trio.lowlevel.FdStream)
+                    inbox = _Inbox(process.stdout.fileno(), bodies.fileno())
+                    ended = await self._receive(inbox, process.stdin.fileno())
+                    nursery.cancel_scope.cancel()
         finally:
             self._outbox = None
             for asked in self._asked.values():
@@ -155,11 +171,10 @@ class ReportProcess:
             self._asked.clear()
         return ended
 
-    async def _receive(self, pipe: trio.abc.ReceiveStream, outbox: trio.MemorySendChannel[bytes]) -> str:
-        seen = bytearray()
+    async def _receive(self, inbox: _Inbox, outbox: int) -> str:
         while True:
             with trio.move_on_after(self._idle_s if self.ready else inf) as idle:
-                message = await _message(pipe, seen)
+                message = await inbox.message()
             if idle.cancelled_caught:
                 if self._asked or self._wanted.is_set():
                     self._wanted = trio.Event()
@@ -176,21 +191,77 @@ class ReportProcess:
                     return "it broke off"
 
 
-async def _send(pipe: trio.abc.SendStream, out: trio.MemoryReceiveChannel[bytes]) -> None:
-    with suppress(trio.BrokenResourceError):  # it has ended; who reads from it will notice
-        async with out:
-            async for data in out:
-                await pipe.send_all(data)
+@contextmanager
+def _wide_pipe() -> Iterator[tuple[FileIO, FileIO]]:
+    """Its two ends; reading does not block."""
+    reading, writing = (FileIO(fd, mode) for fd, mode in zip(os.pipe(), "rw", strict=True))
+    with reading, writing:
+        os.set_blocking(reading.fileno(), False)
+        widen(reading.fileno())
+        yield reading, writing
 
 
-async def _message(pipe: trio.abc.ReceiveStream, seen: bytearray) -> object:
-    """The next message, None at the end. `seen` holds what was read of it, also when cancelled."""
-    while len(seen) < LENGTH.size or len(seen) < LENGTH.size + LENGTH.unpack_from(seen)[0]:
-        piece = await pipe.receive_some(_PIECE_BYTES)
-        if not piece:
+class _Inbox:
+    """What the process writes, read a piece at a time; everybody else has a turn between a few."""
+
+    def __init__(self, pipe: int, bodies: int) -> None:
+        """Descriptors that do not block: of messages, and of what is encoded already."""
+        self._pipe = pipe
+        self._bodies = bodies
+        self._seen = bytearray()
+        self._answer: Answer | None = None
+        self._pieces: list[bytes] = []
+        self._left = 0
+        """Bytes of the body of `_answer`."""
+
+    async def message(self) -> object:
+        """The next message, None at the end. Nothing is lost when this is cancelled."""
+        while True:
+            if self._answer is not None:
+                return await self._with_body(self._answer)
+            found = self._cut_out()
+            if isinstance(found, Answer) and found.following is not None:
+                self._answer, self._left = found, found.following
+            elif found is not None:
+                return found
+            elif (piece := await self._piece(self._pipe)) is None:
+                return None
+            else:
+                self._seen += piece
+
+    async def _piece(self, pipe: int) -> bytes | None:
+        """None at the end."""
+        while True:
+            await trio.lowlevel.wait_readable(pipe)
+            with suppress(BlockingIOError):
+                return os.read(pipe, PIECE_BYTES) or None
+
+    def _cut_out(self) -> object:
+        """The message at the beginning of what was seen; None while it is not whole."""
+        seen = self._seen
+        if len(seen) < LENGTH.size:
             return None
-        seen += piece
-    end = LENGTH.size + LENGTH.unpack_from(seen)[0]
-    found: object = pickle.loads(memoryview(seen)[LENGTH.size : end])
-    del seen[:end]
-    return found
+        end = LENGTH.size + LENGTH.unpack_from(seen)[0]
+        if len(seen) < end:
+            return None
+        found: object = pickle.loads(memoryview(seen)[LENGTH.size : end])
+        del seen[:end]
+        return found
+
+    async def _with_body(self, answer: Answer) -> Answer | None:
+        """None when the process ends in the middle."""
+        while self._left:
+            try:
+                piece = os.read(self._bodies, min(PIECE_BYTES, self._left))
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._bodies)
+                continue
+            if not piece:
+                return None
+            self._pieces.append(piece)
+            self._left -= len(piece)
+            if not len(self._pieces) % _PIECES_A_TURN:
+                await trio.lowlevel.checkpoint()
+        whole = attrs.evolve(answer, value=Encoded(tuple(self._pieces)))
+        self._answer, self._pieces = None, []
+        return whole

@@ -60,13 +60,6 @@ class Segment:
         finally:
             os.close(fd)
 
-    def append(self, line: bytearray) -> None:
-        """`line` without its newline; there is room for both."""
-        end = self.size + len(line)
-        self.map[self.size : end] = line
-        self.map[end] = _NEWLINE
-        self.size = end + 1
-
     def end(self) -> None:
         """No more lines: give back the rest of the space."""
         self.map.close()
@@ -188,8 +181,10 @@ class Journal:
             self._failed(error)
             return False
         segment = self.current
-        self._last_line = segment.size
-        segment.append(line)
+        self._last_line = begin = segment.size
+        segment.size = end = begin + length
+        segment.map[begin : end - 1] = line
+        segment.map[end - 1] = _NEWLINE
         self.bytes += length
         if timestamp < segment.oldest:
             segment.oldest = timestamp

@@ -28,10 +28,11 @@ from gw.types.usage import RequestRecord
 P = ParamSpec("P")
 T = TypeVar("T")
 X = TypeVar("X")
+Y = TypeVar("Y")
 
 
 @attrs.frozen
-class _Work(Generic[T]):
+class Work(Generic[T]):
     """A question with all but the desk, and what to make of the answer. Can be sent to another process."""
 
     query: Callable[..., Any]
@@ -41,6 +42,21 @@ class _Work(Generic[T]):
 
     def __call__(self, desk: Desk) -> T:
         return self.make(self.query(desk, *self.args, **self.kwargs))
+
+
+def work(
+    make: Callable[[X], T], query: Callable[Concatenate[Desk, P], X], *args: P.args, **kwargs: P.kwargs
+) -> Work[T]:
+    """For `Past.ask` and `Past.together`; arguments as those of `Past.show`."""
+    return Work(query, args, kwargs, make)
+
+
+@attrs.frozen
+class _Together:
+    parts: tuple[Work[Any], ...]
+
+    def __call__(self, desk: Desk) -> tuple[Any, ...]:
+        return tuple(part(desk) for part in self.parts)
 
 
 class Past:
@@ -58,13 +74,21 @@ class Past:
 
     async def read(self, query: Callable[Concatenate[Desk, P], X], *args: P.args, **kwargs: P.kwargs) -> X:
         """Ask a question of `gw.store.queries`."""
-        return await self._run(_Work(query, args, kwargs, _as_it_is))
+        return await self._run(Work(query, args, kwargs, as_it_is))
 
     async def show(
         self, make: Callable[[X], T], query: Callable[Concatenate[Desk, P], X], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """As `read`, and turn the answer into something else there: `make` is a function of a module, or a partial of one."""
-        return await self._run(_Work(query, args, kwargs, make))
+        return await self._run(Work(query, args, kwargs, make))
+
+    async def ask(self, question: Work[T]) -> T:
+        return await self._run(question)
+
+    async def together(self, first: Work[T], second: Work[X], third: Work[Y]) -> tuple[T, X, Y]:
+        """Several questions on one way there and back."""
+        a, b, c = await self._run(_Together((first, second, third)))
+        return a, b, c
 
     async def _run(self, job: Callable[[Desk], T]) -> T:
         if self._apart is not None and (asked := self._apart.ask(job, self._changes)) is not None:
@@ -97,5 +121,5 @@ class Past:
         self._readers.close()
 
 
-def _as_it_is(found: X) -> X:
+def as_it_is(found: X) -> X:
     return found

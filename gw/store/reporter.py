@@ -1,4 +1,4 @@
-"""The process that makes reports: `main`, started by `gw.store.apart` with the database's path as its argument.
+"""The process that makes reports: `main`, started by `gw.store.apart` with the database's path and a pipe as its arguments.
 
 It reads jobs from stdin and writes answers to stdout, one after the other, and ends when stdin does, so it does not outlive
 the gateway. Requests go first: on Linux it runs when nothing else wants its core. A lower priority alone would say how time is
@@ -6,10 +6,14 @@ shared in the long run, while one who runs may finish a slice of some ms before 
 
 A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `Job`, or the
 number of a job that nobody waits for any more. Out: `Ready`, then an `Answer` per job.
+
+What is `Encoded` already goes as it is through a pipe of its own, wide enough for most: it is all there when its answer comes,
+so the gateway reads it in a few steps and does not wait for us after each.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import signal
@@ -27,12 +31,14 @@ import attrs
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.changes import Changes
+from gw.store.encoded import Encoded
 from gw.store.latency import MergedBuckets
 from gw.store.queries import Desk, NoSuchRecord
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
 from gw.telemetry.clock import SystemClock
 
 NICENESS = 10
+BODY_BYTES = 2**20  # what Linux allows everybody (/proc/sys/fs/pipe-max-size)
 LENGTH = struct.Struct("<I")
 
 
@@ -50,11 +56,15 @@ class Job:
 
 @attrs.frozen
 class Answer:
-    """`fault`: the name of one of FAULTS, or "" for a bug of ours; then `value` is its text."""
+    """`fault`: the name of one of FAULTS, or "" for a bug of ours; then `value` is its text.
+
+    `following`: so many bytes of the other pipe are the value.
+    """
 
     number: int
     value: Any
     fault: str | None = None
+    following: int | None = None
 
 
 FAULTS: dict[str, Callable[[str], Exception]] = {
@@ -69,6 +79,18 @@ def framed(message: object) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
+def widen(pipe: int) -> None:
+    """Let it hold BODY_BYTES, where the system can."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # too many wide pipes of this user
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, BODY_BYTES)
+
+
+def width_of(pipe: int) -> int:
+    """Bytes that it holds, as far as is known."""
+    return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) if sys.platform == "linux" else 0
+
+
 def _read(source: BinaryIO) -> Any:
     """The next message; None at the end."""
     head = source.read(LENGTH.size)
@@ -80,10 +102,12 @@ def _read(source: BinaryIO) -> Any:
 
 
 class Reporter:
-    def __init__(self, path: Path, source: BinaryIO, sink: BinaryIO) -> None:
+    def __init__(self, path: Path, source: BinaryIO, sink: BinaryIO, bodies: BinaryIO) -> None:
         self._path = path
         self._source = source
         self._sink = sink
+        self._bodies = bodies
+        self._room = width_of(bodies.fileno())
         self._clock = SystemClock()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._left: set[int] = set()
@@ -131,7 +155,23 @@ class Reporter:
         finally:
             db.set_progress_handler(None)
 
-    def _write(self, message: object) -> None:
+    def _write(self, message: Ready | Answer) -> None:
+        if isinstance(message, Answer) and isinstance(found := message.value, Encoded):
+            told = attrs.evolve(message, value=None, following=found.size)
+            if found.size <= self._room:
+                self._pass_on(found)
+                self._tell(told)
+            else:  # it is read while we write
+                self._tell(told)
+                self._pass_on(found)
+        else:
+            self._tell(message)
+
+    def _pass_on(self, found: Encoded) -> None:
+        self._bodies.writelines(found.pieces)
+        self._bodies.flush()
+
+    def _tell(self, message: object) -> None:
         self._sink.write(framed(message))
         self._sink.flush()
 
@@ -143,5 +183,5 @@ def main() -> None:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         else:
             os.nice(NICENESS)
-    with suppress(BrokenPipeError):
-        Reporter(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer).run()
+    with suppress(BrokenPipeError), os.fdopen(int(sys.argv[2]), "wb") as bodies:
+        Reporter(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer, bodies).run()

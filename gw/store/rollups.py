@@ -119,12 +119,14 @@ class Point(Totals, frozen=True, kw_only=True):
 class _Sums:
     """What a batch adds to one rollup row."""
 
-    __slots__ = ("latency", "sums", "ttfb")
+    __slots__ = ("_latencies", "_ttfbs", "latency", "sums", "ttfb")
 
     def __init__(self) -> None:
         self.sums: list[float] = [0] * len(_SUMS)
         self.ttfb = Histogram()
         self.latency = Histogram()
+        self._ttfbs: list[float] = []
+        self._latencies: list[float] = []
 
     def add(self, record: RequestRecord) -> None:
         usage, cost, status, sums = record.usage, record.cost_nusd, record.status, self.sums
@@ -137,14 +139,21 @@ class _Sums:
         sums[6] += whole(usage.input_tokens)
         sums[7] += whole(usage.cached_input_tokens)
         sums[8] += whole(usage.output_tokens)
-        seconds, characters = seconds_and_characters(record)
-        sums[9] += seconds
-        sums[10] += characters
-        sums[11] += whole(record.wasted_nusd or 0)
+        if usage.audio_seconds or usage.characters or record.measured is not None:
+            seconds, characters = seconds_and_characters(record)
+            sums[9] += seconds
+            sums[10] += characters
+        if record.wasted_nusd:
+            sums[11] += whole(record.wasted_nusd)
         if record.ttfb_ms is not None:
-            self.ttfb.record(record.ttfb_ms)
+            self._ttfbs.append(record.ttfb_ms)
         if status in ("success", "fallback"):
-            self.latency.record(record.total_latency_ms)
+            self._latencies.append(record.total_latency_ms)
+
+    def settle(self) -> None:
+        """After the last `add`: the latencies go into their histograms, all at once."""
+        self.ttfb.record_all(self._ttfbs)
+        self.latency.record_all(self._latencies)
 
     def merge(self, other: _Sums) -> None:
         self.sums = [mine + theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]
@@ -164,6 +173,7 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
         group.add(record)
     days: dict[_Key, _Sums] = {}
     for (hour, project, provider, model_id, modality), group in hours.items():
+        group.settle()
         days.setdefault((hour // 24, project, provider, model_id, modality), _Sums()).merge(group)
     _upsert(db, "rollup_hour", hours)
     _upsert(db, "rollup_day", days)

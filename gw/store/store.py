@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -22,7 +23,7 @@ from gw.store.past import Past
 from gw.store.replay import Replayed, replay
 from gw.store.rollups_usage import ModelUsage
 from gw.store.sqlite import open_reader, open_writer, prepare_folder, translated
-from gw.store.writer import Counters, Writer
+from gw.store.writer import GATHER_S, Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.ids import Modality
 from gw.types.managed import AuditEntry, Stored
@@ -120,7 +121,11 @@ class Store(Reader):
         self._writer = writer
         self._held = held
         self.replayed = replayed
+        self.commits_first = writer.commits_first
+        """Durability "power": an answer's last byte waits for the commit of its record."""
         self.watcher: Watcher | None = None
+        self._caught_up_at = -inf
+        """On trio's clock."""
 
     def intent(self, intent: Intent) -> None:
         """Before an upstream call. Never raises: a fault makes `accepting` False; serving on is the caller's choice."""
@@ -153,11 +158,6 @@ class Store(Reader):
         found = await trio.to_thread.run_sync(_newest_intents, ids, paths)
         return [found[id_] for id_ in self._journal.open_places()[0] if id_ in found]
 
-    @property
-    def commits_first(self) -> bool:
-        """Durability "power": an answer's last byte waits for the commit of its record."""
-        return self._writer.commits_first
-
     async def settled(self, record_id: str) -> None:
         """With durability "power" until the record is committed (the caller sets the bound); else returns at once."""
         await self._writer.settled(record_id)
@@ -165,6 +165,17 @@ class Store(Reader):
     async def flush(self) -> None:
         """Until everything finished so far can be read back. The caller sets the bound."""
         await self._writer.flush()
+
+    async def catch_up(self) -> None:
+        """As `flush`, for reports: those that come in a row share commits, so there are not many more than without them.
+
+        Each commit takes the interpreter from the requests that are being served. The caller sets the bound.
+        """
+        counters, ended = self._writer.counters, self._writer.counters.finished
+        await trio.sleep_until(self._caught_up_at + GATHER_S)
+        if counters.committed + counters.set_aside < ended:
+            await self._writer.flush()
+            self._caught_up_at = trio.current_time()
 
     async def load(self, records: Iterable[RequestRecord]) -> int:
         """Add records that are no requests of this process, those of an id already there left out; how many were new.

@@ -57,9 +57,13 @@ class BucketCounts:
 
 
 class _ModelSeries:
-    __slots__ = ("duration", "outcomes", "ttfb")
+    """Of one model; `provider` and `overhead` are those of all models of its provider and of its modality."""
 
-    def __init__(self) -> None:
+    __slots__ = ("duration", "outcomes", "overhead", "provider", "ttfb")
+
+    def __init__(self, provider: _ProviderSeries, overhead: BucketCounts) -> None:
+        self.provider = provider
+        self.overhead = overhead
         self.duration = BucketCounts(LATENCY_BUCKETS_S)
         self.ttfb = BucketCounts(LATENCY_BUCKETS_S)
         self.outcomes: dict[str, int] = {}
@@ -113,25 +117,17 @@ class Metrics:
 
     def observe(self, record: RequestRecord) -> None:
         """Count one finished request."""
-        provider = self._name(record.provider)
-        totals = self._providers.get(provider)
-        if totals is None:
-            totals = self._providers[provider] = _ProviderSeries()
-        totals.requests += 1
-        totals.cost_nusd += record.cost_nusd or 0
-        key = (record.modality, provider, self._name(record.model_id))
-        series = self._models.get(key)
+        series = self._models.get((record.modality, record.provider, record.model_id))
         if series is None:
-            series = self._models[key] = _ModelSeries()
+            series = self._series(record)
+        series.provider.requests += 1
+        series.provider.cost_nusd += record.cost_nusd or 0
         series.outcomes[record.status] = series.outcomes.get(record.status, 0) + 1
         series.duration.observe_ms(record.total_latency_ms)
         if record.ttfb_ms is not None:
             series.ttfb.observe_ms(record.ttfb_ms)
         if record.gateway_ms is not None:
-            overhead = self._overhead.get(record.modality)
-            if overhead is None:
-                overhead = self._overhead[record.modality] = BucketCounts(OVERHEAD_BUCKETS_S)
-            overhead.observe_ms(record.gateway_ms)
+            series.overhead.observe_ms(record.gateway_ms)
         if record.error_code == BudgetExceededError.code:
             self._budget_blocked += 1
         if len(record.attempts) > 1 or record.status != "success":
@@ -149,6 +145,17 @@ class Metrics:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Once())
         return generate_latest(registry)
+
+    def _series(self, record: RequestRecord) -> _ModelSeries:
+        """Of a model that is not known, or is seen for the first time."""
+        provider, model = self._name(record.provider), self._name(record.model_id)
+        key = (record.modality, provider, model)
+        series = self._models.get(key)
+        if series is None:
+            totals = self._providers.setdefault(provider, _ProviderSeries())
+            overhead = self._overhead.setdefault(record.modality, BucketCounts(OVERHEAD_BUCKETS_S))
+            series = self._models[key] = _ModelSeries(totals, overhead)
+        return series
 
     def _name(self, name: str) -> str:
         return name if name in self._known else OTHER

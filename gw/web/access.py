@@ -15,8 +15,10 @@ from gw.dialects.caller import Principal, principal
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
 from gw.policy.bucket import Bucket
+from gw.types.asgi import Scope
 from gw.web import session
 from gw.web.guard import cookies, who
+from gw.web.reads import Ask, Reply, Views, shown
 from gw.web.shapes_managed import Login
 from gw.web.views import json_reply, no_body, read_json, scope
 
@@ -71,10 +73,16 @@ def blueprint(gateway: Gateway) -> Blueprint:
         session.end(cookies(scope()), gateway.settings.auth.admin_token, gateway.clock.now())
         return _with_cookie("", {"status": "logged_out"})
 
+    return routes
+
+
+def views(gateway: Gateway) -> Views:
+    routes = Views("/api")
+
     @routes.get("/session")
-    async def state() -> Response:
-        found = _principal(gateway)
-        return json_reply(
+    async def state(ask: Ask) -> Reply:
+        found = _principal(gateway, ask.scope)
+        return shown(
             {
                 "auth_on": gateway.settings.auth.on,
                 "authenticated": found is not None,
@@ -101,9 +109,9 @@ def _check_token(gateway: Gateway, failures: Failures, token: str) -> None:
         raise ForbiddenError(what="the dashboard needs the admin token; a project key is not enough")
 
 
-def _principal(gateway: Gateway) -> Principal | None:
+def _principal(gateway: Gateway, asking: Scope) -> Principal | None:
     try:
-        return who(gateway, scope(), gateway.clock.now())
+        return who(gateway, asking, gateway.clock.now())
     except AuthError:
         return None
 

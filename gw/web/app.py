@@ -1,12 +1,13 @@
-"""The control plane as one ASGI app: Quart-Trio behind the fence, with the data plane's functions mounted beside it.
+"""The control plane as one ASGI app: what reads and, in Quart-Trio, what writes, with the data plane mounted beside them.
 
-The data plane is mounted for connections that went to Hypercorn first (TLS aside, any keep-alive connection whose first
-request was a cold one): its requests never enter Quart, which would hold their answers in its own response machinery.
+The express host runs what reads and the data plane itself. Here both are mounted for connections that went to Hypercorn
+because a change or the live view was asked for first: their requests never enter Quart, which would hold the
+answers in its own response machinery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from quart import Response, request
@@ -17,27 +18,42 @@ from gw.dialects.caller import request_id
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import access, asking, dashboard, errors, frontend, live, managed, pages, public
+from gw.web import access, asking, dashboard, errors, frontend, live, managed, pages, public, site
 from gw.web.drain import Drain
 from gw.web.guard import authorize, fenced
 from gw.web.operations import check_query, path_of, right_of
+from gw.web.reads import Reads
 from gw.web.table import TABLE
-from gw.web.views import BODY_BYTES, json_reply, scope
+from gw.web.views import BODY_BYTES, scope
 
 IsHot = Callable[[bytes, bytes], bool]
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
+def make_reads(gateway: Gateway, drain: Drain, files: frontend.Frontend | None = None) -> Reads:
+    """`files`: the dashboard's; None = look for them."""
+    files = files or frontend.load()
+    views = [site.views(gateway, files), public.views(gateway, drain), dashboard.views(gateway), pages.views(gateway)]
+    views += [managed.views(gateway), asking.views(gateway), access.views(gateway)]
+    return Reads(gateway, views, TABLE, site.others(files))
+
+
 def make_app(
-    gateway: Gateway, hot: ASGIApp, is_hot: IsHot, drain: Drain, site: frontend.Frontend | None = None
+    gateway: Gateway,
+    hot: ASGIApp,
+    is_hot: IsHot,
+    drain: Drain,
+    reads: Reads | None = None,
 ) -> ASGIApp:
     """`is_hot(method, raw path without query)` says what belongs to `hot`, which comes with its own fence.
 
-    `site`: the dashboard's files; None = look for them.
+    `reads`: None = make them.
     """
     public.announce(gateway)
-    quart = _quart(gateway, drain, site or frontend.load(), is_hot)
+    reads = reads or make_reads(gateway, drain)
+    quart = _quart(gateway, drain, is_hot, reads)
+    reading = fenced(reads, gateway)
     cold = fenced(_identified(cast("ASGIApp", quart)), gateway)  # its annotations name every ASGI message; ours do not
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,6 +61,8 @@ def make_app(
             await hot(scope, receive, send)
         elif scope["type"] == "websocket":
             await _no_such_socket(scope, send)
+        elif scope["type"] == "http" and reads.takes(_method(scope), _raw_path(scope)):
+            await reading(scope, receive, send)
         else:
             await cold(scope, receive, send)
 
@@ -94,27 +112,25 @@ def _identified(app: ASGIApp) -> ASGIApp:
     return identified
 
 
-def routes_of(gateway: Gateway, drain: Drain, site: frontend.Frontend, is_hot: IsHot) -> set[tuple[str, str]]:
+def routes_of(gateway: Gateway, drain: Drain, is_hot: IsHot) -> set[tuple[str, str]]:
     """Method and path (as in OpenAPI) of every route of the control plane."""
-    rules = _quart(gateway, drain, site, is_hot).url_map.iter_rules()
-    return {(method, path_of(rule.rule)) for rule in rules for method in rule.methods or () if method != "HEAD"}
+    reads = make_reads(gateway, drain)
+    rules = _quart(gateway, drain, is_hot, reads).url_map.iter_rules()
+    written = {(method, path_of(rule.rule)) for rule in rules for method in rule.methods or () if method != "HEAD"}
+    return written | reads.routes
 
 
-def _quart(gateway: Gateway, drain: Drain, site: frontend.Frontend, is_hot: IsHot) -> QuartTrio:
+def _quart(gateway: Gateway, drain: Drain, is_hot: IsHot, reads: Reads) -> QuartTrio:
     app = QuartTrio(__name__, static_folder=None)
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
-    app.register_blueprint(public.blueprint(gateway, drain))
     app.register_blueprint(managed.blueprint(gateway))
     app.register_blueprint(asking.blueprint(gateway))
-    app.register_blueprint(dashboard.blueprint(gateway))
-    app.register_blueprint(pages.blueprint(gateway))
     app.register_blueprint(access.blueprint(gateway))
     app.register_blueprint(live.blueprint(gateway, drain))
-    _add_site(app, gateway, site)
-    _add_errors(app, site, is_hot)
+    _add_errors(app, is_hot, reads)
 
     @app.before_request
     async def check() -> None:
@@ -127,26 +143,7 @@ def _quart(gateway: Gateway, drain: Drain, site: frontend.Frontend, is_hot: IsHo
     return app
 
 
-def _add_site(app: QuartTrio, gateway: Gateway, site: frontend.Frontend) -> None:
-    @app.get("/")
-    async def index() -> Response:
-        """HTML for who asks for it; voice SDKs use the same path as a sign of life and get a small status."""
-        if "text/html" in (request.headers.get("accept") or "").lower():
-            return _file(site.page(_header("accept-encoding"), _header("if-none-match")))
-        dashboard_state = "built" if site.built else frontend.NOT_BUILT
-        told = {"ok": True, **public.state(gateway), "dashboard": dashboard_state}
-        return json_reply(told, headers={"vary": "accept"})
-
-
-def _file(reply: frontend.Reply) -> Response:
-    return Response(reply.body, reply.status, headers=dict(reply.headers))
-
-
-def _header(name: str) -> str:
-    return request.headers.get(name) or ""
-
-
-def _add_errors(app: QuartTrio, site: frontend.Frontend, is_hot: IsHot) -> None:
+def _add_errors(app: QuartTrio, is_hot: IsHot, reads: Reads) -> None:
     @app.errorhandler(GwError)
     async def of_gateway(error: GwError) -> Response:
         return _response(errors.of_gateway(error, request_id(scope())))
@@ -155,22 +152,25 @@ def _add_errors(app: QuartTrio, site: frontend.Frontend, is_hot: IsHot) -> None:
     async def of_http(error: HTTPException) -> Response:
         return _response(errors.of_http(error, request_id(scope())))
 
+    @app.errorhandler(MethodNotAllowed)
+    async def not_allowed(error: MethodNotAllowed) -> Response:
+        return _response(errors.of_http(_with_others(error, error.valid_methods or ()), request_id(scope())))
+
     @app.errorhandler(NotFound)
     async def not_found(error: NotFound) -> Response:
-        """Files of the dashboard, then its page for paths that its own router reads."""
-        if request.method in ("GET", "HEAD"):
-            found = site.file(request.path, _header("accept-encoding"), _header("if-none-match"))
-            if found is None and not request.path.startswith(frontend.NOT_PAGES):
-                found = site.page(_header("accept-encoding"), _header("if-none-match"))
-            if found is not None:
-                return _file(found)
-        path = _raw_path(scope())
-        hot = [method for method in _METHODS if is_hot(method.encode(), path)]
-        return _response(errors.of_http(MethodNotAllowed(hot) if hot else error, request_id(scope())))
+        return _response(errors.of_http(_with_others(error, ()), request_id(scope())))
 
     @app.errorhandler(Exception)
     async def of_unexpected(error: Exception) -> Response:
         return _response(errors.of_unexpected(error, request_id(scope())))
+
+    def _with_others(error: HTTPException, known: Iterable[str]) -> HTTPException:
+        """405 when the path is somebody's: the methods of Quart's routes that are `known`, the reads' and the data plane's."""
+        path = _raw_path(scope())
+        methods = [method for method in _METHODS if is_hot(method.encode(), path)]
+        methods += ["GET", "HEAD"] if reads.rules_on(path) else []
+        methods += known
+        return MethodNotAllowed(list(dict.fromkeys(methods))) if methods else error
 
 
 def _response(answer: errors.Answer) -> Response:

@@ -16,7 +16,8 @@ from gw.gateway import Gateway
 from gw.reconcile.compare import compare
 from gw.reconcile.diff import THRESHOLD
 from gw.web.operations import Field, Operation
-from gw.web.views import fresh, json_reply, query, query_text, read_json
+from gw.web.reads import Ask, Reply, Views, fresh, shown
+from gw.web.views import json_reply, read_json
 
 
 class Candidate(msgspec.Struct, kw_only=True):
@@ -108,19 +109,25 @@ ASKING = (
 )  # fmt: skip
 
 
-def blueprint(gateway: Gateway) -> Blueprint:
-    routes = Blueprint("asking", __name__)
+def views(gateway: Gateway) -> Views:
+    routes = Views()
 
     @routes.get("/api/route")
-    async def who_would_answer() -> Response:
+    async def who_would_answer(ask: Ask) -> Reply:
         found = route(
             gateway.live.catalog,
             gateway.limits.view(trio.current_time()),
-            model=query("model") or "",
-            modality=query_text("modality", "llm"),
-            project=query_text("project", "default"),
+            model=ask.query("model") or "",
+            modality=ask.query_text("modality", "llm"),
+            project=ask.query_text("project", "default"),
         )
-        return json_reply(found)
+        return shown(found)
+
+    return routes
+
+
+def blueprint(gateway: Gateway) -> Blueprint:
+    routes = Blueprint("asking", __name__)
 
     @routes.post("/v1/reconcile")
     async def compare_bill() -> Response:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import trio
-from quart import Blueprint, Response
 
 from gw.admin import forecast, listings, logs, overview, reliability, reports, series, turns
 from gw.errors import RequestError
 from gw.gateway import Gateway
 from gw.web.public import log_query, read_logs
-from gw.web.views import fresh, json_reply, query, query_text
+from gw.web.reads import Ask, Reply, Views, fresh, shown
 
 LATENCY_PERIODS = ("today", "week")
 
 
-def blueprint(gateway: Gateway) -> Blueprint:
-    routes = Blueprint("dashboard", __name__, url_prefix="/api")
+def views(gateway: Gateway) -> Views:
+    routes = Views("/api")
     _add_reads(routes, gateway)
     _add_charts(routes, gateway)
     _add_logs(routes, gateway)
@@ -23,36 +22,36 @@ def blueprint(gateway: Gateway) -> Blueprint:
     return routes
 
 
-def _add_reads(routes: Blueprint, gateway: Gateway) -> None:
+def _add_reads(routes: Views, gateway: Gateway) -> None:
     @routes.get("/status")
-    async def status() -> Response:
-        return json_reply(listings.dashboard_status(gateway.live.catalog))
+    async def status(ask: Ask) -> Reply:
+        return shown(listings.dashboard_status(gateway.live.catalog))
 
     @routes.get("/costs")
-    async def costs() -> Response:
+    async def costs(ask: Ask) -> Reply:
         await fresh(gateway)
-        catalog, now, project = gateway.live.catalog, gateway.clock.now(), query("project")
-        period = query_text("period", "today")
+        catalog, now, project = gateway.live.catalog, gateway.clock.now(), ask.query("project")
+        period = ask.query_text("period", "today")
         found = await reports.costs(gateway.store, catalog, now, period=period, project=project)
         if project:
             del found["by_project"]
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/latency")
-    async def latency() -> Response:
+    async def latency(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await reports.latency(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
-            period=query_text("period", "today"),
-            project=query("project"),
+            period=ask.query_text("period", "today"),
+            project=ask.query("project"),
             allowed=LATENCY_PERIODS,
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/overview")
-    async def front() -> Response:
+    async def front(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await overview.overview(
             gateway.store,
@@ -60,102 +59,102 @@ def _add_reads(routes: Blueprint, gateway: Gateway) -> None:
             gateway.clock.now(),
             spent=gateway.ledger.spent,
             active=gateway.relay.in_flight,
-            project=query("project"),
+            project=ask.query("project"),
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/projects")
-    async def projects() -> Response:
+    async def projects(ask: Ask) -> Reply:
         await fresh(gateway)
-        return json_reply(await listings.projects(gateway.store, gateway.live.catalog, gateway.clock.now()))
+        return shown(await listings.projects(gateway.store, gateway.live.catalog, gateway.clock.now()))
 
 
-def _add_charts(routes: Blueprint, gateway: Gateway) -> None:
+def _add_charts(routes: Views, gateway: Gateway) -> None:
     @routes.get("/series")
-    async def lines() -> Response:
+    async def lines(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await series.series(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
-            metric=query_text("metric", "requests"),
-            period=query_text("period", "today"),
-            by=query_text("by", "none"),
-            project=query("project"),
-            model=query("model"),
+            metric=ask.query_text("metric", "requests"),
+            period=ask.query_text("period", "today"),
+            by=ask.query_text("by", "none"),
+            project=ask.query("project"),
+            model=ask.query("model"),
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/histogram")
-    async def spread() -> Response:
+    async def spread(ask: Ask) -> Reply:
         await fresh(gateway)
-        if not (model := query("model")):
+        if not (model := ask.query("model")):
             raise RequestError(what="model is needed", param="model")
         found = await series.histogram(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
             model=model,
-            period=query_text("period", "today"),
-            project=query("project"),
+            period=ask.query_text("period", "today"),
+            project=ask.query("project"),
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/forecast")
-    async def month() -> Response:
+    async def month(ask: Ask) -> Reply:
         await fresh(gateway)
         catalog, now = gateway.live.catalog, gateway.clock.now()
-        return json_reply(await forecast.forecast(gateway.store, catalog, now, project=query("project")))
+        return shown(await forecast.forecast(gateway.store, catalog, now, project=ask.query("project")))
 
     @routes.get("/reliability")
-    async def providers() -> Response:
+    async def providers(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await reliability.reliability(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
             gates=gateway.limits.view(trio.current_time()),
-            period=query_text("period", "today"),
+            period=ask.query_text("period", "today"),
         )
-        return json_reply(found)
+        return shown(found)
 
 
-def _add_logs(routes: Blueprint, gateway: Gateway) -> None:
+def _add_logs(routes: Views, gateway: Gateway) -> None:
     @routes.get("/logs")
-    async def log() -> Response:
-        return json_reply(await read_logs(gateway))
+    async def log(ask: Ask) -> Reply:
+        return shown(await read_logs(gateway, ask))
 
     @routes.get("/logs.csv")
-    async def export() -> Response:
+    async def export(ask: Ask) -> Reply:
         await fresh(gateway)
         body = await logs.export(
             gateway.store,
             gateway.live.catalog,
-            log_query(),
-            limit=query_text("limit", str(logs.EXPORT_DEFAULT)),
-            before=query("before"),
+            log_query(ask),
+            limit=ask.query_text("limit", str(logs.EXPORT_DEFAULT)),
+            before=ask.query("before"),
         )
-        headers = {"content-disposition": 'attachment; filename="requests.csv"', "cache-control": "no-store"}
-        return Response(body, content_type="text/csv; charset=utf-8; header=present", headers=headers)
+        headers = ((b"content-disposition", b'attachment; filename="requests.csv"'), (b"cache-control", b"no-store"))
+        return Reply(body, b"text/csv; charset=utf-8; header=present", headers)
 
 
-def _add_turns(routes: Blueprint, gateway: Gateway) -> None:
+def _add_turns(routes: Views, gateway: Gateway) -> None:
     @routes.get("/turns")
-    async def newest() -> Response:
+    async def newest(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await turns.page(
             gateway.store,
             gateway.live.catalog,
-            limit=query_text("limit", str(turns.TURNS_DEFAULT)),
-            before=query("before"),
-            project=query("project"),
+            limit=ask.query_text("limit", str(turns.TURNS_DEFAULT)),
+            before=ask.query("before"),
+            project=ask.query("project"),
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/turns/<path:turn_id>")
-    async def waterfall(turn_id: str) -> Response:
+    async def waterfall(ask: Ask) -> Reply:
         await fresh(gateway)
-        catalog, project = gateway.live.catalog, query("project")
-        return json_reply(
-            await turns.one(gateway.store, catalog, turn_id, project=project, session=query("session"))
+        catalog, project = gateway.live.catalog, ask.query("project")
+        return shown(
+            await turns.one(gateway.store, catalog, ask.named, project=project, session=ask.query("session"))
         )

@@ -17,24 +17,34 @@ import traceback
 import uuid
 from collections.abc import Callable
 
+import attrs
 import structlog
 import trio
 
 from gw.errors import Overloaded
+from gw.net.poller import Poller
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import refusal
 from gw.web.drain import Drain
-from gw.web.express_head import Head, head_end, parse_head, route_of
+from gw.web.express_head import Head, Repeated, head_end, parse_head, route_of
 from gw.web.express_http import DateField, Exchange
 from gw.web.express_ws import Session
-from gw.web.hangups import Hangups
 from gw.web.link import Limits, Link
 from gw.web.refusal import Refused
 from gw.web.transport import Transport
 
 IsHot = Callable[[bytes, bytes], bool]
 """(method, path without query) → whether the data plane answers it."""
+
+
+@attrs.frozen
+class Aside:
+    """An app beside the data plane's, whose requests are not counted as in flight and never shed. HTTP only."""
+
+    app: ASGIApp
+    takes: IsHot
+
 
 log = structlog.get_logger("gw.web")
 
@@ -68,9 +78,11 @@ class Express:
         limits: Limits | None = None,
         max_in_flight: int = 2_000,
         clock: Clock | None = None,
-        hangups: Hangups | None = None,
+        hangups: Poller | None = None,
+        aside: Aside | None = None,
     ) -> None:
         """`hangups` must be running, or be None."""
+        self.aside = aside
         self.hangups = hangups
         self.app = app
         self.is_hot = is_hot
@@ -136,12 +148,15 @@ async def shed(scope: Scope, receive: Receive, send: Send) -> None:
 class _Connection:
     """`life` is the one cancel scope of the connection: idleness, a drain and a client that leaves cancel it."""
 
-    __slots__ = ("_first", "_host", "_link", "clean", "life", "moves")
+    __slots__ = ("_aside", "_first", "_host", "_link", "_repeated", "clean", "life", "moves")
 
     def __init__(self, host: Express, link: Link) -> None:
         self._host = host
         self._link = link
         self._first = True
+        self._repeated: Repeated | None = None
+        self._aside: ASGIApp | None = None
+        """Who answers the head read last, where it is not the data plane."""
         self.life = trio.CancelScope()
         self.clean = True
         """The connection may end with a plain close; otherwise the client must see that something was cut."""
@@ -154,19 +169,17 @@ class _Connection:
                 await self.serve()
 
     async def serve(self) -> None:
-        link, is_hot = self._link, self._host.is_hot
+        link = self._link
         keep = True
         while keep and not link.left:
             try:
                 end = await self._next_head()
                 if not end:
                     return
-                data = bytes(link.buffer[:end])
-                route = route_of(data)
-                if route is not None and not is_hot(*route):
+                head = self._read_head(bytes(link.buffer[:end]))
+                if head is None:
                     self.moves = True
                     return
-                head = parse_head(data)
             except Refused as refused:
                 await self._refuse(refused)
                 return
@@ -178,6 +191,22 @@ class _Connection:
                 self.clean = await self._websocket(head)
                 return
             keep = await self._http(head)
+
+    def _read_head(self, data: bytes) -> Head | None:
+        """None when it is not answered here. Raises Refused."""
+        if self._repeated is not None and (head := self._repeated.again(data)) is not None:
+            return head
+        route, host, aside = route_of(data), self._host, None
+        if route is not None and not host.is_hot(*route):
+            aside = host.aside
+            if aside is None or not aside.takes(*route):
+                return None
+        head = parse_head(data)
+        if aside is not None and head.upgrade:
+            return None
+        self._aside = aside.app if aside is not None else None
+        self._repeated = None if head.upgrade or head.body.chunked else Repeated(data, head)
+        return head
 
     async def _next_head(self) -> int:
         """Where the next request's head ends; 0 when there will be none. Raises Refused."""
@@ -239,10 +268,11 @@ class _Connection:
     async def _http(self, head: Head) -> bool:
         """Run the app once. Returns whether the connection may carry another request."""
         host, link = self._host, self._link
-        app = host.admitted()
+        app, counted = self._aside or host.admitted(), self._aside is None
         exchange = Exchange(head, link, host.date)
         crash: Exception | None = None
-        host.drain.enter()
+        if counted:
+            host.drain.enter()
         link.on_left = self.life.cancel
         try:
             await app(exchange.scope(), exchange.receive, exchange.send)
@@ -250,7 +280,8 @@ class _Connection:
             crash = error
         finally:
             link.on_left = None
-            host.drain.leave()
+            if counted:
+                host.drain.leave()
         if crash is None and exchange.complete and exchange.keep and exchange.body.done:
             self.clean = True
             return True

@@ -8,6 +8,7 @@ does not tell at which byte a message ended, and the bytes after it may belong t
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import unquote
 
 import httptools
@@ -79,6 +80,7 @@ class Head:
         "method",
         "query",
         "raw_path",
+        "scope",
         "upgrade",
         "version",
     )
@@ -97,6 +99,8 @@ class Head:
         self.upgrade = b""
         """The protocol asked for, in lower case, when `connection` says so too."""
         self.body: Body
+        self.scope: dict[str, Any] | None = None
+        """Made once for all requests with this head."""
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -186,13 +190,51 @@ def parse_head(data: bytes) -> Head:
     return head
 
 
+_LENGTH = re.compile(rb"\r\ncontent-length:[\t ]*([0-9]{1,15})[\t ]*\r\n", re.IGNORECASE)
+
+
+class Repeated:
+    """A head that was read already. Most clients send with each request of a connection the one before, but for its length.
+
+    One request has ended when `again` is asked about the next: they share the Head.
+    """
+
+    __slots__ = ("_after", "_at", "_before", "_told", "head")
+
+    def __init__(self, data: bytes, head: Head) -> None:
+        """`head` is what `data` says; its body is not chunked."""
+        self.head = head
+        found = _LENGTH.search(data)
+        self._before, self._told, self._after = data, b"", b""
+        if found is not None:
+            self._before, self._told, self._after = data[: found.start(1)], found[1], data[found.end(1) :]
+            self._at = [name for name, _ in head.headers].index(b"content-length")
+
+    def again(self, data: bytes) -> Head | None:
+        """The head for a request with the same one; None for another."""
+        before, after = self._before, self._after
+        if not (data.startswith(before) and data.endswith(after)):
+            return None
+        head, told = self.head, data[len(before) : len(data) - len(after)]
+        if told != self._told:
+            if not told.isdigit() or len(told) > 15 or not self._told:
+                return None
+            self._told = told
+            head.headers = headers = head.headers.copy()  # the app may have kept those of the request before
+            headers[self._at] = (b"content-length", told)
+            if head.scope is not None:
+                head.scope["headers"] = headers
+        head.body = Body(int(told or b"0"))
+        return head
+
+
 class Body:
     """Cuts one request body out of the connection's buffer and leaves what follows it."""
 
-    __slots__ = ("_chunked", "_left", "_state", "_trailer", "done")
+    __slots__ = ("_left", "_state", "_trailer", "chunked", "done")
 
     def __init__(self, length: int = 0, *, chunked: bool = False) -> None:
-        self._chunked = chunked
+        self.chunked = chunked
         self._left = length
         self._state = "size"
         self._trailer = 0
@@ -201,11 +243,11 @@ class Body:
     @property
     def left(self) -> int | None:
         """Bytes still to come; None when only the last chunk will tell."""
-        return 0 if self.done else None if self._chunked else self._left
+        return 0 if self.done else None if self.chunked else self._left
 
     def take(self, buffer: bytearray) -> bytes:
         """Remove and return the body bytes at the buffer's start; b"" when there are none yet. Raises Refused."""
-        if self._chunked:
+        if self.chunked:
             return self._take_chunks(buffer)
         if len(buffer) <= self._left:  # all of it, in one copy
             data = bytes(buffer)

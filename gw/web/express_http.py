@@ -8,6 +8,7 @@ more or less than its content-length, or stops in the middle, leaves the respons
 from __future__ import annotations
 
 from email.utils import formatdate
+from typing import Any
 
 import trio
 
@@ -21,7 +22,7 @@ from gw.web.refusal import REASONS, Refused
 DRAIN_BYTES = 65_536
 """An unread rest of a request body up to this size is dropped to keep the connection; a larger one closes it."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_STATUS_LINES = {status: b"HTTP/1.1 %d %b" % (status, reason) for status, reason in REASONS.items()}
+_STATUS_LINES = {status: b"HTTP/1.1 %d %b\r\n" % (status, reason) for status, reason in REASONS.items()}
 _OWN = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
 _ASGI = {"version": "3.0", "spec_version": "2.5"}
 
@@ -32,7 +33,7 @@ class BodyTooSlow(RequestError):
 
 
 class DateField:
-    """The `date` header line, made once a second."""
+    """The `date` header line with its line end, made once a second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,11 +44,11 @@ class DateField:
         second = int(self._clock.now())
         if second != self._second:
             self._second = second
-            self._line = b"date: " + formatdate(second, usegmt=True).encode()
+            self._line = b"date: %b\r\n" % formatdate(second, usegmt=True).encode()
         return self._line
 
 
-def base_scope(head: Head, link: Link, kind: str, scheme: str) -> Scope:
+def base_scope(head: Head, link: Link, kind: str, scheme: str) -> dict[str, Any]:
     transport = link.transport
     return {
         "type": kind,
@@ -63,6 +64,7 @@ def base_scope(head: Head, link: Link, kind: str, scheme: str) -> Scope:
         "server": transport.server,
         "state": {"drain": link.drain},
         "extensions": {"gw.cancels": {}},
+        "gw.known": {},
     }
 
 
@@ -108,9 +110,11 @@ class Exchange:
         self._left: int | None = None
 
     def scope(self) -> Scope:
-        scope = base_scope(self.head, self._link, "http", "http")
-        scope["method"] = self.head.method.decode("latin-1")
-        return scope
+        head = self.head
+        if head.scope is None:
+            head.scope = base_scope(head, self._link, "http", "http")
+            head.scope["method"] = head.method.decode("latin-1")
+        return head.scope.copy()
 
     # ------------------------------------------------------------------ request
 
@@ -185,8 +189,8 @@ class Exchange:
             more = bool(message.get("more_body", False))
             out = self._framed(message.get("body", b""), more)
             self.started = True
-            if out:
-                await self._link.send(out)
+            if out and (rest := self._link.send_now(out)):
+                await self._link.send(rest)
             if not more:
                 self.complete = True
                 self._link.on_left = None
@@ -215,30 +219,35 @@ class Exchange:
     def _response_head(self) -> bytes:
         assert self._start is not None
         status = self._start["status"]
-        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status" % status, self._date.line()]
+        headers = self._start.get("headers", ())
+        parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status, self._date.line()]
         keep = self.head.keep and not self._link.drain.draining and self._body_is_cheap()
         length: int | None = None
-        for name, value in self._start.get("headers", ()):
+        breaks = 3
+        for name, value in headers:
             if name not in _OWN:
-                lines.append(b"%b: %b" % (name, value))
+                parts += (name, b": ", value, b"\r\n")
+                breaks += 1
             elif name == b"content-length":
                 length = int(value)
             elif name == b"connection":
                 keep = keep and value.lower() != b"close"
         self._silent = self.head.method == b"HEAD" or status in (204, 304)
         if length is not None and status != 204:
-            lines.append(b"content-length: %d" % length)
+            parts.append(b"content-length: %d\r\n" % length)
+            breaks += 1
             self._left = None if self._silent else length
         elif not self._silent:
             self._chunked = self.head.version == "1.1"
             if self._chunked:
-                lines.append(b"transfer-encoding: chunked")
+                parts.append(b"transfer-encoding: chunked\r\n")
+                breaks += 1
         if not keep:
-            lines.append(b"connection: close")
+            parts.append(b"connection: close\r\n")
+            breaks += 1
         self.keep = keep
-        lines += (b"", b"")
-        head = b"\r\n".join(lines)
-        breaks = len(lines) - 1
+        parts.append(b"\r\n")
+        head = b"".join(parts)
         if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
             raise ValueError("a response header holds a line break")
         return head

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import trio
 from websockets.datastructures import Headers
@@ -23,6 +23,7 @@ from websockets.server import ServerProtocol
 
 from gw.net import ws_frames
 from gw.types.asgi import ASGIApp, Message, Scope
+from gw.types.rest import Rest
 from gw.web import refusal
 from gw.web.express_head import Head
 from gw.web.express_http import base_scope
@@ -38,7 +39,9 @@ CLOSE_S = 1.0
 """For a client to answer our close frame."""
 _REASON_BYTES = 123
 
-Take = Callable[[Message], Awaitable[None]]
+Take = Callable[[str | bytes | Message], Rest]
+"""Of an ASGI message, or of its payload alone."""
+_OPEN = State.OPEN  # looked at for every frame, and an enum's member takes a while to find
 
 _quiet = logging.getLogger(__name__)
 _quiet.setLevel(logging.ERROR)  # the library's own debug lines quote frames
@@ -52,7 +55,7 @@ class Session:
         self._head = head
         self._link = link
         # The handshake's bytes are parsed and written here, so the protocol begins with frames.
-        self._protocol = ServerProtocol(state=State.OPEN, max_size=MESSAGE_BYTES, logger=_quiet)
+        self._protocol = ServerProtocol(state=_OPEN, max_size=MESSAGE_BYTES, logger=_quiet)
         self._scope = trio.CancelScope()
         self._inbox: deque[Message] = deque([{"type": "websocket.connect"}])
         self._unread = 0
@@ -61,7 +64,7 @@ class Session:
         self._splitter = ws_frames.Splitter(masked=True, most=MESSAGE_BYTES)
         self._turn = ws_frames.Turn()
         self._take_over: Take | None = None
-        """Takes messages in place of `receive`, in the reader's task."""
+        """Takes messages in place of `receive`, as they are read."""
         self._torn = False
         """A frame was cut in the middle; nothing may follow it."""
         self._parts: list[bytes] = []
@@ -109,13 +112,13 @@ class Session:
             return True
         await self._turn.take()  # the reader may be writing a pong or the answer to a close
         self._turn.give_back()
-        if self._link.dead or self._torn or (self._link.left and self._protocol.state is State.OPEN):
+        if self._link.dead or self._torn or (self._link.left and self._protocol.state is _OPEN):
             return False
         try:
             if not self._accepted:
                 await self._link.send(refusal.crashed(self.request_id).response())
             else:
-                if self._protocol.state is State.OPEN:
+                if self._protocol.state is _OPEN:
                     self._protocol.send_close(1011 if failed else 1000)
                 await self._flush()
                 with trio.move_on_after(CLOSE_S):
@@ -132,7 +135,7 @@ class Session:
         names = [name.strip() for value in offered for name in value.decode("latin-1").split(",")]
         scope["subprotocols"] = [name for name in names if name]
         scope["extensions"]["websocket.http.response"] = {}
-        scope["extensions"]["gw.messages"] = {"hand_to": self._hand_to, "let_go": self._let_go}
+        scope["extensions"]["gw.messages"] = {"hand_to": self._hand_to, "let_go": self._let_go, "put": self._put_message}
         return scope
 
     # ------------------------------------------------------------------ from the client
@@ -144,16 +147,13 @@ class Session:
         return self._popped()
 
     async def _hand_to(self, take: Take) -> None:
-        """`take` gets the messages from now on in place of `receive`, in the task that reads the connection: a hop less each.
+        """`take` gets the messages from now on in place of `receive`, where they are read: a hop less each.
 
-        While it works nothing is read: no ping is answered and no close seen. It raises nothing.
+        Until what it leaves to wait for is done nothing is read: no ping is answered and no close seen. It raises nothing.
         """
-        while self._inbox:
-            message = self._popped()
-            await take(message)
-            if message["type"] == "websocket.disconnect":
-                return
         self._take_over = take
+        while (rest := self._hand_over()) is not None:
+            await rest
 
     def _let_go(self) -> None:
         """`receive` gets them again."""
@@ -169,27 +169,51 @@ class Session:
                 self._room.unpark_all()
         return message
 
-    async def _feed(self, data: bytes) -> None:
-        """Take bytes from the reader task; returns when there is room for more."""
-        if self._digest(data):
-            try:
-                await self._flush()
-            except OSError:
-                self._link.dead = True
+    def _feed(self, data: bytes) -> Rest:
+        """Take bytes from the connection. Leaves to wait for what is to be said, whoever takes messages, and room for more."""
+        found = self._splitter.feed(data)
+        take = self._take_over
+        if take is not None and not self._inbox and len(found) == 1:  # nearly always, while somebody takes messages
+            opcode, payload = found[0]
+            if opcode == ws_frames.BINARY and self._protocol.state is _OPEN:
+                return take(payload)
+        if self._digest(found):
+            return self._answer_and_go_on()
+        rest = self._hand_over()
+        if rest is not None or self._unread > UNREAD_BYTES:
+            return self._go_on(rest)
+        return None
+
+    def _hand_over(self) -> Rest:
+        """Give away what waits in the inbox, where somebody takes it, as far as it goes without waiting."""
         while (take := self._take_over) is not None and self._inbox:
             message = self._popped()
             if message["type"] == "websocket.disconnect":
                 self._take_over = None
-            await take(message)
+            if (rest := take(message)) is not None:
+                return rest
+        return None
+
+    async def _answer_and_go_on(self) -> None:
+        try:
+            await self._flush()
+        except OSError:
+            self._link.dead = True
+        await self._go_on(self._hand_over())
+
+    async def _go_on(self, rest: Rest) -> None:
+        while rest is not None:
+            await rest
+            rest = self._hand_over()
         while self._unread > UNREAD_BYTES:
             await self._room.park()
 
-    def _digest(self, data: bytes) -> bool:
-        """Messages out of bytes; whether the machine had a part in it, and may have something to say."""
+    def _digest(self, found: ws_frames.Found) -> bool:
+        """Messages out of frames; whether the machine had a part in it, and may have something to say."""
         asked = False
-        for opcode, payload in self._splitter.feed(data):
+        for opcode, payload in found:
             if opcode != ws_frames.MACHINE:
-                if self._protocol.state is State.OPEN:
+                if self._protocol.state is _OPEN:
                     self._message(payload, opcode == ws_frames.TEXT)
                 continue
             asked = True
@@ -197,7 +221,7 @@ class Session:
             for event in self._protocol.events_received():
                 if isinstance(event, Frame):
                     self._take(event)
-        if self._protocol.state is not State.OPEN:
+        if self._protocol.state is not _OPEN:
             asked = True  # also by what was no text
             self._closed()
         return asked
@@ -242,7 +266,7 @@ class Session:
         self._scope.deadline = min(self._scope.deadline, trio.current_time() + LEAVE_S)
 
     def _client_left(self) -> None:
-        if self._protocol.state is State.OPEN:
+        if self._protocol.state is _OPEN:
             self._put({"type": "websocket.disconnect", "code": 1006, "reason": ""}, 0)
             self._scope.cancel()
 
@@ -252,7 +276,9 @@ class Session:
         """Raises OSError when the session is over or the client does not read in time."""
         kind = message["type"]
         if kind == "websocket.send":
-            await self._send_message(message)
+            data = message.get("bytes")
+            if (rest := self._put_message(data if data is not None else message.get("text") or "")) is not None:
+                await rest
         elif kind == "websocket.accept" and not self._accepted:
             await self._accept(message)
         elif kind == "websocket.close":
@@ -277,22 +303,40 @@ class Session:
             early = bytes(self._link.buffer)
             self._link.buffer.clear()
             self._link.taken()
-            self._digest(early)
+            self._digest(self._splitter.feed(early))
             await self._flush()
 
-    async def _send_message(self, message: Message) -> None:
-        data, text = message.get("bytes"), message.get("text")
-        if self._protocol.state is not State.OPEN:
+    def _put_message(self, message: str | bytes) -> Rest:
+        """Send it, at once where the client takes it. Raises OSError when the session is over."""
+        if self._protocol.state is not _OPEN:
             raise OSError("the session is over")
-        if data is not None:
-            await self._put_out(ws_frames.from_server(ws_frames.BINARY, data))
+        if isinstance(message, bytes):
+            out = ws_frames.from_server(ws_frames.BINARY, message)
         else:
-            await self._put_out(ws_frames.from_server(ws_frames.TEXT, (text or "").encode()))
+            out = ws_frames.from_server(ws_frames.TEXT, message.encode())
+        if self._turn.taken or self._torn:
+            return self._put_out(out)
+        try:
+            sent = self._link.transport.send_now(out)
+        except GONE:
+            return self._put_out(out)  # fails again, and says so to the link
+        if sent == len(out):
+            return None
+        self._turn.taken = self._torn = True
+        return self._put_rest(out[sent:])
+
+    async def _put_rest(self, out: bytes) -> None:
+        """Of a frame that was begun; it is our turn."""
+        try:
+            await self._link.send(out)
+            self._torn = False
+        finally:
+            self._turn.give_back()
 
     async def _send_close(self, message: Message) -> None:
         if not self._accepted:
             await self._answer_http(Refused(403, "the WebSocket was refused").response())
-        elif self._protocol.state is State.OPEN:
+        elif self._protocol.state is _OPEN:
             reason = (message.get("reason") or "").encode()[:_REASON_BYTES].decode(errors="ignore")
             self._protocol.send_close(message.get("code") or 1000, reason)
             await self._flush()
@@ -340,7 +384,7 @@ class Session:
         if self._torn or self._link.dead or self._link.left:
             return
         try:
-            if self._accepted and self._protocol.state is State.OPEN:
+            if self._accepted and self._protocol.state is _OPEN:
                 self._protocol.send_close(1012, "the gateway is restarting")
                 await self._flush()
             elif not self._accepted and not self._denied:

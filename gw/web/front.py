@@ -17,14 +17,13 @@ import structlog
 import trio
 
 from gw.config.settings import Serve
+from gw.net import poller
 from gw.telemetry.clock import Clock
 from gw.types.asgi import ASGIApp
 from gw.web import refusal
 from gw.web.cold import Cold
 from gw.web.drain import Drain
-from gw.web.express import Express, IsHot, log_crash
-from gw.web.hangups import OFFERED as hangups_offered
-from gw.web.hangups import Hangups
+from gw.web.express import Aside, Express, IsHot, log_crash
 from gw.web.hypercorn import Hypercorn, open_hypercorn
 from gw.web.link import GONE, Limits
 from gw.web.transport import SocketTransport, StreamTransport, Transport, addresses
@@ -52,10 +51,12 @@ async def serve(
     drain: Drain,
     limits: Limits | None = None,
     clock: Clock | None = None,
+    aside: Aside | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and serve until `drain` has begun and every connection has ended; the caller bounds that and cancels.
 
+    `aside`: of the control plane, what the data plane's host is to answer itself.
     Started with the bound addresses as "http://host:port". Raises OSError when an address cannot be bound, ssl.SSLError
     or OSError for an unusable certificate, and what the cold app's start-up raises.
     """
@@ -70,17 +71,24 @@ async def serve(
         max_in_flight=config.max_in_flight,
         max_body_bytes=int(config.max_body_mb * 1_000_000),
     )
-    hangups = Hangups() if hangups_offered else None
+    polled = poller.Poller() if poller.OFFERED else None
     express = Express(
-        hot, is_hot, drain, limits=limits, max_in_flight=config.max_in_flight, clock=clock, hangups=hangups
+        hot,
+        is_hot,
+        drain,
+        limits=limits,
+        max_in_flight=config.max_in_flight,
+        clock=clock,
+        hangups=polled,
+        aside=aside,
     )
     listeners = await bind(config.host, config.port)
     try:
         async with open_hypercorn(guarded, drain, limits) as hypercorn, trio.open_nursery() as nursery:
             await nursery.start(_halt_when_cancelled, drain)
             nursery.start_soon(express.close_idle)
-            if hangups is not None:
-                nursery.start_soon(hangups.run)
+            if polled is not None:
+                nursery.start_soon(polled.run)
             door = FrontDoor(express, hypercorn, context, drain, limits)
             task_status.started([_url(listener, tls=context is not None) for listener in listeners])
             await door.run(listeners)

@@ -16,8 +16,9 @@ from functools import partial
 import attrs
 import trio
 
+from gw.net.poller import Poller
+from gw.types.rest import Rest, done
 from gw.web.drain import Drain
-from gw.web.hangups import Hangups
 from gw.web.transport import Transport
 
 UNREAD_BYTES = 262_144
@@ -98,8 +99,8 @@ class Link:
         self.dead = False
         """A write failed; what the app raises because of it is no fault of the app."""
         self.on_left: Callable[[], object] | None = None
-        self.sink: Callable[[bytes], Awaitable[None]] | None = None
-        """Takes what arrives in place of `buffer`; may wait to hold the reader back."""
+        self.sink: Callable[[bytes], Rest] | None = None
+        """Takes what arrives in place of `buffer`; what it leaves to wait for holds the reader back."""
         self.discarding = False
         self.dropped = 0
         self.reading = False
@@ -118,7 +119,7 @@ class Link:
             yield
             nursery.cancel_scope.cancel()
 
-    def watch(self, hangups: Hangups) -> bool:
+    def watch(self, hangups: Poller) -> bool:
         """Be told of the client's leaving by `hangups`; False where a reader must find out."""
         descriptor = self.transport.descriptor
         if descriptor is None:
@@ -142,19 +143,29 @@ class Link:
 
     async def _read_once(self) -> None:
         try:
-            data = await self.transport.receive_some()
+            if self.sink is not None:
+                rest = await self.transport.receive_each(self._arrived)
+                over = rest is None
+            else:
+                data = await self.transport.receive_some()
+                over, rest = not data, self._arrived(data) if data else None
         except GONE:
-            data = b""
-        if not data:
+            over, rest = True, None
+        if over:
             self.hung_up()
-            return
+        elif rest is not None:
+            await rest
+            self.wake()
+
+    def _arrived(self, data: bytes) -> Rest:
         if self.discarding:
             self.dropped += len(data)
-        elif self.sink is not None:
-            await self.sink(data)
-        else:
+        elif self.sink is None:
             self.buffer += data
+        elif (rest := self.sink(data)) is not None:
+            return rest
         self.wake()
+        return None
 
     def hung_up(self) -> None:
         """The client has finished sending, or the connection broke."""
@@ -165,14 +176,11 @@ class Link:
             self.on_left()
         self.wake()
 
-    async def wait(self) -> None:
+    def wait(self) -> Awaitable[None]:
         """Until bytes arrive or the client leaves; returns at once when it has left. For one task at a time."""
         if self.left:
-            return
-        if self.reading:
-            await self.wait_changed()
-        else:
-            await self._read_once()
+            return done()
+        return self.wait_changed() if self.reading else self._read_once()
 
     async def wait_changed(self) -> None:
         """Until `wake`: bytes from a reader task, the client's leaving, the end of an answer. Reads nothing itself.
@@ -199,6 +207,13 @@ class Link:
         if self._paused and len(self.buffer) <= UNREAD_BYTES:
             self._paused = False
             self._room.unpark_all()
+
+    def send_now(self, data: bytes) -> bytes:
+        """Hand over what can be taken without waiting; returns the rest. Of a broken connection only `send` tells."""
+        try:
+            return data[self.transport.send_now(data) :]
+        except GONE:
+            return data
 
     async def send(self, data: bytes) -> None:
         """Raises OSError when the client is gone or does not take `data` in time; the connection is then dead."""

@@ -1,4 +1,4 @@
-"""The writing half of `/v1/*`: providers, models, projects, keys and fallback chains, and the audit log.
+"""The writing half of `/v1/*`: providers, models, projects, keys and fallback chains; their lists and the audit log.
 
 The use cases check bodies and make the answers; here is only what is HTTP's: paths, query, credentials.
 """
@@ -12,7 +12,8 @@ from gw.admin.check import check_provider
 from gw.gateway import Gateway
 from gw.types.managed import Actor, ActorSource
 from gw.web.guard import who
-from gw.web.views import json_reply, no_body, query, query_flag, query_text, read_object, scope
+from gw.web.reads import Ask, Reply, Views, shown
+from gw.web.views import json_reply, no_body, query_flag, read_object, scope
 
 
 def blueprint(gateway: Gateway) -> Blueprint:
@@ -22,7 +23,6 @@ def blueprint(gateway: Gateway) -> Blueprint:
     _add_projects(routes, gateway)
     _add_keys(routes, gateway)
     _add_chains(routes, gateway)
-    _add_audit(routes, gateway)
     return routes
 
 
@@ -97,10 +97,6 @@ def _add_projects(routes: Blueprint, gateway: Gateway) -> None:
 def _add_keys(routes: Blueprint, gateway: Gateway) -> None:
     registrar = gateway.registrar
 
-    @routes.get("/keys")
-    async def list_keys() -> Response:
-        return json_reply(keys.listing(registrar))
-
     @routes.post("/keys")
     async def create_key() -> Response:
         return json_reply(await keys.create(registrar, await read_object(), _actor(gateway)))
@@ -114,10 +110,6 @@ def _add_keys(routes: Blueprint, gateway: Gateway) -> None:
 def _add_chains(routes: Blueprint, gateway: Gateway) -> None:
     registrar = gateway.registrar
 
-    @routes.get("/fallbacks")
-    async def list_chains() -> Response:
-        return json_reply(chains.listing(registrar))
-
     @routes.put("/fallbacks/<modality>")
     async def set_chain(modality: str) -> Response:
         return json_reply(await chains.put(registrar, modality, await read_object(), _actor(gateway)))
@@ -127,15 +119,27 @@ def _add_chains(routes: Blueprint, gateway: Gateway) -> None:
         return json_reply(await chains.reset(registrar, modality, _actor(gateway)))
 
 
-def _add_audit(routes: Blueprint, gateway: Gateway) -> None:
+def views(gateway: Gateway) -> Views:
+    routes, registrar = Views("/v1"), gateway.registrar
+
+    @routes.get("/keys")
+    async def list_keys(ask: Ask) -> Reply:
+        return shown(keys.listing(registrar))
+
+    @routes.get("/fallbacks")
+    async def list_chains(ask: Ask) -> Reply:
+        return shown(chains.listing(registrar))
+
     @routes.get("/audit-log")
-    async def audit_log() -> Response:
+    async def audit_log(ask: Ask) -> Reply:
         found = await audit.page(
             gateway.store,
-            limit=query_text("limit", str(audit.DEFAULT)),
-            entity_type=query("entity_type"),
-            entity_id=query("entity_id"),
-            action=query("action"),
-            before=query("before"),
+            limit=ask.query_text("limit", str(audit.DEFAULT)),
+            entity_type=ask.query("entity_type"),
+            entity_id=ask.query("entity_id"),
+            action=ask.query("action"),
+            before=ask.query("before"),
         )
-        return json_reply(found)
+        return shown(found)
+
+    return routes

@@ -2,77 +2,75 @@
 
 from __future__ import annotations
 
-from quart import Blueprint, Response
-
 from gw.admin import pages
 from gw.admin.origin import settings_page
 from gw.gateway import Gateway
-from gw.web.views import fresh, json_reply, query, query_text
+from gw.web.reads import Ask, Reply, Views, fresh, shown
 
 
-def blueprint(gateway: Gateway) -> Blueprint:
-    routes = Blueprint("pages", __name__, url_prefix="/api/pages")
+def views(gateway: Gateway) -> Views:
+    routes = Views("/api/pages")
     _add_configured(routes, gateway)
     _add_reports(routes, gateway)
     return routes
 
 
-def _add_configured(routes: Blueprint, gateway: Gateway) -> None:
+def _add_configured(routes: Views, gateway: Gateway) -> None:
     registrar = gateway.registrar
 
     @routes.get("/providers")
-    async def providers() -> Response:
-        return json_reply(pages.providers(registrar))
+    async def providers(ask: Ask) -> Reply:
+        return shown(pages.providers(registrar))
 
     @routes.get("/models")
-    async def models() -> Response:
-        return json_reply(pages.models(registrar, gateway.book, gateway.clock.now()))
+    async def models(ask: Ask) -> Reply:
+        return shown(pages.models(registrar, gateway.book, gateway.clock.now()))
 
     @routes.get("/projects")
-    async def projects() -> Response:
+    async def projects(ask: Ask) -> Reply:
         await fresh(gateway)
-        return json_reply(await pages.projects(registrar, gateway.clock.now(), spent=gateway.ledger.spent))
+        return shown(await pages.projects(registrar, gateway.clock.now(), spent=gateway.ledger.spent))
 
     @routes.get("/keys")
-    async def keys() -> Response:
-        return json_reply(pages.access_keys(registrar))
+    async def keys(ask: Ask) -> Reply:
+        return shown(pages.access_keys(registrar))
 
     @routes.get("/playground")
-    async def playground() -> Response:
-        return json_reply(pages.playground(registrar))
+    async def playground(ask: Ask) -> Reply:
+        return shown(pages.playground(registrar))
 
     @routes.get("/settings")
-    async def settings() -> Response:
+    async def settings(ask: Ask) -> Reply:
         found = settings_page(
             gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=registrar.warnings
         )
-        return json_reply(found)
+        return shown(found)
 
 
-def _add_reports(routes: Blueprint, gateway: Gateway) -> None:
+def _add_reports(routes: Views, gateway: Gateway) -> None:
     @routes.get("/costs")
-    async def costs() -> Response:
+    async def costs(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await pages.costs(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
-            period=query_text("period", "today"),
-            by=query_text("by", "model"),
-            project=query("project"),
+            period=ask.query_text("period", "today"),
+            by=ask.query_text("by", "model"),
+            project=ask.query("project"),
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/latency")
-    async def latency() -> Response:
+    async def latency(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await pages.latency(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
-            metric=query_text("metric", "ttfb"),
-            period=query_text("period", "today"),
-            project=query("project"),
-            models=[name for name in (query("model"), query("other")) if name],
+            metric=ask.query_text("metric", "ttfb"),
+            period=ask.query_text("period", "today"),
+            project=ask.query("project"),
+            models=[name for name in (ask.query("model"), ask.query("other")) if name],
         )
-        return json_reply({**found, "ttfb_warning_ms": gateway.settings.latency.ttfb_warning_ms})
+        return shown({**found, "ttfb_warning_ms": gateway.settings.latency.ttfb_warning_ms})

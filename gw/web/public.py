@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 import attrs
-import msgspec
 import trio
-from quart import Blueprint, Response, request
 
 from gw.admin import listings, logs, reports
 from gw.gateway import Gateway
+from gw.store.encoded import Encoded
 from gw.telemetry.metrics import MetricFacts
 from gw.web import openapi
 from gw.web.drain import Drain
-from gw.web.views import LOOKUP_LAG_S, fresh, json_reply, query, query_text
+from gw.web.reads import LOOKUP_LAG_S, Ask, Reply, Views, fresh, shown
 
 
-def blueprint(gateway: Gateway, drain: Drain) -> Blueprint:
-    routes = Blueprint("public", __name__)
+def views(gateway: Gateway, drain: Drain) -> Views:
+    routes = Views()
     _add_state(routes, gateway, drain)
     _add_listings(routes, gateway)
     _add_reports(routes, gateway)
     return routes
 
 
-def _add_state(routes: Blueprint, gateway: Gateway, drain: Drain) -> None:
+def _add_state(routes: Views, gateway: Gateway, drain: Drain) -> None:
     @routes.get("/health")
-    async def health() -> Response:
-        return json_reply(state(gateway))
+    async def health(ask: Ask) -> Reply:
+        return shown(state(gateway))
 
     @routes.get("/ready")
-    async def ready() -> Response:
+    async def ready(ask: Ask) -> Reply:
         store = gateway.store
         good, body = reports.ready(draining=drain.draining, accepting=store.accepting, degraded=store.degraded)
-        return json_reply(body, 200 if good else 503)
+        return shown(body, 200 if good else 503)
 
     @routes.get("/v1/openapi.json")
-    async def described() -> Response:
-        return Response(openapi.document_bytes(), content_type="application/json")
+    async def described(ask: Ask) -> Reply:
+        return Reply(openapi.document_bytes())
 
     @routes.get("/v1/metrics")
-    async def metrics() -> Response:
+    async def metrics(ask: Ask) -> Reply:
         announce(gateway)
         text = gateway.metrics.render(_metric_facts(gateway))
-        return Response(text, content_type="text/plain; version=0.0.4; charset=utf-8")
+        return Reply(text, b"text/plain; version=0.0.4; charset=utf-8")
 
 
 def state(gateway: Gateway) -> reports.Json:
@@ -79,91 +78,91 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
     )
 
 
-def _add_listings(routes: Blueprint, gateway: Gateway) -> None:
+def _add_listings(routes: Views, gateway: Gateway) -> None:
     @routes.get("/v1/status")
-    async def status() -> Response:
-        return json_reply(listings.status(gateway.live.catalog))
+    async def status(ask: Ask) -> Reply:
+        return shown(listings.status(gateway.live.catalog))
 
     @routes.get("/v1/models")
     @routes.get("/openai/v1/models")
-    async def models() -> Response:
-        catalog, project = gateway.live.catalog, query("project")
-        if "xi-api-key" in request.headers:
-            return json_reply(listings.models_bare(catalog, project=project))
-        return json_reply(listings.models(catalog, gateway.started_at, project=project))
+    async def models(ask: Ask) -> Reply:
+        catalog, project = gateway.live.catalog, ask.query("project")
+        if ask.header(b"xi-api-key") is not None:
+            return shown(listings.models_bare(catalog, project=project))
+        return shown(listings.models(catalog, gateway.started_at, project=project))
 
     @routes.get("/v1/models/<path:model_id>")
     @routes.get("/openai/v1/models/<path:model_id>")
-    async def model(model_id: str) -> Response:
-        return json_reply(listings.model(gateway.live.catalog, model_id, gateway.started_at))
+    async def model(ask: Ask) -> Reply:
+        return shown(listings.model(gateway.live.catalog, ask.named, gateway.started_at))
 
     @routes.get("/v1/providers")
-    async def providers() -> Response:
-        return json_reply(listings.providers(gateway.live.catalog))
+    async def providers(ask: Ask) -> Reply:
+        return shown(listings.providers(gateway.live.catalog))
 
     @routes.get("/v1/providers/<provider_id>")
-    async def provider(provider_id: str) -> Response:
-        return json_reply(listings.provider(gateway.live.catalog.provider(provider_id)))
+    async def provider(ask: Ask) -> Reply:
+        return shown(listings.provider(gateway.live.catalog.provider(ask.named)))
 
     @routes.get("/v1/projects")
-    async def projects() -> Response:
+    async def projects(ask: Ask) -> Reply:
         await fresh(gateway)
-        return json_reply(await listings.projects(gateway.store, gateway.live.catalog, gateway.clock.now()))
+        return shown(await listings.projects(gateway.store, gateway.live.catalog, gateway.clock.now()))
 
     @routes.get("/v1/projects/<project_id>")
-    async def project(project_id: str) -> Response:
+    async def project(ask: Ask) -> Reply:
         await fresh(gateway)
         now, catalog = gateway.clock.now(), gateway.live.catalog
-        found = await listings.project(gateway.store, catalog, now, project_id, spent=gateway.ledger.spent)
-        return json_reply(found)
+        found = await listings.project(gateway.store, catalog, now, ask.named, spent=gateway.ledger.spent)
+        return shown(found)
 
 
-def _add_reports(routes: Blueprint, gateway: Gateway) -> None:
+def _add_reports(routes: Views, gateway: Gateway) -> None:
     @routes.get("/v1/costs")
-    async def costs() -> Response:
+    async def costs(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await reports.costs(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
-            period=query_text("period", "today"),
-            project=query("project"),
+            period=ask.query_text("period", "today"),
+            project=ask.query("project"),
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/v1/latency")
-    async def latency() -> Response:
+    async def latency(ask: Ask) -> Reply:
         await fresh(gateway)
         found = await reports.latency(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
-            period=query_text("period", "today"),
-            project=query("project"),
+            period=ask.query_text("period", "today"),
+            project=ask.query("project"),
         )
-        return json_reply(found)
+        return shown(found)
 
     @routes.get("/v1/logs")
-    async def log() -> Response:
-        return json_reply(await read_logs(gateway))
+    async def log(ask: Ask) -> Reply:
+        return shown(await read_logs(gateway, ask))
 
     @routes.get("/v1/requests/<record_id>")
-    async def request_detail(record_id: str) -> Response:
+    async def request_detail(ask: Ask) -> Reply:
         await fresh(gateway, LOOKUP_LAG_S)
-        return json_reply(await reports.request_detail(gateway.store, record_id))
+        return shown(await reports.request_detail(gateway.store, ask.named))
 
 
-async def read_logs(gateway: Gateway) -> msgspec.Raw:
-    """The log as the query of the current request filters it, encoded."""
+async def read_logs(gateway: Gateway, ask: Ask) -> Encoded:
+    """The log as the request's query filters it."""
     await fresh(gateway)
     return await logs.page_json(
         gateway.store,
         gateway.live.catalog,
-        log_query(),
-        limit=query_text("limit", str(reports.LOGS_DEFAULT)),
-        before=query("before"),
+        log_query(ask),
+        limit=ask.query_text("limit", str(reports.LOGS_DEFAULT)),
+        before=ask.query("before"),
     )
 
 
-def log_query() -> logs.Query:
-    return logs.Query(**{field.name: query(field.name) for field in attrs.fields(logs.Query)})
+def log_query(ask: Ask) -> logs.Query:
+    return logs.Query(**{field.name: ask.query(field.name) for field in attrs.fields(logs.Query)})

@@ -10,9 +10,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+from collections.abc import Callable
 from typing import Protocol
 
 import trio
+
+from gw.net import poller
+from gw.types.rest import Rest
 
 RECV_BYTES = 65_536
 CLOSE_S = 1.0
@@ -35,6 +39,13 @@ class Transport(Protocol):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """At least one byte, or b"" when the peer has finished sending."""
+        ...
+
+    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+        """Give `take` what arrives, until it leaves something to wait for, which is returned; None at the end.
+
+        On a plain socket that is looked after by the poller: `take` must not wait, nor need a task of its own.
+        """
         ...
 
     def send_now(self, data: bytes) -> int:
@@ -62,6 +73,15 @@ def addresses(sock: socket.socket) -> tuple[Address | None, Address | None]:
         return None, None
 
 
+async def receive_each(transport: Transport, take: Callable[[bytes], Rest]) -> Rest:
+    """`Transport.receive_each` by a task that waits for every piece."""
+    while data := await transport.receive_some():
+        rest = take(data)
+        if rest is not None:
+            return rest
+    return None
+
+
 class SocketTransport:
     """Owns a connected, non-blocking TCP socket."""
 
@@ -73,6 +93,7 @@ class SocketTransport:
         self._first = b""
         self.descriptor = sock.fileno()
         self.client, self.server = addresses(sock)
+        self._reading: poller.Reading | None = None
 
     def unread(self, data: bytes) -> None:
         self._first = data + self._first
@@ -94,6 +115,19 @@ class SocketTransport:
                 continue
             except OSError as error:
                 raise trio.BrokenResourceError("reading failed") from error
+
+    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+        polled = poller.current()
+        if polled is None:
+            return await receive_each(self, take)
+        if self._first and (rest := take(await self.receive_some())) is not None:
+            return rest
+        if self._reading is None:
+            self._reading = poller.Reading(polled, self._sock)
+        try:
+            return await self._reading.each(take)
+        except OSError as error:
+            raise trio.BrokenResourceError("reading failed") from error
 
     def send_now(self, data: bytes | memoryview) -> int:
         try:
@@ -128,6 +162,8 @@ class SocketTransport:
     async def aclose(self) -> None:
         if self._sock.fileno() >= 0:
             trio.lowlevel.notify_closing(self._sock)
+            if self._reading is not None:
+                self._reading.closing()
             self._sock.close()
 
 
@@ -157,6 +193,9 @@ class StreamTransport:
             first, self._first = self._first, b""
             return first
         return bytes(await self._stream.receive_some(max_bytes or RECV_BYTES))
+
+    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+        return await receive_each(self, take)
 
     def send_now(self, data: bytes) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""What every view of the control plane is made of: its query, its JSON body, its JSON answer."""
+"""What every view that changes something is made of: its query, its JSON body, its JSON answer. What only reads: `gw.web.reads`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from collections.abc import Mapping
 from typing import TypeVar, cast
 
 import msgspec
-import trio
 from quart import Response, request
 
 from gw.admin.bodies import read
 from gw.errors import RequestError
-from gw.gateway import Gateway
 from gw.types.asgi import Scope
 
 B = TypeVar("B", bound=msgspec.Struct)
 
-READ_LAG_S = 0.25
-"""Longest wait for the writer before a report is read; then it is read without the newest records."""
-LOOKUP_LAG_S = 2.0
-"""The same for one request by its id: where "there is none" would be wrong, late is better."""
 BODY_BYTES = 1_000_000
 
 
@@ -42,10 +36,6 @@ def query(name: str, default: str | None = None) -> str | None:
     """The first value of a query field."""
     value: str | None = request.args.get(name, default)
     return value
-
-
-def query_text(name: str, default: str) -> str:
-    return query(name, default) or ""
 
 
 async def read_json(kind: type[B]) -> B:
@@ -111,10 +101,3 @@ def query_flag(name: str) -> bool:
     if name in request.args and value not in ("true", "false", "1", "0"):
         raise RequestError(what=f"{name} must be true or false", param=name)
     return value in ("true", "1")
-
-
-async def fresh(gateway: Gateway, within_s: float = READ_LAG_S) -> None:
-    """Let the records of requests that have ended reach the database before it is read, if that takes a moment only."""
-    if gateway.store.queue_depth:
-        with trio.move_on_after(within_s):
-            await gateway.store.flush()

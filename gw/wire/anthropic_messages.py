@@ -20,12 +20,12 @@ from gw.errors import ClientProtocolError
 from gw.types.llm import ChatRequest
 from gw.wire.anthropic_messages_decode import MessagesDecoder, decode_message
 from gw.wire.anthropic_messages_encode import MessagesEncoder
-from gw.wire.anthropic_messages_parse import parse_request, wants_thinking
+from gw.wire.anthropic_messages_parse import MessagesRequest, parse_request, wants_thinking
 from gw.wire.tool_arguments import object_of
 
 __all__ = [
-    "DEFAULT_MAX_TOKENS", "MessagesDecoder", "MessagesEncoder", "decode_message", "parse_request", "upstream_body",
-    "wants_thinking",
+    "DEFAULT_MAX_TOKENS", "MessagesDecoder", "MessagesEncoder", "MessagesRequest", "decode_message", "parse_request",
+    "upstream_body", "wants_thinking",
 ]  # fmt: skip
 
 DEFAULT_MAX_TOKENS = 4_096

@@ -2,7 +2,8 @@
 
 Source: anthropic-python 2.11.0, `types/message_create_params` and the block params it names (November 2026). What only this
 dialect knows (thinking, cache control, tools that the vendor runs itself) stays in `native` and reaches an upstream of the
-same dialect; another gets what OpenAI's members can say.
+same dialect, as does `anthropic-beta`, without which the vendor refuses members of its betas; another gets what OpenAI's
+members can say.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ from gw.types.llm import Ability, ChatRequest
 from gw.wire.counts import MOST_TOKENS
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_PRINTABLE = bytes(range(0x20, 0x7F))
+
+
+class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
+    """A request as its caller made it. `beta` is the `anthropic-beta` header, for an upstream of this dialect; empty without."""
+
+    beta: bytes = b""
 
 
 class _Source(msgspec.Struct, gc=False):
@@ -88,8 +96,13 @@ class _Request(msgspec.Struct, gc=False):
 _REQUEST = msgspec.json.Decoder(_Request)
 
 
-def parse_request(body: bytes) -> ChatRequest:
-    """A request body → the common form. Raises ClientProtocolError, with `param` where a member is at fault."""
+def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
+    """A request body and its `anthropic-beta` header → the common form.
+
+    Raises ClientProtocolError, with `param` where a member is at fault.
+    """
+    if beta.translate(None, _PRINTABLE):
+        raise ClientProtocolError(what="anthropic-beta: printable ASCII only", param="anthropic-beta")
     try:
         body.decode()
         asked = _REQUEST.decode(body)
@@ -106,7 +119,7 @@ def parse_request(body: bytes) -> ChatRequest:
     fields = {"model": asked.model or "", "messages": messages, **_settings(asked)}
     if "tools" in fields:
         reader.needs.add("tools")
-    return ChatRequest(
+    return MessagesRequest(
         model=asked.model or "",
         fields={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()},
         stream=bool(asked.stream),
@@ -116,6 +129,7 @@ def parse_request(body: bytes) -> ChatRequest:
         max_output_tokens=asked.max_tokens or None,
         dialect="anthropic",
         native=body,
+        beta=beta,
     )
 
 

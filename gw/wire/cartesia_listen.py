@@ -34,11 +34,15 @@ from gw.wire.counts import seconds
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
-_SET = frozenset({"model", "encoding", "sample_rate"})
+BY_TURNS = ("/stt/turns/websocket", "")
+"""Among a request's options: its caller speaks the protocol of that path, which has other words and settings."""
+_SET = frozenset({"model", "encoding", "sample_rate", BY_TURNS[0]})
 _NOT_SETTINGS = frozenset({"api_key", "access_token", "token"})
 _RATES_HZ = range(4_000, 192_001)
 _MOST_KEYTERMS, _KEYTERM_CHARACTERS = 100, 1_200
 """Of one session; a longer list is refused as a whole."""
+_TURN_TIMEOUT_MS = (640, 11_200)
+"""The silence that ends a turn for certain; the vendor takes no other."""
 _SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 
 
@@ -125,26 +129,40 @@ def hears_turns(model: str) -> bool:
     return not model.startswith("ink-whisper")
 
 
+def asks_by_turns(request: ListenRequest, model: str) -> bool:
+    """Whether this model is asked at the address of turns: not for a caller who has the words of the other one."""
+    return hears_turns(model) and not _is_same(request, turns=False)
+
+
+def _is_same(request: ListenRequest, *, turns: bool) -> bool:
+    """Whether the caller speaks this dialect, at the address that is asked."""
+    return request.dialect == "cartesia" and (BY_TURNS in request.options) == turns
+
+
 def silence(fmt: AudioFormat, length_s: float) -> bytes:
     """Raw samples."""
     data = bytes(fmt.bytes_per_second // fmt.sample_rate_hz) if fmt.encoding not in _SILENCE else _SILENCE[fmt.encoding]
     return data * int(length_s * fmt.sample_rate_hz)
 
 
-def live_path(request: ListenRequest, model: str, path: str = "/stt/websocket") -> str:
-    """Path and query of a session. A caller who speaks this dialect has its own settings passed on."""
+def live_path(request: ListenRequest, model: str, *, turns: bool = False) -> str:
+    """Path and query of a session. A caller who speaks this dialect has its own settings passed on, at the same address."""
     fmt = request.format
     encoding = ENCODINGS.get(fmt.encoding, "pcm_s16le")
     pairs = [("model", model), ("encoding", encoding), ("sample_rate", str(fmt.sample_rate_hz))]
-    if request.dialect == "cartesia":
+    if _is_same(request, turns=turns):
         pairs += [(name, value) for name, value in request.options if name not in _SET]
     elif hears_turns(model):
         pairs += [("keyterm", term) for term in _taken(request.keyterms)]
+        if turns and request.endpointing_ms is not None:
+            least, most = _TURN_TIMEOUT_MS
+            pairs.append(("turn_end_timeout_ms", str(min(most, max(least, request.endpointing_ms)))))
     else:
         if request.language:
             pairs.append(("language", request.language))
         if request.endpointing_ms is not None:
             pairs.append(("max_silence_duration_secs", f"{request.endpointing_ms / 1000:g}"))
+    path = BY_TURNS[0] if turns else "/stt/websocket"
     return f"{path}?{urlencode(pairs, quote_via=quote)}"  # a plus sign is not read as a space
 
 
@@ -170,7 +188,7 @@ class CartesiaListener:
         self._provider = provider
         self._format = request.format
         self._interims = request.interim_results
-        self._keep_raw = request.dialect == "cartesia"
+        self._keep_raw = _is_same(request, turns=False)
         self._ends_itself = not hears_turns(model)
         self._secrets = tuple(secrets)
         self._sent_s = self._final_s = 0.0

@@ -8,22 +8,24 @@ that does not tell where turns end has one per final transcript.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
 import msgspec
 
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
-from gw.wire.cartesia_listen import live_path, silence
+from gw.wire.cartesia_listen import BY_TURNS, parse_query, silence
 from gw.wire.cartesia_speak import decode, fault
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+_MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")
 FLUSH_S = 1.0
 """Silence in place of a word for the end of a turn, which the vendor does not have."""
-_TIMEOUT_MS = (640, 11_200)
 
 
 class _Frame(msgspec.Struct, gc=False):
@@ -39,15 +41,6 @@ _TURN = msgspec.json.Decoder(_Turn)
 
 
 # ---- the client's side
-
-
-def turns_path(request: ListenRequest, model: str) -> str:
-    """Path and query of a session. The silence that ends an utterance is the longest that the vendor waits for."""
-    path = live_path(request, model, "/stt/turns/websocket")
-    if request.endpointing_ms is None:
-        return path
-    least, most = _TIMEOUT_MS
-    return f"{path}&turn_end_timeout_ms={min(most, max(least, request.endpointing_ms))}"
 
 
 class TurnsListener:
@@ -73,7 +66,7 @@ class TurnsListener:
         return silence(self._format, FLUSH_S)
 
     def passed(self, frame: str) -> None:
-        """No caller of these turns is passed on: the two addresses of the vendor have different words."""
+        """Nothing is passed on: the two addresses of the vendor have different words."""
 
     def finish(self) -> str:
         self.finishing = True
@@ -127,6 +120,13 @@ class TurnsListener:
 
 
 # ---- the server's side
+
+
+def parse_turns_query(query: bytes) -> ListenRequest:
+    """Raises ClientProtocolError, with `param`. The longest silence of a turn is what ends one at another vendor."""
+    asked = parse_query(query)
+    found = _MILLISECONDS.fullmatch(dict(asked.options).get("turn_end_timeout_ms", ""))
+    return attrs.evolve(asked, endpointing_ms=int(found[1]) if found else None, options=(BY_TURNS, *asked.options))
 
 
 def command_of(frame: str) -> str:

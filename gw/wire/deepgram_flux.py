@@ -96,8 +96,8 @@ class FluxListener:
 
     # ---- out
 
-    def audio(self, data: bytes) -> list[str | bytes]:
-        return [data]
+    def audio(self, data: bytes) -> bytes:
+        return data
 
     def flush(self) -> list[str | bytes]:
         return [FORCE_END_TURN]

@@ -143,8 +143,8 @@ class DeepgramListener:
 
     # ---- out
 
-    def audio(self, data: bytes) -> list[str | bytes]:
-        return [data]
+    def audio(self, data: bytes) -> bytes:
+        return data
 
     def flush(self) -> list[str | bytes]:
         return [FINALIZE]

@@ -148,7 +148,7 @@ class DeepgramServer:
         self._id = request_id
         self._created = created
         self._final_until = 0.0
-        self._heard_s = 0.0
+        self._heard_bytes = 0
         self._finalizing = False
 
     # ---- in
@@ -158,7 +158,7 @@ class DeepgramServer:
         if isinstance(frame, bytes):
             if not frame:
                 return CloseStream()
-            self._heard_s += self._asked.request.format.seconds(len(frame))
+            self._heard_bytes += len(frame)
             return Audio(data=frame)
         try:
             kind = _FRAME.decode(frame).type
@@ -235,7 +235,7 @@ class DeepgramServer:
             request_id=self._id,
             sha256=sha256(self._id.encode()).hexdigest(),
             created=self._created,
-            duration=round(self._heard_s, 3),
+            duration=round(self._asked.request.format.seconds(self._heard_bytes), 3),
             channels=self._asked.request.format.channels,
         )
 

@@ -7,6 +7,7 @@ with `messages`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ _INT = msgspec.json.Decoder(int)
 _BOOLS = {b"true": True, b"false": False, b"null": False}
 _NULL = msgspec.Raw(b"null")
 _TRUE = msgspec.Raw(b"true")
+_EMPTY_LIST = re.compile(rb"\[\s*\]")
+_NEEDS_NOTHING: frozenset[Ability] = frozenset()
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -44,18 +47,22 @@ def parse_request(body: bytes) -> ChatRequest:
     if raw_messages is None:
         raise ClientProtocolError(what="'messages' is required", param="messages")
     raw_model = fields.get("model")
-    stream = _flag(fields.get("stream"), "stream")
-    view = memoryview(raw_messages)
-    needs: frozenset[Ability] = frozenset()
-    if not _array(raw_messages, "messages"):
+    stream = "stream" in fields and _flag(fields["stream"], "stream")
+    text = bytes(raw_messages)
+    characters = len(text)
+    if not text.startswith(b"["):
+        raise ClientProtocolError(what="'messages' must be a list", param="messages")
+    if _EMPTY_LIST.match(text):
         raise ClientProtocolError(what="'messages' must not be empty", param="messages")
     # A quotation mark inside a JSON string is escaped, so these bytes are a whole string: a type, or a lucky text.
-    text = view.tobytes()
-    characters = view.nbytes
+    needs: frozenset[Ability] = _NEEDS_NOTHING
     if b'"image_url"' in text or b'"input_audio"' in text:
         needs, characters = _media(_conversation(text))
-    if _has_items(fields, "tools") or _has_items(fields, "functions"):
+    if ("tools" in fields and _has_items(fields, "tools")) or ("functions" in fields and _has_items(fields, "functions")):
         needs |= {"tools"}
+    limit = _limit(fields, "max_completion_tokens") if "max_completion_tokens" in fields else None
+    if limit is None and "max_tokens" in fields:
+        limit = _limit(fields, "max_tokens")
     return ChatRequest(
         model="" if raw_model is None else _string(raw_model, "model"),
         fields=fields,
@@ -63,7 +70,7 @@ def parse_request(body: bytes) -> ChatRequest:
         include_usage=stream and _asks_usage(fields.get("stream_options")),
         needs=needs,
         input_characters=characters,
-        max_output_tokens=_limit(fields, "max_completion_tokens") or _limit(fields, "max_tokens"),
+        max_output_tokens=limit,
     )
 
 

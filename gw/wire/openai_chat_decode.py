@@ -89,6 +89,7 @@ class _Usage(msgspec.Struct, gc=False):
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
+_NO_TOKENS = _Tokens()
 
 
 def _usage(told: object) -> Usage | None:
@@ -101,14 +102,18 @@ def _usage(told: object) -> Usage | None:
         return None
     if found.prompt_tokens is None and found.completion_tokens is None:
         return None
-    inside, outside = found.prompt_tokens_details or _Tokens(), found.completion_tokens_details or _Tokens()
+    inside, outside = found.prompt_tokens_details, found.completion_tokens_details
+    if inside is None and outside is None:
+        prompt, completion = tokens(found.prompt_tokens), tokens(found.completion_tokens)
+        return Usage(input_tokens=prompt, output_tokens=completion, source="vendor")
+    inside, outside = inside or _NO_TOKENS, outside or _NO_TOKENS
     return Usage(
         input_tokens=tokens(found.prompt_tokens),
-        cached_input_tokens=tokens(inside.cached_tokens),
-        cache_write_tokens=tokens(inside.cache_write_tokens),
+        cached_input_tokens=tokens(inside.cached_tokens) if inside.cached_tokens else 0,
+        cache_write_tokens=tokens(inside.cache_write_tokens) if inside.cache_write_tokens else 0,
         output_tokens=tokens(found.completion_tokens),
-        input_audio_tokens=tokens(inside.audio_tokens),
-        output_audio_tokens=tokens(outside.audio_tokens),
+        input_audio_tokens=tokens(inside.audio_tokens) if inside.audio_tokens else 0,
+        output_audio_tokens=tokens(outside.audio_tokens) if outside.audio_tokens else 0,
         source="vendor",
     )
 
@@ -257,7 +262,7 @@ class ChatDecoder(Midway[ChatEvent]):
         return self._call_ids.index(call_id) if call_id else max(0, len(self._call_ids) - 1)
 
 
-def decode_completion(body: bytes, provider: str, *, keep_raw: bool = True) -> Completion:
+def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Completion:
     """A whole answer; of several choices the first is told and `raw`, if kept, has all.
 
     Raises UpstreamProtocolError (malformed, or nothing in it), ProviderFailed (an error object with status 200).
@@ -273,8 +278,11 @@ def decode_completion(body: bytes, provider: str, *, keep_raw: bool = True) -> C
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     choice = found.choices[0]
     said = choice.message or _Said()
-    text, refusal = _joined(said.content), said.refusal or ""
-    calls = tuple(_whole_call(i, call) for i, call in enumerate(said.tool_calls or ()))
+    text = said.content if isinstance(said.content, str) else _joined(said.content)
+    refusal = said.refusal or ""
+    calls: tuple[ToolCallPiece, ...] = ()
+    if said.tool_calls:
+        calls = tuple([_whole_call(i, call) for i, call in enumerate(said.tool_calls)])
     if said.function_call is not None and not calls:
         calls = (_whole_call(0, _Call(function=said.function_call)),)
     reasoning = said.reasoning or said.reasoning_content

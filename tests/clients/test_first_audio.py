@@ -14,8 +14,8 @@ import msgspec
 import pytest
 import trio
 
+from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
-from gw.net.tls import connect_tcp
 from tests.clients.house import hosted
 from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Behind, Dripping, Form, asked, is_audio
 from tests.contract.readers import READERS, Reader, send

@@ -14,7 +14,7 @@ import attrs
 import msgspec
 import trio
 
-from gw.net.tls import ConnectFailed
+from gw.net.tcp import ConnectFailed
 from tests.contract.endpoints import (
     CHAT_STREAM,
     CHAT_WHOLE,

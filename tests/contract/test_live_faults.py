@@ -18,8 +18,8 @@ from websockets.server import ServerProtocol
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, ProviderUnreachable, RateLimitError, UpstreamCut
 from gw.errors import UpstreamProtocolError as Malformed
 from gw.net.http1 import Pool
-from gw.net.tls import ConnectFailed
-from gw.net.ws import CLOSE_S
+from gw.net.tcp import ConnectFailed
+from gw.net.ws_dial import CLOSE_S
 from gw.providers.spec import spec_of
 from gw.types.audio import PCM_16K
 from gw.types.stt import ListenEnd, ListenRequest

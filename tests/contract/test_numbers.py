@@ -16,6 +16,7 @@ import trio
 import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
+from gw.store.writer import GATHER_S
 from gw.types.audio import AudioFormat
 from gw.types.usage import Usage
 from gw.wire import wav
@@ -83,12 +84,13 @@ class TimedVendor(FakeOpenAI):
 
 @attrs.frozen(kw_only=True)
 class Town:
-    """A gateway and its two vendors. `spend` lets both clocks go on."""
+    """A gateway and its two vendors. `spend` lets both clocks go on, `rest` trio's until a report may ask for a commit again."""
 
     running: Running
     north: TimedVendor
     south: TimedVendor
     spend: Callable[[float], None]
+    rest: Callable[[], None]
 
     async def chat(self, model: str = "north/big", **headers: str) -> Any:
         body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
@@ -124,6 +126,7 @@ class Town:
         return await self.running.ask("POST", "/v1/audio/speech", body, **headers)
 
     async def json(self, target: str) -> Any:
+        self.rest()
         answer = await self.running.get(target)
         assert answer.status == 200, answer.body
         return answer.json
@@ -137,11 +140,14 @@ async def open_town(tmp_path: Any, mock_clock: trio.testing.MockClock, at: float
         clock.at += ms / 1_000
         mock_clock.jump(ms / 1_000)
 
+    def rest() -> None:
+        mock_clock.jump(GATHER_S)
+
     north, south = TimedVendor(spend=spend, usage=CENT), TimedVendor(spend=spend, usage=CENT)
     async with trio.open_nursery() as nursery:
         places = {name: await nursery.start(partial(serve_asgi, app)) for name, app in (("north", north), ("south", south))}
         async with open_running(tmp_path, YAML.format(**places), clock) as running:
-            yield Town(running=running, north=north, south=south, spend=spend)
+            yield Town(running=running, north=north, south=south, spend=spend, rest=rest)
         nursery.cancel_scope.cancel()
 
 

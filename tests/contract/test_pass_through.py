@@ -15,7 +15,8 @@ import msgspec
 import pytest
 import trio
 
-from gw.net.ws import WsClosed, open_ws
+from gw.net.ws import WsClosed
+from gw.net.ws_dial import open_ws
 from gw.wire import multipart
 from tests.contract import readers, talkers
 from tests.contract.endpoints import BOUNDARY, TEXT, recording
@@ -134,6 +135,18 @@ async def test_over_http(vendor, path, body, expected, world):
     assert [one for one in expected if one not in tape.query + tape.said] == []
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_anthropics_beta_header_goes_to_anthropic_alone(stream, world):
+    plane, tapes = world
+    asked = partial(as_json, max_tokens=9, messages=ASKED, stream=stream)
+    for path, model in (("/v1/chat/completions", "anthropic/llm"), ("/v1/messages", "openai/llm")):
+        assert (await plane.post(path, *asked(model=model), anthropic_beta="one-2026,two-2026")).status == 200
+    assert (await plane.post("/v1/messages", *asked(model="anthropic/llm"))).status == 200
+    assert [name for name, tape in tapes.items() if b"anthropic-beta" in tape.headers] == []
+    assert (await plane.post("/v1/messages", *asked(model="anthropic/llm"), anthropic_beta="one-2026,two-2026")).status == 200
+    assert tapes["anthropic"].headers[b"anthropic-beta"] == b"one-2026,two-2026"
+
+
 async def test_assemblyais_transcript(world):
     plane, tapes = world
     upload = await plane.post("/v2/upload", recording(), "application/octet-stream")
@@ -200,6 +213,7 @@ SOCKETS: list[tuple[str, Callable[[Plane], Awaitable[None]], list[bytes]]] = [
     ("elevenlabs", partial(_talk, COMMITTED, model="scribe_v2", frames=[told(message_type="x", new_frame=[2])]),
      [IN_QUERY, IN_FRAMES]),
     ("cartesia", partial(_talk, talkers.CARTESIA, model="ink-whisper", frames=[]), [IN_QUERY]),
+    ("cartesia", partial(_talk, talkers.CARTESIA_TURNS, model="ink-2", frames=[]), [IN_QUERY]),
     ("assemblyai", partial(_talk, talkers.ASSEMBLYAI, model="universal-3-6-pro", frames=[FRAME]), [IN_QUERY, IN_FRAMES]),
     ("deepgram", partial(_read, readers.DEEPGRAM, model="aura-2-thalia-en",
      frames=[told(type="Speak", text=TEXT, **MEMBER), told(type="Flush")]), [IN_QUERY]),

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from gw.config.settings import Auth, AuthKey, CostTracking, Settings
-from gw.dialects.caller import credential, identify, principal, query_fields, request_id
+from gw.dialects.caller import credential, identify, new_id, principal, query_fields, request_id
 from gw.errors import AuthError, ForbiddenError, UnknownProjectError
 from gw.registry.catalog import AccessKey, Catalog
 from gw.types.project import Project
@@ -235,3 +235,33 @@ def test_a_request_keeps_its_id():
     assert identify(access(), one).request_id == request_id(one) == request_id(one)
     assert len(request_id(one)) == 32
     assert request_id(scope()) != request_id(one)
+
+
+def test_a_known_head_is_identified_once_per_configuration():
+    gate = access(CLOSED)
+    asked = scope(bearer(KEY), (b"x-gw-session", b"s1")) | {"gw.known": {}}
+    first = identify(gate, asked.copy(), dialect="openai")
+    again = identify(gate, asked | {"headers": []}, dialect="openai")  # not looked at
+    assert again.request_id != first.request_id
+    assert (again.project, again.key_id, again.session_id) == (first.project, first.key_id, first.session_id)
+    assert (again.project, again.session_id) == ("shop", "s1")
+    assert identify(gate, asked.copy(), dialect="deepgram").dialect == "deepgram"
+    with pytest.raises(AuthError):
+        identify(access(Auth(admin_token=Secret("another-token-0123456789"))), asked.copy(), dialect="deepgram")
+    with pytest.raises(UnknownProjectError):
+        identify(Access(gate.settings, Live(Catalog(providers={}, models={}, projects={}))), asked.copy(), dialect="deepgram")
+
+
+def test_a_key_that_ends_is_looked_at_every_time():
+    clock = HandClock()
+    gate = attrs.evolve(access(CLOSED, made_key("gwk_short", expires_at=clock.now() + 10)), clock=clock)
+    asked = scope(bearer("gwk_short")) | {"gw.known": {}}
+    assert identify(gate, asked.copy()).key_id == "key_1"
+    assert asked["gw.known"] == {}
+
+
+def test_ids_are_unique_and_in_the_order_of_time():
+    ids = [new_id() for _ in range(1_000)]
+    assert len(set(ids)) == 1_000
+    assert all(len(one) == 32 and int(one, 16) for one in ids)
+    assert [one[:12] for one in ids] == sorted(one[:12] for one in ids)

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from gw.dialects.listening import ANSWER_S
-from tests.contract.talkers import CARTESIA, speech
+from tests.contract.talkers import CARTESIA, CARTESIA_TURNS, Heard, read, speech
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -54,6 +54,19 @@ async def test_finalize_is_answered_after_what_was_heard(model, times, plane):
         rest = await told_until(ws, "done")
     assert outline(first) == ["one two three", "flush_done"]
     assert outline(rest) == ["flush_done"] * (times - 1) + ["done"]
+
+
+@MODELS
+async def test_a_session_by_turns_has_succeeded_when_it_ends(model, plane):
+    async with CARTESIA_TURNS.open(plane, model) as ws:
+        for frame in (*CARTESIA_TURNS.frames(speech(["one two three"], 16_000)), *CARTESIA_TURNS.finish):
+            await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+        heard = Heard()
+        with trio.fail_after(60):
+            await read(CARTESIA_TURNS, ws, heard)
+    assert heard.finals == ["one two three"]
+    (record,) = plane.kept.records
+    assert (record.status, record.model_id, len(record.attempts)) == ("success", model, 1)
 
 
 @MODELS

@@ -24,7 +24,6 @@ GRANTS = [
     ("POST", "/v1/auth/grant", {"ttl_seconds": 40}, "access_token", 40),
     ("POST", "/v1/auth/grant", None, "access_token", 30),
     ("POST", "/access-token", {"grants": {"tts": True}, "expires_in": 90}, "token", 90),
-    ("POST", "/v1/single-use-token/realtime_scribe", None, "token", 900),
     ("GET", "/v3/token?expires_in_seconds=120&max_session_duration_seconds=600", None, "token", 120),
 ]
 
@@ -119,6 +118,38 @@ async def test_a_token_is_a_credential_for_a_while(running, method, target, body
         late = await running.get(f"/v1/voices?token={token}")
         assert (late.status, "expired" in late.body.decode()) == (401, True)
     assert token[10:40] not in repr(logs)
+
+
+async def _single_use(running) -> str:
+    made = await running.ask("POST", "/v1/single-use-token/realtime_scribe", authorization=f"Token {KEY}")
+    assert made.status == 200
+    return made.json["token"]
+
+
+async def test_a_token_of_one_use(running):
+    token, other = await _single_use(running), await _single_use(running)
+    wrong = await running.get("/v1/voices", xi_api_key=token, x_gw_project="default")
+    assert wrong.status == 403  # and it was not used
+    speech = {"model": "sim/tone", "input": "Hi", "voice": "otto"}
+    assert (await running.ask("POST", "/v1/audio/speech", speech, xi_api_key=token)).status == 200
+    for path in (f"/v1/voices?single_use_token={token}", f"/v1/models?token={token}"):
+        again = await running.get(path)
+        assert (again.status, "one request" in again.body.decode()) == (401, True)
+    running.clock.at += 899
+    assert (await running.get("/v1/voices", xi_api_key=other)).status == 200
+
+
+async def test_a_token_of_one_use_ends(running):
+    token = await _single_use(running)
+    running.clock.at += 900
+    late = await running.get(f"/v1/voices?token={token}")
+    assert (late.status, "expired" in late.body.decode()) == (401, True)
+
+
+async def test_a_token_of_one_use_makes_no_other(running):
+    token = await _single_use(running)
+    made = await running.ask("POST", "/v1/single-use-token/tts_websocket", authorization=f"Bearer {token}")
+    assert made.status == 403
 
 
 async def test_what_a_token_does_is_on_the_keys_account(running):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.dialects.grants import PREFIX, Grant, issue, mark_of, read
+from gw.dialects.grants import PREFIX, Grant, Used, issue, mark_of, new_once, read
 
 DIGEST = sha256(b"gwk_shop-key-0123456789").digest()
 GRANT = Grant(mark_of(DIGEST), "shop", 1_800_000_000.5)
@@ -37,3 +37,22 @@ def test_anything_else_is_none(data):
 
 def test_marks_differ_with_their_keys():
     assert mark_of(DIGEST) == mark_of(DIGEST) != mark_of(sha256(b"x").digest())
+
+
+def test_a_token_of_one_use_has_a_name():
+    first, second = (Grant(mark_of(DIGEST), "shop", 1_800_000_000.5, new_once()) for _ in range(2))
+    assert first.once != second.once
+    assert read(issue(first).encode()) == first
+
+
+def test_used_names_are_kept_until_their_tokens_end():
+    used = Used(most=2)
+    assert used.add(b"a", 900.0, now=0.0)
+    assert used.add(b"b", 950.0, now=60.0)
+    assert not used.add(b"c", 960.0, now=899.0)
+    assert b"a" in used
+    assert b"c" not in used
+    assert used.add(b"c", 960.0, now=900.0)
+    assert b"a" not in used
+    assert b"b" in used
+    assert b"c" in used

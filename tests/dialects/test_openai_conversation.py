@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 
-from gw.net.ws import open_ws
+from gw.net.ws_dial import open_ws
 from gw.wire import tone
 from tests.contract.talkers import speech, told
 from tests.fakes.hosting import GATEWAY, open_plane

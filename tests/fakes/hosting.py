@@ -25,7 +25,7 @@ from gw.errors import ProviderError, one_error
 from gw.gateway import Gateway
 from gw.net.answer import FINISH_S
 from gw.net.http1 import Origin, Pool
-from gw.net.tls import Transport
+from gw.net.tcp import Transport
 from gw.pricing.load import load_book
 from gw.registry.live import Live
 from gw.registry.merge import build

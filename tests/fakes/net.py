@@ -18,7 +18,7 @@ import trio
 import trio.testing
 
 from gw.net.origin import Origin
-from gw.net.tls import Transport
+from gw.net.tcp import Transport
 
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 

@@ -384,3 +384,53 @@ async def test_aclose_drops_what_is_idle_and_keeps_nothing_more(net, pool, upstr
         assert (pool.idle, net.open) == (0, 1)
         await response.read()
     assert net.open == 0
+
+
+async def test_a_call_is_aborted_while_it_connects(autojump_clock):
+    pool = Pool(connect=black_hole)
+    exchange = pool.open("up", b"GET", ORIGIN, b"/x", ())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_after, 1, exchange.abort)
+        with pytest.raises(ProviderUnreachable, match="given up"):
+            await exchange.__aenter__()
+    assert trio.current_time() == 1
+    assert not pool.in_use
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_call_is_aborted_while_it_waits_for_the_answer(net, autojump_clock, kept):
+    asked = []
+
+    async def silent_after_one(stream):
+        server = ServerSide(stream)
+        while await server.request() is not None:
+            asked.append(trio.current_time())
+            if not kept or len(asked) > 1:
+                await trio.sleep_forever()
+            await server.respond(200, b"")
+
+    net.hosts[HOST] = silent_after_one
+    pool = Pool(connect=net)
+    if kept:
+        await call(pool)
+    exchange = pool.open("up", b"POST", ORIGIN, b"/x", ())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_after, 1, exchange.abort)
+        with pytest.raises(ProviderUnreachable):
+            await exchange.__aenter__()
+    assert trio.current_time() == 1
+    assert (len(asked), pool.opened, pool.idle) == (1 + kept, 1, 0)  # it was not asked again
+
+
+async def test_aborting_a_call_that_has_ended_leaves_its_connection_alone(net, pool, upstream):
+    exchange = pool.open("up", b"POST", ORIGIN, b"/x", (), b"one")
+    async with exchange as response:
+        await response.read()
+    exchange.abort()
+    assert await call(pool, b"two") == b"two"
+    assert pool.opened == 1
+
+
+async def _after(seconds, act):
+    await trio.sleep(seconds)
+    act()

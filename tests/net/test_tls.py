@@ -11,8 +11,10 @@ import trio.testing
 import trustme
 
 from gw.errors import ProviderUnreachable, UpstreamCut
+from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
-from gw.net.tls import READS_BEFORE_YIELD, ConnectFailed, TcpStream, client_context, connect_tcp, describe, unreachable
+from gw.net.tcp import READS_BEFORE_YIELD, ConnectFailed, TcpStream, describe, unreachable
+from gw.net.tls import client_context
 from tests.fakes.net import ServerSide
 
 
@@ -239,6 +241,76 @@ async def test_tls_and_tcp_streams_fulfil_trios_contract(nursery, trusting, serv
     await stream.aclose()
     assert stream.is_stale()
     stream.abort()
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_every_version_that_is_taken(nursery, trusting, authority, version):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = version
+    authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA).configure_cert(context)
+    port = await listen(nursery, echo, context)
+    pool = Pool(ssl_context=trusting)
+    for n in range(3):
+        assert await fetch(pool, f"https://127.0.0.1:{port}", b"%d" % n * 50_000) == b"%d" % n * 50_000
+    assert pool.opened <= 2  # a session ticket may come late
+    await pool.aclose()
+    nursery.cancel_scope.cancel()
+
+
+async def test_both_sides_talk_at_once(nursery, trusting, server_context):
+    data = bytes(range(256)) * 8_000
+
+    async def mirror(stream):
+        async for piece in stream:
+            await stream.send_all(piece)
+
+    port = await listen(nursery, mirror, server_context)
+    stream = await connect_tcp(Origin.parse(f"https://127.0.0.1:{port}"), trusting)
+    got = bytearray()
+    async with trio.open_nursery() as both:
+        both.start_soon(stream.send_all, data)
+        while len(got) < len(data):
+            got += await stream.receive_some()
+    assert got == data
+    await stream.aclose()
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("each", [False, True])
+async def test_what_is_no_tls_in_mid_session_breaks_the_connection(nursery, trusting, server_context, each):
+    async def babble(stream):
+        await stream.send_all(b"fine")
+        await stream.receive_some()
+        await stream.transport_stream.send_all(b"this is no record at all")
+        await trio.sleep_forever()
+
+    port = await listen(nursery, babble, server_context)
+    stream = await connect_tcp(Origin.parse(f"https://127.0.0.1:{port}"), trusting)
+    assert await stream.receive_some() == b"fine"
+    await stream.send_all(b"go on")
+    with pytest.raises(trio.BrokenResourceError):
+        await (stream.receive_each(lambda data: None) if each else stream.receive_some())
+    assert stream.is_stale()
+    stream.abort()
+    nursery.cancel_scope.cancel()
+
+
+async def test_leaving_says_goodbye(nursery, trusting, server_context):
+    heard = trio.Event()
+
+    async def strict(tcp):
+        stream = trio.SSLStream(tcp, server_context, server_side=True)
+        assert await stream.receive_some() == b""  # without a goodbye it would raise
+        heard.set()
+
+    port = await listen(nursery, strict)
+    stream = await connect_tcp(Origin.parse(f"https://127.0.0.1:{port}"), trusting)
+    await stream.aclose()
+    with trio.fail_after(5):
+        await heard.wait()
+    with pytest.raises(trio.ClosedResourceError):
+        await stream.receive_some()
     nursery.cancel_scope.cancel()
 
 

@@ -243,14 +243,19 @@ async def test_all_that_was_said_before_the_end_is_heard(nursery, autojump_clock
         assert finals(await heard(session, *(piece for text in texts for piece in tone.encode(text, 16_000)))) == texts
 
 
-async def test_the_vendor_says_nothing_after_the_last_answer(nursery, autojump_clock):
+@pytest.mark.parametrize("each", [False, True])
+async def test_the_vendor_says_nothing_after_the_last_answer(each, nursery, autojump_clock):
     made = Rig(nursery)
     async with made.listen(dialect="elevenlabs", options=(("commit_strategy", "manual"),)) as session:
         for piece in tone.encode("hello there", 16_000):
             await session.send_audio(piece)
         began = trio.current_time()
         await session.finish()
-        events = await read(session)
+        if each:
+            events = []
+            await session.each(events.extend)
+        else:
+            events = await read(session)
     assert finals(events) == ["hello there"]
     assert trio.current_time() - began == pytest.approx(1.0)
 

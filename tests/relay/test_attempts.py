@@ -8,10 +8,15 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 import trio
+import trio.testing
 
-from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, UpstreamSlow
+from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
+from gw.net.http1 import Pool
 from gw.registry.catalog import Model
 from gw.relay.attempts import Ready, first_ready
+from gw.types.caller import Caller
+from gw.wire.openai_chat import parse_request
+from tests.fakes.net import FakeNet, ServerSide
 
 
 @attrs.define
@@ -186,3 +191,129 @@ async def test_a_hedged_answer_that_breaks_off_is_told_to_its_attempt(autojump_c
         async with first_ready(models("a/x", "b/x"), attempt, hedge_after_s=30):
             raise failed("a")
     assert isinstance(kept[0].error, ProviderFailed)
+
+
+HTTP = """
+providers: {up: {type: openai, api_key: sk-0123456789abcdef, base_url: "http://up.example/v1"}}
+models: {llm: [up/m]}
+routing: {first_event_s: {llm: 2, stt: 90, tts: 90}, whole_answer_s: 3, idle_s: 60}
+"""
+ANSWER = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}'
+
+
+@pytest.fixture
+async def slow_house(house, nursery):
+    """A relay whose upstream answers after `after_s`; its attempts stand under a keeper."""
+    net = FakeNet(nursery)
+
+    async def start(after_s: float):
+        async def upstream(stream):
+            server = ServerSide(stream)
+            while await server.request() is not None:
+                await trio.sleep(after_s)
+                await server.respond(200, ANSWER)
+
+        net.hosts["up.example", 80] = upstream
+        h = house(HTTP, pool=Pool(connect=net))
+        nursery.start_soon(h.relay.running.keep)
+        await trio.testing.wait_all_tasks_blocked()
+        return h
+
+    return start
+
+
+async def ask(h) -> None:
+    request = parse_request(b'{"model":"up/m","messages":[{"role":"user","content":"hi"}]}')
+    async with h.relay.chat(request, Caller()) as answer:
+        assert len(h.relay.running.attempts) == 1
+        assert not h.relay.running.scopes
+        while not answer.done:
+            await answer.receive()
+
+
+async def test_a_kept_attempt_ends_when_its_time_is_over(slow_house, autojump_clock):
+    h = await slow_house(after_s=10)
+    for number in (1, 2):
+        with pytest.raises(UpstreamSlow, match="no content within 3 s"):
+            await ask(h)
+        assert trio.current_time() == 3 * number
+    assert [record.error_code for record in h.kept.records] == ["upstream_too_slow"] * 2
+    assert not h.relay.running.attempts
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_a_kept_answer_that_falls_silent_is_given_up(house, nursery, autojump_clock, stops):
+    net = FakeNet(nursery)
+
+    async def upstream(stream):
+        server = ServerSide(stream)
+        await server.request()
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n")
+        for _ in range(3):
+            await stream.send_all(b'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n')
+            await trio.sleep(30)
+        await trio.sleep_forever()
+
+    net.hosts["up.example", 80] = upstream
+    h = house(HTTP, pool=Pool(connect=net))
+    nursery.start_soon(h.relay.running.keep)
+    await trio.testing.wait_all_tasks_blocked()
+    if stops:
+        nursery.start_soon(_stop_after, h.relay.running, 45)
+    with pytest.raises(Stopping if stops else UpstreamSlow, match="stopping" if stops else "silent for 60 s"):
+        await ask_slowly(h)
+    assert trio.current_time() == (45 if stops else 61 + 60)
+    assert h.kept.record.error_code == ("shutting_down" if stops else "upstream_too_slow")
+    assert not h.relay.running.attempts
+
+
+async def ask_slowly(h) -> None:
+    request = parse_request(b'{"model":"up/m","stream":true,"messages":[{"role":"user","content":"hi"}]}')
+    async with h.relay.chat(request, Caller()) as answer:
+        while not answer.done:
+            await answer.receive()
+            await trio.sleep(1)  # a slow caller takes no part of the upstream's time
+
+
+async def _stop_after(running, seconds):
+    await trio.sleep(seconds)
+    running.stop()
+
+
+async def test_a_kept_attempt_that_is_ready_has_no_deadline(slow_house, autojump_clock):
+    h = await slow_house(after_s=2.5)
+    await ask(h)
+    await trio.sleep(10)
+    await ask(h)
+    assert [record.status for record in h.kept.records] == ["success"] * 2
+
+
+async def test_kept_attempts_are_told_when_the_gateway_stops(slow_house, autojump_clock):
+    h = await slow_house(after_s=2.5)
+
+    async def stop():
+        await trio.sleep(1)
+        h.relay.running.stop()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stop)
+        with pytest.raises(Stopping):
+            await ask(h)
+    assert trio.current_time() == 1
+    assert h.kept.record.error_code == "shutting_down"
+
+
+async def test_a_caller_who_leaves_a_kept_attempt_is_no_failure(slow_house, autojump_clock):
+    h = await slow_house(after_s=2.5)
+    with trio.move_on_after(1):
+        await ask(h)
+    assert (h.kept.record.status, h.relay.running.attempts) == ("cancelled", {})
+
+
+async def test_shorter_times_hold_from_the_next_request_on(slow_house, autojump_clock):
+    h = await slow_house(after_s=10)
+    await trio.sleep(0.5)
+    h.relay.configure(attrs.evolve(h.relay.routing, whole_answer_s=0.25))
+    with pytest.raises(UpstreamSlow):
+        await ask(h)
+    assert trio.current_time() == 0.75

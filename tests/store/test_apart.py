@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 import pytest
 import trio
 import trio.testing
 
 from gw.store import queries
-from gw.store.apart import ReportProcess
-from gw.store.past import Past
+from gw.store.apart import LONGEST, WAITING, ReportProcess
+from gw.store.changes import _REMEMBERED, Changes
+from gw.store.encoded import PIECE_BYTES, Encoded
+from gw.store.past import Past, Work, as_it_is, work
+from gw.store.reporter import Job, framed
 from gw.store.requests import LogFilter
 from gw.store.store import open_store
 from tests.fakes.records import DAY, NOON, HandClock, record
@@ -140,3 +144,71 @@ async def test_it_goes_when_nobody_needs_it(path):
         assert process.ask(_pid, None) is None
         await until(lambda: process.ready)
         nursery.cancel_scope.cancel()
+
+
+def _encoded(desk, size):
+    return Encoded((b"a" * (size // 2), b"b" * (size - size // 2)))
+
+
+def _length(desk, text):
+    return len(text), os.getpid()
+
+
+@pytest.mark.parametrize("size", [0, 1, 700_000, 3 * 2**20])
+async def test_what_is_encoded_comes_in_pieces_and_other_answers_after_it(path, size):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        for _ in range(3):
+            found = await store.read(_encoded, size)
+            assert bytes(found) == bytes(_encoded(None, size))
+            assert all(len(piece) <= PIECE_BYTES for piece in found.pieces)
+        assert await store.read(_pid) != os.getpid()
+
+
+async def test_who_leaves_in_the_middle_of_a_long_answer_leaves_nothing_behind(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        for passes in range(1, 30):
+            asked = store._apart.ask(partial(_encoded, size=700_000), None)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(asked.answer)
+                for _ in range(passes):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+        assert bytes(await store.read(_encoded, 10)) == b"aaaaabbbbb"
+
+
+async def test_a_question_that_a_pipe_might_take_in_parts_only_is_answered_here(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        assert (await store.read(_length, "x" * 1_000))[1] != os.getpid()
+        assert await store.read(_length, "x" * LONGEST) == (LONGEST, os.getpid())
+
+
+async def test_no_more_questions_are_given_to_it_than_it_may_have(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        asked = [store._apart.ask(_long, None) for _ in range(WAITING)]
+        assert None not in asked
+        assert await store.read(_pid) == os.getpid()
+
+
+def test_what_has_changed_fits_beside_a_question():
+    changes = Changes()
+    changes._count = 2**31  # commits of a year
+    for hour in range(_REMEMBERED):
+        changes.note([record(timestamp=NOON + 3_600 * hour)])
+    job = Job(2**31, Work(queries.log, (1_000, "x" * 32, LogFilter(project="p" * 100)), {}, _names), changes)
+    assert len(framed(job)) < LONGEST
+
+
+async def test_several_questions_on_one_way(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        one, two, three = await store.together(
+            work(as_it_is, _pid), work(str, _length, "abc"), work(_names, queries.log, 2)
+        )
+        assert one != os.getpid()
+        assert two == str((3, one))
+        assert three == []
+        assert await store.ask(work(as_it_is, _pid)) == one

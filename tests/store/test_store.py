@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store import lock, requests
 from gw.store.journal import read_lines, segment_paths
 from gw.store.requests import LogFilter
 from gw.store.store import open_readonly, open_store
+from gw.store.writer import GATHER_S
 from gw.telemetry.clock import DAY_S
 from gw.types.usage import AttemptRecord, Usage
 from tests.fakes.records import DAY, NOON, HandClock, intent, record
@@ -236,3 +238,25 @@ async def test_kill_9_loses_no_record_and_no_call(path):
     assert len(set(status) - called) <= 3  # journaled, but killed before it could say so
     assert totals.requests == len(rows)
     assert totals.cost_nusd == sum(row.cost_nusd for row in rows)
+
+
+async def test_reports_in_a_row_share_commits_and_each_sees_what_was_finished_before_it(path, mock_clock):
+    async with open_store(path, clock=HandClock()) as store:
+        store.finish(record("r1"))
+        await store.catch_up()  # at once
+        assert store.counters.committed == 1
+        async with trio.open_nursery() as nursery:
+            for n in (2, 3):
+                store.finish(record(f"r{n}"))
+                nursery.start_soon(store.catch_up)
+            await trio.testing.wait_all_tasks_blocked()
+            assert store.counters.committed == 1
+            mock_clock.jump(GATHER_S)
+        assert store.counters.committed == 3
+        assert await store.request("r3") is not None
+
+
+async def test_catching_up_with_nothing_new_waits_for_no_commit(path, autojump_clock):
+    async with open_store(path, clock=HandClock()) as store:
+        await store.catch_up()
+        assert store.counters.committed == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gw.types.asgi import ASGIApp
-from gw.web.app import make_app
+from gw.web.app import make_app, make_reads
 from gw.web.drain import Drain
 from gw.web.frontend import Frontend
 from tests.fakes.house import WITH_AUTH, YAML, open_house
@@ -33,7 +33,8 @@ def app_of():
     """The control plane of a gateway, without a data plane and without a built dashboard unless one is given."""
 
     def make(gateway, *, hot=_no_data_plane, is_hot=lambda method, path: False, drain=None, site=None) -> ASGIApp:
-        return make_app(gateway, hot, is_hot, drain or Drain(), site or Frontend({}))
+        drain = drain or Drain()
+        return make_app(gateway, hot, is_hot, drain, make_reads(gateway, drain, site or Frontend({})))
 
     return make
 

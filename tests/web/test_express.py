@@ -24,6 +24,24 @@ async def test_serves_requests_one_after_another():
             assert "connection" not in response.headers
 
 
+async def test_what_was_found_about_a_head_is_kept_while_it_is_sent_again():
+    seen = []
+
+    async def app(scope, receive, send):
+        message = await receive()
+        assert "mine" not in scope
+        scope["mine"] = "of this request alone"
+        known = scope["gw.known"].setdefault("by", len(seen))
+        seen.append((known, scope["path"], dict(scope["headers"])[b"content-length"], message["body"]))
+        await respond(send, b"")
+
+    async with express(app) as host:
+        for path, body in (("/hot", b"a"), ("/hot", b"four"), ("/hot/2", b"b"), ("/hot", b"c")):
+            await host.client.send(request("POST", path, body))
+            assert (await host.client.response()).status == 200
+    assert seen == [(0, "/hot", b"1", b"a"), (0, "/hot", b"4", b"four"), (2, "/hot/2", b"1", b"b"), (3, "/hot", b"1", b"c")]
+
+
 async def test_pipelined_requests_are_answered_in_order():
     async with express(echo) as host:
         await host.client.send(b"".join(request(body=b"%d" % n) for n in range(20)) + b"\r\n" + request(body=b"last"))

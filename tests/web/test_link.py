@@ -2,8 +2,8 @@ import pytest
 import trio
 import trio.testing
 
+from gw.net.poller import Poller
 from gw.web.drain import Drain
-from gw.web.hangups import Hangups
 from gw.web.link import LINGER_S, PIECE_BYTES, UNREAD_BYTES, Limits, Link
 from gw.web.transport import StreamTransport
 
@@ -91,7 +91,7 @@ async def test_a_hang_up_wakes_who_does_not_read(ends, nursery):
 
 async def test_a_stream_that_is_no_socket_cannot_be_watched(ends):
     _client, link = ends
-    hangups = Hangups()
+    hangups = Poller()
     assert not link.watch(hangups)
     link.unwatch()
 

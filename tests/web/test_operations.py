@@ -8,7 +8,6 @@ from gw.dialects import openai
 from gw.errors import RequestError
 from gw.web.app import routes_of
 from gw.web.drain import Drain
-from gw.web.frontend import Frontend
 from gw.web.operations import Field, Operation, Table, check_query, right_of
 from gw.web.table import TABLE
 
@@ -19,7 +18,7 @@ LISTING = Operation(
 
 
 async def test_every_route_is_in_the_table_and_the_other_way_round(gateway):
-    served = routes_of(gateway, Drain(), Frontend({}), lambda method, path: False)
+    served = routes_of(gateway, Drain(), lambda method, path: False)
     served |= {(method, prefix + path) for method, path in openai.ROUTES for prefix in ("", "/openai")}
     assert served == {(op.method, path) for op in TABLE.operations for path in op.paths}
 

@@ -140,6 +140,14 @@ def test_requests_that_are_none(body, param):
     assert caught.value.param == param
 
 
+def test_the_beta_header_is_kept_as_it_came():
+    body = msgspec.json.encode({"model": "m", "max_tokens": 9, "messages": HI})
+    assert parse_request(body, b"one-2026, two-2026").beta == b"one-2026, two-2026"
+    with pytest.raises(ClientProtocolError) as caught:
+        parse_request(body, b"one\r\nx-api-key: k")
+    assert caught.value.param == "anthropic-beta"
+
+
 def test_wants_thinking():
     assert wants_thinking(b'{"thinking":{"type":"adaptive"}}')
     assert not wants_thinking(b'{"thinking":{"type":"disabled"}}')

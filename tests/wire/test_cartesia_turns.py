@@ -11,7 +11,8 @@ from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, Upstre
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire import cartesia_turns
-from gw.wire.cartesia_turns import TurnsListener, TurnsServer, turns_path
+from gw.wire.cartesia_listen import asks_by_turns, live_path
+from gw.wire.cartesia_turns import TurnsListener, TurnsServer, parse_turns_query
 from tests.fakes.golden import golden
 
 FRAMES = golden("cartesia/turns").decode().splitlines()
@@ -93,7 +94,23 @@ def test_a_callers_frame_is_not_passed_on():
 def test_the_address(ms, more):
     request = ListenRequest(model="m", format=PCM_16K, endpointing_ms=ms, language="en", keyterms=("a b",))
     expected = "/stt/turns/websocket?model=ink-2&encoding=pcm_s16le&sample_rate=16000&keyterm=a%20b"
-    assert turns_path(request, "ink-2") == expected + more
+    assert live_path(request, "ink-2", turns=True) == expected + more
+
+
+def test_a_callers_own_settings_are_passed_on_at_the_same_address():
+    own = "keyterm=a&turn_start_threshold=0.3&turn_end_timeout_ms=800.0&new=1"
+    request = parse_turns_query(f"model=mine&{own}&api_key=k&gw_session=s".encode())
+    assert (request.dialect, request.keyterms, request.endpointing_ms) == ("cartesia", ("a",), 800)
+    assert asks_by_turns(request, "ink-2")
+    assert live_path(request, "ink-2", turns=True) == f"/stt/turns/websocket?model=ink-2&encoding=pcm_s16le&sample_rate=16000&{own}"
+    assert not asks_by_turns(request, "ink-whisper")
+    expected = "/stt/websocket?model=ink-whisper&encoding=pcm_s16le&sample_rate=16000&max_silence_duration_secs=0.8"
+    assert live_path(request, "ink-whisper") == expected
+
+
+@pytest.mark.parametrize("told", ["", "x", "-1", "1e3", "999999"])
+def test_a_silence_that_is_none(told):
+    assert parse_turns_query(f"turn_end_timeout_ms={told}".encode()).endpointing_ms is None
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_without_interims():
 def test_orders():
     client = listener(keep_raw=True)
     configure = '{"type":"Configure","thresholds":{"eot_threshold":0.9}}'
-    assert client.audio(b"ab") == [b"ab"]
+    assert client.audio(b"ab") == b"ab"
     assert client.flush() == [FORCE_END_TURN]
     assert client.passed(configure) == [configure]
     assert client.passed('{"type":"KeepAlive"}') == client.passed("{") == []

@@ -1,0 +1,82 @@
+"""Connecting to upstreams: names, addresses that are never called, TCP, and TLS on top."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from gw.net.origin import Origin
+from gw.net.tcp import CAUSES, ConnectFailed, TcpStream, Transport
+from gw.net.tls import client_context, start_tls
+from gw.types.address import is_never_called, is_public, is_refused
+
+Connect = Callable[[Origin], Awaitable[Transport]]
+"""Opens a connection, TLS included where the origin says https. Raises one of `LOST`."""
+
+
+async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None) -> Transport:
+    """Connect to the first address of `origin` that answers, with TLS for https. Nagle's algorithm is off.
+
+    Raises ConnectFailed (no such name, nobody listens, TLS, an address that is never allowed). No deadline of its own.
+    """
+    addresses = await _resolve(origin.host, origin.port)
+    failure = ConnectFailed(f"cannot resolve {origin.host}: no address", "name")
+    for family, address in addresses:
+        if is_refused(address[0]):
+            failure = ConnectFailed(f"{origin.host} is a link-local or metadata address, which is never called", "address")
+            continue
+        if origin.public_only and not is_public(address[0]):
+            what = f"{origin.host} is a private address; list it in serve.provider_base_url_hosts to allow it"
+            failure = ConnectFailed(what, "address")
+            continue
+        try:
+            transport = await _connect(family, address)
+        except OSError as error:
+            text = f"{error.strerror or 'cannot connect'} ({origin.host}:{origin.port})"
+            failure = ConnectFailed(text, CAUSES.get(error.errno or 0, "lost"))
+            continue
+        if origin.scheme != "https":
+            return transport
+        return await start_tls(transport, origin.host, ssl_context or client_context())
+    raise failure
+
+
+async def _resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    if is_never_called(host):
+        raise ConnectFailed(f"{host} is a link-local or metadata address, which is never called", "address")
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        pass
+    else:
+        return [(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))]
+    try:
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConnectFailed(f"cannot resolve {host}: {error.strerror or 'name lookup failed'}", "name") from error
+    except UnicodeError:
+        raise ConnectFailed(f"cannot resolve {host}: not a host name", "name") from None
+    return [(family, address) for family, _, _, _, address in found]
+
+
+async def _connect(family: int, address: tuple[Any, ...]) -> TcpStream:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            sock.connect(address)
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)
+            if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code)) from None
+    except BaseException:
+        sock.close()
+        raise
+    return TcpStream(sock)

@@ -1,0 +1,29 @@
+"""Long answers as bytes that are ready to be sent, in pieces: whoever passes them on copies none of them in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+PIECE_BYTES = 65_536
+"""What one step of the event loop reads or sends of a long answer; everybody else may have a turn between two."""
+
+
+@attrs.frozen
+class Encoded:
+    pieces: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.pieces))
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+
+def in_pieces(body: bytes) -> Iterable[bytes]:
+    """`body` in pieces of at most PIECE_BYTES."""
+    if len(body) <= PIECE_BYTES:
+        return (body,)
+    return (body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES))

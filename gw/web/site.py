@@ -1,0 +1,47 @@
+"""The dashboard's files, and what `/` says to programs. Everybody may read them: what they show is asked for by `/api/*`."""
+
+from __future__ import annotations
+
+from gw.gateway import Gateway
+from gw.web import frontend, public
+from gw.web.frontend import Frontend
+from gw.web.reads import Ask, Others, Reply, View, Views, shown
+
+
+def views(gateway: Gateway, site: Frontend) -> Views:
+    routes = Views()
+
+    @routes.get("/")
+    async def index(ask: Ask) -> Reply:
+        """HTML for who asks for it; voice SDKs use the same path as a sign of life and get a small status."""
+        if "text/html" in _sent(ask, b"accept").lower():
+            return _file(site.page(_sent(ask, b"accept-encoding"), _sent(ask, b"if-none-match")))
+        dashboard_state = "built" if site.built else frontend.NOT_BUILT
+        reply = shown({"ok": True, **public.state(gateway), "dashboard": dashboard_state})
+        reply.headers += ((b"vary", b"accept"),)
+        return reply
+
+    return routes
+
+
+def others(site: Frontend) -> Others:
+    """Files, then the dashboard's page for paths that its own router reads."""
+
+    async def view(ask: Ask) -> Reply:
+        encoding, known = _sent(ask, b"accept-encoding"), _sent(ask, b"if-none-match")
+        return _file(site.file(ask.named, encoding, known) or site.page(encoding, known))
+
+    def find(path: str) -> View | None:
+        return view if not path.startswith(frontend.NOT_PAGES) or site.file(path, "", "") is not None else None
+
+    return find
+
+
+def _sent(ask: Ask, name: bytes) -> str:
+    return (ask.header(name) or b"").decode("latin-1")
+
+
+def _file(found: frontend.Reply) -> Reply:
+    headers = {name: value.encode() for name, value in found.headers.items()}
+    content_type = headers.pop("content-type", b"")
+    return Reply(found.body, content_type, tuple((name.encode(), v) for name, v in headers.items()), found.status)
