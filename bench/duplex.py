@@ -21,7 +21,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from run import build, cpu_s, free_port, pinned, rss_mb, run_alone
+from run import build, cpu_s, free_port, pinned, rss_mb, run_alone, stolen_s
 
 PATH = "/v1/listen?model=nova-3&encoding=linear16&sample_rate=16000&interim_results=true"
 
@@ -99,8 +99,10 @@ def main() -> None:
                 loading = begin_load(tool, port, told.sessions, told.seconds)
                 time.sleep(OPENING_S + told.seconds * 0.1)
                 before, cpu, began = rss_mb(started.pid), cpu_s(started.pid), time.monotonic()
+                stolen = stolen_s(0)
                 time.sleep(told.seconds * 0.85)
                 used = (cpu_s(started.pid) - cpu) / (time.monotonic() - began)
+                taken = (stolen_s(0) - stolen) / (time.monotonic() - began)
                 after = rss_mb(started.pid)
                 through = results(loading)
             finally:
@@ -115,6 +117,7 @@ def main() -> None:
     print(f"through   p50 {through['p50_ms']:.3f} ms  p99 {through['p99_ms']:.3f} ms  max {through['max_ms']:.1f} ms")
     print(f"added     p50 {through['p50_ms'] - direct['p50_ms']:.3f} ms  p99 {through['p99_ms'] - direct['p99_ms']:.3f} ms")
     print(f"frames    {through['sent']:.0f} sent, {lost:.0f} not answered")
+    print(f"host      has taken {100 * taken:.1f} % of that core for others")
     print(f"gateway   {100 * used:.0f} % of a core; {before:.0f} MB when a tenth of the time was over, {after:.0f} MB near its end")
 
 

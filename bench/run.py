@@ -54,6 +54,13 @@ def build(folder: Path, name: str) -> str:
     return str(out)
 
 
+def stolen_s(core: int) -> float:
+    """What the host of this virtual machine has given of a core to others, since it was started. A run in which this grows
+    by more than a percent says more about them."""
+    fields = next(line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{core} "))
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def cpu_s(pid: int) -> float:
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():

@@ -189,6 +189,33 @@ async def test_changed_settings_count_at_once(inside):
     assert (await call(app, "/", {"host": "gw.example"})).status == 200
 
 
+async def test_a_head_that_repeats_is_looked_at_once_per_settings(inside):
+    @attrs.define
+    class Changing:
+        settings: Settings
+        live: object = None
+
+    access, known = Changing(settings(allowed_hosts=("gw.example",))), {}
+    app = fenced(inside, access)
+
+    async def same_head(scope, receive, send):
+        await app(scope | {"gw.known": known}, receive, send)
+
+    for _ in range(2):
+        assert (await call(same_head, "/", {"host": "gw.example"}, method="POST")).status == 200
+    assert known == {"fence": access.settings}
+    access.settings = settings()
+    assert (await call(same_head, "/", {"host": "gw.example"}, method="POST")).status == 403
+    known.clear()
+    listed = settings(cors_origins=("http://app.example",))
+    access.settings = listed
+    for _ in range(2):
+        answer = await call(same_head, "/", {"origin": "http://app.example"})
+        assert answer.headers["access-control-allow-origin"] == "http://app.example"
+    assert (await call(same_head, "/", FOREIGN, method="POST")).status == 403
+    assert known == {}
+
+
 async def test_the_whole_control_plane_is_fenced(guarded, app_of):
     app = app_of(guarded)
     for target in ("/", "/health", "/v1/status", "/api/status", "/assets/x", "/v1/metrics"):
