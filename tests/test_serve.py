@@ -34,8 +34,8 @@ async def test_a_database_that_takes_no_history_does_not_stop_the_demo(tmp_path)
         with capture_logs() as logs:
             await load_sample_history(gateway)
         foreign.close()
-        assert [line["event"] for line in logs] == ["sample_history_left_out"]
-        assert "another program is writing" in logs[0]["why"]
+        [left_out] = [line for line in logs if line["event"] == "sample_history_left_out"]  # the store may say so of its own
+        assert "another program is writing" in left_out["why"]
         assert await gateway.store.logs() == []
 
 
