@@ -20,7 +20,7 @@ from typing import Generic, TypeAlias, TypeVar
 import attrs
 
 from gw.config.settings import CostTracking, Routing
-from gw.errors import CandidateSkipped, GwError
+from gw.errors import CandidateSkipped, GwError, Stopping
 from gw.net.http1 import Pool
 from gw.net.spare import Spares
 from gw.policy import hedge, plan
@@ -331,6 +331,8 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         error = raised if isinstance(raised, GwError) else None
         if error is None and not caller_left(raised):
             error = GwError()
+        elif error is None and raised is not None and self._relay.running.stopping:
+            error = Stopping()  # cut while it waited for a slow caller, which no upstream tells
         if self._answer is not None:
             if raised is not None or not self._answer.held:
                 self._answer.close(error=error, cancelled=error is None)

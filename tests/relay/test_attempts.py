@@ -222,6 +222,9 @@ async def slow_house(house, nursery):
     return start
 
 
+SLOWLY = b'{"model":"up/m","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+
+
 async def ask(h) -> None:
     request = parse_request(b'{"model":"up/m","messages":[{"role":"user","content":"hi"}]}')
     async with h.relay.chat(request, Caller()) as answer:
@@ -241,9 +244,9 @@ async def test_a_kept_attempt_ends_when_its_time_is_over(slow_house, autojump_cl
     assert not h.relay.running.attempts
 
 
-@pytest.mark.parametrize("stops", [False, True])
-async def test_a_kept_answer_that_falls_silent_is_given_up(house, nursery, autojump_clock, stops):
-    net = FakeNet(nursery)
+@pytest.fixture
+async def dripping_house(house, nursery):
+    """A relay whose upstream says something at 0, 30 and 60 s and then nothing; its attempts stand under a keeper."""
 
     async def upstream(stream):
         server = ServerSide(stream)
@@ -254,10 +257,17 @@ async def test_a_kept_answer_that_falls_silent_is_given_up(house, nursery, autoj
             await trio.sleep(30)
         await trio.sleep_forever()
 
+    net = FakeNet(nursery)
     net.hosts["up.example", 80] = upstream
     h = house(HTTP, pool=Pool(connect=net))
     nursery.start_soon(h.relay.running.keep)
     await trio.testing.wait_all_tasks_blocked()
+    return h
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_a_kept_answer_that_falls_silent_is_given_up(dripping_house, nursery, autojump_clock, stops):
+    h = dripping_house
     if stops:
         nursery.start_soon(_stop_after, h.relay.running, 45)
     with pytest.raises(Stopping if stops else UpstreamSlow, match="stopping" if stops else "silent for 60 s"):
@@ -268,8 +278,7 @@ async def test_a_kept_answer_that_falls_silent_is_given_up(house, nursery, autoj
 
 
 async def ask_slowly(h) -> None:
-    request = parse_request(b'{"model":"up/m","stream":true,"messages":[{"role":"user","content":"hi"}]}')
-    async with h.relay.chat(request, Caller()) as answer:
+    async with h.relay.chat(parse_request(SLOWLY), Caller()) as answer:
         while not answer.done:
             await answer.receive()
             await trio.sleep(1)  # a slow caller takes no part of the upstream's time
@@ -301,6 +310,17 @@ async def test_kept_attempts_are_told_when_the_gateway_stops(slow_house, autojum
             await ask(h)
     assert trio.current_time() == 1
     assert h.kept.record.error_code == "shutting_down"
+
+
+async def test_a_slow_caller_is_cut_when_the_gateway_stops(dripping_house, autojump_clock):
+    """The upstream is aborted, and the write that waits is given up a moment later by the host."""
+    h = dripping_house
+    with trio.move_on_after(5):
+        async with h.relay.chat(parse_request(SLOWLY), Caller()) as answer:
+            await answer.receive()
+            h.relay.running.stop()
+            await trio.sleep_forever()
+    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "shutting_down")
 
 
 async def test_a_caller_who_leaves_a_kept_attempt_is_no_failure(slow_house, autojump_clock):
