@@ -41,11 +41,9 @@ class Bucket:
     def left(self, now: float) -> tuple[int, float]:
         """Whole tokens left, and the seconds until the bucket is full again."""
         self._refill(now)
-        tokens = self._tokens
-        return (int(tokens + _SLACK) if tokens > 0 else 0), (self.per_minute - tokens) / self._per_second
+        return max(0, int(self._tokens + _SLACK)), (self.per_minute - self._tokens) / self._per_second
 
     def _refill(self, now: float) -> None:
         if now > self._at:
-            tokens = self._tokens + (now - self._at) * self._per_second
-            self._tokens = tokens if tokens < self.per_minute else float(self.per_minute)
+            self._tokens = min(float(self.per_minute), self._tokens + (now - self._at) * self._per_second)
             self._at = now

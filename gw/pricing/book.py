@@ -159,7 +159,7 @@ def _tokens(usage: Usage, price: Price) -> int | None:
     if price.input_tokens is None and price.output_tokens is None:
         return None
     input_rate = price.input_tokens or 0
-    left = usage.input_tokens if usage.input_tokens > 0 else 0
+    left = max(0, usage.input_tokens)
     total = 0
     if usage.cached_input_tokens or usage.cache_write_tokens or usage.input_audio_tokens:
         for part, rate in (
@@ -172,7 +172,7 @@ def _tokens(usage: Usage, price: Price) -> int | None:
                 left -= part
                 total += part * rate
     total += left * input_rate
-    made = usage.output_tokens if usage.output_tokens > 0 else 0
+    made = max(0, usage.output_tokens)
     if usage.output_audio_tokens > 0 and price.output_audio_tokens is not None:
         spoken = min(usage.output_audio_tokens, made)
         made -= spoken

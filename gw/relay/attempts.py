@@ -22,7 +22,7 @@ import msgspec
 import trio
 
 from gw.errors import AllCandidatesFailed, Failure, ProviderError, StaleConnection, Stopping, UpstreamSlow, one_error
-from gw.providers.spec import ProviderSpec
+from gw.providers.spec import Abortable, ProviderSpec
 from gw.registry.catalog import Model, Provider
 from gw.relay.limits import Gate
 from gw.relay.meter import Mark, Meter
@@ -151,7 +151,7 @@ class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
         try:
             meter.calling(mark, model)
             self._upstream = upstream = call.open()
-            self._expect(upstream, now + trying.first_event_s)
+            self._watch(upstream, now + trying.first_event_s)
             stream = await upstream.__aenter__()
             try:
                 events = await trying.first_content(stream, call.provider.id)
@@ -159,7 +159,7 @@ class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
                     await trio.lowlevel.checkpoint()
                 if self.aborted:
                     raise self._late()
-                self._expect(upstream, math.inf)
+                self.expect(math.inf)
             except BaseException:
                 await upstream.__aexit__(*sys.exc_info())
                 raise
@@ -171,22 +171,21 @@ class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
 
     def expect(self, deadline: float) -> None:
         """The next events until then; infinity once they are there."""
-        self._trying.running.attempts[self] = deadline
-
-    def _expect(self, upstream: AbstractAsyncContextManager[S], deadline: float) -> None:
-        """Content until then."""
-        running = self._trying.running
         if self._scope is not None:
             self._scope.deadline = deadline
-        elif self._abort is not None:
-            running.attempts[self] = deadline
-        elif running.kept and (abort := getattr(upstream, "abort", None)) is not None:  # it is `spec.Abortable`
-            self._abort = abort
-            running.attempts[self] = deadline
         else:
-            self._scope = trio.CancelScope(deadline=deadline)
-            running.scopes.add(self._scope)
-            self._scope.__enter__()
+            self._trying.running.attempts[self] = deadline
+
+    def _watch(self, upstream: AbstractAsyncContextManager[S], deadline: float) -> None:
+        """Have the call ended when its time is over: by the keeper where there is one and it can, else by a scope."""
+        running = self._trying.running
+        if running.kept and isinstance(upstream, Abortable):
+            self._abort = upstream.abort
+        else:
+            self._scope = scope = trio.CancelScope()
+            running.scopes.add(scope)
+            scope.__enter__()
+        self.expect(deadline)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -47,7 +47,7 @@ def parse_request(body: bytes) -> ChatRequest:
     if raw_messages is None:
         raise ClientProtocolError(what="'messages' is required", param="messages")
     raw_model = fields.get("model")
-    stream = "stream" in fields and _flag(fields["stream"], "stream")
+    stream = _flag(fields.get("stream"), "stream")
     text = bytes(raw_messages)
     characters = len(text)
     if not text.startswith(b"["):
@@ -58,11 +58,8 @@ def parse_request(body: bytes) -> ChatRequest:
     needs: frozenset[Ability] = _NEEDS_NOTHING
     if b'"image_url"' in text or b'"input_audio"' in text:
         needs, characters = _media(_conversation(text))
-    if ("tools" in fields and _has_items(fields, "tools")) or ("functions" in fields and _has_items(fields, "functions")):
+    if _has_items(fields, "tools") or _has_items(fields, "functions"):
         needs |= {"tools"}
-    limit = _limit(fields, "max_completion_tokens") if "max_completion_tokens" in fields else None
-    if limit is None and "max_tokens" in fields:
-        limit = _limit(fields, "max_tokens")
     return ChatRequest(
         model="" if raw_model is None else _string(raw_model, "model"),
         fields=fields,
@@ -70,7 +67,7 @@ def parse_request(body: bytes) -> ChatRequest:
         include_usage=stream and _asks_usage(fields.get("stream_options")),
         needs=needs,
         input_characters=characters,
-        max_output_tokens=limit,
+        max_output_tokens=_limit(fields, "max_completion_tokens") or _limit(fields, "max_tokens"),
     )
 
 

@@ -102,18 +102,14 @@ def _usage(told: object) -> Usage | None:
         return None
     if found.prompt_tokens is None and found.completion_tokens is None:
         return None
-    inside, outside = found.prompt_tokens_details, found.completion_tokens_details
-    if inside is None and outside is None:
-        prompt, completion = tokens(found.prompt_tokens), tokens(found.completion_tokens)
-        return Usage(input_tokens=prompt, output_tokens=completion, source="vendor")
-    inside, outside = inside or _NO_TOKENS, outside or _NO_TOKENS
+    inside, outside = found.prompt_tokens_details or _NO_TOKENS, found.completion_tokens_details or _NO_TOKENS
     return Usage(
         input_tokens=tokens(found.prompt_tokens),
-        cached_input_tokens=tokens(inside.cached_tokens) if inside.cached_tokens else 0,
-        cache_write_tokens=tokens(inside.cache_write_tokens) if inside.cache_write_tokens else 0,
+        cached_input_tokens=tokens(inside.cached_tokens),
+        cache_write_tokens=tokens(inside.cache_write_tokens),
         output_tokens=tokens(found.completion_tokens),
-        input_audio_tokens=tokens(inside.audio_tokens) if inside.audio_tokens else 0,
-        output_audio_tokens=tokens(outside.audio_tokens) if outside.audio_tokens else 0,
+        input_audio_tokens=tokens(inside.audio_tokens),
+        output_audio_tokens=tokens(outside.audio_tokens),
         source="vendor",
     )
 
