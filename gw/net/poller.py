@@ -13,7 +13,7 @@ from __future__ import annotations
 import select
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +36,15 @@ _current: trio.lowlevel.RunVar[Poller | None] = trio.lowlevel.RunVar("gw.net.pol
 def current() -> Poller | None:
     """The poller that runs now, for who wants its sockets looked after; None where there is none."""
     return _current.get()
+
+
+async def each_by_task(receive: Callable[[], Awaitable[bytes | bytearray]], take: Callable[[bytes], Rest]) -> Rest:
+    """As `Reading.each` where there is no poller, or no plain socket: this task waits for every piece."""
+    while data := await receive():
+        rest = take(bytes(data))
+        if rest is not None:
+            return rest
+    return None
 
 
 class Poller:
@@ -75,7 +84,6 @@ class Poller:
         finally:
             _current.set(outer)
             self._epoll.close()
-
 
     def _call_back(self) -> None:
         """Also for what arrives meanwhile (a vendor's answer to the frame just sent), up to a bound."""

@@ -62,11 +62,7 @@ class Transport(trio.abc.Stream):
 
         On a plain socket that is looked after by the poller: `take` must not wait, nor need a task of its own.
         """
-        while data := await self.receive_some(READ_BYTES):
-            rest = take(bytes(data))
-            if rest is not None:
-                return rest
-        return None
+        return await poller.each_by_task(self.receive_some, take)
 
 
 def describe(error: BaseException) -> str:

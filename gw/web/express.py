@@ -78,12 +78,12 @@ class Express:
         limits: Limits | None = None,
         max_in_flight: int = 2_000,
         clock: Clock | None = None,
-        hangups: Poller | None = None,
+        poller: Poller | None = None,
         aside: Aside | None = None,
     ) -> None:
-        """`hangups` must be running, or be None."""
+        """`poller` must be running, or be None."""
         self.aside = aside
-        self.hangups = hangups
+        self.poller = poller
         self.app = app
         self.is_hot = is_hot
         self.drain = drain
@@ -101,7 +101,7 @@ class Express:
         link.buffer += first_bytes
         connection = _Connection(self, link)
         try:
-            if self.hangups is not None and link.watch(self.hangups):
+            if self.poller is not None and link.watch(self.poller):
                 with connection.life:
                     await connection.serve()
             else:

@@ -1,7 +1,8 @@
 """One WebSocket session as ASGI `receive` and `send`, by the Sans-I/O core of `websockets` (RFC 6455, no extensions).
 
-The Link's reader task feeds the protocol, so pings are answered and a close is seen while the app is busy elsewhere; it
-rests while UNREAD_BYTES of messages wait for the app. Both tasks write, so a write that must wait holds a lock.
+The Link's reader feeds the protocol (within the poller's callback where there is one), so pings are answered and a close is
+seen while the app is busy elsewhere; it rests while UNREAD_BYTES of messages wait for the app. Both it and the app write, so
+a write that must wait holds a lock.
 
 How it ends: the client's close frame → the app receives `websocket.disconnect` and has LEAVE_S before it is cancelled;
 client gone without one → cancelled at once; app returns → close 1000, raises → 1011; cancelled from outside → 1012.

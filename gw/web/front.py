@@ -79,7 +79,7 @@ async def serve(
         limits=limits,
         max_in_flight=config.max_in_flight,
         clock=clock,
-        hangups=polled,
+        poller=polled,
         aside=aside,
     )
     listeners = await bind(config.host, config.port)

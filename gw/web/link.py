@@ -2,7 +2,7 @@
 
 Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and `hung_up` is called from
 outside when the client leaves while the app runs. With one (WebSockets, TLS) the reader puts what arrives into `buffer`,
-or gives it to `sink`, and rests while more than UNREAD_BYTES wait there. Either way a client that leaves is seen at
+or has it given to `sink` as it arrives, and rests while more than UNREAD_BYTES wait there. Either way a client that leaves is seen at
 once: `on_left` is called, which cancels the app. (A reader that rests sees it at the next write.)
 """
 
@@ -92,7 +92,7 @@ class Link:
         self.transport = transport
         self.limits = limits
         self.drain = drain
-        self._tell = self.hung_up  # one object, so that `hangups` knows it again
+        self._tell = self.hung_up  # one object, so that `poller` knows it again
         self.buffer = bytearray()
         self.left = False
         """The client has finished sending, or the connection broke; a half-close counts as leaving."""
@@ -119,13 +119,13 @@ class Link:
             yield
             nursery.cancel_scope.cancel()
 
-    def watch(self, hangups: Poller) -> bool:
-        """Be told of the client's leaving by `hangups`; False where a reader must find out."""
+    def watch(self, poller: Poller) -> bool:
+        """Be told of the client's leaving by `poller`; False where a reader must find out."""
         descriptor = self.transport.descriptor
         if descriptor is None:
             return False
-        self._unwatch = partial(hangups.forget, descriptor, self._tell)
-        hangups.watch(descriptor, self._tell)
+        self._unwatch = partial(poller.forget, descriptor, self._tell)
+        poller.watch(descriptor, self._tell)
         return True
 
     def unwatch(self) -> None:

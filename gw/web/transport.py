@@ -73,15 +73,6 @@ def addresses(sock: socket.socket) -> tuple[Address | None, Address | None]:
         return None, None
 
 
-async def receive_each(transport: Transport, take: Callable[[bytes], Rest]) -> Rest:
-    """`Transport.receive_each` by a task that waits for every piece."""
-    while data := await transport.receive_some():
-        rest = take(data)
-        if rest is not None:
-            return rest
-    return None
-
-
 class SocketTransport:
     """Owns a connected, non-blocking TCP socket."""
 
@@ -119,7 +110,7 @@ class SocketTransport:
     async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
         polled = poller.current()
         if polled is None:
-            return await receive_each(self, take)
+            return await poller.each_by_task(self.receive_some, take)
         if self._first and (rest := take(await self.receive_some())) is not None:
             return rest
         if self._reading is None:
@@ -195,7 +186,7 @@ class StreamTransport:
         return bytes(await self._stream.receive_some(max_bytes or RECV_BYTES))
 
     async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
-        return await receive_each(self, take)
+        return await poller.each_by_task(self.receive_some, take)
 
     def send_now(self, data: bytes) -> int:
         return 0

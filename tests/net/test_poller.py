@@ -31,17 +31,17 @@ class Told:
 
 
 @pytest.fixture
-async def hangups(nursery):
+async def poller(nursery):
     made = Poller()
     nursery.start_soon(made.run)
     return made
 
 
 @pytest.mark.parametrize("how", ["close", "half"])
-async def test_a_hang_up_is_told_once_with_bytes_unread(hangups, how):
+async def test_a_hang_up_is_told_once_with_bytes_unread(poller, how):
     with connection() as (ours, theirs):
         told = Told()
-        hangups.watch(ours.fileno(), told)
+        poller.watch(ours.fileno(), told)
         theirs.send(b"unread")
         if how == "half":
             theirs.shutdown(socket.SHUT_WR)
@@ -51,14 +51,14 @@ async def test_a_hang_up_is_told_once_with_bytes_unread(hangups, how):
             await told.event.wait()
         await trio.testing.wait_all_tasks_blocked()
         assert told.times == 1
-        hangups.forget(ours.fileno(), told)
+        poller.forget(ours.fileno(), told)
 
 
-async def test_bytes_alone_are_not_told(hangups):
+async def test_bytes_alone_are_not_told(poller):
     with connection() as (ours, theirs), connection() as (other, their_other):
         told, told_of_other = Told(), Told()
-        hangups.watch(ours.fileno(), told)
-        hangups.watch(other.fileno(), told_of_other)
+        poller.watch(ours.fileno(), told)
+        poller.watch(other.fileno(), told_of_other)
         theirs.send(b"hello")
         their_other.close()
         with trio.fail_after(5):
@@ -66,20 +66,20 @@ async def test_bytes_alone_are_not_told(hangups):
         assert told.times == 0
 
 
-async def test_a_forgotten_number_belongs_to_the_next_connection(hangups):
+async def test_a_forgotten_number_belongs_to_the_next_connection(poller):
     """A socket is closed before it is forgotten, and its number is given to another."""
     first = Told()
     with connection() as (ours, _theirs):
         number = ours.fileno()
-        hangups.watch(number, first)
+        poller.watch(number, first)
     with connection() as (ours, theirs):
         if ours.fileno() != number:
             os.dup2(ours.fileno(), number)
             ours.close()
             ours = socket.socket(fileno=number)
         second = Told()
-        hangups.watch(number, second)
-        hangups.forget(number, first)
+        poller.watch(number, second)
+        poller.forget(number, first)
         theirs.close()
         with trio.fail_after(5):
             await second.event.wait()
@@ -88,10 +88,10 @@ async def test_a_forgotten_number_belongs_to_the_next_connection(hangups):
 
 
 @pytest.fixture
-def reading(hangups):
+def reading(poller):
     """A connection with its `Reading`: (reading, our socket, theirs)."""
     with connection() as (ours, theirs):
-        yield Reading(hangups, ours), ours, theirs
+        yield Reading(poller, ours), ours, theirs
 
 
 class Taken:

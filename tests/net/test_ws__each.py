@@ -21,14 +21,11 @@ from tests.net.test_ws import accepts, echo
 pytestmark = pytest.mark.usefixtures("polled", "tls")
 
 
-@pytest.fixture(params=[True, False], ids=["poller", "task"])
+@pytest.fixture(params=["poller", "task"] if poller.OFFERED else ["task"])
 async def polled(request, nursery):
-    if request.param:
-        if not poller.OFFERED:
-            pytest.skip("epoll is Linux's")
+    if request.param == "poller":
         nursery.start_soon(poller.Poller().run)
         await trio.testing.wait_all_tasks_blocked()
-    return request.param
 
 
 AUTHORITY = trustme.CA(key_type=trustme.KeyType.ECDSA)

@@ -91,8 +91,8 @@ async def test_a_hang_up_wakes_who_does_not_read(ends, nursery):
 
 async def test_a_stream_that_is_no_socket_cannot_be_watched(ends):
     _client, link = ends
-    hangups = Poller()
-    assert not link.watch(hangups)
+    poller = Poller()
+    assert not link.watch(poller)
     link.unwatch()
 
 

@@ -165,8 +165,8 @@ async def test_reads_are_neither_counted_nor_shed(gateway):
     ours, theirs = trio.testing.memory_stream_pair()
     others, other_ends = trio.testing.memory_stream_pair()
     drain, stuck, reads = Drain(), Stuck(), reads_of(gateway, it=told)
-    hot = lambda method, path: path == b"/hot"  # noqa: E731
-    host = Express(stuck, hot, drain, limits=Limits(), max_in_flight=1, aside=Aside(reads, reads.takes))
+    aside = Aside(reads, reads.takes)
+    host = Express(stuck, lambda method, path: path == b"/hot", drain, limits=Limits(), max_in_flight=1, aside=aside)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.run_connection, StreamTransport(other_ends))
         nursery.start_soon(host.run_connection, StreamTransport(theirs))
