@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import httptools
@@ -81,6 +82,10 @@ class Response:
 
         At most 50 ms; never raises an upstream's failure, since the answer itself was complete.
         """
+        if not self._done:
+            self._look()
+        if self._done:
+            return
         with trio.move_on_after(FINISH_S):
             try:
                 while await self.receive_some():
@@ -143,6 +148,8 @@ class Response:
         ):
             raise self._malformed("the answer's head is too large")
         self._check_head()
+        if not self._parts and not self._done:  # some write the head alone, and the first piece at once after it
+            self._look()
 
     def release(self) -> tuple[Transport, bool]:
         """The transport, and whether another call may use it. From now on this answer cannot be read."""
@@ -165,6 +172,14 @@ class Response:
             elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
                 raise self._malformed("the answer has a transfer coding other than chunked")
 
+    def _look(self) -> None:
+        """Take what has come already. Waiting for it would be a pass through the scheduler; of a fault the next read tells."""
+        transport, parser = self._transport, self._parser
+        if transport is not None and parser is not None:
+            with suppress(*LOST):
+                if data := transport.receive_now():
+                    self._feed(parser, data)
+
     async def _fill(self, *, nothing_yet: bool = False) -> int:
         """One socket read into the parser; how many bytes it brought."""
         transport, parser = self._transport, self._parser
@@ -183,6 +198,10 @@ class Response:
                 raise self._ended(nothing_yet, "closed the connection")
             self._done, self._keep = True, False
             return 0
+        self._feed(parser, data)
+        return len(data)
+
+    def _feed(self, parser: httptools.HttpResponseParser, data: bytes | bytearray) -> None:
         try:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -192,7 +211,6 @@ class Response:
         self._silent_bytes = 0 if self._parts else self._silent_bytes + len(data)
         if self._silent_bytes > HEAD_MAX_BYTES and self._got_head and not self._done:
             self._failure = self._malformed("too much between two pieces of the body")
-        return len(data)
 
     def _ended(self, nothing_yet: bool, how: str) -> ProviderError:
         if nothing_yet:

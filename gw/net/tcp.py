@@ -57,6 +57,10 @@ class Transport(trio.abc.Stream):
         """As `send_all`; what of it is left to wait for. Raises one of `LOST`."""
         return self.send_all(data)
 
+    def receive_now(self) -> bytes | None:
+        """What has come already; None where there is nothing, b"" at the end of the stream. Raises one of `LOST`."""
+        return None
+
     async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
         """Give `take` what arrives, until it leaves something to wait for, which is returned; None at the end of the stream.
 
@@ -149,6 +153,12 @@ class TcpStream(Transport):
                 continue
             self._more = len(data) == limit
             return data
+
+    def receive_now(self) -> bytes | None:
+        try:
+            return self._sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return None
 
     async def _take_turns(self) -> None:
         self._busy_reads += 1

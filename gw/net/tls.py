@@ -82,6 +82,14 @@ class TlsStream(Transport):
             self._over = not (read := await self._tcp.receive_some(READ_BYTES))
             self._in.write(read)
 
+    def receive_now(self) -> bytes | None:
+        data = self._decrypted(READ_BYTES)
+        if not data and not self._over and (read := self._tcp.receive_now()) is not None:
+            self._over = not read
+            self._in.write(read)
+            data = self._decrypted(READ_BYTES) if read else b""
+        return data if data or self._over else None
+
     async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
         def arrived(read: bytes) -> Rest:
             self._in.write(read)

@@ -1,10 +1,14 @@
 """What an upstream may answer, right and wrong. The server's side is bytes by hand."""
 
+import socket
+
 import pytest
 import trio
 
 from gw.errors import ProviderUnreachable, UpstreamCut, UpstreamProtocolError
+from gw.net.answer import Response
 from gw.net.http1 import Origin, Pool
+from gw.net.tcp import TcpStream
 from tests.fakes.net import FakeNet, ServerSide
 
 ORIGIN = Origin.parse("http://up.example/v1")
@@ -213,6 +217,28 @@ async def test_finish_waits_a_moment_only_and_raises_nothing(net, autojump_clock
         await response.finish()
         assert trio.current_time() - started <= 0.05
     assert net.open == 0
+
+
+async def test_what_comes_at_once_after_a_read_is_not_waited_for():
+    head, first, end = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n"
+    waits = []
+
+    class Slow(TcpStream):
+        async def receive_some(self, max_bytes=None):
+            waits.append(max_bytes)
+            return await super().receive_some(len(head))
+
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        response = Response("up", Slow(ours))
+        theirs.sendall(head + first)
+        await response.await_head()
+        assert await response.receive_some() == b"hello"
+        theirs.sendall(end)
+        await response.finish()
+        assert len(waits) == 1
+        assert response.release()[1]
 
 
 async def test_finish_of_a_cut_stream_raises_nothing(net):

@@ -233,6 +233,33 @@ async def test_leaving_in_mid_answer_reaches_the_server(nursery, trusting, serve
 
 
 @pytest.mark.parametrize("tls", [False, True])
+async def test_what_has_come_already_is_had_without_waiting(nursery, trusting, server_context, tls):
+    over = trio.Event()
+
+    async def talk(stream):
+        await stream.receive_some()
+        await stream.send_all(b"data")
+        await over.wait()
+
+    async def come():
+        while (data := stream.receive_now()) is None:
+            await trio.lowlevel.checkpoint()
+        return data
+
+    port = await listen(nursery, talk, server_context if tls else None)
+    stream = await connect_tcp(Origin.parse(f"http{'s' if tls else ''}://127.0.0.1:{port}"), trusting)
+    assert stream.receive_now() is None
+    await stream.send_all(b"go")
+    assert await come() == b"data"
+    assert stream.receive_now() is None
+    over.set()
+    assert await come() == b""
+    assert stream.receive_now() == await stream.receive_some() == b""
+    stream.abort()
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("tls", [False, True])
 async def test_tls_and_tcp_streams_fulfil_trios_contract(nursery, trusting, server_context, tls):
     port = await listen(nursery, echo, server_context if tls else None)
     stream = await connect_tcp(Origin.parse(f"http{'s' if tls else ''}://127.0.0.1:{port}"), trusting)
