@@ -1,11 +1,14 @@
 /* Duplex audio sessions over WebSocket: a vendor that answers every frame, and callers who send one every 20 ms.
  *
- *     duplex serve PORT
- *     duplex load PORT PATH SESSIONS SECONDS
+ *     duplex VENDOR_PORT
  *
- * A caller's frame (640 bytes, binary) begins with the time it was sent, 16 hex digits; the answer is a Deepgram
- * `Results` message that holds them as its transcript, every fiftieth (once a second) a final one. `load` prints one JSON object: frames sent and answered, and how
- * long an answer took (ms). One thread each; frames larger than the buffer are not expected.
+ * reads runs from its standard input, a line each: `PORT PATH SESSIONS SECONDS`. A caller's frame (640 bytes, binary) begins
+ * with the time it was sent, 16 hex digits; the answer is a Deepgram `Results` message that holds them as its transcript,
+ * every fiftieth (once a second) a final one. Each run ends with one JSON object: frames sent and answered, and how long an
+ * answer took (ms). Frames larger than the buffer are not expected.
+ *
+ * One thread is both sides, and polls without sleeping during a run: waking a sleeper on another core is dear for who writes
+ * to it, half of what a frame costs a gateway, and over a network nobody would pay it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,15 +23,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FRAME = 640, BUFFER = 1 << 16, MOST = 4096, EVERY_NS = 20000000, FINAL = 50 };
+enum { FRAME = 640, BUFFER = 1 << 16, EVENTS = 256, FINAL = 50 };
+static const uint64_t SECOND_NS = 1000000000, EVERY_NS = 20000000, OPENING_NS = 3000000000;
 
 typedef struct {
-    int fd, up, used, heard;
+    int fd, vendor, up, used, heard;
     uint64_t next;
     unsigned char in[BUFFER];
 } Session;
 
-static Session *sessions[MOST];
+static int polling, listener, open_callers, leaving;
 static double *times_ms;
 static size_t answers, most_answers;
 
@@ -75,6 +79,16 @@ static void answer(Session *s, const unsigned char *stamp) {
     put(s->fd, frame, size + 4);
 }
 
+static void finish(Session *s) {
+    char told[128], bye[] = {(char)0x88, 2, 3, (char)232};
+    int size = snprintf(told + 2, sizeof told - 2,
+        "{\"type\":\"Metadata\",\"request_id\":\"r\",\"duration\":%.2f,\"channels\":1}", s->heard * 0.02);
+    told[0] = (char)0x81;
+    told[1] = (char)size;
+    put(s->fd, told, size + 2);
+    put(s->fd, bye, sizeof bye);
+}
+
 static void note(const unsigned char *data, size_t size) {
     const char *mark = "\"transcript\":\"";
     const unsigned char *at = memmem(data, size, mark, strlen(mark));
@@ -85,7 +99,7 @@ static void note(const unsigned char *data, size_t size) {
 }
 
 /* Take whole frames out of the buffer. Returns 0 when the peer has said goodbye. */
-static int digest(Session *s, int server) {
+static int digest(Session *s) {
     int at = 0;
     while (s->used - at >= 2) {
         unsigned char *f = s->in + at;
@@ -108,11 +122,18 @@ static int digest(Session *s, int server) {
             put(s->fd, bye, sizeof bye);
             return 0;
         }
-        if (server && opcode == 2 && size >= 16) {
+        if (s->vendor && opcode == 1) {
+            for (uint64_t i = 0; i < size; i++) f[head + i] ^= masked ? mask[i & 3] : 0;
+            if (memmem(f + head, size, "CloseStream", 11)) {
+                finish(s);
+                return 0;
+            }
+        }
+        if (s->vendor && opcode == 2 && size >= 16) {
             unsigned char stamp[16];
             for (int i = 0; i < 16; i++) stamp[i] = f[head + i] ^ (masked ? mask[i & 3] : 0);
             answer(s, stamp);
-        } else if (!server && opcode == 1) {
+        } else if (!s->vendor && opcode == 1) {
             note(f + head, size);
         }
         at += head + size;
@@ -122,7 +143,7 @@ static int digest(Session *s, int server) {
     return 1;
 }
 
-static int read_some(Session *s, int server) {
+static int read_some(Session *s) {
     ssize_t n = recv(s->fd, s->in + s->used, BUFFER - s->used, 0);
     if (n < 0 && errno == EAGAIN) return 1;
     if (n <= 0) return 0;
@@ -131,8 +152,7 @@ static int read_some(Session *s, int server) {
         unsigned char *end = memmem(s->in, s->used, "\r\n\r\n", 4);
         if (!end) return 1;
         s->up = 1;
-        if (server) {
-
+        if (s->vendor) {
             char made[64], head[256];
             char *found = 0;
             for (char *p = (char *)s->in; p < (char *)end; p++)
@@ -152,7 +172,7 @@ static int read_some(Session *s, int server) {
         memmove(s->in, end + 4, rest);
         s->used = rest;
     }
-    return digest(s, server);
+    return digest(s);
 }
 
 /* SHA-1 and base64 of the key and the protocol's constant (RFC 6455, 4.2.2). */
@@ -196,38 +216,72 @@ void accept_key(const char *key, char *out) {
     out[28] = 0;
 }
 
-static void watch(int poll, Session *s, uint32_t id) {
-    int one = 1;
-    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    fcntl(s->fd, F_SETFL, O_NONBLOCK);
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = id};
-    if (epoll_ctl(poll, EPOLL_CTL_ADD, s->fd, &event)) fail("epoll_ctl");
+static void watch(int fd, void *who) {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = who};
+    if (epoll_ctl(polling, EPOLL_CTL_ADD, fd, &event)) fail("epoll_ctl");
 }
 
-static void serve(int port) {
-    int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1, poll = epoll_create1(0);
+static Session *begin(int fd, int vendor) {
+    Session *s = calloc(1, sizeof(Session));
+    int one = 1;
+    s->fd = fd;
+    s->vendor = vendor;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    watch(fd, s);
+    return s;
+}
+
+static void listen_at(int port) {
+    int one = 1;
+    listener = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (bind(listener, (void *)&at, sizeof at) || listen(listener, 1024)) fail("listen");
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = MOST}, found[256];
-    epoll_ctl(poll, EPOLL_CTL_ADD, listener, &event);
-    for (;;) {
-        int n = epoll_wait(poll, found, 256, -1);
-        for (int i = 0; i < n; i++) {
-            uint32_t id = found[i].data.u32;
-            if (id == MOST) {
-                for (id = 0; id < MOST && sessions[id]; id++);
-                if (id == MOST) continue;
-                sessions[id] = calloc(1, sizeof(Session));
-                sessions[id]->fd = accept(listener, 0, 0);
-                watch(poll, sessions[id], id);
-            } else if (!read_some(sessions[id], 1)) {
-                close(sessions[id]->fd);
-                free(sessions[id]);
-                sessions[id] = 0;
+    watch(listener, &listener);
+}
+
+static Session *call(int port, const char *path) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (void *)&at, sizeof at)) fail("connect");
+    char head[1200];
+    int size = snprintf(head, sizeof head,
+        "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n", path, port);
+    put(fd, head, size);
+    open_callers++;
+    return begin(fd, 0);
+}
+
+static void say(Session *s) {
+    unsigned char frame[FRAME + 8] = {0x82, 0x80 | 126, FRAME >> 8, FRAME & 255, 0, 0, 0, 0};
+    snprintf((char *)frame + 8, 17, "%016lx", (unsigned long)now_ns());
+    put(s->fd, frame, sizeof frame);
+    s->next += EVERY_NS;
+}
+
+/* What has come, for both sides. Returns whether a run was asked for on standard input. */
+static int turn(int wait_ms) {
+    struct epoll_event found[EVENTS];
+    int n = epoll_wait(polling, found, EVENTS, wait_ms), asked = 0;
+    for (int i = 0; i < n; i++) {
+        Session *s = found[i].data.ptr;
+        if (!s) asked = 1;
+        else if ((void *)s == &listener) begin(accept(listener, 0, 0), 1);
+        else if (!read_some(s)) {
+            if (!s->vendor) {
+                if (!leaving) {
+                    fprintf(stderr, "a session ended early\n");
+                    exit(1);
+                }
+                open_callers--;
             }
+            close(s->fd); /* which takes it out of the poll; each socket has one event in `found` */
+            free(s);
         }
     }
+    return asked;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -235,58 +289,49 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void load(int port, const char *path, int count, int seconds) {
+static void run(int port, const char *path, int count, int seconds) {
+    Session **callers = calloc(count, sizeof *callers);
     most_answers = (size_t)count * 50 * (seconds + 5);
     times_ms = malloc(most_answers * sizeof *times_ms);
-    int poll = epoll_create1(0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    for (int id = 0; id < count; id++) {
-        Session *s = sessions[id] = calloc(1, sizeof(Session));
-        s->fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(s->fd, (void *)&at, sizeof at)) fail("connect");
-        char head[512];
-        int size = snprintf(head, sizeof head,
-            "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n", path, port);
-        put(s->fd, head, size);
-        watch(poll, s, id);
-    }
-    struct epoll_event found[256];
-    uint64_t begun = now_ns() + 3000000000u, end = begun + (uint64_t)seconds * 1000000000u;
-    for (int id = 0; id < count; id++) sessions[id]->next = begun + (uint64_t)EVERY_NS * id / count;
+    answers = leaving = 0;
+    for (int id = 0; id < count; id++) callers[id] = call(port, path);
+    uint64_t begun = now_ns() + OPENING_NS, end = begun + seconds * SECOND_NS, now;
+    for (int id = 0; id < count; id++) callers[id]->next = begun + EVERY_NS * id / count;
     size_t sent = 0;
-    for (;;) {
-        uint64_t now = now_ns();
-        if (now > end + 1000000000u) break;
-        for (int id = 0; id < count && now < end; id++) {
-            Session *s = sessions[id];
-            if (!s->up || now < s->next) continue;
-            unsigned char frame[FRAME + 8] = {0x82, 0x80 | 126, FRAME >> 8, FRAME & 255, 0, 0, 0, 0};
-            snprintf((char *)frame + 8, 17, "%016lx", (unsigned long)now_ns());
-            put(s->fd, frame, sizeof frame);
-            s->next += EVERY_NS;
-            sent++;
-        }
-        int n = epoll_wait(poll, found, 256, 1);
-        for (int i = 0; i < n; i++)
-            if (!read_some(sessions[found[i].data.u32], 0)) {
-                fprintf(stderr, "a session ended early\n");
-                exit(1);
+    while ((now = now_ns()) < end + SECOND_NS) {
+        for (int id = 0; id < count && now < end; id++)
+            if (callers[id]->up && now >= callers[id]->next) {
+                say(callers[id]);
+                sent++;
             }
+        turn(0);
     }
+    leaving = 1;
     for (int id = 0; id < count; id++) {
         unsigned char bye[] = {0x88, 0x82, 0, 0, 0, 0, 3, 232};
-        put(sessions[id]->fd, bye, sizeof bye);
+        put(callers[id]->fd, bye, sizeof bye);
     }
+    while (open_callers) turn(1);
     qsort(times_ms, answers, sizeof *times_ms, by_size);
 #define AT(q) (answers ? times_ms[(size_t)((answers - 1) * (q))] : 0.0)
     printf("{\"sent\": %zu, \"answered\": %zu, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f}\n",
            sent, answers, AT(0.5), AT(0.99), AT(1.0));
+    fflush(stdout);
+    free(times_ms);
+    free(callers);
 }
 
 int main(int count, char **words) {
-    if (count == 3 && !strcmp(words[1], "serve")) serve(atoi(words[2]));
-    else if (count == 6 && !strcmp(words[1], "load")) load(atoi(words[2]), words[3], atoi(words[4]), atoi(words[5]));
-    else return fprintf(stderr, "usage: duplex serve PORT | duplex load PORT PATH SESSIONS SECONDS\n"), 2;
-    return 0;
+    if (count != 2) return fprintf(stderr, "usage: duplex VENDOR_PORT, and runs on standard input\n"), 2;
+    polling = epoll_create1(0);
+    listen_at(atoi(words[1]));
+    watch(0, 0);
+    for (;;) {
+        char line[1200], path[1000];
+        int port, sessions, seconds;
+        if (!turn(-1)) continue;
+        if (!fgets(line, sizeof line, stdin)) return 0;
+        if (sscanf(line, "%d %999s %d %d", &port, path, &sessions, &seconds) != 4) return 2;
+        run(port, path, sessions, seconds);
+    }
 }

@@ -1,130 +1,131 @@
-// Load on an OpenAI-shaped endpoint over keep-alive connections, one blocking thread each. Prints one JSON line; times in us.
+// Load on an OpenAI-shaped endpoint over keep-alive connections, all looked after by one thread. Prints one JSON line; times in us.
 //
-//   load PORT MODE MODEL CONNECTIONS SECONDS [RATE]
+//   load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL]]
 //
 // MODE chat | stream | speech. RATE 0 = closed loop (each connection asks again at once); else requests a second over all
 // connections, each timed from the moment it was due. "first" is the time to the first body byte (stream: first token),
-// "relay" the age of each streamed token when it arrives (its text holds the time it was written).
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+// "relay" the age of each streamed token when it arrives (its text holds the time it was written). POLL: see peer.h.
+#include "peer.h"
 
+enum { ROOM = 1 << 18 };
 typedef struct { double *v; size_t n, room; } Samples;
-typedef struct { Samples whole, first, relay; long good, bad; } Tally;
+// One connection; `due` is when its request was, `busy` that it waits for the answer, `body` where that begins.
+typedef struct {
+  int fd, busy, counted, first;
+  long long due;
+  size_t have, scanned, body;
+  long length;
+  char in[ROOM];
+} Conn;
 
-static int port, connections;
-static double rate;
-static long long begin_ns, measure_ns, end_ns;
+static int port, polling, streaming;
+static long good, bad;
+static Samples whole, first, relay;
 static char request[8192];
 static size_t request_size;
-static int streaming;
-static atomic_long tickets;
 
-static long long now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
 static void add(Samples *s, double us) {
   if (s->n == s->room) s->v = realloc(s->v, sizeof(double) * (s->room = s->room ? s->room * 2 : 4096));
   s->v[s->n++] = us;
 }
-static int dial(void) {
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  if (connect(fd, (void *)&at, sizeof at)) { close(fd); return -1; }
-  return fd;
+static int dial(Conn *c) {
+  struct sockaddr_in at = loopback(port);
+  c->busy = 0;
+  c->fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(c->fd, (void *)&at, sizeof at)) { close(c->fd); return c->fd = -1; }
+  watch(polling, c->fd, c);
+  return 0;
 }
-// One request; returns the status, 0 when the connection broke. Times go to `t` when `counted`.
-static int ask(int fd, long long due, Tally *t, int counted) {
-  static __thread char in[1 << 18];
-  size_t have = 0, scanned = 0;
-  char *body = NULL;
-  long length = -1;
-  int first = 0;
-  if (write(fd, request, request_size) != (ssize_t)request_size) return 0;
-  for (;;) {
-    ssize_t n = read(fd, in + have, sizeof in - have - 1);
-    long long at = now_ns();
-    if (n <= 0) return 0;
-    have += n;
-    in[have] = 0;
-    if (!body) {
-      if (!(body = memmem(in, have, "\r\n\r\n", 4))) continue;
-      body += 4;
-      char *p = strcasestr(in, "\r\ncontent-length:");
-      length = p && p < body ? strtol(p + 17, NULL, 10) : -1;
-      scanned = body - in;
-    }
-    if (streaming) {
-      char *token;
-      while ((token = memmem(in + scanned, have - scanned, "\"T", 2)) && token + 22 < in + have) {
-        if (counted) add(&t->relay, (at - strtoll(token + 2, NULL, 10)) / 1e3);
-        if (!first && counted) add(&t->first, (at - due) / 1e3);
-        first = 1;
-        scanned = token + 21 - in;
-      }
-    } else if (!first && in + have > body) {
-      first = 1;
-      if (counted) add(&t->first, (at - due) / 1e3);
-    }
-    int whole = length >= 0 ? in + have >= body + length : have >= 5 && !memcmp(in + have - 5, "0\r\n\r\n", 5);
-    if (!whole) {
-      if (have > sizeof in - 70000) { memmove(body, in + have - 64, 64); have = body - in + 64; scanned = body - in; }
-      continue;
-    }
-    if (counted) add(&t->whole, (at - due) / 1e3);
-    return atoi(in + 9);
+
+static void ended(Conn *c, int status) {
+  if (!status) {
+    if (c->fd >= 0) close(c->fd);
+    dial(c);
+  }
+  c->busy = 0;
+  if (!c->counted) return;
+  if (status == 200) good++;
+  else bad++;
+}
+
+static void ask(Conn *c, long long due, int counted) {
+  c->due = due, c->counted = counted, c->busy = 1, c->first = 0;
+  c->have = c->scanned = c->body = 0;
+  if (c->fd < 0 || put(c->fd, request, request_size)) ended(c, 0);
+}
+
+static void note_tokens(Conn *c, long long at) {
+  char *token;
+  while ((token = memmem(c->in + c->scanned, c->have - c->scanned, "\"T", 2)) && token + 22 < c->in + c->have) {
+    if (c->counted) add(&relay, (at - strtoll(token + 2, NULL, 10)) / 1e3);
+    if (!c->first && c->counted) add(&first, (at - c->due) / 1e3);
+    c->first = 1;
+    c->scanned = token + 21 - c->in;
   }
 }
-static void *worker(void *arg) {
-  Tally *t = arg;
-  int fd = dial();
-  for (;;) {
-    long long due = now_ns();
-    if (rate > 0) {
-      due = begin_ns + (long long)(atomic_fetch_add(&tickets, 1) * (1e9 / rate));
-      struct timespec until = {due / 1000000000, due % 1000000000};
-      if (due >= end_ns) break;
-      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-    }
-    if (due >= end_ns) break;
-    int counted = due >= measure_ns, status = fd < 0 ? 0 : ask(fd, due, t, counted);
-    if (!status) { if (fd >= 0) close(fd); fd = dial(); }
-    if (counted) { if (status == 200) t->good++; else t->bad++; }
+
+// Read what has come of an answer.
+static void hear(Conn *c) {
+  ssize_t n = recv(c->fd, c->in + c->have, ROOM - c->have - 1, 0);
+  long long at = now_ns();
+  if (n < 0 && errno == EAGAIN) return;
+  if (n <= 0 || !c->busy) { ended(c, 0); return; }
+  c->have += n;
+  c->in[c->have] = 0;
+  if (!c->body) {
+    char *end = memmem(c->in, c->have, "\r\n\r\n", 4);
+    if (!end) return;
+    c->body = c->scanned = end + 4 - c->in;
+    char *p = strcasestr(c->in, "\r\ncontent-length:");
+    c->length = p && p < end ? strtol(p + 17, NULL, 10) : -1;
   }
-  if (fd >= 0) close(fd);
-  return NULL;
+  if (streaming) note_tokens(c, at);
+  else if (!c->first && c->have > c->body) {
+    c->first = 1;
+    if (c->counted) add(&first, (at - c->due) / 1e3);
+  }
+  if (c->length >= 0 ? c->have >= c->body + c->length : c->have >= 5 && !memcmp(c->in + c->have - 5, "0\r\n\r\n", 5)) {
+    if (c->counted) add(&whole, (at - c->due) / 1e3);
+    ended(c, atoi(c->in + 9));
+  } else if (c->have > ROOM - 70000) {
+    memmove(c->in + c->body, c->in + c->have - 64, 64);
+    c->have = c->body + 64, c->scanned = c->body;
+  }
 }
+
 static int ascending(const void *a, const void *b) {
   double x = *(double *)a, y = *(double *)b;
   return x < y ? -1 : x > y;
 }
-static void report(const char *name, Tally *all, size_t offset) {
-  Samples sum = {0};
-  for (int i = 0; i < connections; i++) {
-    Samples *s = (Samples *)((char *)&all[i] + offset);
-    for (size_t j = 0; j < s->n; j++) add(&sum, s->v[j]);
-  }
-  if (!sum.n) return;
-  qsort(sum.v, sum.n, sizeof(double), ascending);
-  printf(",\"%s\":{\"p50\":%.1f,\"p95\":%.1f,\"p99\":%.1f,\"max\":%.1f}", name, sum.v[sum.n / 2], sum.v[sum.n * 95 / 100], sum.v[sum.n * 99 / 100], sum.v[sum.n - 1]);
+
+static void report(const char *name, Samples *s) {
+  if (!s->n) return;
+  qsort(s->v, s->n, sizeof(double), ascending);
+  printf(",\"%s\":{\"p50\":%.1f,\"p95\":%.1f,\"p99\":%.1f,\"max\":%.1f}", name, s->v[s->n / 2], s->v[s->n * 95 / 100], s->v[s->n * 99 / 100], s->v[s->n - 1]);
 }
+
+// Ask on every free connection whose time it is. Returns when the next one is due.
+static long long ask_what_is_due(Conn **all, int connections, double rate, long long begin, long long measure, long long end) {
+  static long asked;
+  long long now = now_ns(), due = now;
+  for (int i = 0; i < connections; i++) {
+    if (all[i]->busy) continue;
+    if (rate > 0) due = begin + (long long)(asked * (1e9 / rate));
+    if (due > now || due >= end) return due;
+    asked++;
+    ask(all[i], due, due >= measure);
+  }
+  return NEVER;
+}
+
 int main(int argc, char **argv) {
-  if (argc < 6) return fprintf(stderr, "usage: load PORT MODE MODEL CONNECTIONS SECONDS [RATE]\n"), 2;
+  if (argc < 6) return fprintf(stderr, "usage: load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL]]\n"), 2;
   const char *mode = argv[2], *model = argv[3];
   char body[2048];
   int speech = !strcmp(mode, "speech");
-  port = atoi(argv[1]), connections = atoi(argv[4]), rate = argc > 6 ? atof(argv[6]) : 0;
+  int connections = atoi(argv[4]);
+  double rate = argc > 6 ? atof(argv[6]) : 0;
+  port = atoi(argv[1]);
   streaming = !strcmp(mode, "stream");
   if (speech) snprintf(body, sizeof body, "{\"model\":\"%s\",\"voice\":\"alloy\",\"response_format\":\"pcm\",\"input\":\"It will stay dry until nine.\"}", model);
   else snprintf(body, sizeof body, "{\"model\":\"%s\",%s\"messages\":[{\"role\":\"system\",\"content\":\"You answer callers in one short spoken sentence, without lists and without abbreviations.\"},"
@@ -132,19 +133,22 @@ int main(int argc, char **argv) {
                 model, streaming ? "\"stream\":true,\"stream_options\":{\"include_usage\":true}," : "");
   request_size = snprintf(request, sizeof request, "POST /v1/%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: application/json\r\nAuthorization: Bearer bench-key-000000000000\r\n"
                           "User-Agent: load/1\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s", speech ? "audio/speech" : "chat/completions", port, strlen(body), body);
-  Tally *all = calloc(connections, sizeof *all);
-  pthread_t *threads = calloc(connections, sizeof *threads);
-  begin_ns = now_ns(), measure_ns = begin_ns + 1000000000LL, end_ns = measure_ns + (long long)(atof(argv[5]) * 1e9);
-  pthread_attr_t small;
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, 1 << 20);
-  for (int i = 0; i < connections; i++) pthread_create(&threads[i], &small, worker, &all[i]);
-  for (int i = 0; i < connections; i++) pthread_join(threads[i], NULL);
-  long good = 0, bad = 0;
-  for (int i = 0; i < connections; i++) good += all[i].good, bad += all[i].bad;
+  int poll = argc > 7 && atoi(argv[7]), busy;
+  long long begin = now_ns(), measure = begin + 1000000000LL, end = measure + (long long)(atof(argv[5]) * 1e9);
+  Conn **all = calloc(connections, sizeof *all);
+  struct epoll_event found[EVENTS];
+  polling = epoll_create1(0);
+  for (int i = 0; i < connections; i++) dial(all[i] = calloc(1, sizeof(Conn)));
+  do {
+    long long next = ask_what_is_due(all, connections, rate, begin, measure, end);
+    int n = arrivals(polling, found, poll, next);
+    for (int i = 0; i < n; i++) hear(found[i].data.ptr);
+    busy = 0;
+    for (int i = 0; i < connections && !busy; i++) busy = all[i]->busy;
+  } while (busy || now_ns() < end);
   printf("{\"mode\":\"%s\",\"connections\":%d,\"rate\":%.0f,\"good\":%ld,\"bad\":%ld,\"per_s\":%.1f", mode, connections, rate, good, bad, good / atof(argv[5]));
-  report("whole", all, offsetof(Tally, whole));
-  report("first", all, offsetof(Tally, first));
-  report("relay", all, offsetof(Tally, relay));
+  report("whole", &whole);
+  report("first", &first);
+  report("relay", &relay);
   printf("}\n");
 }

@@ -162,10 +162,11 @@ cost_tracking: {{db_path: {self.folder}/bench.db}}
         return port, process.pid, time.monotonic() - began
 
     def setting(self, query: str) -> None:
+        query += "&poll=1"
         urllib.request.urlopen(f"http://127.0.0.1:{self.upstream_port}/set?{query}").read()
 
     def run(self, port: int, pid: int | None, mode: str, connections: int, rate: float = 0) -> dict:
-        command = pinned(1, self.load, str(port), mode, "up/bench", str(connections), str(self.seconds), str(rate))
+        command = pinned(1, self.load, str(port), mode, "up/bench", str(connections), str(self.seconds), str(rate), "1")
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             time.sleep(1.0)  # the load's own warm-up
             before = cpu_s(pid) if pid else 0.0
