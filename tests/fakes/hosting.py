@@ -246,6 +246,7 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {})
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
+            nursery.start_soon(gateway.relay.running.keep)
             front.hosts["gateway.test", 80] = hosted(app, app.is_hot)
             plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front))
             yield plane
