@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import trio
@@ -101,17 +101,18 @@ class Running:
             self.kept = False
 
 
-class Trying(msgspec.Struct, Generic[S, E], kw_only=True, eq=False):
-    """How one request tries a model. `prepare` enters the gate; `first_content` reads up to the first content."""
+class Trying(Protocol[S, E]):
+    """The request that tries a model."""
 
-    prepare: Callable[[Model, float], Call[S]]
-    first_content: Callable[[S, str], Awaitable[list[E]]]
-    first_event_s: float
     meter: Meter
     running: Running
+    first_event_s: float
+    first_content: Callable[[S, str], Awaitable[list[E]]]
+    """Reads up to the first content."""
 
-    def attempt(self, model: Model) -> AbstractAsyncContextManager[Ready[S, E]]:
-        return Attempted(self, model)
+    def prepare(self, model: Model, now: float) -> Call[S]:
+        """Enters the gate. Raises ProviderError to have the model passed over."""
+        ...
 
 
 class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):

@@ -32,7 +32,7 @@ from gw.relay import admission, live, tally, turns
 from gw.relay.accounts import Accounts
 from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.answer import Answer, Tally
-from gw.relay.attempts import Call, Ready, Running, Trying, first_ready
+from gw.relay.attempts import Attempted, Call, Ready, Running, first_ready
 from gw.relay.conversion import as_asked, asked_of
 from gw.relay.limits import Limits
 from gw.relay.listening import Listening
@@ -260,7 +260,10 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
     Raises, without a record, what `Catalog.project` and `Catalog.resolve` raise: there is no model to write it to.
     """
 
-    __slots__ = ("_answer", "_begin", "_caller", "_catalog", "_first", "_follow", "_kind", "_meter", "_open", "_opener", "_relay")
+    __slots__ = (
+        "_answer", "_begin", "_caller", "_catalog", "_follow", "_kind", "_open", "_opener", "_project", "_relay",
+        "first_content", "first_event_s", "meter", "running",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -276,30 +279,29 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         self._kind = kind
         self._caller = caller
         self._opener = opener
-        self._first = first_content
+        self.first_content = first_content
+        self.first_event_s = relay.patience(kind)
+        self.running = relay.running
         self._follow = follow
         self._begin = begin
         self._answer: Answer[S, E] | None = None
+        self._open: AbstractAsyncContextManager[Ready[S, E]] | None = None
+
+    def prepare(self, model: Model, now: float) -> Call[S]:
+        return self._relay.prepare(self._catalog, model, self._project, self._kind, self._opener, now)
 
     async def __aenter__(self) -> Answer[S, E]:
-        relay, kind, caller, opener = self._relay, self._kind, self._caller, self._opener
+        relay, kind, caller = self._relay, self._kind, self._caller
         self._catalog = catalog = relay.live.catalog
-        project = catalog.project(caller.project)
+        self._project = project = catalog.project(caller.project)
         models = relay.candidates(catalog, kind, project, caller)
-        self._meter = meter = Meter(relay.books, caller, kind.modality, models[0].id, stream=kind.stream)
+        self.meter = meter = Meter(relay.books, caller, kind.modality, models[0].id, stream=kind.stream)
         self._begin(meter)
         relay.in_flight += 1
         try:
             relay.admit(meter, kind, catalog, models[0], project)
-            trying = Trying(
-                prepare=lambda model, now: relay.prepare(catalog, model, project, kind, opener, now),
-                first_content=self._first,
-                first_event_s=relay.patience(kind),
-                meter=meter,
-                running=relay.running,
-            )
-            self._open = first_ready(models, trying.attempt, hedge_after_s=relay.hedge_after_s)
-            ready = await self._open.__aenter__()
+            self._open = opening = first_ready(models, partial(Attempted, self), hedge_after_s=relay.hedge_after_s)
+            ready = await opening.__aenter__()
         except BaseException as error:
             self._end(error)
             raise
@@ -315,8 +317,10 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        opened = self._open
+        assert opened is not None
         try:
-            swallowed = await self._open.__aexit__(kind, error, trace)
+            swallowed = await opened.__aexit__(kind, error, trace)
         except BaseException as raised:
             self._end(raised)
             raise
@@ -325,19 +329,21 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
 
     def _end(self, raised: BaseException | None) -> None:
         """Write the record, unless the answer was complete and has one."""
+        answer = self._answer
+        self._open = self._answer = None  # they know us: else a cycle per request
         self._relay.in_flight -= 1
-        if raised is None and self._meter.record is not None:
+        if raised is None and self.meter.record is not None:
             return
         error = raised if isinstance(raised, GwError) else None
         if error is None and not caller_left(raised):
             error = GwError()
         elif error is None and raised is not None and self._relay.running.stopping:
             error = Stopping()  # cut while it waited for a slow caller, which no upstream tells
-        if self._answer is not None:
-            if raised is not None or not self._answer.held:
-                self._answer.close(error=error, cancelled=error is None)
+        if answer is not None:
+            if raised is not None or not answer.held:
+                answer.close(error=error, cancelled=error is None)
             return
-        lost = self._relay.lost(self._meter, self._catalog)
-        self._meter.finish(
+        lost = self._relay.lost(self.meter, self._catalog)
+        self.meter.finish(
             usage=lost.usage, measured=None, cost=lost.cost, error=error, cancelled=error is None, waste=lost.waste
         )
