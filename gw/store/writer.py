@@ -1,7 +1,7 @@
 """The one writer: takes finished records to SQLite, as fast as the disk commits and no faster.
 
-Group commit without a timer: whatever has queued up while one batch was being committed is the next batch. An idle
-gateway commits a record within a few ms; a busy one commits hundreds at a time.
+Group commit: a record waits GATHER_S for others to share its commit, unless somebody waits for it or BATCH of them are there.
+It wakes the writer only when that time is over.
 
 The queue is bounded. When it is full, records stay where they already are, in the journal, and the writer remembers the
 place from which on it must read them from there; while it is behind, later records wait there too, so their order holds
@@ -135,8 +135,8 @@ class Writer:
         self._batch: list[tuple[RequestRecord, Segment | None]] = []
         self._behind: tuple[Segment, int] | None = None
         self._settling: dict[str, trio.Event] | None = {} if power else None
-        self._wake = trio.Event()
-        self._urgent = trio.Event()
+        self._due = trio.Event()
+        self._resting: trio.CancelScope | None = None
         self._flushing = 0
         self._progress = trio.Event()
         self._prune_due = trio.current_time()
@@ -155,7 +155,7 @@ class Writer:
         return len(self._queue) + len(self._batch) + self._waiting_in_journal
 
     def wake(self) -> None:
-        self._wake.set()
+        self._due.set()
 
     def put(self, record: RequestRecord, segment: Segment | None) -> None:
         """Take a finished record over; `segment` holds its journal line, None = it has none. Never blocks or raises."""
@@ -174,9 +174,11 @@ class Writer:
         self.counters.finished += 1
         if self._settling is not None:
             self._settling[record.id] = trio.Event()
-        self._wake.set()
-        if len(self._queue) >= BATCH:
-            self._urgent.set()
+        waiting = len(self._queue)
+        if waiting >= BATCH or self._settling is not None:
+            self._due.set()
+        elif waiting == 1 and self._resting is not None:  # only when it is over: a wake-up less for each such record
+            self._resting.deadline = min(self._resting.deadline, trio.current_time() + GATHER_S)
 
     @property
     def commits_first(self) -> bool:
@@ -192,7 +194,7 @@ class Writer:
         await trio.lowlevel.checkpoint()
         target = self.counters.finished
         self._flushing += 1
-        self._urgent.set()
+        self._due.set()
         try:
             while self.counters.committed + self.counters.set_aside < target:
                 await self._progress.wait()
@@ -236,11 +238,9 @@ class Writer:
         task_status.started()
         try:
             while True:
-                await self._gather()
                 await self._commit_next()
                 await self._keep_house()
-                if not self.depth:
-                    await self._wait_work()
+                await self._rest()
         except Exception:
             self._broken = True
             raise
@@ -259,20 +259,18 @@ class Writer:
             return True
         return False
 
-    async def _gather(self) -> None:
-        """Wait a moment for records that can share the commit, unless somebody waits for it."""
-        if self._queue and self._settling is None:
-            if not self._flushing and len(self._queue) < BATCH:
-                self._urgent = trio.Event()
-            with trio.move_on_after(GATHER_S):
-                await self._urgent.wait()
-
-    async def _wait_work(self) -> None:
-        troubled = self._journal.trouble or self.trouble
-        pause = PROBE_S if troubled else max(0.0, self._prune_due - trio.current_time())
-        with trio.move_on_after(pause):
-            await self._wake.wait()
-        self._wake = trio.Event()
+    async def _rest(self) -> None:
+        """Until the house is to be kept, or records wait: a moment for others that can share the commit, unless that is waited
+        for."""
+        waiting = len(self._queue)
+        if self.depth and (not waiting or waiting >= BATCH or self._flushing or self._settling is not None):
+            return
+        now = trio.current_time()
+        until = now + PROBE_S if self._journal.trouble or self.trouble else max(now, self._prune_due)
+        self._due = trio.Event()
+        with trio.CancelScope(deadline=min(until, now + GATHER_S) if waiting else until) as self._resting:
+            await self._due.wait()
+        self._resting = None
         if self._journal.trouble:
             self._journal.probe()
 

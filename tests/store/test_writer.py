@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import apsw
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from gw.errors import DatabaseLocked
@@ -42,6 +43,33 @@ async def foreign_writer(path):
         yield
     finally:
         other.close()
+
+
+async def test_records_of_a_moment_share_a_commit(path, mock_clock):
+    async with open_store(path, clock=HandClock()) as store:
+        await until(lambda: store._writer._resting)
+        store.finish(record("a"))
+        for left_s, name in ((writer.GATHER_S, "b"), (writer.GATHER_S / 2, "c")):
+            await trio.testing.wait_all_tasks_blocked()
+            assert store.counters.committed == 0
+            assert store._writer._resting.deadline == pytest.approx(trio.current_time() + left_s)
+            store.finish(record(name))
+            mock_clock.jump(writer.GATHER_S / 2)
+        await until(lambda: store.counters.committed)
+        assert store.counters.committed == 3
+
+
+async def test_many_records_wait_for_no_others(path, mock_clock, monkeypatch):
+    monkeypatch.setattr(writer, "BATCH", 3)
+    async with open_store(path, clock=HandClock()) as store:
+        await until(lambda: store._writer._resting)
+        for n in range(4):
+            store.finish(record(f"r{n}"))
+        await until(lambda: store.counters.committed)
+        await trio.testing.wait_all_tasks_blocked()
+        assert store.counters.committed == 3
+        mock_clock.jump(writer.GATHER_S)
+        await until(lambda: store.counters.committed == 4)
 
 
 async def test_a_full_queue_leaves_the_rest_in_the_journal_in_order(path):
