@@ -28,6 +28,12 @@ def path(tmp_path):
     return tmp_path / "gw.db"
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A machine that runs tests may stand still for longer than a user should wait for a report."""
+    monkeypatch.setitem(ReportProcess.__init__.__kwdefaults__, "patience_s", 20.0)
+
+
 async def until(condition):
     """The process tells nobody when it is ready or gone, so this looks."""
     with trio.fail_after(20):
