@@ -10,25 +10,15 @@
  * One thread is both sides, and polls without sleeping during a run: waking a sleeper on another core is dear for who writes
  * to it, half of what a frame costs a gateway, and over a network nobody would pay it.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+#include "peer.h"
 
-enum { FRAME = 640, BUFFER = 1 << 16, EVENTS = 256, FINAL = 50 };
-static const uint64_t SECOND_NS = 1000000000, EVERY_NS = 20000000, OPENING_NS = 3000000000;
+enum { FRAME = 640, BUFFER = 1 << 16, FINAL = 50 };
+static const long long SECOND_NS = 1000000000, EVERY_NS = 20000000, OPENING_NS = 3000000000;
 
 typedef struct {
     int fd, vendor, up, used, heard;
-    uint64_t next;
+    long long next;
     unsigned char in[BUFFER];
 } Session;
 
@@ -38,29 +28,9 @@ static size_t answers, most_answers;
 
 void accept_key(const char *key, char *out);
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
-}
-
 static void fail(const char *what) {
     perror(what);
     exit(1);
-}
-
-static void put(int fd, const void *data, size_t size) {
-    const char *at = data;
-    while (size) {
-        ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
-        if (n < 0 && errno == EAGAIN) {
-            usleep(200);
-            continue;
-        }
-        if (n <= 0) return;
-        at += n;
-        size -= n;
-    }
 }
 
 static void answer(Session *s, const unsigned char *stamp) {
@@ -95,7 +65,7 @@ static void note(const unsigned char *data, size_t size) {
     if (!at || answers == most_answers) return;
     char stamp[17] = {0};
     memcpy(stamp, at + strlen(mark), 16);
-    times_ms[answers++] = (now_ns() - strtoull(stamp, 0, 16)) / 1e6;
+    times_ms[answers++] = (now_ns() - strtoll(stamp, 0, 16)) / 1e6;
 }
 
 /* Take whole frames out of the buffer. Returns 0 when the peer has said goodbye. */
@@ -216,19 +186,11 @@ void accept_key(const char *key, char *out) {
     out[28] = 0;
 }
 
-static void watch(int fd, void *who) {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = who};
-    if (epoll_ctl(polling, EPOLL_CTL_ADD, fd, &event)) fail("epoll_ctl");
-}
-
 static Session *begin(int fd, int vendor) {
     Session *s = calloc(1, sizeof(Session));
-    int one = 1;
     s->fd = fd;
     s->vendor = vendor;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    watch(fd, s);
+    watch(polling, fd, s);
     return s;
 }
 
@@ -236,13 +198,13 @@ static void listen_at(int port) {
     int one = 1;
     listener = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = loopback(port);
     if (bind(listener, (void *)&at, sizeof at) || listen(listener, 1024)) fail("listen");
-    watch(listener, &listener);
+    watch(polling, listener, &listener);
 }
 
 static Session *call(int port, const char *path) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = loopback(port);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (connect(fd, (void *)&at, sizeof at)) fail("connect");
     char head[1200];
@@ -256,15 +218,15 @@ static Session *call(int port, const char *path) {
 
 static void say(Session *s) {
     unsigned char frame[FRAME + 8] = {0x82, 0x80 | 126, FRAME >> 8, FRAME & 255, 0, 0, 0, 0};
-    snprintf((char *)frame + 8, 17, "%016lx", (unsigned long)now_ns());
+    snprintf((char *)frame + 8, 17, "%016llx", now_ns());
     put(s->fd, frame, sizeof frame);
     s->next += EVERY_NS;
 }
 
 /* What has come, for both sides. Returns whether a run was asked for on standard input. */
-static int turn(int wait_ms) {
+static int turn(long long until) {
     struct epoll_event found[EVENTS];
-    int n = epoll_wait(polling, found, EVENTS, wait_ms), asked = 0;
+    int n = arrivals(polling, found, 1, until), asked = 0;
     for (int i = 0; i < n; i++) {
         Session *s = found[i].data.ptr;
         if (!s) asked = 1;
@@ -295,7 +257,7 @@ static void run(int port, const char *path, int count, int seconds) {
     times_ms = malloc(most_answers * sizeof *times_ms);
     answers = leaving = 0;
     for (int id = 0; id < count; id++) callers[id] = call(port, path);
-    uint64_t begun = now_ns() + OPENING_NS, end = begun + seconds * SECOND_NS, now;
+    long long begun = now_ns() + OPENING_NS, end = begun + seconds * SECOND_NS, now;
     for (int id = 0; id < count; id++) callers[id]->next = begun + EVERY_NS * id / count;
     size_t sent = 0;
     while ((now = now_ns()) < end + SECOND_NS) {
@@ -311,7 +273,7 @@ static void run(int port, const char *path, int count, int seconds) {
         unsigned char bye[] = {0x88, 0x82, 0, 0, 0, 0, 3, 232};
         put(callers[id]->fd, bye, sizeof bye);
     }
-    while (open_callers) turn(1);
+    while (open_callers) turn(0);
     qsort(times_ms, answers, sizeof *times_ms, by_size);
 #define AT(q) (answers ? times_ms[(size_t)((answers - 1) * (q))] : 0.0)
     printf("{\"sent\": %zu, \"answered\": %zu, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f}\n",
@@ -325,11 +287,11 @@ int main(int count, char **words) {
     if (count != 2) return fprintf(stderr, "usage: duplex VENDOR_PORT, and runs on standard input\n"), 2;
     polling = epoll_create1(0);
     listen_at(atoi(words[1]));
-    watch(0, 0);
+    watch(polling, 0, 0);
     for (;;) {
         char line[1200], path[1000];
         int port, sessions, seconds;
-        if (!turn(-1)) continue;
+        if (!turn(NEVER)) continue;
         if (!fgets(line, sizeof line, stdin)) return 0;
         if (sscanf(line, "%d %999s %d %d", &port, path, &sessions, &seconds) != 4) return 2;
         run(port, path, sessions, seconds);

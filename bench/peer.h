@@ -1,6 +1,6 @@
-// What the fake provider and the load generator share: time, and sockets that one thread looks after.
+// What the benchmarks' providers and callers share: time, and sockets that one thread looks after.
 //
-// With POLL it never sleeps while there is work: waking a sleeper on another core is dear for who writes to it (in a virtual
+// With `poll` it never sleeps while there is work: waking a sleeper on another core is dear for who writes to it (in a virtual
 // machine tens of microseconds), which would be charged to what is measured, and over a network nobody would pay it.
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,6 +28,7 @@ static struct sockaddr_in loopback(int port) {
   return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
+// With `who` in the events of the socket (or of any other descriptor).
 static void watch(int polling, int fd, void *who) {
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -37,7 +38,8 @@ static void watch(int polling, int fd, void *who) {
 }
 
 // 0, or -1 when the connection broke. Waits for a slow reader.
-static int put(int fd, const char *data, size_t size) {
+static int put(int fd, const void *what, size_t size) {
+  const char *data = what;
   while (size) {
     ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
     if (n < 0 && errno == EAGAIN) { sched_yield(); continue; }

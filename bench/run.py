@@ -162,8 +162,7 @@ cost_tracking: {{db_path: {self.folder}/bench.db}}
         return port, process.pid, time.monotonic() - began
 
     def setting(self, query: str) -> None:
-        query += "&poll=1"
-        urllib.request.urlopen(f"http://127.0.0.1:{self.upstream_port}/set?{query}").read()
+        urllib.request.urlopen(f"http://127.0.0.1:{self.upstream_port}/set?poll=1&{query}").read()
 
     def run(self, port: int, pid: int | None, mode: str, connections: int, rate: float = 0) -> dict:
         command = pinned(1, self.load, str(port), mode, "up/bench", str(connections), str(self.seconds), str(rate), "1")
