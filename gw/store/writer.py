@@ -177,7 +177,7 @@ class Writer:
         waiting = len(self._queue)
         if waiting >= BATCH or self._settling is not None:
             self._due.set()
-        elif waiting == 1 and self._resting is not None:  # only when it is over: a wake-up less for each such record
+        elif waiting == 1 and self._resting is not None:  # not woken now: it has nothing to do until then
             self._resting.deadline = min(self._resting.deadline, trio.current_time() + GATHER_S)
 
     @property
@@ -260,8 +260,7 @@ class Writer:
         return False
 
     async def _rest(self) -> None:
-        """Until the house is to be kept, or records wait: a moment for others that can share the commit, unless that is waited
-        for."""
+        """Until the house is to be kept. Where records wait: a moment, for others that can share their commit."""
         waiting = len(self._queue)
         if self.depth and (not waiting or waiting >= BATCH or self._flushing or self._settling is not None):
             return

@@ -2,8 +2,8 @@
 
 Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and `hung_up` is called from
 outside when the client leaves while the app runs. With one (WebSockets, TLS) the reader puts what arrives into `buffer`,
-or has it given to `sink` as it arrives, and rests while more than UNREAD_BYTES wait there. Either way a client that leaves is seen at
-once: `on_left` is called, which cancels the app. (A reader that rests sees it at the next write.)
+or has it given to `sink` as it arrives, and rests while more than UNREAD_BYTES wait there. Either way a client that
+leaves is seen at once: `on_left` is called, which cancels the app. (A reader that rests sees it at the next write.)
 """
 
 from __future__ import annotations
