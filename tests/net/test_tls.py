@@ -53,6 +53,11 @@ async def listen(nursery, handler, context=None):
     return listeners[0].socket.getsockname()[1]
 
 
+async def origin_of(nursery, handler, context=None):
+    """As `listen`; where to call it."""
+    return Origin.parse(f"http{'s' if context else ''}://127.0.0.1:{await listen(nursery, handler, context)}")
+
+
 async def echo(stream):
     server = ServerSide(stream)
     while request := await server.request():
@@ -223,9 +228,8 @@ async def test_leaving_in_mid_answer_reaches_the_server(nursery, trusting, serve
         finally:
             gone.set()
 
-    port = await listen(nursery, stream_on, server_context if tls else None)
+    origin = await origin_of(nursery, stream_on, server_context if tls else None)
     pool = Pool(ssl_context=trusting)
-    origin = Origin.parse(f"http{'s' if tls else ''}://127.0.0.1:{port}")
     async with pool.open("up", b"GET", origin, b"/", []) as response:
         assert await response.receive_some() == b"data"
     await gone.wait()
@@ -246,8 +250,7 @@ async def test_what_has_come_already_is_had_without_waiting(nursery, trusting, s
             await trio.lowlevel.checkpoint()
         return data
 
-    port = await listen(nursery, talk, server_context if tls else None)
-    stream = await connect_tcp(Origin.parse(f"http{'s' if tls else ''}://127.0.0.1:{port}"), trusting)
+    stream = await connect_tcp(await origin_of(nursery, talk, server_context if tls else None), trusting)
     assert stream.receive_now() is None
     await stream.send_all(b"go")
     assert await come() == b"data"
@@ -261,8 +264,7 @@ async def test_what_has_come_already_is_had_without_waiting(nursery, trusting, s
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_tls_and_tcp_streams_fulfil_trios_contract(nursery, trusting, server_context, tls):
-    port = await listen(nursery, echo, server_context if tls else None)
-    stream = await connect_tcp(Origin.parse(f"http{'s' if tls else ''}://127.0.0.1:{port}"), trusting)
+    stream = await connect_tcp(await origin_of(nursery, echo, server_context if tls else None), trusting)
     await stream.wait_send_all_might_not_block()
     assert not stream.is_stale()
     await stream.aclose()
