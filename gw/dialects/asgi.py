@@ -59,13 +59,13 @@ async def send_whole(send: Send, status: int, content_type: bytes, body: bytes, 
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_start(send: Send, content_type: bytes, headers: Headers) -> None:
+def send_start(send: Send, content_type: bytes, headers: Headers) -> Awaitable[None]:
     """Head of a streamed 200."""
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), *headers]})
+    return send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), *headers]})
 
 
-async def send_piece(send: Send, body: bytes, *, more: bool) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": more})
+def send_piece(send: Send, body: bytes, *, more: bool) -> Awaitable[None]:
+    return send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 def cancels(scope: Scope) -> bool:

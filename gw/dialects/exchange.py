@@ -64,12 +64,8 @@ class Exchange(msgspec.Struct, eq=False):
     receive: Receive
     send: Send
     caller: Caller
+    id_headers: Headers
     started: bool = False
-
-    @property
-    def id_headers(self) -> Headers:
-        id_ = self.caller.request_id.encode()
-        return [(name, id_) for name in self.dialect.id_headers]
 
 
 Handler = Callable[[Exchange], Awaitable[None]]
@@ -88,14 +84,20 @@ async def serve(
     exchange: Exchange | None = None
     try:
         caller = identify(gateway, scope, dialect=dialect.name)
-        exchange = Exchange(dialect, gateway, keepalive, scope, receive, send, caller)
+        ids = _id_headers(dialect, caller.request_id)
+        exchange = Exchange(dialect, gateway, keepalive, scope, receive, send, caller, ids)
         await handler(exchange)
     except GwError as error:
         if exchange is not None and exchange.started:
             raise ConnectionAbortedError("the answer broke off after its first bytes") from None
         id_ = request_id(scope)
-        headers = [*((name, id_.encode()) for name in dialect.id_headers), *failure.headers_of(error)]
+        headers = [*_id_headers(dialect, id_), *failure.headers_of(error)]
         await send_whole(send, failure.status_of(error), JSON, dialect.error_body(error, id_), headers)
+
+
+def _id_headers(dialect: Dialect, id_: str) -> Headers:
+    value = id_.encode()
+    return [(name, value) for name in dialect.id_headers]
 
 
 def answer_headers(exchange: Exchange, answer: Answer[S, E]) -> Headers:

@@ -7,11 +7,14 @@ Once a comment went out, the status line has gone: a failure is then told inside
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import trio
 
 from gw.dialects.asgi import Headers, send_piece, send_start
 from gw.types.asgi import Send
 
+_NEITHER_KEPT_NOR_HELD: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
 _COMMENT = b": waiting for the model\n\n"
 _COMMENT_DEADLINE_S = 1.0
 """A client whose socket cannot take twenty bytes must not hold up the other streams' comments."""
@@ -37,7 +40,13 @@ class SseResponse:
         if not self.started:
             await self._head(headers)
 
-    async def write(self, data: bytes, *, more: bool = True) -> None:
+    def write(self, data: bytes, *, more: bool = True) -> Awaitable[None]:
+        """Raises ConnectionAbortedError where a comment found a client that does not read."""
+        if self._broken or self._commenting is not None:
+            return self._write_later(data, more)
+        return send_piece(self._send, data, more=more)
+
+    async def _write_later(self, data: bytes, more: bool) -> None:
         if self._commenting is not None:
             await self._commenting.wait()
         if self._broken:
@@ -61,13 +70,9 @@ class SseResponse:
             self._commenting = None
         return not self._broken
 
-    async def _head(self, headers: Headers) -> None:
+    def _head(self, headers: Headers) -> Awaitable[None]:
         self.started = True
-        await send_start(
-            self._send,
-            b"text/event-stream; charset=utf-8",
-            [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"), *headers],
-        )
+        return send_start(self._send, b"text/event-stream; charset=utf-8", [*_NEITHER_KEPT_NOR_HELD, *headers])
 
 
 class KeepAlive:

@@ -5,6 +5,7 @@ Where the upstream speaks this dialect too, its own JSON goes out unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 
 from gw.dialects.asgi import send_whole
@@ -61,8 +62,8 @@ async def _chat_whole(exchange: Exchange, request: ChatRequest) -> None:
         await send_whole(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
 
-async def _chat_stream(exchange: Exchange, request: ChatRequest) -> None:
-    await stream_events(
+def _chat_stream(exchange: Exchange, request: ChatRequest) -> Awaitable[None]:
+    return stream_events(
         exchange,
         exchange.gateway.relay.chat(request, exchange.caller),
         lambda answer: _encoder(exchange, answer, request).encode,

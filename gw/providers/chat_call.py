@@ -88,7 +88,9 @@ class _StreamedChat:
     def _in_order(self, events: list[ChatEvent]) -> list[ChatEvent]:
         """What comes before an error event; that waits."""
         if not self._begun:
-            self._begun = any(isinstance(event, Delta) and event.has_content for event in events)
+            for event in events:
+                if isinstance(event, Delta) and event.has_content:
+                    self._begun = True
         elif len(events) > 1:
             for at, event in enumerate(events):
                 if at and isinstance(event, StreamError):

@@ -62,11 +62,11 @@ class Ledger:
         return budget.status(self.spent(project.id), project.daily_budget_nusd)
 
     def reserve(self, project: str, nusd: int) -> Reservation:
-        day = self.day
+        self._roll()
         self._running[project] = self._running.get(project, 0) + 1
         if nusd:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
-        return Reservation(project, day, nusd)
+        return Reservation(project, self._day, nusd)
 
     def settle(self, reservation: Reservation, nusd: int) -> None:
         """Release the reservation and book what the request really cost."""

@@ -99,8 +99,7 @@ class Relay:
         def opener(
             spec: ProviderSpec, account: Account, model: Model
         ) -> Callable[[], AbstractAsyncContextManager[ChatStream]]:
-            call = offered(spec.chat, account)
-            return lambda: call(request, account)
+            return partial(offered(spec.chat, account), request, account)
 
         return _Request(
             self,

@@ -120,9 +120,9 @@ class ChatTally:
             if isinstance(event, Delta):
                 if self._said is not None and event.text and self._characters < MOST_TEXT:
                     self._said.append(event.text)
-                self._characters += (
-                    len(event.text) + len(event.reasoning) + sum(len(c.arguments) for c in event.tool_calls)
-                )
+                self._characters += len(event.text) + len(event.reasoning)
+                for call in event.tool_calls:
+                    self._characters += len(call.arguments)
             elif isinstance(event, UsageReport):
                 self._vendor = event.usage
             elif isinstance(event, Completion):

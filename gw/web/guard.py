@@ -160,17 +160,16 @@ def fenced(app: ASGIApp, access: Access) -> ASGIApp:
         settings = access.settings
         known = scope.get("gw.known", {})
         if known.get("fence") is settings:  # the same head came before, with these settings, from where it may
-            origin = None
-        else:
-            try:
-                origin = check_origin(settings, scope)
-            except ForbiddenError as error:
-                return _refuse(scope, send, error)
-            if origin is None and "gw.known" in scope:
-                known["fence"] = settings
+            return app(scope, receive, send)
+        try:
+            origin = check_origin(settings, scope)
+        except ForbiddenError as error:
+            return _refuse(scope, send, error)
         if origin is None:
-            if access.settings.auth.on and scope["type"] == "http" and _from_dashboard(scope):
+            if settings.auth.on and scope["type"] == "http" and _from_dashboard(scope):
                 scope["gw.session"] = _logged_in(access, scope, access.clock.now())
+            elif "gw.known" in scope:
+                known["fence"] = settings
             return app(scope, receive, send)
         if scope["type"] == "http" and scope["method"] == "OPTIONS":
             return _preflight(scope, send, origin)

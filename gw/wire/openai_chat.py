@@ -30,6 +30,8 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _INT = msgspec.json.Decoder(int)
 _BOOLS = {b"true": True, b"false": False, b"null": False}
+_TOOLS = ("tools", "functions")
+_LIMITS = ("max_completion_tokens", "max_tokens")
 _NULL = msgspec.Raw(b"null")
 _TRUE = msgspec.Raw(b"true")
 _EMPTY_LIST = re.compile(rb"\[\s*\]")
@@ -58,8 +60,9 @@ def parse_request(body: bytes) -> ChatRequest:
     needs: frozenset[Ability] = _NEEDS_NOTHING
     if b'"image_url"' in text or b'"input_audio"' in text:
         needs, characters = _media(_conversation(text))
-    if _has_items(fields, "tools") or _has_items(fields, "functions"):
-        needs |= {"tools"}
+    for name in _TOOLS:
+        if name in fields and _has_items(fields[name], name):
+            needs |= {"tools"}
     return ChatRequest(
         model="" if raw_model is None else _string(raw_model, "model"),
         fields=fields,
@@ -67,7 +70,7 @@ def parse_request(body: bytes) -> ChatRequest:
         include_usage=stream and _asks_usage(fields.get("stream_options")),
         needs=needs,
         input_characters=characters,
-        max_output_tokens=_limit(fields, "max_completion_tokens") or _limit(fields, "max_tokens"),
+        max_output_tokens=_limit(fields),
     )
 
 
@@ -78,8 +81,9 @@ def upstream_body(request: ChatRequest, model: str) -> bytes:
     if request.stream:
         fields["stream"] = _TRUE
         options = fields.get("stream_options")
-        known = {} if options is None or options == _NULL else _options(options)
-        fields["stream_options"] = {**known, "include_usage": _TRUE}
+        if options is None or not request.include_usage:  # else the caller's own say it
+            known = {} if options is None or options == _NULL else _options(options)
+            fields["stream_options"] = {**known, "include_usage": _TRUE}
     return msgspec.json.encode(fields)
 
 
@@ -218,23 +222,25 @@ def _array(raw: msgspec.Raw, name: str) -> list[msgspec.Raw]:
         raise ClientProtocolError(what=f"'{name}' must be a list", param=name) from None
 
 
-def _has_items(fields: Mapping[str, msgspec.Raw], name: str) -> bool:
-    raw = fields.get(name)
-    return raw is not None and raw != _NULL and bool(_array(raw, name))
+def _has_items(raw: msgspec.Raw, name: str) -> bool:
+    return raw != _NULL and bool(_array(raw, name))
 
 
-def _limit(fields: Mapping[str, msgspec.Raw], name: str) -> int | None:
-    """A limit of tokens, at most MOST_TOKENS; some servers take -1 or 0 for none."""
-    raw = fields.get(name)
-    if raw is None or raw == _NULL:
-        return None
-    try:
-        limit = _INT.decode(raw)
-    except _BAD_JSON:
-        raise ClientProtocolError(what=f"'{name}' must be a whole number", param=name) from None
-    if limit > MOST_TOKENS:
-        raise ClientProtocolError(what=f"'{name}' must be at most {MOST_TOKENS}", param=name)
-    return limit if limit > 0 else None
+def _limit(fields: Mapping[str, msgspec.Raw]) -> int | None:
+    """The limit of output tokens by its newer or older name, at most MOST_TOKENS; some servers take -1 or 0 for none."""
+    for name in _LIMITS:
+        raw = fields.get(name)
+        if raw is None or raw == _NULL:
+            continue
+        try:
+            limit = _INT.decode(raw)
+        except _BAD_JSON:
+            raise ClientProtocolError(what=f"'{name}' must be a whole number", param=name) from None
+        if limit > MOST_TOKENS:
+            raise ClientProtocolError(what=f"'{name}' must be at most {MOST_TOKENS}", param=name)
+        if limit > 0:
+            return limit
+    return None
 
 
 def _options(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:

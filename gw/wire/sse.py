@@ -38,8 +38,10 @@ class SseDecoder:
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """Events completed by `data`. Raises SseTooLong."""
-        one = data.startswith(b"data: ") and data.endswith(b"\n\n") and data.find(b"\n") == len(data) - 2
-        if one and self._plain(data):
+        size = len(data)
+        one = data.startswith(b"data: ") and data.endswith(b"\n\n") and data.find(b"\n") == size - 2 <= self._max
+        if one and not (self._buffer or self._after_cr or _CR in data):  # a socket mostly brings one event at a time
+            self._first = False
             return [SseEvent(data[6:-2])]
         if self._after_cr and data:
             self._after_cr = False
@@ -79,14 +81,6 @@ class SseDecoder:
         self._buffer.clear()
         event = self._lines(block) if block else None
         return [] if event is None else [event]
-
-    def _plain(self, data: bytes) -> bool:
-        """Nothing waits and nothing in `data` needs a closer look: a socket mostly brings one event at a time."""
-        if self._buffer or self._after_cr or _CR in data:
-            return False
-        self._first = False
-        self._check(len(data))
-        return True
 
     def _check(self, size: int) -> None:
         if size > self._max:
