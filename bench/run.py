@@ -1,10 +1,11 @@
 """Measure what the gateway costs, beside nginx and beside no proxy at all, in one run.
 
-    python bench/run.py [--rounds 3] [--seconds 4] [--alone] [--write docs/performance.md] [--python PATH]
+    python bench/run.py [--rounds 3] [--seconds 4] [--alone] [--awake] [--write docs/performance.md] [--python PATH]
 
 Needs Linux, gcc, nginx and two cores: whatever is measured has core 0, load and fake provider have core 1. Sides are
 interleaved and the medians of the rounds are printed, so that a noisy minute hits all of them. `--alone` (root) gives all that
-takes part the highest priority: whatever else runs on this machine waits meanwhile.
+takes part the highest priority: whatever else runs on this machine waits meanwhile. `--awake` (root) keeps the cores from
+sleeping, as on a machine set up for low latency; without it, waking them is part of what a request costs.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ BEGIN, END = "<!-- bench/run.py begins -->", "<!-- bench/run.py ends -->"
 def run_alone() -> None:
     """This process, and those it starts from now on, before all others of the machine; alike for every side."""
     os.nice(-20)
+
+
+def stay_awake() -> None:
+    """Ask the kernel for cores that wake at once, until this process ends: the request is as long as the open file."""
+    asked = os.open("/dev/cpu_dma_latency", os.O_WRONLY)
+    os.write(asked, (0).to_bytes(4, sys.byteorder))  # microseconds that waking may take
 
 
 def free_port() -> int:
@@ -276,15 +283,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
+    parser.add_argument("--awake", action="store_true", help="keep the cores from sleeping (needs root)")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     if options.alone:
         run_alone()
+    if options.awake:
+        stay_awake()
     with tempfile.TemporaryDirectory() as folder, Bench(Path(folder), options.python, options.seconds) as bench:
         text = table(bench, measure(bench, options.rounds), help_time(options.python))
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    rounds = f"medians of {options.rounds} rounds of {options.seconds:g} s{', alone' if options.alone else ''}"
+    how = "".join(f", {word}" for word, asked in (("alone", options.alone), ("cores awake", options.awake)) if asked)
+    rounds = f"medians of {options.rounds} rounds of {options.seconds:g} s{how}"
     text = f"Measured {datetime.date.today()} on {machine}; {rounds}.\n\n{text}"
     print(text)
     if options.write:
