@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from gw.providers.chat_call import ChatCall, ChatWire
+from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.spec import Account, ChatStream, ProviderSpec
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
@@ -42,7 +42,7 @@ _MESSAGES = ChatWire(
 
 def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
     """`POST {base}/v1/messages`, streamed or whole."""
-    return ChatCall(_MESSAGES, request, account)
+    return chat_call(_MESSAGES, request, account)
 
 
 SPEC = ProviderSpec(

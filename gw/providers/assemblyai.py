@@ -11,7 +11,7 @@ import trio
 from gw.errors import ProviderFailed, ProviderRejected
 from gw.net.http1 import Body, Origin
 from gw.net.ws_dial import open_ws
-from gw.providers.chat_call import rejection
+from gw.providers.http_call import rejection
 from gw.providers.live_call import Listening
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream
 from gw.types.secret import Secret

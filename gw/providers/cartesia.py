@@ -13,8 +13,8 @@ from gw.net.http1 import Response
 from gw.net.spare import open_warm
 from gw.net.ws import WebSocket
 from gw.net.ws_dial import open_ws
-from gw.providers.chat_call import is_type, rejection
 from gw.providers.event_stream import EventStream
+from gw.providers.http_call import HttpCall, is_type, json_lines
 from gw.providers.live_call import Listening, ListeningUntilClosed, Speaking, send
 from gw.providers.spec import (
     Account,
@@ -68,26 +68,26 @@ class _SpokenEvents(EventStream[SpeakEvent]):
         self.format = request.format
 
 
-@asynccontextmanager
-async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
+def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /tts/bytes`, streamed while it is made; `POST /tts/sse` where the caller wants to know when words are heard."""
     _has_voice(request.voice, account)
     as_events = cartesia_speak.wants_events(request)
-    headers = [(b"content-type", b"application/json"), *key_headers(account.api_key)]
-    body = cartesia_speak.body(request, account.model)
-    provider, pool = account.provider_id, account.pool
-    path = b"/tts/sse" if as_events else b"/tts/bytes"
-    async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
-        if response.status != 200:
-            raise await rejection(response, account, cartesia_errors.classify)
+    provider = account.provider_id
+
+    def read(response: Response) -> SpeakStream:
         if as_events != is_type(response, _SSE):
             raise UpstreamProtocolError(provider=provider, detail="not the kind of answer that was asked for")
-        if (is_type(response, b"text/") and not as_events) or is_type(response, b"application/json"):
+        if as_events:
+            return _SpokenEvents(response, request, account)
+        if is_type(response, b"text/") or is_type(response, b"application/json"):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
-        yield (
-            _SpokenEvents(response, request, account) if as_events else SpokenAudio(response, provider, request.format)
-        )
-        await response.finish()
+        return SpokenAudio(response, provider, request.format)
+
+    headers = json_lines(key_headers, account.api_key.reveal())
+    body = cartesia_speak.body(request, account.model)
+    path = b"/tts/sse" if as_events else b"/tts/bytes"
+    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, body)
+    return HttpCall(exchange, account, cartesia_errors.classify, read)
 
 
 class _Speech(Speaking):
@@ -145,8 +145,7 @@ class _Transcript:
         return [cartesia_listen.decode_transcript(body, self._provider, keep_raw=self._keep_raw)]
 
 
-@asynccontextmanager
-async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
+def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /stt` as a multipart form."""
     boundary = b"gw-" + secrets.token_hex(16).encode()
     head, tail = multipart.encode_form(
@@ -158,11 +157,11 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     headers = [(b"content-type", b"multipart/form-data; boundary=" + boundary), *key_headers(account.api_key)]
     path = cartesia_listen.path_of(request).encode()
     body = FormBody(head, request.audio, tail)
-    provider, pool = account.provider_id, account.pool
-    async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
-        if response.status != 200:
-            raise await rejection(response, account, cartesia_errors.classify)
-        yield _Transcript(response, provider, request.dialect == "cartesia")
+    provider, keep_raw = account.provider_id, request.dialect == "cartesia"
+    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, body)
+    return HttpCall(
+        exchange, account, cartesia_errors.classify, lambda response: _Transcript(response, provider, keep_raw)
+    )
 
 
 async def _keep_alive(

@@ -5,23 +5,18 @@ What differs between dialects is a `ChatWire`; the codecs it names are pure.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
-from functools import lru_cache
-from types import TracebackType
+from collections.abc import Callable
+from functools import partial
 
 import attrs
 
-from gw.errors import ClientProtocolError, ProviderError, ProviderRejected, UpstreamCut
-from gw.net.http1 import Exchange, Response, header_lines
+from gw.errors import ClientProtocolError, ProviderRejected, UpstreamCut
+from gw.net.http1 import Response, header_lines
 from gw.providers.event_stream import Decoder
-from gw.providers.spec import Abortable, Account, ChatStream
+from gw.providers.http_call import Classify, HttpCall, is_type, json_lines
+from gw.providers.spec import Account, ChatStream
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.secret import Secret
-
-ERROR_LIMIT = 64 * 1024
-Classify = Callable[[str, int, bytes | None, bytes, Iterable[str], bytes | None], ProviderError]
-"""provider, status, Retry-After, body, secrets, Date → the error."""
 
 
 @attrs.frozen(kw_only=True, eq=False)   # compared by identity: it is a key of a cache on every call
@@ -41,22 +36,6 @@ class ChatWire:
     classify: Classify
     passed: Callable[[ChatRequest], list[tuple[bytes, bytes]]] | None = None
     """Headers that a caller of the same dialect has sent for the upstream."""
-
-
-async def rejection(response: Response, account: Account, classify: Classify) -> ProviderError:
-    """What an answer of another status than 200 stands for."""
-    try:
-        body = await response.read(ERROR_LIMIT)
-    except ProviderError:
-        body = b""
-    secrets = (account.api_key.reveal(),)
-    return classify(
-        account.provider_id, response.status, response.header(b"retry-after"), body, secrets, response.header(b"date")
-    )
-
-
-def is_type(response: Response, media_type: bytes) -> bool:
-    return (response.header(b"content-type") or b"").lower().startswith(media_type)
 
 
 class _StreamedChat:
@@ -140,60 +119,23 @@ def _as_stream(completion: Completion) -> list[ChatEvent]:
     return [*events, ChatEnd()]
 
 
-@lru_cache(maxsize=1_024)
-def _headers(wire: ChatWire, key: str, accept: bytes) -> bytes:
-    return header_lines([(b"content-type", b"application/json"), (b"accept", accept), *wire.headers(Secret(key))])
+def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCall[ChatStream]:
+    """`POST {base}{wire.path}`. Raises ProviderRejected for what this dialect cannot say, which another's may."""
+    provider = account.provider_id
+    accept = wire.stream_type if request.stream else b"application/json"
+    headers = json_lines(wire.headers, account.api_key.reveal(), accept)
+    same = request.dialect == wire.dialect
+    if same and wire.passed is not None and (passed := wire.passed(request)):
+        headers += header_lines(passed)
+    try:
+        body = wire.body(request, account)
+    except ClientProtocolError as error:
+        raise ProviderRejected(provider=provider, upstream_status=400, fault="candidate", detail=error.what) from None
+    exchange = account.pool.open(provider, b"POST", account.origin, wire.path, headers, body)
+    return HttpCall(exchange, account, wire.classify, partial(_read, wire, provider, same, request.stream))
 
 
-class ChatCall(Abortable[ChatStream]):
-    """`POST {base}{wire.path}`. A class and not a generator: this is the call that is made most."""
-
-    __slots__ = ("_account", "_exchange", "_request", "_streamed", "_wire")
-
-    def __init__(self, wire: ChatWire, request: ChatRequest, account: Account) -> None:
-        self._wire = wire
-        self._request = request
-        self._account = account
-        self._streamed: Response | None = None
-        self._exchange: Exchange | None = None
-
-    def abort(self) -> None:
-        if self._exchange is not None:
-            self._exchange.abort()
-
-    async def __aenter__(self) -> ChatStream:
-        wire, request, account = self._wire, self._request, self._account
-        provider = account.provider_id
-        accept = wire.stream_type if request.stream else b"application/json"
-        headers = _headers(wire, account.api_key.reveal(), accept)
-        same = request.dialect == wire.dialect
-        if same and wire.passed is not None and (passed := wire.passed(request)):
-            headers += header_lines(passed)
-        try:
-            body = wire.body(request, account)
-        except ClientProtocolError as error:  # another candidate's dialect may be able to say it
-            raise ProviderRejected(
-                provider=provider, upstream_status=400, fault="candidate", detail=error.what
-            ) from None
-        self._exchange = exchange = account.pool.open(provider, b"POST", account.origin, wire.path, headers, body)
-        response = await exchange.__aenter__()
-        if response.status != 200:
-            try:
-                raise await rejection(response, account, wire.classify)
-            except BaseException:
-                await exchange.__aexit__(*sys.exc_info())
-                raise
-        if request.stream and is_type(response, wire.stream_type):
-            self._streamed = response
-            return _StreamedChat(response, provider, wire.decoder(provider, same))
-        return _WholeChat(response, provider, wire.whole, same, request.stream)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if error is None and self._streamed is not None:
-                await self._streamed.finish()  # the answer was read to its end; keeps the connection
-        finally:
-            if self._exchange is not None:
-                await self._exchange.__aexit__(kind, error, trace)
+def _read(wire: ChatWire, provider: str, keep_raw: bool, stream: bool, response: Response) -> ChatStream:
+    if stream and is_type(response, wire.stream_type):
+        return _StreamedChat(response, provider, wire.decoder(provider, keep_raw))
+    return _WholeChat(response, provider, wire.whole, keep_raw, stream)

@@ -11,7 +11,7 @@ from gw.errors import UpstreamProtocolError, one_error
 from gw.net.http1 import Response
 from gw.net.spare import open_warm
 from gw.net.ws_dial import open_ws
-from gw.providers.chat_call import is_type, rejection
+from gw.providers.http_call import HttpCall, is_type, json_lines
 from gw.providers.live_call import Listening, ListeningUntilClosed, Speaking, send
 from gw.providers.spec import (
     Account,
@@ -47,35 +47,33 @@ class _Transcript:
         return [deepgram_batch.decode(body, self._provider, keep_raw=self._keep_raw)]
 
 
-@asynccontextmanager
-async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
+def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /v1/listen`, the recording as the body."""
     path = deepgram_batch.path_of(request, account.model).encode()
     content_type = request.audio.content_type or "application/octet-stream"
     headers = [(b"content-type", content_type.encode()), (b"accept", b"application/json")]
     headers += key_headers(account.api_key)
-    provider, pool = account.provider_id, account.pool
-    async with pool.open(provider, b"POST", account.origin, path, headers, request.audio) as response:
-        if response.status != 200:
-            raise await rejection(response, account, deepgram_errors.classify)
-        yield _Transcript(response, provider, request.dialect == "deepgram")
+    provider, keep_raw = account.provider_id, request.dialect == "deepgram"
+    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, request.audio)
+    return HttpCall(
+        exchange, account, deepgram_errors.classify, lambda response: _Transcript(response, provider, keep_raw)
+    )
 
 
-@asynccontextmanager
-async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
+def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /v1/speak`, of Flux models `/v2/speak`, streamed while it is made."""
-    flux = deepgram_flux_speak.is_flux(account.model)
-    path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
-    headers = [(b"content-type", b"application/json"), *key_headers(account.api_key)]
-    body = deepgram_speak.body(request)
-    provider, pool = account.provider_id, account.pool
-    async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
-        if response.status != 200:
-            raise await rejection(response, account, deepgram_errors.classify)
+    provider = account.provider_id
+
+    def read(response: Response) -> SpeakStream:
         if is_type(response, b"text/") or is_type(response, b"application/json"):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
-        yield SpokenAudio(response, provider, request.format, b"dg-char-count")
-        await response.finish()
+        return SpokenAudio(response, provider, request.format, b"dg-char-count")
+
+    flux = deepgram_flux_speak.is_flux(account.model)
+    path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
+    headers = json_lines(key_headers, account.api_key.reveal())
+    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, deepgram_speak.body(request))
+    return HttpCall(exchange, account, deepgram_errors.classify, read)
 
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:

@@ -14,8 +14,8 @@ from gw.net.http1 import Response
 from gw.net.spare import open_warm
 from gw.net.ws import WebSocket, WsClosed
 from gw.net.ws_dial import open_ws
-from gw.providers.chat_call import is_type, rejection
 from gw.providers.event_stream import EventStream
+from gw.providers.http_call import HttpCall, is_type, json_lines
 from gw.providers.live_call import Listening, send, why_closed
 from gw.providers.spec import (
     Account,
@@ -66,25 +66,23 @@ def _not_here(account: Account, detail: str) -> ProviderRejected:
     return ProviderRejected(provider=account.provider_id, upstream_status=400, fault="candidate", detail=detail)
 
 
-@asynccontextmanager
-async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
+def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /v1/text-to-speech/{voice}/stream`, with timestamps where the caller wants them."""
     _has_voice(request.voice, account)
-    path = elevenlabs_speak.http_path(request).encode()
-    headers = [(b"content-type", b"application/json"), *key_headers(account.api_key)]
-    body = elevenlabs_speak.body(request, account.model)
-    provider, pool = account.provider_id, account.pool
-    fmt = elevenlabs_speak.sent_for(request.format)
-    async with pool.open(provider, b"POST", account.origin, path, headers, body) as response:
-        if response.status != 200:
-            raise await rejection(response, account, classify)
+    provider, fmt = account.provider_id, elevenlabs_speak.sent_for(request.format)
+
+    def read(response: Response) -> SpeakStream:
         if request.want_timings:
-            yield _Timed(response, provider, fmt)
-        elif is_type(response, b"text/") or is_type(response, b"application/json"):
+            return _Timed(response, provider, fmt)
+        if is_type(response, b"text/") or is_type(response, b"application/json"):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
-        else:
-            yield SpokenAudio(response, provider, fmt)
-        await response.finish()
+        return SpokenAudio(response, provider, fmt)
+
+    path = elevenlabs_speak.http_path(request).encode()
+    headers = json_lines(key_headers, account.api_key.reveal())
+    body = elevenlabs_speak.body(request, account.model)
+    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, body)
+    return HttpCall(exchange, account, classify, read)
 
 
 def _why_closed(provider: str, closed: WsClosed) -> ProviderError:
@@ -200,8 +198,7 @@ class _Transcript:
         return [elevenlabs_listen.decode_transcript(body, self._provider, keep_raw=self._keep_raw)]
 
 
-@asynccontextmanager
-async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
+def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /v1/speech-to-text` as a multipart form."""
     boundary = b"gw-" + secrets.token_hex(16).encode()
     head, tail = multipart.encode_form(
@@ -212,11 +209,9 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     )
     headers = [(b"content-type", b"multipart/form-data; boundary=" + boundary), *key_headers(account.api_key)]
     body = FormBody(head, request.audio, tail)
-    provider, pool = account.provider_id, account.pool
-    async with pool.open(provider, b"POST", account.origin, b"/v1/speech-to-text", headers, body) as response:
-        if response.status != 200:
-            raise await rejection(response, account, classify)
-        yield _Transcript(response, provider, request.dialect == "elevenlabs")
+    provider, keep_raw = account.provider_id, request.dialect == "elevenlabs"
+    exchange = account.pool.open(provider, b"POST", account.origin, b"/v1/speech-to-text", headers, body)
+    return HttpCall(exchange, account, classify, lambda response: _Transcript(response, provider, keep_raw))
 
 
 class _Listening(Listening):

@@ -13,7 +13,7 @@ import msgspec
 
 from gw.providers import openai_like
 from gw.providers.by_sentence import by_sentence
-from gw.providers.chat_call import ChatCall
+from gw.providers.chat_call import chat_call
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakSession, SpeakStream
 from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest
@@ -49,7 +49,7 @@ _CHAT = attrs.evolve(openai_like.CHAT, body=_body)
 
 def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
     """Chat, streamed or whole."""
-    return ChatCall(_CHAT, request, account)
+    return chat_call(_CHAT, request, account)
 
 
 def speak_live(request: SpeakLiveRequest, account: Account) -> AbstractAsyncContextManager[SpeakSession]:

@@ -16,7 +16,7 @@ from gw.engines.worker import at_engine, worker
 from gw.errors import ProviderRejected
 from gw.providers import openai_like, wyoming_call
 from gw.providers.by_sentence import by_sentence
-from gw.providers.chat_call import rejection
+from gw.providers.http_call import rejection
 from gw.providers.spec import Account, ProviderSpec, SpeakSession, SpeakStream, bearer
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import openai_errors

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 import attrs
 
 from gw.providers import openai_like
-from gw.providers.chat_call import ChatCall, ChatWire
+from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.spec import Account, ChatStream, ProviderSpec, bearer
 from gw.types.llm import ChatRequest
 from gw.wire import ollama_chat, openai_errors
@@ -31,7 +31,7 @@ _OPENAI = attrs.evolve(openai_like.CHAT, path=b"/v1/chat/completions")
 
 def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
     """`POST {base}/api/chat`, or with `api: openai` `{base}/v1/chat/completions`."""
-    return ChatCall(_OPENAI if account.options.get("api") == "openai" else _NATIVE, request, account)
+    return chat_call(_OPENAI if account.options.get("api") == "openai" else _NATIVE, request, account)
 
 
 SPEC = ProviderSpec(

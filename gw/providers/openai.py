@@ -18,7 +18,7 @@ from gw.errors import ProviderRejected
 from gw.net.ws_dial import open_ws
 from gw.providers import openai_like
 from gw.providers.by_sentence import by_sentence
-from gw.providers.chat_call import ChatCall
+from gw.providers.chat_call import chat_call
 from gw.providers.live_call import Listening, send
 from gw.providers.spec import Account, ChatStream, ListenSession, ProviderSpec, SpeakSession, bearer
 from gw.types.llm import ChatRequest
@@ -45,7 +45,7 @@ _CHAT = attrs.evolve(openai_like.CHAT, body=_body)
 
 def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
     """Chat, streamed or whole."""
-    return ChatCall(_CHAT, request, account)
+    return chat_call(_CHAT, request, account)
 
 
 @asynccontextmanager

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
-from gw.errors import ProviderError, UpstreamProtocolError
+from gw.errors import UpstreamProtocolError
 from gw.net.http1 import Response
-from gw.providers.chat_call import ChatCall, ChatWire, is_type, rejection
+from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.event_stream import EventStream
+from gw.providers.http_call import HttpCall, is_type, json_lines
 from gw.providers.spec import Account, ChatStream, SpeakStream, TranscribeStream, bearer
 from gw.providers.speech_call import FormBody, SpokenAudio
 from gw.types.audio import PCM_24K, AudioFormat
@@ -39,15 +39,7 @@ CHAT = ChatWire(
 
 def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
     """Chat, streamed or whole; events carry the upstream's own JSON where the caller speaks this dialect."""
-    return ChatCall(CHAT, request, account)
-
-
-def _headers(account: Account, content_type: bytes, accept: bytes) -> list[tuple[bytes, bytes]]:
-    return [(b"content-type", content_type), (b"accept", accept), *bearer(account.api_key)]
-
-
-async def _rejection(response: Response, account: Account) -> ProviderError:
-    return await rejection(response, account, openai_errors.classify)
+    return chat_call(CHAT, request, account)
 
 
 def _is_text(response: Response) -> bool:
@@ -80,8 +72,7 @@ class _StreamedTranscript(EventStream[TranscribeEvent]):
         return events if self._keep_raw else [msgspec.structs.replace(event, raw=None) for event in events]
 
 
-@asynccontextmanager
-async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
+def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST {base}/audio/transcriptions` (or translations) as a multipart form."""
     boundary = b"gw-" + secrets.token_hex(16).encode()
     head, tail = multipart.encode_form(
@@ -91,17 +82,21 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
         boundary=boundary,
     )
     path = b"/audio/translations" if request.task == "translate" else b"/audio/transcriptions"
-    headers = _headers(account, b"multipart/form-data; boundary=" + boundary, _SSE if request.stream else b"*/*")
+    headers = [
+        (b"content-type", b"multipart/form-data; boundary=" + boundary),
+        (b"accept", _SSE if request.stream else b"*/*"),
+        *bearer(account.api_key),
+    ]
     body = FormBody(head, request.audio, tail)
     keep_raw = request.dialect == "openai"
-    async with account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body) as response:
-        if response.status != 200:
-            raise await _rejection(response, account)
+
+    def read(response: Response) -> TranscribeStream:
         if request.stream and is_type(response, _SSE):
-            yield _StreamedTranscript(response, account.provider_id, keep_raw)
-            await response.finish()
-        else:
-            yield _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
+            return _StreamedTranscript(response, account.provider_id, keep_raw)
+        return _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
+
+    exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body)
+    return HttpCall(exchange, account, openai_errors.classify, read)
 
 
 class _SpokenEvents(EventStream[SpeakEvent]):
@@ -117,19 +112,18 @@ def _delivered(asked: AudioFormat) -> AudioFormat:
     return AudioFormat(encoding=asked.encoding, sample_rate_hz=24_000 if asked.encoding == "wav" else 0)
 
 
-@asynccontextmanager
-async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
+def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST {base}/audio/speech`; audio, or events when the caller asked for them and the answer is an event stream."""
+    provider = account.provider_id
+
+    def read(response: Response) -> SpeakStream:
+        if is_type(response, _SSE):
+            return _SpokenEvents(response, provider, _delivered(request.format))
+        if _is_text(response):
+            raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
+        return SpokenAudio(response, provider, _delivered(request.format))
+
     body = openai_audio.speech_body(request, account.model, request.voice)
-    headers = _headers(account, _JSON, _SSE if request.want_events else b"*/*")
-    async with account.pool.open(
-        account.provider_id, b"POST", account.origin, b"/audio/speech", headers, body
-    ) as response:
-        if response.status != 200:
-            raise await _rejection(response, account)
-        as_events = is_type(response, _SSE)
-        if not as_events and _is_text(response):
-            raise UpstreamProtocolError(provider=account.provider_id, detail="text where audio was expected")
-        stream = _SpokenEvents if as_events else SpokenAudio
-        yield stream(response, account.provider_id, _delivered(request.format))
-        await response.finish()
+    headers = json_lines(bearer, account.api_key.reveal(), _SSE if request.want_events else b"*/*")
+    exchange = account.pool.open(provider, b"POST", account.origin, b"/audio/speech", headers, body)
+    return HttpCall(exchange, account, openai_errors.classify, read)

@@ -17,7 +17,7 @@ from gw.errors import ProviderError, ProviderRejected, UpstreamCut, UpstreamProt
 from gw.net.http1 import Origin, Pool, Response
 from gw.providers import wyoming_call
 from gw.providers.by_sentence import by_sentence
-from gw.providers.chat_call import rejection
+from gw.providers.http_call import rejection
 from gw.providers.spec import Account, ProviderSpec, SpeakSession, SpeakStream
 from gw.types.audio import PCM_24K, AudioFormat, Encoding
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest

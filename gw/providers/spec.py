@@ -6,8 +6,9 @@ relay does that once for all. Each call is an async context manager, so that lea
     async with spec.chat(request, account) as stream:
         for event in await stream.receive(): ...
 
-Inside, every failure is a `ProviderError`. A call opens no background task unless it must (live sessions); then its
-nursery lives inside the context manager.
+Every failure, from the making of the call on, is a `ProviderError`; the upstream is called when it is entered. A call opens
+no background task unless it must (live sessions); then its nursery lives inside the context manager. What is one request
+over HTTP is an `HttpCall` (`gw.providers.http_call`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from gw.net.http1 import Response
 from gw.net.ws_dial import open_ws
 from gw.providers import by_utterance, openai_like, wyoming_call
 from gw.providers.by_utterance import Utterance
-from gw.providers.chat_call import rejection
+from gw.providers.http_call import rejection
 from gw.providers.live_call import Listening, send
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, bearer
 from gw.providers.speech_call import FormBody

@@ -6,8 +6,9 @@ thread, and a candidate whose speech could not be converted without the library 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 
 import trio
 
@@ -63,17 +64,32 @@ def _rate(wanted_hz: int, rates: frozenset[int]) -> int:
     return min(above) if above else max(rates, default=wanted_hz)
 
 
-@asynccontextmanager
-async def as_asked(
-    opening: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str, *, idle_s: float
-) -> AsyncIterator[SpeakStream]:
+class AsAsked(AbstractAsyncContextManager[SpeakStream]):
     """The stream in `fmt`, whatever the provider turns out to send, where that can be converted.
 
     `idle_s`: the longest silence once it speaks; sound that only drips is no better.
     """
-    async with opening as stream:
-        steady = _Steady(stream, provider, idle_s)
-        yield steady if _is_settled(stream.format, fmt) else _Converted(steady, fmt, provider)
+
+    __slots__ = ("_fmt", "_idle_s", "_opening", "_provider", "abort")
+
+    def __init__(
+        self, opening: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str, *, idle_s: float
+    ) -> None:
+        self.abort: Callable[[], None] | None = getattr(opening, "abort", None)
+        self._opening = opening
+        self._fmt = fmt
+        self._provider = provider
+        self._idle_s = idle_s
+
+    async def __aenter__(self) -> SpeakStream:
+        stream = await self._opening.__aenter__()
+        steady = _Steady(stream, self._provider, self._idle_s)
+        return steady if _is_settled(stream.format, self._fmt) else _Converted(steady, self._fmt, self._provider)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._opening.__aexit__(kind, error, trace)
 
 
 def _is_settled(sent: AudioFormat, fmt: AudioFormat) -> bool:
@@ -100,13 +116,18 @@ class _Steady:
         events = await self._stream.receive()
         self._waited_s += trio.current_time() - asked_at
         self.format = self._stream.format
-        came = sum(len(event.data) for event in events if isinstance(event, AudioChunk))
+        came, over = 0, False
+        for event in events:
+            if isinstance(event, AudioChunk):
+                came += len(event.data)
+            elif isinstance(event, SpeakEnd):
+                over = True
         if came and not self._sounded:
             self._sounded, self._waited_s = True, 0.0   # until the first sound it has another bound
         self._came += came
         if self._came >= LEAST_S * (self.format.bytes_per_second or _FEWEST_BYTES_PER_S):
             self._waited_s, self._came = 0.0, 0
-        elif self._sounded and self._waited_s >= self._drips_s and not any(isinstance(event, SpeakEnd) for event in events):
+        elif self._sounded and self._waited_s >= self._drips_s and not over:
             detail = f"less than {LEAST_S:g} s of sound in {self._waited_s:.1f} s"
             raise UpstreamSlow(provider=self._provider, after_s=self._waited_s, detail=detail)
         return events

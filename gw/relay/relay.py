@@ -33,7 +33,7 @@ from gw.relay.accounts import Accounts
 from gw.relay.admission import Kind, caller_left, offered
 from gw.relay.answer import Answer, Tally
 from gw.relay.attempts import Attempted, Call, Ready, Running, first_ready
-from gw.relay.conversion import as_asked, asked_of
+from gw.relay.conversion import AsAsked, asked_of
 from gw.relay.limits import Limits
 from gw.relay.listening import Listening
 from gw.relay.meter import Books, Meter, cost_of, price_of, total_cost
@@ -121,7 +121,8 @@ class Relay:
         ) -> Callable[[], AbstractAsyncContextManager[TranscribeStream]]:
             call = offered(spec.transcribe, account)
             language = request.language or model.default_language
-            return lambda: call(attrs.evolve(request, language=language), account)
+            made = request if language == request.language else attrs.evolve(request, language=language)
+            return partial(call, made, account)
 
         return self._run(
             kind,
@@ -146,8 +147,9 @@ class Relay:
             call = offered(spec.speak, account)
             voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
             fmt = asked_of(request.format, spec, account.provider_id)
-            made = attrs.evolve(request, voice=voice, format=fmt)
-            return lambda: as_asked(call(made, account), request.format, account.provider_id, idle_s=self.routing.idle_s)
+            same = voice == request.voice and fmt is request.format
+            made = request if same else attrs.evolve(request, voice=voice, format=fmt)
+            return lambda: AsAsked(call(made, account), request.format, account.provider_id, idle_s=self.routing.idle_s)
 
         return self._run(
             kind,

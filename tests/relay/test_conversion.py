@@ -11,7 +11,7 @@ import trio
 
 from gw.errors import CandidateSkipped, UpstreamProtocolError, UpstreamSlow
 from gw.providers.spec import ProviderSpec
-from gw.relay.conversion import as_asked, asked_of, slices
+from gw.relay.conversion import AsAsked, asked_of, slices
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd
 from gw.wire import wav
@@ -73,7 +73,7 @@ async def told(sent, asked, *pieces):
     async def opening():
         yield Stream(sent, *pieces)
 
-    async with as_asked(opening(), asked, "p", idle_s=10) as stream:
+    async with AsAsked(opening(), asked, "p", idle_s=10) as stream:
         events = []
         while not events or not isinstance(events[-1], SpeakEnd):
             events += await stream.receive()
@@ -99,7 +99,7 @@ async def test_the_first_of_a_large_piece_goes_out_before_the_rest_is_made():
         yield Stream(PCM_24K, bytes(48_000), bytes(9_601))
 
     lengths = []
-    async with as_asked(opening(), PCM_16K, "p", idle_s=10) as stream:
+    async with AsAsked(opening(), PCM_16K, "p", idle_s=10) as stream:
         events = []
         while not events or not isinstance(events[-1], SpeakEnd):
             events = await stream.receive()
@@ -107,6 +107,21 @@ async def test_the_first_of_a_large_piece_goes_out_before_the_rest_is_made():
     assert lengths[0] == pytest.approx(640, abs=20)
     assert max(lengths) < 3_300
     assert sum(lengths) == pytest.approx((48_000 + 9_600) * 2 / 3, abs=4)
+
+
+async def test_a_call_that_can_be_aborted_still_can():
+    class Call:
+        def abort(self):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        AsAsked(Call(), PCM_16K, "p", idle_s=10).abort()
+
+    @asynccontextmanager
+    async def opening():
+        yield
+
+    assert AsAsked(opening(), PCM_16K, "p", idle_s=10).abort is None
 
 
 def test_a_piece_is_cut_to_what_is_converted_at_once():
@@ -162,7 +177,7 @@ async def read_paced(fmt, pieces, *, held_s=0.0):
         yield Paced(fmt, pieces)
 
     data = b""
-    async with as_asked(opening(), fmt, "p", idle_s=10) as stream:
+    async with AsAsked(opening(), fmt, "p", idle_s=10) as stream:
         while True:
             for event in await stream.receive():
                 if isinstance(event, SpeakEnd):

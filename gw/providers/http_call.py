@@ -1,0 +1,81 @@
+"""One call over HTTP, whatever its modality and dialect: a request, its answer's status, a stream. Not itself a provider."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from types import TracebackType
+from typing import TypeVar
+
+from gw.errors import ProviderError
+from gw.net.http1 import Exchange, Response, header_lines
+from gw.providers.spec import Abortable, Account
+from gw.types.secret import Secret
+
+S = TypeVar("S")
+
+ERROR_LIMIT = 64 * 1024
+Classify = Callable[[str, int, bytes | None, bytes, Iterable[str], bytes | None], ProviderError]
+"""provider, status, Retry-After, body, secrets, Date → the error."""
+
+
+async def rejection(response: Response, account: Account, classify: Classify) -> ProviderError:
+    """What an answer of another status than 200 stands for."""
+    try:
+        body = await response.read(ERROR_LIMIT)
+    except ProviderError:
+        body = b""
+    secrets = (account.api_key.reveal(),)
+    return classify(
+        account.provider_id, response.status, response.header(b"retry-after"), body, secrets, response.header(b"date")
+    )
+
+
+@lru_cache(maxsize=1_024)
+def json_lines(headers_of: Callable[[Secret], list[tuple[bytes, bytes]]], key: str, accept: bytes = b"") -> bytes:
+    """The header lines of every call with this key whose body is JSON."""
+    accepts = [(b"accept", accept)] if accept else []
+    return header_lines([(b"content-type", b"application/json"), *accepts, *headers_of(Secret(key))])
+
+
+def is_type(response: Response, media_type: bytes) -> bool:
+    return (response.header(b"content-type") or b"").lower().startswith(media_type)
+
+
+class HttpCall(Abortable[S]):
+    """Entering sends the request and gives what `read` makes of an answer of status 200; it reads nothing itself.
+
+    Raises, when entered: what the exchange and `read` raise, and the rejection that another status stands for. A class and
+    not a generator, as everything between a request and its upstream.
+    """
+
+    __slots__ = ("_account", "_classify", "_exchange", "_read", "_response")
+
+    def __init__(self, exchange: Exchange, account: Account, classify: Classify, read: Callable[[Response], S]) -> None:
+        self._exchange = exchange
+        self._account = account
+        self._classify = classify
+        self._read = read
+
+    def abort(self) -> None:
+        self._exchange.abort()
+
+    async def __aenter__(self) -> S:
+        self._response = response = await self._exchange.__aenter__()
+        try:
+            if response.status != 200:
+                raise await rejection(response, self._account, self._classify)
+            return self._read(response)
+        except BaseException:
+            await self._exchange.__aexit__(*sys.exc_info())
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                await self._response.finish()  # the answer was read to its end; keeps the connection
+        finally:
+            await self._exchange.__aexit__(kind, error, trace)
