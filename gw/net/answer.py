@@ -10,6 +10,7 @@ import trio
 
 from gw.errors import ProviderError, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
 from gw.net.tcp import LOST, READ_BYTES, Transport, describe
+from gw.types.rest import Rest
 
 HEAD_MAX_BYTES: Final = 65_536
 HEAD_MAX_FIELDS: Final = 200
@@ -77,15 +78,16 @@ class Response:
             pieces.append(data)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def finish(self) -> None:
-        """Wait a moment for the end of a stream whose last event has been seen, so that its connection can be kept.
+    def finish(self) -> Rest:
+        """The last event of a stream has been seen: look for the end that lets its connection be kept.
 
-        At most 50 ms; never raises an upstream's failure, since the answer itself was complete.
+        What is left is to wait for it, at most 50 ms; that never raises an upstream's failure, since the answer was complete.
         """
         if not self._done:
             self._look()
-        if self._done:
-            return
+        return None if self._done else self._await_end()
+
+    async def _await_end(self) -> None:
         with trio.move_on_after(FINISH_S):
             try:
                 while await self.receive_some():

@@ -256,6 +256,10 @@ class Exchange:
         return response
 
     async def __aexit__(self, *exc: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """The end of `async with`, which waits for nothing."""
         response, self._response = self._response, None
         assert response is not None
         self._transport = None  # another call's from now on

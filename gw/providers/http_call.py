@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import TracebackType
@@ -68,14 +67,14 @@ class HttpCall(Abortable[S]):
                 raise await rejection(response, self._account, self._classify)
             return self._read(response)
         except BaseException:
-            await self._exchange.__aexit__(*sys.exc_info())
+            self._exchange.leave()
             raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None:
-                await self._response.finish()  # the answer was read to its end; keeps the connection
+            if error is None and (rest := self._response.finish()) is not None:  # the answer was read to its end
+                await rest
         finally:
-            await self._exchange.__aexit__(kind, error, trace)
+            self._exchange.leave()

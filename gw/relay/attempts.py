@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
@@ -269,10 +269,10 @@ class _InTurn(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
                         break
         raise _all_failed(self._models, failures)
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._open.__aexit__(kind, error, trace)
+    ) -> Coroutine[None, None, bool | None]:
+        return self._open.__aexit__(kind, error, trace)
 
 
 class _Race(Generic[S, E]):

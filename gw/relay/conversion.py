@@ -6,7 +6,7 @@ thread, and a candidate whose speech could not be converted without the library 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 
@@ -86,10 +86,10 @@ class AsAsked(AbstractAsyncContextManager[SpeakStream]):
         steady = _Steady(stream, self._provider, self._idle_s)
         return steady if _is_settled(stream.format, self._fmt) else _Converted(steady, self._fmt, self._provider)
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._opening.__aexit__(kind, error, trace)
+    ) -> Coroutine[None, None, bool | None]:
+        return self._opening.__aexit__(kind, error, trace)
 
 
 def _is_settled(sent: AudioFormat, fmt: AudioFormat) -> bool:
