@@ -14,7 +14,7 @@ import trio
 from gw.dialects.asgi import Headers, send_piece, send_start
 from gw.types.asgi import Send
 
-_NEITHER_KEPT_NOR_HELD: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+_UNCACHED_UNBUFFERED: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
 _COMMENT = b": waiting for the model\n\n"
 _COMMENT_DEADLINE_S = 1.0
 """A client whose socket cannot take twenty bytes must not hold up the other streams' comments."""
@@ -72,7 +72,7 @@ class SseResponse:
 
     def _head(self, headers: Headers) -> Awaitable[None]:
         self.started = True
-        return send_start(self._send, b"text/event-stream; charset=utf-8", [*_NEITHER_KEPT_NOR_HELD, *headers])
+        return send_start(self._send, b"text/event-stream; charset=utf-8", [*_UNCACHED_UNBUFFERED, *headers])
 
 
 class KeepAlive:

@@ -19,7 +19,7 @@ from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, Str
 from gw.types.secret import Secret
 
 
-@attrs.frozen(kw_only=True, eq=False)   # compared by identity: it is a key of a cache on every call
+@attrs.frozen(kw_only=True)
 class ChatWire:
     """One dialect. The last argument of `decoder` and `whole`: keep the upstream's own bytes as `raw`."""
 

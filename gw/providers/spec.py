@@ -55,7 +55,10 @@ class Account:
 
 
 class Abortable(AbstractAsyncContextManager[T]):
-    """A call that another task can end without a cancel scope around it, which costs as much as the rest of the attempt."""
+    """A call that another task can end without a cancel scope around it, which costs as much as the rest of the attempt.
+
+    The relay knows one by its `abort`; a call around another may have that one's, or None.
+    """
 
     __slots__ = ()
 

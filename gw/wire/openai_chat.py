@@ -63,6 +63,7 @@ def parse_request(body: bytes) -> ChatRequest:
     for name in _TOOLS:
         if name in fields and _has_items(fields[name], name):
             needs |= {"tools"}
+            break
     return ChatRequest(
         model="" if raw_model is None else _string(raw_model, "model"),
         fields=fields,
