@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -86,8 +87,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     headers = json_lines(key_headers, account.api_key.reveal())
     body = cartesia_speak.body(request, account.model)
     path = b"/tts/sse" if as_events else b"/tts/bytes"
-    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, body)
-    return HttpCall(exchange, account, cartesia_errors.classify, read)
+    return HttpCall(account, path, headers, body, cartesia_errors.classify, read)
 
 
 class _Speech(Speaking):
@@ -157,11 +157,8 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     headers = [(b"content-type", b"multipart/form-data; boundary=" + boundary), *key_headers(account.api_key)]
     path = cartesia_listen.path_of(request).encode()
     body = FormBody(head, request.audio, tail)
-    provider, keep_raw = account.provider_id, request.dialect == "cartesia"
-    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, body)
-    return HttpCall(
-        exchange, account, cartesia_errors.classify, lambda response: _Transcript(response, provider, keep_raw)
-    )
+    read = partial(_Transcript, provider=account.provider_id, keep_raw=request.dialect == "cartesia")
+    return HttpCall(account, path, headers, body, cartesia_errors.classify, read)
 
 
 async def _keep_alive(

@@ -131,8 +131,8 @@ def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCal
         body = wire.body(request, account)
     except ClientProtocolError as error:
         raise ProviderRejected(provider=provider, upstream_status=400, fault="candidate", detail=error.what) from None
-    exchange = account.pool.open(provider, b"POST", account.origin, wire.path, headers, body)
-    return HttpCall(exchange, account, wire.classify, partial(_read, wire, provider, same, request.stream))
+    read = partial(_read, wire, provider, same, request.stream)
+    return HttpCall(account, wire.path, headers, body, wire.classify, read)
 
 
 def _read(wire: ChatWire, provider: str, keep_raw: bool, stream: bool, response: Response) -> ChatStream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -53,11 +54,8 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     content_type = request.audio.content_type or "application/octet-stream"
     headers = [(b"content-type", content_type.encode()), (b"accept", b"application/json")]
     headers += key_headers(account.api_key)
-    provider, keep_raw = account.provider_id, request.dialect == "deepgram"
-    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, request.audio)
-    return HttpCall(
-        exchange, account, deepgram_errors.classify, lambda response: _Transcript(response, provider, keep_raw)
-    )
+    read = partial(_Transcript, provider=account.provider_id, keep_raw=request.dialect == "deepgram")
+    return HttpCall(account, path, headers, request.audio, deepgram_errors.classify, read)
 
 
 def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
@@ -72,8 +70,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     flux = deepgram_flux_speak.is_flux(account.model)
     path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
     headers = json_lines(key_headers, account.api_key.reveal())
-    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, deepgram_speak.body(request))
-    return HttpCall(exchange, account, deepgram_errors.classify, read)
+    return HttpCall(account, path, headers, deepgram_speak.body(request), deepgram_errors.classify, read)
 
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:

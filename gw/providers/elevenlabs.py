@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -81,8 +82,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     path = elevenlabs_speak.http_path(request).encode()
     headers = json_lines(key_headers, account.api_key.reveal())
     body = elevenlabs_speak.body(request, account.model)
-    exchange = account.pool.open(provider, b"POST", account.origin, path, headers, body)
-    return HttpCall(exchange, account, classify, read)
+    return HttpCall(account, path, headers, body, classify, read)
 
 
 def _why_closed(provider: str, closed: WsClosed) -> ProviderError:
@@ -209,9 +209,8 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     )
     headers = [(b"content-type", b"multipart/form-data; boundary=" + boundary), *key_headers(account.api_key)]
     body = FormBody(head, request.audio, tail)
-    provider, keep_raw = account.provider_id, request.dialect == "elevenlabs"
-    exchange = account.pool.open(provider, b"POST", account.origin, b"/v1/speech-to-text", headers, body)
-    return HttpCall(exchange, account, classify, lambda response: _Transcript(response, provider, keep_raw))
+    read = partial(_Transcript, provider=account.provider_id, keep_raw=request.dialect == "elevenlabs")
+    return HttpCall(account, b"/v1/speech-to-text", headers, body, classify, read)
 
 
 class _Listening(Listening):

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from gw.errors import ProviderError
-from gw.net.http1 import Exchange, Response, header_lines
+from gw.net.http1 import Body, Headers, Response, header_lines
 from gw.providers.spec import Abortable, Account
 from gw.types.secret import Secret
 
@@ -43,16 +43,24 @@ def is_type(response: Response, media_type: bytes) -> bool:
 
 
 class HttpCall(Abortable[S]):
-    """Entering sends the request and gives what `read` makes of an answer of status 200; it reads nothing itself.
+    """`POST {base}{path}`: entering sends it, and gives what `read` makes of an answer of status 200 whose head has come.
 
-    Raises, when entered: what the exchange and `read` raise, and the rejection that another status stands for. A class and
-    not a generator, as everything between a request and its upstream.
+    Raises, when entered: what the pool and `read` raise, and the rejection that another status stands for. A class and not a
+    generator, as everything between a request and its upstream.
     """
 
     __slots__ = ("_account", "_classify", "_exchange", "_read", "_response")
 
-    def __init__(self, exchange: Exchange, account: Account, classify: Classify, read: Callable[[Response], S]) -> None:
-        self._exchange = exchange
+    def __init__(
+        self,
+        account: Account,
+        path: bytes,
+        headers: Headers | bytes,
+        body: bytes | Body,
+        classify: Classify,
+        read: Callable[[Response], S],
+    ) -> None:
+        self._exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body)
         self._account = account
         self._classify = classify
         self._read = read

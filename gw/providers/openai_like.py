@@ -95,8 +95,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
             return _StreamedTranscript(response, account.provider_id, keep_raw)
         return _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
 
-    exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body)
-    return HttpCall(exchange, account, openai_errors.classify, read)
+    return HttpCall(account, path, headers, body, openai_errors.classify, read)
 
 
 class _SpokenEvents(EventStream[SpeakEvent]):
@@ -125,5 +124,4 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
     body = openai_audio.speech_body(request, account.model, request.voice)
     headers = json_lines(bearer, account.api_key.reveal(), _SSE if request.want_events else b"*/*")
-    exchange = account.pool.open(provider, b"POST", account.origin, b"/audio/speech", headers, body)
-    return HttpCall(exchange, account, openai_errors.classify, read)
+    return HttpCall(account, b"/audio/speech", headers, body, openai_errors.classify, read)

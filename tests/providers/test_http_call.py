@@ -34,8 +34,7 @@ class Rig:
     def call(self, read=lambda response: response):
         origin = Origin.parse("http://api.test")
         account = Account(provider_id="p", model="m", origin=origin, api_key=Secret("sk-never-told"), pool=self.pool)
-        exchange = self.pool.open("p", b"POST", origin, b"/x", b"", b"{}")
-        return HttpCall(exchange, account, openai_errors.classify, read)
+        return HttpCall(account, b"/x", b"", b"{}", openai_errors.classify, read)
 
 
 async def test_a_call_gives_what_is_read_and_keeps_its_connection(nursery, autojump_clock):
