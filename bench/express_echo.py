@@ -16,7 +16,7 @@ import time
 import trio
 
 from gw.web.drain import Drain
-from gw.web.express import Express
+from gw.web.http_server import HttpServer
 from gw.web.transport import SocketTransport
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"%b"}]}' % (b"x" * 150)
@@ -52,7 +52,7 @@ def client(address, requests, connections):
 async def main(requests, connections):
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
-    express = Express(app, lambda method, path: True, Drain())
+    express = HttpServer(app, lambda method, path: True, Drain())
     process = multiprocessing.get_context("spawn").Process(
         target=client, args=(listener.getsockname(), requests, connections)
     )

@@ -15,13 +15,13 @@ from gw.config.settings import Settings
 from gw.errors import one_error
 from gw.net.http1 import Pool
 from gw.pricing.book import PriceBook
-from gw.pricing.load import load_book
+from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Catalog
-from gw.registry.live import Live
+from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
-from gw.relay.limits import Limits
-from gw.relay.meter import Books
+from gw.relay.limits import ProviderLimits
+from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
 from gw.store.store import Store, open_store
 from gw.telemetry.clock import Clock, SystemClock, utc_day
@@ -33,11 +33,11 @@ from gw.types.secret import Secret
 class Gateway:
     settings: Settings
     """In force; `reload` replaces them."""
-    live: Live
+    live: CurrentCatalog
     store: Store
     relay: Relay
     ledger: Ledger
-    limits: Limits
+    limits: ProviderLimits
     metrics: Metrics
     clock: Clock
     book: PriceBook
@@ -75,7 +75,7 @@ def _forget(_secrets: Iterable[Secret]) -> None:
     """For who keeps no log."""
 
 
-def _follow(limits: Limits, metrics: Metrics, catalog: Catalog) -> None:
+def _follow(limits: ProviderLimits, metrics: Metrics, catalog: Catalog) -> None:
     """What keeps something per provider or model hears of every catalog that comes into force."""
     limits.keep(catalog.providers)
     metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
@@ -98,7 +98,7 @@ async def open_gateway(
     clock = clock or SystemClock()
     tracking = settings.cost_tracking
     book = load_book()
-    live = Live(build(settings))
+    live = CurrentCatalog(build(settings))
     async with open_store(
         tracking.db_path,
         clock=clock,
@@ -106,13 +106,13 @@ async def open_gateway(
         retention_days=tracking.retention_days,
         reports_apart=reports_apart,
     ) as store:
-        limits, metrics = Limits(settings.routing.breaker), Metrics()
+        limits, metrics = ProviderLimits(settings.routing.breaker), Metrics()
         follow = partial(_follow, limits, metrics)
         registrar = Registrar(settings, live=live, store=store, clock=clock, learn=learn, follow=follow)
         await registrar.load()
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
         pool = make_pool()
-        books = Books(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
+        books = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
         relay = Relay(
             live=live, pool=pool, limits=limits, books=books, routing=settings.routing, cost_tracking=tracking
         )

@@ -22,22 +22,22 @@ import attrs
 import structlog
 import trio
 
-from gw.admin.sample import sample_records
+from gw.admin.demo_history import sample_records
 from gw.config.settings import Settings
-from gw.dialects.routes import DataPlane
+from gw.dialects.data_plane import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
 from gw.net import descriptors
-from gw.relay.attempts import Running
+from gw.relay.attempts import InFlight
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import setup_logging
 from gw.telemetry.redact import Redactor
 from gw.types.secret import Secret
-from gw.web import front
+from gw.web import listener
 from gw.web.app import make_app, make_reads
+from gw.web.authorization import fenced
 from gw.web.drain import Drain
-from gw.web.express import Aside
-from gw.web.guard import fenced
+from gw.web.http_server import SecondaryApp
 
 _SWITCH_S = 0.001
 """The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
@@ -53,7 +53,7 @@ _log = structlog.get_logger("gw.serve")
 
 
 @attrs.frozen(kw_only=True)
-class Ready:
+class ServeInfo:
     """What is known once the daemon listens."""
 
     url: str
@@ -65,14 +65,14 @@ class Ready:
 def run(
     settings: Settings,
     *,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[ServeInfo], None],
     reread: Callable[[], Settings] | None = None,
     sample_history: bool = False,
 ) -> int:
     """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called once it listens.
 
     At SIGHUP `reread` (blocks; raises ConfigError) gives the settings that are put in force. With `sample_history` the
-    database is given a made-up past (`gw.admin.sample`), soon after it listens.
+    database is given a made-up past (`gw.admin.demo_history`), soon after it listens.
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
@@ -103,7 +103,7 @@ def _secrets(settings: Settings) -> list[Secret]:
 
 async def _main(
     settings: Settings,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[ServeInfo], None],
     sample_history: bool,
     reread: Callable[[], Settings] | None,
     redactor: Redactor,
@@ -121,7 +121,7 @@ async def _main(
                 from gw.mcp.run import serve_beside  # a tenth of a second and 26 MB, for who wants it
 
                 await nursery.start(serve_beside, gateway, settings.mcp_token)
-            on_ready(Ready(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path))
+            on_ready(ServeInfo(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path))
             if sample_history:
                 nursery.start_soon(load_sample_history, gateway)
 
@@ -139,11 +139,11 @@ async def serve(
     reads = make_reads(gateway, drain)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
-        await front.serve(
+        await listener.serve(
             hot=hot,
             is_hot=plane.is_hot,
             cold=make_app(gateway, hot, plane.is_hot, drain, reads=reads),
-            aside=Aside(fenced(reads, gateway), reads.takes),
+            aside=SecondaryApp(fenced(reads, gateway), reads.takes),
             config=gateway.settings.serve,
             drain=drain,
             task_status=task_status,
@@ -183,7 +183,7 @@ async def reload_on_signal(
             _log.info("reloaded", file=str(settings.path), needs_restart=list(kept), warnings=list(settings.warnings))
 
 
-async def _stop_on_signal(running: Running, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
+async def _stop_on_signal(running: InFlight, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
     """First signal: drain. At the drain's end, or at a second signal: running requests are told, then everything ends.
 
     Told means an error event, or a 503 where nothing has been sent; each request writes its record as it ends.

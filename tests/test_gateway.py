@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from gw.admin import chains, models, providers
+from gw.admin import fallbacks, models, providers
 from gw.config.settings import Settings
 from gw.errors import KeyDecryptError
 from gw.gateway import Gateway, open_gateway
@@ -109,11 +109,11 @@ async def test_an_undecryptable_key_fails_its_own_requests_only(tmp_path, autoju
     async with gateway_of(settings) as first:
         await providers.create(first.registrar, MINE, BY)
         await models.create(first.registrar, MODEL, BY)
-        await chains.put(first.registrar, "llm", {"models": ["mine/m", "sim/echo"]}, BY)
+        await fallbacks.put(first.registrar, "llm", {"models": ["mine/m", "sim/echo"]}, BY)
     async with gateway_of(attrs.evolve(settings, secret=Secret("another"))) as second:
         assert await ask(second, "sim/echo") == "sim/echo"
         assert await ask(second, "mine/m") == "sim/echo"  # the chain goes on
-        await chains.reset(second.registrar, "llm", BY)
+        await fallbacks.reset(second.registrar, "llm", BY)
         with pytest.raises(KeyDecryptError) as caught:
             await ask(second, "mine/m")
     assert (caught.value.status, caught.value.code) == (500, "key_undecryptable")

@@ -9,7 +9,7 @@ import msgspec
 from gw.admin.reports import Json, whole_number
 from gw.errors import RequestError
 from gw.store.store import Reader
-from gw.types.managed import Action, EntityType
+from gw.types.entities import Action, EntityType
 
 DEFAULT, MOST = 50, 500
 

@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Mapping
 from hashlib import sha256
 
-from gw.admin.bodies import CreateKey, checked_expiry, checked_text, read
 from gw.admin.registrar import Registrar
 from gw.admin.reports import Json
+from gw.admin.request_models import CreateKey, checked_expiry, checked_text, read
 from gw.errors import UnknownKeyError
-from gw.types.managed import Actor, StoredKey, name_of
+from gw.types.entities import Actor, StoredKey, name_of
 
 PREFIX = "gwk_"
 _DEFAULT_PROJECT = "default"

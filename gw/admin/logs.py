@@ -16,7 +16,7 @@ from gw.admin.reports import LOGS_DEFAULT, LOGS_MOST, STATUSES, Json, known_proj
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.store import queries
-from gw.store.encoded import Encoded
+from gw.store.chunked_body import Encoded
 from gw.store.queries import NoSuchRecord
 from gw.store.requests import LogFilter
 from gw.store.store import Reader

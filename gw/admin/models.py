@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET
 
-from gw.admin.bodies import CreateModel, UpdateModel, checked_model_name, checked_text, read
 from gw.admin.registrar import Registrar
 from gw.admin.reports import Json
-from gw.config.known import PROVIDER_TYPES
+from gw.admin.request_models import CreateModel, UpdateModel, checked_model_name, checked_text, read
+from gw.config.provider_types import PROVIDER_TYPES
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError
-from gw.types.managed import Actor, StoredModel, name_of
+from gw.types.entities import Actor, StoredModel, name_of
 
 
 async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> Json:

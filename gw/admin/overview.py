@@ -10,8 +10,8 @@ from gw.admin.reports import Json, known_project, rounded, usd
 from gw.policy import budget
 from gw.registry.catalog import Catalog
 from gw.store import queries
-from gw.store.figures import Days, Figures
-from gw.store.past import work
+from gw.store.day_summary import Days, Figures
+from gw.store.record_reader import work
 from gw.store.rollups import Point
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour

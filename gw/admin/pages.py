@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from gw.admin import chains, forecast, keys, listings, reports, series
-from gw.admin.origin import Origin
+from gw.admin import fallbacks, forecast, keys, listings, reports, series
 from gw.admin.registrar import Registrar
 from gw.admin.reports import Json, usd
-from gw.config.known import PROVIDER_TYPES
+from gw.admin.setting_sources import Origin
+from gw.config.provider_types import PROVIDER_TYPES
 from gw.policy import budget
 from gw.pricing.book import Price, PriceBook
 from gw.registry.catalog import Catalog, Model
@@ -58,7 +58,7 @@ def models(registrar: Registrar, book: PriceBook, now: float) -> Json:
     return {
         "models": [_model(catalog, entry, origin, book, utc_day(now)) for entry in catalog.models.values()],
         "providers": {p.id: list(PROVIDER_TYPES[p.type][1]) for p in catalog.providers.values()},
-        **chains.listing(registrar),
+        **fallbacks.listing(registrar),
     }
 
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET
 
-from gw.admin.bodies import (
+from gw.admin.fallbacks import checked_chain
+from gw.admin.registrar import Registrar
+from gw.admin.reports import Json, usd
+from gw.admin.request_models import (
     CreateProject,
     UpdateProject,
     checked_accent,
@@ -18,13 +21,10 @@ from gw.admin.bodies import (
     checked_text,
     read,
 )
-from gw.admin.chains import checked_chain
-from gw.admin.registrar import Registrar
-from gw.admin.reports import Json, usd
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
+from gw.types.entities import Actor, StoredKey, StoredProject, name_of
 from gw.types.ids import Modality
-from gw.types.managed import Actor, StoredKey, StoredProject, name_of
 
 
 async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> Json:

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import UNSET
 
 from gw.admin.addresses import checked_base_url
-from gw.admin.bodies import CreateProvider, UpdateProvider, checked_api_key, checked_id, read
 from gw.admin.registrar import Registrar, address_of
 from gw.admin.reports import Json
-from gw.config.known import PROVIDER_TYPES
+from gw.admin.request_models import CreateProvider, UpdateProvider, checked_api_key, checked_id, read
+from gw.config.provider_types import PROVIDER_TYPES
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
 from gw.types.address import host_of
-from gw.types.managed import Actor, StoredModel, StoredProvider, name_of
+from gw.types.entities import Actor, StoredModel, StoredProvider, name_of
 from gw.types.secret import Secret
 
 _REDACTED = "(redacted)"

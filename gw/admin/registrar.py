@@ -20,13 +20,13 @@ import trio
 from gw.config.settings import Settings
 from gw.errors import KeyDecryptError
 from gw.registry.catalog import Catalog
-from gw.registry.live import Live
+from gw.registry.current import CurrentCatalog
 from gw.registry.merge import Merged, merge
-from gw.store.managed import Change
+from gw.store.entity_rows import Change
 from gw.store.store import Store
 from gw.telemetry.clock import Clock
 from gw.types.address import split_address
-from gw.types.managed import (
+from gw.types.entities import (
     Action,
     Actor,
     AuditEntry,
@@ -108,7 +108,7 @@ class Registrar:
         self,
         settings: Settings,
         *,
-        live: Live,
+        live: CurrentCatalog,
         store: Store,
         clock: Clock,
         learn: Callable[[Iterable[Secret]], None],

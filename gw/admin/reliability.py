@@ -11,7 +11,7 @@ import msgspec
 from gw.admin.reports import LATENCY_PERIODS, Json, since_day
 from gw.registry.catalog import Catalog, Provider
 from gw.store import queries
-from gw.store.attempts import Health, LastError
+from gw.store.attempt_rollups import Health, LastError
 from gw.store.queries import Attempts
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour

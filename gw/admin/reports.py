@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from gw.admin.sample import ENDPOINT, ID_PREFIX
+from gw.admin.demo_history import ENDPOINT, ID_PREFIX
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog, Model
 from gw.store import queries
 from gw.store.latency import LatencyRow
-from gw.store.past import Work, as_it_is, work
 from gw.store.queries import Sums
+from gw.store.record_reader import Query, as_it_is, work
 from gw.store.requests import seconds_and_characters
 from gw.store.rollups import CostRow
 from gw.store.store import Reader
@@ -252,7 +252,7 @@ async def overview(store: Reader, catalog: Catalog, now: float, *, project: str 
     return overview_figures(catalog, only, await store.ask(sums_of(now, only)))
 
 
-def sums_of(now: float, only: str | None) -> Work[Sums]:
+def sums_of(now: float, only: str | None) -> Query[Sums]:
     """What `overview_figures` are made of."""
     return work(as_it_is, queries.sums, utc_day(now), only, id_prefix=ID_PREFIX, endpoint=ENDPOINT)
 

@@ -13,8 +13,8 @@ import msgspec
 from gw.admin.reports import LATENCY_PERIODS, Json, known_project, one_of, percentiles, rounded, since_day, usd
 from gw.registry.catalog import Catalog
 from gw.store import queries
-from gw.store.changes import Grain
 from gw.store.latency import LatencyRow
+from gw.store.rollup_versions import Grain
 from gw.store.rollups import BY, Point
 from gw.store.store import Reader
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour

@@ -16,10 +16,10 @@ from urllib.parse import quote
 import attrs
 import click
 
-from gw.cli.configured import database_path
-from gw.cli.main import ACCESS, FAILED, Failed
+from gw.cli.config_file import database_path
+from gw.cli.main import ACCESS, FAILED, CommandFailed
 from gw.errors import ProviderError, ProviderUnreachable
-from gw.net.http import client
+from gw.net.http_client import client
 from gw.store.lock import holder
 from gw.types.address import split_address
 from gw.types.secret import Secret
@@ -34,7 +34,7 @@ FACE = {"X-GW-Source": "cli"}
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-class NoDaemon(Failed):
+class NoDaemon(CommandFailed):
     """Nothing answers at `url`."""
 
     def __init__(self, url: str) -> None:
@@ -56,7 +56,7 @@ def find_url() -> str:
     return str((facts or {}).get("url") or DEFAULT_URL)
 
 
-class Answer:
+class DaemonResponse:
     """An answer whose status is 2xx; `chunks()` as they arrive, or `json()`. Use inside `with daemon.open(...)`.
 
     `asked_at` is when the request began, in seconds of the monotonic clock: after the client's library was loaded.
@@ -78,7 +78,7 @@ class Answer:
         try:
             return json.loads(self._response.read())
         except ValueError as error:
-            raise Failed(f"{self._response.url} does not answer as a gateway does") from error
+            raise CommandFailed(f"{self._response.url} does not answer as a gateway does") from error
 
 
 @attrs.frozen(kw_only=True)
@@ -102,7 +102,7 @@ class Daemon:
         return cls(url=address, key=Secret(key), named=bool(url))
 
     @contextmanager
-    def open(self, method: str, path: str, **content: Any) -> Iterator[Answer]:
+    def open(self, method: str, path: str, **content: Any) -> Iterator[DaemonResponse]:
         """Send a request and yield its answer while it arrives. `content`: json, data, files, params, headers.
 
         Raises NoDaemon, and Failed with the gateway's own words for a refusal or an answer that breaks off.
@@ -113,11 +113,11 @@ class Daemon:
                 with http.stream(method, path, **content) as response:
                     if not response.is_success:
                         raise _refused(response.status_code, response.read())
-                    yield Answer(response, asked_at)
+                    yield DaemonResponse(response, asked_at)
         except ProviderUnreachable as error:
             raise NoDaemon(self.url) from error
         except ProviderError as error:
-            raise Failed(str(error)) from error
+            raise CommandFailed(str(error)) from error
 
     def get(self, path: str, **query: object) -> Any:
         """The JSON at `path`; members of `query` that are None are left out. Raises as `open` does."""
@@ -138,7 +138,7 @@ class Daemon:
         for _ in range(RECORD_TRIES if request_id else 0):
             try:
                 found: Mapping[str, Any] = self.get(f"/v1/requests/{request_id}")
-            except Refused as refused:
+            except DaemonRefused as refused:
                 if refused.http_status != 404:
                     return None
                 time.sleep(RECORD_PAUSE_S)
@@ -147,7 +147,7 @@ class Daemon:
         return None
 
 
-class Refused(Failed):
+class DaemonRefused(CommandFailed):
     """The gateway answered with an error."""
 
     def __init__(self, message: str, http_status: int, code: str = "") -> None:
@@ -157,7 +157,7 @@ class Refused(Failed):
         self.code = code
 
 
-def _refused(status: int, body: bytes) -> Refused:
+def _refused(status: int, body: bytes) -> DaemonRefused:
     """The gateway's error form: {"error": {"code", "message", …}}; anything else is told by its status alone."""
     code = ""
     try:
@@ -167,7 +167,7 @@ def _refused(status: int, body: bytes) -> Refused:
     except (ValueError, KeyError, TypeError):
         message = f"the gateway answered {status}"
     hint = "; give a key with --key or GW_API_KEY" if status == 401 else ""
-    return Refused(message + hint, status, code)
+    return DaemonRefused(message + hint, status, code)
 
 
 def path_of(*parts: str) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from gw.cli.configured import load
-from gw.cli.main import Failed
+from gw.cli.config_file import load
+from gw.cli.main import CommandFailed
 from gw.cli.output import Cell, aside, log_warnings, print_json, print_table, share_bar
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _path(ctx: click.Context) -> Path:
     given: Path | None = ctx.obj
     path = given or load(None).cost_tracking.db_path
     if not path.exists():
-        raise Failed(f"there is no database at {path}")
+        raise CommandFailed(f"there is no database at {path}")
     return path
 
 
@@ -72,7 +72,7 @@ def stats(ctx: click.Context, as_json: bool) -> None:
 async def _facts(path: Path) -> dict[str, str | int]:
     from gw.store.lock import holder
     from gw.store.store import open_readonly
-    from gw.types.managed import name_of
+    from gw.types.entities import name_of
 
     async with open_readonly(path) as reader:
         found, made = await reader.stats(), await reader.entities()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gw.cli.main import FAILED, Failed
+from gw.cli.main import FAILED, CommandFailed
 from gw.cli.output import aside, print_text
 from gw.config import starter
 from gw.config.find import NAME
@@ -34,5 +34,5 @@ def init(ctx: click.Context, force: bool, to_stdout: bool, diff: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(starter.starter_text())
     except FileExistsError:
-        raise Failed(f"{path} exists; --force overwrites it, --diff compares it") from None
+        raise CommandFailed(f"{path} exists; --force overwrites it, --diff compares it") from None
     aside(f"wrote {path}; next: set the variables it names, then `gw check` and `gw serve`")

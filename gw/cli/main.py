@@ -24,34 +24,34 @@ INTERRUPTED = 128 + 2
 """Killed by SIGINT, as shells say it."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "serve": ("gw.cli.serve", "Run the gateway."),
+    "serve": ("gw.cli.serve_command", "Run the gateway."),
     "init": ("gw.cli.init", "Write a starter gw.yaml, or compare yours with the example."),
-    "check": ("gw.cli.check", "Check the configuration without starting."),
+    "check": ("gw.cli.check_command", "Check the configuration without starting."),
     "say": ("gw.cli.voice", "Speak TEXT into an audio file."),
     "transcribe": ("gw.cli.voice", "Print what is said in an audio file."),
     "chat": ("gw.cli.voice", "Ask a language model and print its answer as it comes."),
     "turn": ("gw.cli.voice", "Listen, think and speak: one whole turn of a conversation. Or show turns that were."),
     "status": ("gw.cli.status", "Show whether the gateway runs, and what it holds."),
     "top": ("gw.cli.top", "Show what goes through the gateway just now, model by model."),
-    "costs": ("gw.cli.reports", "Show what was spent."),
-    "latency": ("gw.cli.reports", "Show how fast each model answers: mean and percentiles."),
-    "logs": ("gw.cli.reports", "Show the latest requests, newest first."),
-    "models": ("gw.cli.models", "List, add, change or delete models."),
-    "providers": ("gw.cli.providers", "List, test, add, change or delete providers."),
-    "projects": ("gw.cli.projects", "List, add, change or delete projects and their budgets."),
-    "keys": ("gw.cli.keys", "List, make or revoke the keys that callers show."),
-    "fallbacks": ("gw.cli.fallbacks", "Show or set the fallback chain of each modality."),
+    "costs": ("gw.cli.report_commands", "Show what was spent."),
+    "latency": ("gw.cli.report_commands", "Show how fast each model answers: mean and percentiles."),
+    "logs": ("gw.cli.report_commands", "Show the latest requests, newest first."),
+    "models": ("gw.cli.model_commands", "List, add, change or delete models."),
+    "providers": ("gw.cli.provider_commands", "List, test, add, change or delete providers."),
+    "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
+    "keys": ("gw.cli.key_commands", "List, make or revoke the keys that callers show."),
+    "fallbacks": ("gw.cli.fallback_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
     "reconcile": ("gw.cli.reconcile", "Compare what was recorded with a vendor's usage export, model by model."),
     "db": ("gw.cli.database", "Back up, upgrade or measure the database."),
-    "secret": ("gw.cli.secret", "Replace the secret that encrypts stored provider keys."),
+    "secret": ("gw.cli.secret_commands", "Replace the secret that encrypts stored provider keys."),
     "completion": ("gw.cli.completion", "Print the completion script of a shell."),
 }
 """Name → module that holds the command under that name, and its one-line help: `gw --help` imports none of them."""
 
 
-class Failed(click.ClickException):
+class CommandFailed(click.ClickException):
     """A command failed; the message is for people, `status` (an exit code) for scripts."""
 
     def __init__(self, message: str, status: int = FAILED) -> None:
@@ -59,7 +59,7 @@ class Failed(click.ClickException):
         self.status = status
 
 
-def failure_of(error: Exception) -> Failed:
+def failure_of(error: Exception) -> CommandFailed:
     """What the user is told. Imports our error tree, which `gw --help` has no need of.
 
     A database held by another instance counts as configuration: each instance needs its own `db_path`.
@@ -68,11 +68,11 @@ def failure_of(error: Exception) -> Failed:
 
     if isinstance(error, GwError):
         code = CONFIG if isinstance(error, (ConfigError, DatabaseLocked)) else FAILED
-        return Failed(str(error), ACCESS if isinstance(error, AuthError) else code)
+        return CommandFailed(str(error), ACCESS if isinstance(error, AuthError) else code)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return Failed(f"{where}{error.strerror or error}")
-    return Failed(f"fault in gw: {type(error).__name__}: {error} (`gw --debug …` shows where)")
+        return CommandFailed(f"{where}{error.strerror or error}")
+    return CommandFailed(f"fault in gw: {type(error).__name__}: {error} (`gw --debug …` shows where)")
 
 
 class LazyGroup(click.Group):
@@ -126,7 +126,7 @@ class LazyGroup(click.Group):
         except click.Abort:
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
-            status = error.status if isinstance(error, Failed) else error.exit_code
+            status = error.status if isinstance(error, CommandFailed) else error.exit_code
             if for_programs:
                 _show_json(error, status)
             else:

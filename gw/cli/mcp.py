@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from gw.cli.configured import load, without_a_file
+from gw.cli.config_file import load, without_a_file
 from gw.cli.daemon import Daemon, NoDaemon
-from gw.cli.main import Failed
+from gw.cli.main import CommandFailed
 from gw.cli.output import aside, log_warnings
 from gw.config.settings import Settings
 from gw.errors import ConfigError
@@ -82,7 +82,7 @@ def mcp(
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
             raise
-        raise Failed(f"cannot listen on {host}:{number}: {error.strerror}; --port chooses another") from error
+        raise CommandFailed(f"cannot listen on {host}:{number}: {error.strerror}; --port chooses another") from error
 
 
 def _settings(config: Path | None, url: str | None, key: str) -> tuple[Settings, str]:

@@ -12,17 +12,17 @@ from typing import Any, TypeVar, cast
 import attrs
 import trio
 
-from gw.admin import chains, keys, listings, logs, reports, turns
+from gw.admin import fallbacks, keys, listings, logs, reports, turn_reports
 from gw.admin.registrar import Registrar
-from gw.cli.configured import load
-from gw.cli.main import Failed
+from gw.cli.config_file import load
+from gw.cli.main import CommandFailed
 from gw.config.settings import Settings
 from gw.errors import ConfigError
 from gw.registry.catalog import Catalog
 from gw.registry.merge import merge
 from gw.store.store import Reader, open_readonly
 from gw.telemetry.clock import SystemClock, utc_day
-from gw.types.managed import Name, Stored, name_of
+from gw.types.entities import Name, Stored, name_of
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Database:
     settings: Settings
 
     @classmethod
-    def configured(cls, otherwise: Failed, *, records: bool) -> Database:
+    def configured(cls, otherwise: CommandFailed, *, records: bool) -> Database:
         """Raises `otherwise` where there is nothing to read: no usable configuration, or no `records` were ever kept."""
         try:
             settings = load(None)
@@ -86,11 +86,11 @@ class Database:
         return self.read(lambda reader, catalog: logs.page(reader, catalog, logs.Query(**query), limit=limit))
 
     def turns(self, **query: Any) -> Any:
-        return self.read(lambda reader, catalog: turns.page(reader, catalog, **query))
+        return self.read(lambda reader, catalog: turn_reports.page(reader, catalog, **query))
 
     def turn(self, turn_id: str) -> Any:
         """Raises UnknownTurnError."""
-        return self.read(lambda reader, catalog: turns.one(reader, catalog, turn_id))
+        return self.read(lambda reader, catalog: turn_reports.one(reader, catalog, turn_id))
 
     def projects(self) -> Any:
         now = SystemClock().now()
@@ -110,7 +110,7 @@ class Database:
         return self._shelved(keys.listing)
 
     def chains(self) -> Any:
-        return self._shelved(chains.listing)
+        return self._shelved(fallbacks.listing)
 
     def _shelved(self, report: Callable[[Registrar], Any]) -> Any:
         async def shown(reader: Reader, catalog: Catalog) -> Any:

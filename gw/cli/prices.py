@@ -11,12 +11,12 @@ from typing import Any
 import attrs
 import click
 
-from gw.cli.configured import load
+from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
 from gw.cli.offline import Database
 from gw.cli.output import Cell, aside, print_json, print_table
 from gw.pricing.book import Price, PriceBook
-from gw.pricing.load import load_book
+from gw.pricing.rate_tables import load_book
 from gw.pricing.units import AMOUNTS
 from gw.registry.catalog import Catalog, Model
 from gw.telemetry.clock import SystemClock, utc_day

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gw.cli.configured import load
-from gw.cli.main import CHECK_FAILED, FAILED, Failed
-from gw.cli.numbers import PERCENT
+from gw.cli.config_file import load
+from gw.cli.main import CHECK_FAILED, FAILED, CommandFailed
 from gw.cli.output import Cell, aside, print_json, print_table, share_bar
+from gw.cli.parsers import PERCENT
 
 if TYPE_CHECKING:
     from gw.reconcile.diff import Compared, Report
@@ -98,7 +98,7 @@ def _compared(
     settings = load(config)
     path = settings.cost_tracking.db_path
     if not path.exists():
-        raise Failed(f"no requests have been recorded: there is no database at {path}", FAILED)
+        raise CommandFailed(f"no requests have been recorded: there is no database at {path}", FAILED)
 
     async def run() -> Report:
         async with open_readonly(path) as reader:
@@ -116,7 +116,7 @@ def _compared(
     try:
         return trio.run(run)
     except RequestError as error:
-        raise Failed(str(error), USAGE) from None
+        raise CommandFailed(str(error), USAGE) from None
 
 
 def _columns(report: Report) -> list[str]:

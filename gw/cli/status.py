@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from gw.cli.daemon import Daemon, NoDaemon, Refused, daemon_options
+from gw.cli.daemon import Daemon, DaemonRefused, NoDaemon, daemon_options
 from gw.cli.main import FAILED
-from gw.cli.numbers import SECONDS
 from gw.cli.output import Cell, aside, ms, print_json, print_table, usd
+from gw.cli.parsers import SECONDS
 
 Facts = Mapping[str, Any]
 
@@ -70,7 +70,7 @@ def _ready(daemon: Daemon) -> tuple[bool, str]:
     """Whether it takes requests; if not, why."""
     try:
         answer: Facts = daemon.get("/ready")
-    except Refused as refused:
+    except DaemonRefused as refused:
         if refused.http_status != 503:
             raise
         return False, "it drains, or its records could be lost (see its log)"
@@ -83,7 +83,7 @@ def _running(daemon: Daemon) -> dict[str, Any]:
     try:
         found["status"] = daemon.get("/v1/status")
         found["overview"] = daemon.get("/api/overview")
-    except Refused as refused:
+    except DaemonRefused as refused:
         if refused.http_status not in (401, 403):
             raise
         aside(f"the rest needs the admin token: {refused.message}")

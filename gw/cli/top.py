@@ -11,8 +11,8 @@ import attrs
 import click
 
 from gw.cli.daemon import Daemon, daemon_options
-from gw.cli.numbers import SECONDS
 from gw.cli.output import Cell, ms, print_json, print_table, table_of, usd
+from gw.cli.parsers import SECONDS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,7 +24,7 @@ LATEST = 8
 
 
 @attrs.frozen(kw_only=True)
-class Model:
+class ModelRow:
     """What one model did in the last minute. `ttfb_ms` is the median."""
 
     model: str
@@ -39,7 +39,7 @@ class Model:
 class Now:
     health: Mapping[str, Any]
     overview: Mapping[str, Any]
-    models: tuple[Model, ...]
+    models: tuple[ModelRow, ...]
     latest: Sequence[Mapping[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def look(daemon: Daemon) -> Now:
     )
 
 
-def _summed(model: str, records: Sequence[Mapping[str, Any]]) -> Model:
+def _summed(model: str, records: Sequence[Mapping[str, Any]]) -> ModelRow:
     firsts = sorted(record["ttfb_ms"] for record in records if record.get("ttfb_ms") is not None)
-    return Model(
+    return ModelRow(
         model=model,
         requests=len(records),
         errors=sum(record["status"] == "error" for record in records),
@@ -103,7 +103,7 @@ def _summed(model: str, records: Sequence[Mapping[str, Any]]) -> Model:
 COLUMNS = ("model", "requests", "errors", "fallbacks", "ttfb", "cost")
 
 
-def _row(model: Model) -> list[Cell]:
+def _row(model: ModelRow) -> list[Cell]:
     first, counts = model.ttfb_ms, [model.requests, model.errors, model.fallbacks]
     if sys.stdout.isatty():
         return [model.model, *counts, None if first is None else ms(first), usd(model.cost_usd)]

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import click
 
-from gw.cli import calls, turns
+from gw.cli import turn_commands, voice_client
 from gw.cli.daemon import Daemon, daemon_options
-from gw.cli.main import Failed
+from gw.cli.main import CommandFailed
 from gw.cli.output import aside, can_show, ms, print_table, print_text, usd
 from gw.cli.waterfall import waterfall
 
@@ -40,19 +40,19 @@ def _whole_or_nothing(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _speak_to(daemon: Daemon, out: Path, text: str, model: str, voice: str, headers: dict[str, str]) -> calls.Call:
+def _speak_to(daemon: Daemon, out: Path, text: str, model: str, voice: str, headers: dict[str, str]) -> voice_client.VoiceCall:
     if str(out) == "-":
-        return calls.speak(daemon, text, model, voice, "wav", headers, sys.stdout.buffer)
-    audio_format = calls.speech_format(out)
+        return voice_client.speak(daemon, text, model, voice, "wav", headers, sys.stdout.buffer)
+    audio_format = voice_client.speech_format(out)
     with _whole_or_nothing(out) as file:
-        call = calls.speak(daemon, text, model, voice, audio_format, headers, file)
+        call = voice_client.speak(daemon, text, model, voice, audio_format, headers, file)
         if audio_format == "wav":
-            calls.mend_wav_sizes(file)
+            voice_client.mend_wav_sizes(file)
     return call
 
 
 def _length(path: Path) -> str:
-    seconds = calls.audio_seconds(path) if path.is_file() else None
+    seconds = voice_client.audio_seconds(path) if path.is_file() else None
     return "" if seconds is None else f"{seconds:.2f} s audio"
 
 
@@ -87,7 +87,7 @@ def transcribe(file: Path, model: str, url: str | None, key: str) -> None:
     \b
     gw transcribe hello.wav --model groq/whisper-large-v3
     """
-    text, call = calls.transcribe(Daemon.at(url, key), file, model, {})
+    text, call = voice_client.transcribe(Daemon.at(url, key), file, model, {})
     print_text(text, end="\n")
     aside(call.summary(_length(file), ms(call.total_ms)))
 
@@ -113,8 +113,8 @@ def chat(text: str, model: str, system: str, url: str | None, key: str) -> None:
         print_text(piece)
 
     try:
-        _, call = calls.chat(Daemon.at(url, key), _text(text), model, system, {}, show)
-    except Failed:
+        _, call = voice_client.chat(Daemon.at(url, key), _text(text), model, system, {}, show)
+    except CommandFailed:
         if printed:
             aside("")  # ends the line at which the answer stopped
         raise
@@ -149,21 +149,21 @@ def turn(which: str, out: Path | None, as_json: bool, url: str | None, key: str,
     elif Path(which).is_file():
         raise click.UsageError("turn prints text on standard output; give -o a file for the answer")
     elif which:
-        turns.show(daemon, which, as_json=as_json)
+        turn_commands.show(daemon, which, as_json=as_json)
     else:
-        turns.listing(daemon, as_json=as_json)
+        turn_commands.listing(daemon, as_json=as_json)
 
 
 def _make_turn(daemon: Daemon, file: Path, out: Path, *, stt: str, llm: str, tts: str, voice: str, system: str) -> None:
     if str(out) == "-":
         raise click.UsageError("turn prints text on standard output; give -o a file")
     headers = {"X-GW-Session": uuid4().hex, "X-GW-Turn": uuid4().hex}
-    heard, listening = calls.transcribe(daemon, file, stt, headers)
+    heard, listening = voice_client.transcribe(daemon, file, stt, headers)
     if not heard.strip():
-        raise Failed(f"{file}: nothing was heard")
-    said, thinking = calls.chat(daemon, heard, llm, system, headers, lambda _: None)
+        raise CommandFailed(f"{file}: nothing was heard")
+    said, thinking = voice_client.chat(daemon, heard, llm, system, headers, lambda _: None)
     if not said.strip():
-        raise Failed("the language model answered without text")
+        raise CommandFailed("the language model answered without text")
     speaking = _speak_to(daemon, out, said, tts, voice, headers)
     print_table(("part", "text"), [("heard", heard), ("said", said)])
     stages = [listening, thinking, speaking]

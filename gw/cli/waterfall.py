@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gw.cli.calls import Call
 from gw.cli.output import ms
+from gw.cli.voice_client import VoiceCall
 
 WIDTH = 32
 """Columns of the time line."""
 
 
-def waterfall(calls: Sequence[Call], *, blocks: bool) -> list[str]:
+def waterfall(calls: Sequence[VoiceCall], *, blocks: bool) -> list[str]:
     """A line per call: light up to its first byte, full while it streams. Without `blocks` plain ASCII."""
     wait, stream = ("░", "█") if blocks else ("-", "#")
     begin = min(call.began for call in calls)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gw.config.known import ENGINE_OPTIONS
+from gw.config.provider_types import ENGINE_OPTIONS
 
 _SECRET_NAMES = frozenset({"api_key", "admin_token", "key", "token", "secret", "password", "credential", "credentials"})
 _HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open"}).union(*ENGINE_OPTIONS.values())

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from gw.config import find, references
+from gw.config import cross_checks, find
 from gw.config.fields import (
     Fields,
     Place,
@@ -37,12 +37,12 @@ from gw.config.fields import (
     texts,
     upstream_url,
 )
-from gw.config.known import ENGINE_OPTIONS, ON_BARE_CONNECTIONS, PROVIDER_TYPES, SIM_FAULTS
 from gw.config.load import load
+from gw.config.provider_types import ENGINE_OPTIONS, ON_BARE_CONNECTIONS, PROVIDER_TYPES, SIM_FAULTS
 from gw.config.settings import (
     Auth,
     AuthKey,
-    Breaker,
+    BreakerSettings,
     CostTracking,
     Latency,
     Mcp,
@@ -147,7 +147,7 @@ ROUTING: Fields = {
     "idle_s": number(0, 3_600, above=True),
     "hedge_after_ms": number(0, 3_600_000, above=True),
     "keepalive_s": number(0, 3_600, above=True),
-    "breaker": _built(Breaker, BREAKER),
+    "breaker": _built(BreakerSettings, BREAKER),
 }
 
 
@@ -305,13 +305,13 @@ def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Se
     values["secret_folder"] = find.user_config_dir()
     settings = Settings(path=Path(file), **{"providers": {}, "models": {}, **values})
     if all(isinstance(given.get(name, ""), (dict, type(None))) for name in REQUIRED):
-        references.check(document, settings)
+        cross_checks.check(document, settings)
     if document.problems:
         raise ConfigError(problems=tuple(sorted(document.problems, key=lambda p: (p.line, p.column))))
     lines = document.line_numbers()
     if "rate_limits" in given:
         lines |= {("rate_limiting", *path[1:]): line for path, line in lines.items() if path[:1] == ("rate_limits",)}
-    return attrs.evolve(settings, warnings=tuple(references.warnings(document, settings)), lines=lines)
+    return attrs.evolve(settings, warnings=tuple(cross_checks.warnings(document, settings)), lines=lines)
 
 
 def _port(env: Mapping[str, str], problems: list[Problem]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gw.config import fields, load, parse, starter
 from gw.config.fields import Choice, Fields, Integer, Number
-from gw.config.known import ENGINE_OPTIONS, PROVIDER_TYPES, SIM_FAULTS
+from gw.config.provider_types import ENGINE_OPTIONS, PROVIDER_TYPES, SIM_FAULTS
 from gw.types.ids import ID_PATTERN, MODALITIES
 
 Json = dict[str, Any]

@@ -96,7 +96,7 @@ class Serve:
 
 
 @attrs.frozen(kw_only=True)
-class Breaker:
+class BreakerSettings:
     failures: int = 5
     """Failures in a row that open it."""
     open_s: float = 10.0
@@ -113,7 +113,7 @@ class Routing:
     hedge_after_ms: float | None = None
     keepalive_s: float = 3.0
     """SSE comment lines while candidates are tried."""
-    breaker: Breaker = Breaker()
+    breaker: BreakerSettings = BreakerSettings()
 
 
 @attrs.frozen(kw_only=True)

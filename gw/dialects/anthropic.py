@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from gw.dialects import failure
-from gw.dialects.asgi import send_whole
-from gw.dialects.exchange import (
+from gw.dialects import error_bodies
+from gw.dialects.http_handler import (
     JSON,
     Dialect,
-    Exchange,
     Handler,
+    HttpExchange,
     answer_headers,
     body_of,
     stream_events,
     while_connected,
 )
+from gw.dialects.request_io import send_whole
 from gw.errors import AllCandidatesFailed, GwError, ProviderError
 from gw.relay.relay import ChatAnswer
 from gw.types.llm import ChatEvent, ChatRequest
@@ -36,12 +36,12 @@ def _error_body(error: GwError, request_id: str) -> bytes:
     if isinstance(error, ProviderError):
         facts["outcome"] = error.outcome
     if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = failure.attempts_of(error)
+        facts["attempts"] = error_bodies.attempts_of(error)
     return anthropic_errors.error_body(
-        status=failure.status_of(error),
+        status=error_bodies.status_of(error),
         message=error.message,
         request_id=request_id,
-        **facts | {"code": failure.code_of(error)},
+        **facts | {"code": error_bodies.code_of(error)},
     )
 
 
@@ -52,14 +52,14 @@ def _in_band(body: bytes) -> bytes:
 DIALECT = Dialect(name="anthropic", error_body=_error_body, in_band=_in_band, id_headers=(b"x-request-id", b"request-id"))
 
 
-async def messages(exchange: Exchange) -> None:
+async def messages(exchange: HttpExchange) -> None:
     beta = b",".join(value for name, value in exchange.scope["headers"] if name == b"anthropic-beta")
     request = parse_request(await body_of(exchange), beta)
     answer = _stream if request.stream else _whole
     await while_connected(exchange, partial(answer, exchange, request))
 
 
-def _encoder(exchange: Exchange, answer: ChatAnswer, request: ChatRequest) -> MessagesEncoder:
+def _encoder(exchange: HttpExchange, answer: ChatAnswer, request: ChatRequest) -> MessagesEncoder:
     return MessagesEncoder(
         id="msg_" + exchange.caller.request_id,
         model=answer.call.model.name,
@@ -68,7 +68,7 @@ def _encoder(exchange: Exchange, answer: ChatAnswer, request: ChatRequest) -> Me
     )
 
 
-async def _whole(exchange: Exchange, request: ChatRequest) -> None:
+async def _whole(exchange: HttpExchange, request: ChatRequest) -> None:
     events: list[ChatEvent] = []
     async with exchange.gateway.relay.chat(request, exchange.caller) as answer:
         while not answer.done:
@@ -77,7 +77,7 @@ async def _whole(exchange: Exchange, request: ChatRequest) -> None:
         await send_whole(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
 
-async def _stream(exchange: Exchange, request: ChatRequest) -> None:
+async def _stream(exchange: HttpExchange, request: ChatRequest) -> None:
     await stream_events(
         exchange,
         exchange.gateway.relay.chat(request, exchange.caller),

@@ -11,10 +11,10 @@ from typing import ClassVar
 import attrs
 import trio
 
-from gw.dialects import failure
-from gw.dialects.asgi import header, send_whole
-from gw.dialects.caller import new_id
-from gw.dialects.exchange import JSON, Dialect, Exchange, Handler, body_of, upload_limit, whole_transcript
+from gw.dialects import error_bodies
+from gw.dialects.auth import new_id
+from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, body_of, upload_limit, whole_transcript
+from gw.dialects.request_io import header, send_whole
 from gw.dialects.upload import Upload, read_raw_upload
 from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, Overloaded, ProviderError
 from gw.types.caller import Caller
@@ -34,9 +34,9 @@ def error_body(error: GwError, request_id: str) -> bytes:
     if isinstance(error, ProviderError):
         facts["outcome"] = error.outcome
     if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = failure.attempts_of(error)
+        facts["attempts"] = error_bodies.attempts_of(error)
     return assemblyai_batch.error_body(
-        error.message, **facts | {"code": failure.code_of(error), "request_id": request_id}
+        error.message, **facts | {"code": error_bodies.code_of(error), "request_id": request_id}
     )
 
 
@@ -68,7 +68,7 @@ class Jobs:
     def __init__(self) -> None:
         self._uploads: dict[str, _Held] = {}
         self._jobs: dict[str, _Job] = {}
-        self._asked, self._todo = trio.open_memory_channel[tuple[str, Exchange]](MOST_JOBS)
+        self._asked, self._todo = trio.open_memory_channel[tuple[str, HttpExchange]](MOST_JOBS)
 
     async def run(self) -> None:
         """Ends only by cancellation; no upload outlives it."""
@@ -89,7 +89,7 @@ class Jobs:
         self._uploads[id_] = _Held(upload, project, trio.current_time() + HELD_S)
         return _ADDRESS + id_
 
-    async def ask(self, exchange: Exchange, body: bytes) -> tuple[str, _Job]:
+    async def ask(self, exchange: HttpExchange, body: bytes) -> tuple[str, _Job]:
         """Begin a transcript. Raises ClientProtocolError, Overloaded, and what stands against the model's name."""
         asked, others = assemblyai_batch.parse_job(body)
         id_ = asked.audio_url.removeprefix(_ADDRESS)
@@ -124,7 +124,7 @@ class Jobs:
         job = self._jobs.get(id_)
         return job if job is not None and job.caller.project == project else None
 
-    async def _work(self, id_: str, exchange: Exchange) -> None:
+    async def _work(self, id_: str, exchange: HttpExchange) -> None:
         job = self._jobs[id_]
         try:
             async with exchange.gateway.relay.transcribe(job.request, job.caller) as answer:
@@ -153,7 +153,7 @@ class _UnknownTranscript(ClientProtocolError):
 def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
     """Method and path → handler."""
 
-    async def upload(exchange: Exchange) -> None:
+    async def upload(exchange: HttpExchange) -> None:
         spool = Upload()
         try:
             content_type = (header(exchange.scope, b"content-type") or b"").decode("latin-1")
@@ -167,11 +167,11 @@ def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
         body = assemblyai_batch.encode_upload(address)
         await send_whole(exchange.send, 200, JSON, body, exchange.id_headers)
 
-    async def transcript(exchange: Exchange) -> None:
+    async def transcript(exchange: HttpExchange) -> None:
         id_, job = await jobs.ask(exchange, await body_of(exchange))
         await _tell(exchange, id_, job)
 
-    async def look(exchange: Exchange) -> None:
+    async def look(exchange: HttpExchange) -> None:
         id_ = exchange.scope["path_params"]["id"]
         job = jobs.find(id_, exchange.caller.project)
         if job is None:
@@ -185,7 +185,7 @@ def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
     }
 
 
-async def _tell(exchange: Exchange, id_: str, job: _Job) -> None:
+async def _tell(exchange: HttpExchange, id_: str, job: _Job) -> None:
     found = job.transcript
     if job.error:
         body = assemblyai_batch.encode_job(id_, "error", audio_url=job.audio_url, error=job.error)

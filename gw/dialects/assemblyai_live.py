@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import trio
 
-from gw.dialects import failure
+from gw.dialects import error_bodies
 from gw.dialects.assemblyai import error_body
-from gw.dialects.listening import Forward, Heard, Said, Signal
-from gw.dialects.listening import listen as serve_listening
-from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
+from gw.dialects.live_transcription import Control, Forward, HeardAudio, ClientMessage
+from gw.dialects.live_transcription import listen as serve_listening
+from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import GwError
 from gw.types.stt import ListenEvent
 from gw.wire import assemblyai_stream
@@ -26,7 +26,7 @@ _CODES = {401: 1008, 402: 4002, 429: 3009}
 
 def _close_code(error: GwError) -> int:
     """The vendor's own: 3005 for a failure of the server, 3006 for a frame that is none."""
-    status = failure.status_of(error)
+    status = error_bodies.status_of(error)
     return _CODES.get(status, 3005 if status >= 500 else 3006)
 
 
@@ -45,15 +45,15 @@ class _Ears:
         self._expires_at = expires_at
         self._began = trio.current_time()
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         told = self._server.receive(frame)
         if isinstance(told, Audio):
-            return [Heard(told.data)] if told.data else []
+            return [HeardAudio(told.data)] if told.data else []
         match told.type:
             case "Terminate":
-                return [Signal.FINISH]
+                return [Control.FINISH]
             case "ForceEndpoint":
-                return [Signal.FLUSH]
+                return [Control.FLUSH]
         return [Forward(told.raw)]
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -66,7 +66,7 @@ class _Ears:
         return []
 
 
-async def listen(session: Session) -> None:
+async def listen(session: WebSocketSession) -> None:
     asked = assemblyai_stream.parse_query(session.scope.get("query_string", b""))
     server = AssemblyServer(asked, session_id=session.caller.request_id)
     expires_at = int(session.gateway.clock.now()) + _LONGEST_S

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from gw.dialects import failure
-from gw.dialects.asgi import send_whole
-from gw.dialects.exchange import (
+from gw.dialects import error_bodies
+from gw.dialects.http_handler import (
     JSON,
     Dialect,
-    Exchange,
     Handler,
+    HttpExchange,
     answer_headers,
     body_of,
     send_audio,
@@ -19,6 +18,7 @@ from gw.dialects.exchange import (
     while_connected,
     whole_transcript,
 )
+from gw.dialects.request_io import send_whole
 from gw.dialects.upload import Upload, read_upload
 from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError
 from gw.types.stt import TranscribeRequest
@@ -32,8 +32,8 @@ def error_body(error: GwError, request_id: str) -> bytes:
     if isinstance(error, ProviderError):
         facts["outcome"] = error.outcome
     if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = failure.attempts_of(error)
-    return cartesia_errors.error_body(failure.code_of(error), error.message, request_id, **facts)
+        facts["attempts"] = error_bodies.attempts_of(error)
+    return cartesia_errors.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
 
 
 def _in_band(body: bytes) -> bytes:
@@ -43,22 +43,22 @@ def _in_band(body: bytes) -> bytes:
 DIALECT = Dialect(name="cartesia", error_body=error_body, in_band=_in_band)
 
 
-async def tts_bytes(exchange: Exchange) -> None:
+async def tts_bytes(exchange: HttpExchange) -> None:
     request = cartesia_speak.parse_body(await body_of(exchange), events=False)
     await while_connected(exchange, partial(_audio, exchange, request))
 
 
-async def _audio(exchange: Exchange, request: SpeakRequest) -> None:
+async def _audio(exchange: HttpExchange, request: SpeakRequest) -> None:
     async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
         await send_audio(exchange, answer)
 
 
-async def tts_sse(exchange: Exchange) -> None:
+async def tts_sse(exchange: HttpExchange) -> None:
     request = cartesia_speak.parse_body(await body_of(exchange), events=True)
     await while_connected(exchange, partial(_events, exchange, request))
 
 
-async def _events(exchange: Exchange, request: SpeakRequest) -> None:
+async def _events(exchange: HttpExchange, request: SpeakRequest) -> None:
     server = cartesia_speak.SpeakServer(exchange.caller.request_id, timestamps=request.want_timings)
     await stream_events(
         exchange,
@@ -67,7 +67,7 @@ async def _events(exchange: Exchange, request: SpeakRequest) -> None:
     )
 
 
-async def stt(exchange: Exchange) -> None:
+async def stt(exchange: HttpExchange) -> None:
     async with Upload() as upload:
         await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=upload_limit(exchange))
         if not upload.has_file or not upload.size:
@@ -87,7 +87,7 @@ async def stt(exchange: Exchange) -> None:
         await while_connected(exchange, partial(_transcribe, exchange, request))
 
 
-async def _transcribe(exchange: Exchange, request: TranscribeRequest) -> None:
+async def _transcribe(exchange: HttpExchange, request: TranscribeRequest) -> None:
     async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
         transcript = await whole_transcript(answer)
         body = transcript.raw

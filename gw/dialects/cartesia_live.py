@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import trio
 
-from gw.dialects import failure
+from gw.dialects import error_bodies
 from gw.dialects.cartesia import error_body
-from gw.dialects.contexts import Context, Contexts
-from gw.dialects.listening import Heard, Later, Said, Signal, listen
-from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
-from gw.dialects.speaking import Order, Text
+from gw.dialects.live_transcription import Control, DelayedReply, HeardAudio, ClientMessage, listen
+from gw.dialects.speech_contexts import Context, Contexts
+from gw.dialects.speech_messages import Text, TtsCommand
+from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError, one_error
 from gw.types.stt import Final, ListenEnd, ListenEvent, UtteranceEnd
 from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns
 
 
 def _error_frame(error: GwError, context: str | None, request_id: str) -> str:
-    status, code = failure.status_of(error), failure.code_of(error)
+    status, code = error_bodies.status_of(error), error_bodies.code_of(error)
     return cartesia_speak.error_frame(status, code, error.message, context, request_id)
 
 
@@ -30,7 +30,7 @@ def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
 DIALECT = SocketDialect(name="cartesia", error_body=error_body, error_frames=_error_frames)
 
 
-async def tts(session: Session) -> None:
+async def tts(session: WebSocketSession) -> None:
     await session.accept()
     with one_error():
         async with trio.open_nursery() as nursery:
@@ -41,7 +41,7 @@ async def tts(session: Session) -> None:
 class _Speech:
     """One socket. `_failed` are contexts that failed: what the client still says of them is not spoken."""
 
-    def __init__(self, session: Session, contexts: Contexts) -> None:
+    def __init__(self, session: WebSocketSession, contexts: Contexts) -> None:
         self._session = session
         self._contexts = contexts
         self._failed: set[str] = set()
@@ -66,9 +66,9 @@ class _Speech:
         if told.text.strip() or (told.text and not told.ends):
             await context.give(Text(told.text))
         if told.ends:
-            await context.give(Order.FINISH)
+            await context.give(TtsCommand.FINISH)
         elif told.flush:
-            await context.give(Order.FLUSH)
+            await context.give(TtsCommand.FLUSH)
 
     def _begin(self, told: cartesia_speak.Generate) -> Context:
         server = cartesia_speak.SpeakServer(told.context, timestamps=told.request.want_timings)
@@ -88,15 +88,15 @@ class _Ears:
         self._server = cartesia_listen.CartesiaServer(request_id)
         self._owed = 0
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         if isinstance(frame, bytes):
-            return [Heard(frame)] if frame else []
+            return [HeardAudio(frame)] if frame else []
         match frame.strip():
             case "finalize":
                 self._owed += 1
-                return [Signal.FLUSH, Later(self._settle)] if self._owed == 1 else [Signal.FLUSH]
+                return [Control.FLUSH, DelayedReply(self._settle)] if self._owed == 1 else [Control.FLUSH]
             case "close" | "done":
-                return [Signal.FINISH]
+                return [Control.FINISH]
         raise ClientProtocolError(what="a text frame must be finalize or close")
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -125,7 +125,7 @@ class _Ears:
         return []
 
 
-async def stt(session: Session) -> None:
+async def stt(session: WebSocketSession) -> None:
     request = cartesia_listen.parse_query(session.scope.get("query_string", b""))
     await listen(session, request, _Ears(session.caller.request_id))
 
@@ -134,10 +134,10 @@ class _TurnEars:
     def __init__(self, request_id: str) -> None:
         self._server = cartesia_turns.TurnsServer(request_id)
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         if isinstance(frame, bytes):
-            return [Heard(frame)] if frame else []
-        return [Signal.FINISH] if cartesia_turns.command_of(frame) == "close" else []
+            return [HeardAudio(frame)] if frame else []
+        return [Control.FINISH] if cartesia_turns.command_of(frame) == "close" else []
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
         return self._server.encode(events)
@@ -149,7 +149,7 @@ class _TurnEars:
         return []
 
 
-async def turns(session: Session) -> None:
+async def turns(session: WebSocketSession) -> None:
     """Every turn's end is found by whoever listens."""
     request = cartesia_turns.parse_turns_query(session.scope.get("query_string", b""))
     await listen(session, request, _TurnEars(session.caller.request_id))

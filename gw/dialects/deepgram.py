@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 
-from gw.dialects import failure
-from gw.dialects.asgi import header, send_whole
-from gw.dialects.exchange import (
+from gw.dialects import error_bodies
+from gw.dialects.http_handler import (
     JSON,
     Dialect,
-    Exchange,
     Handler,
+    HttpExchange,
     answer_headers,
     body_of,
     send_audio,
@@ -23,11 +22,12 @@ from gw.dialects.exchange import (
     while_connected,
     whole_transcript,
 )
+from gw.dialects.request_io import header, send_whole
 from gw.dialects.upload import Upload, read_raw_upload
 from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError
 from gw.types.stt import TranscribeRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import deepgram_batch, deepgram_listen_serve, deepgram_speak
+from gw.wire import deepgram_batch, deepgram_listen_server, deepgram_speak
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
@@ -37,14 +37,14 @@ def error_body(error: GwError, request_id: str) -> bytes:
     if isinstance(error, ProviderError):
         facts["outcome"] = error.outcome
     if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = failure.attempts_of(error)
-    return deepgram_listen_serve.error_body(failure.code_of(error), error.message, request_id, **facts)
+        facts["attempts"] = error_bodies.attempts_of(error)
+    return deepgram_listen_server.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
 
 
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
 
 
-async def listen(exchange: Exchange) -> None:
+async def listen(exchange: HttpExchange) -> None:
     async with Upload() as upload:
         content_type = (header(exchange.scope, b"content-type") or b"").decode("latin-1")
         if content_type.partition(";")[0].strip().lower() == "application/json":
@@ -57,7 +57,7 @@ async def listen(exchange: Exchange) -> None:
         await while_connected(exchange, partial(_transcribe, exchange, request))
 
 
-async def _transcribe(exchange: Exchange, request: TranscribeRequest) -> None:
+async def _transcribe(exchange: HttpExchange, request: TranscribeRequest) -> None:
     async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
         transcript = await whole_transcript(answer)
         body = transcript.raw
@@ -73,12 +73,12 @@ async def _transcribe(exchange: Exchange, request: TranscribeRequest) -> None:
         await send_whole(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
 
-async def speak(exchange: Exchange) -> None:
+async def speak(exchange: HttpExchange) -> None:
     request = deepgram_speak.parse_http(exchange.scope.get("query_string", b""), await body_of(exchange))
     await while_connected(exchange, partial(_speak, exchange, request))
 
 
-async def _speak(exchange: Exchange, request: SpeakRequest) -> None:
+async def _speak(exchange: HttpExchange, request: SpeakRequest) -> None:
     async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
         model = answer.call.model.name.encode("ascii", "replace")
         more = [(b"dg-model-name", model), (b"dg-char-count", b"%d" % len(request.text))]

@@ -12,31 +12,31 @@ from datetime import UTC, datetime
 import attrs
 import trio
 
-from gw.dialects import failure
-from gw.dialects.contexts import Context, Contexts
+from gw.dialects import error_bodies
 from gw.dialects.deepgram import error_body
-from gw.dialects.listening import Forward, Heard, Reply, Said, Signal
-from gw.dialects.listening import listen as serve_listening
-from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
-from gw.dialects.speaking import Order, Text
+from gw.dialects.live_transcription import Control, Forward, HeardAudio, ListenReply, ClientMessage
+from gw.dialects.live_transcription import listen as serve_listening
+from gw.dialects.speech_contexts import Context, Contexts
+from gw.dialects.speech_messages import Text, TtsCommand
+from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import GwError, one_error
 from gw.types.stt import ListenEvent
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
-from gw.wire import deepgram_flux_serve, deepgram_flux_speak, deepgram_listen_serve, deepgram_speak
-from gw.wire.deepgram_flux_serve import FluxServer
-from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
+from gw.wire import deepgram_flux_server, deepgram_flux_speak, deepgram_listen_server, deepgram_speak
+from gw.wire.deepgram_flux_server import FluxServer
+from gw.wire.deepgram_listen_server import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
 
 _SUBPROTOCOLS = ("token", "bearer")
 
 
 def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
-    return [deepgram_listen_serve.error_frame(failure.code_of(error), error.message)]
+    return [deepgram_listen_server.error_frame(error_bodies.code_of(error), error.message)]
 
 
 DIALECT = SocketDialect(name="deepgram", error_body=error_body, error_frames=_error_frames)
 
 
-def _accepted(session: Session) -> tuple[str | None, list[tuple[bytes, bytes]]]:
+def _accepted(session: WebSocketSession) -> tuple[str | None, list[tuple[bytes, bytes]]]:
     """The subprotocol to choose (a browser's first word, beside its key) and Deepgram's name for the request's id."""
     offered = session.socket.offered
     chosen = offered[0] if offered and offered[0].lower() in _SUBPROTOCOLS else None
@@ -47,14 +47,14 @@ class _Ears:
     def __init__(self, server: DeepgramServer) -> None:
         self._server = server
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         match self._server.receive(frame):
             case Audio(data=data):
-                return [Heard(data)]
+                return [HeardAudio(data)]
             case Finalize():
-                return [Signal.FLUSH]
+                return [Control.FLUSH]
             case CloseStream():
-                return [Signal.FINISH]
+                return [Control.FINISH]
             case KeepAlive():
                 return []
             case OtherFrame(raw=raw):
@@ -70,8 +70,8 @@ class _Ears:
         return []
 
 
-async def listen(session: Session) -> None:
-    asked = deepgram_listen_serve.parse_query(session.scope.get("query_string", b""))
+async def listen(session: WebSocketSession) -> None:
+    asked = deepgram_listen_server.parse_query(session.scope.get("query_string", b""))
     created = datetime.fromtimestamp(session.gateway.clock.now(), UTC).isoformat().replace("+00:00", "Z")
     server = DeepgramServer(asked, request_id=session.caller.request_id, created=created)
     subprotocol, headers = _accepted(session)
@@ -84,16 +84,16 @@ class _TurnEars:
     def __init__(self, server: FluxServer) -> None:
         self._server = server
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         match self._server.receive(frame):
             case Audio(data=data):
-                return [Heard(data)] if data else []
+                return [HeardAudio(data)] if data else []
             case Finalize():
-                return [Signal.FLUSH]
+                return [Control.FLUSH]
             case CloseStream():
-                return [Signal.FINISH]
+                return [Control.FINISH]
             case OtherFrame(raw=raw):
-                return [Forward(raw), Reply(self._server.configured(raw))] if '"Configure"' in raw else [Forward(raw)]
+                return [Forward(raw), ListenReply(self._server.configured(raw))] if '"Configure"' in raw else [Forward(raw)]
         return []
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -106,21 +106,21 @@ class _TurnEars:
         return []
 
 
-async def turns(session: Session) -> None:
+async def turns(session: WebSocketSession) -> None:
     """`WS /v2/listen`: the transcript of a turn so far, every time, and where turns end."""
-    request = deepgram_flux_serve.parse_query(session.scope.get("query_string", b""))
+    request = deepgram_flux_server.parse_query(session.scope.get("query_string", b""))
     subprotocol, headers = _accepted(session)
     ears = _TurnEars(FluxServer(request_id=session.caller.request_id))
     await serve_listening(session, request, ears, subprotocol=subprotocol, headers=headers)
 
 
-async def speak(session: Session) -> None:
+async def speak(session: WebSocketSession) -> None:
     request = deepgram_speak.parse_live_query(session.scope.get("query_string", b""))
     server = deepgram_speak.SpeakServer(request_id=session.caller.request_id, model=request.model)
     await _speak(session, request, server)
 
 
-async def speak_in_turns(session: Session) -> None:
+async def speak_in_turns(session: WebSocketSession) -> None:
     """`WS /v2/speak`, Flux TTS: as `/v1/speak`, in other words."""
     request = deepgram_speak.parse_live_query(session.scope.get("query_string", b""))
     id_ = session.caller.request_id
@@ -128,7 +128,7 @@ async def speak_in_turns(session: Session) -> None:
     await _speak(session, request, server)
 
 
-async def _speak(session: Session, request: SpeakLiveRequest, server: deepgram_speak.SpeakServer) -> None:
+async def _speak(session: WebSocketSession, request: SpeakLiveRequest, server: deepgram_speak.SpeakServer) -> None:
     session.gateway.relay.check(request.model, "tts", session.caller)
     subprotocol, headers = _accepted(session)
     await session.accept(subprotocol, headers)
@@ -145,7 +145,7 @@ class _Speech:
 
     def __init__(
         self,
-        session: Session,
+        session: WebSocketSession,
         request: SpeakLiveRequest,
         server: deepgram_speak.SpeakServer,
         contexts: Contexts,
@@ -167,13 +167,13 @@ class _Speech:
                 case deepgram_speak.Speak(text=text) if text:
                     if self._said != self._failed:
                         await (contexts.find(str(self._said)) or self._begin()).give(Text(text))
-                case deepgram_speak.Order(type="Flush"):
+                case deepgram_speak.SpeakCommand(type="Flush"):
                     await self._flush()
-                case deepgram_speak.Order(type="Clear" | "Interrupt"):
+                case deepgram_speak.SpeakCommand(type="Clear" | "Interrupt"):
                     contexts.drop_all()
                     self._said += 1
                     await socket.send(server.cleared())
-                case deepgram_speak.Order(type="Close"):
+                case deepgram_speak.SpeakCommand(type="Close"):
                     await self._flush(asked=False)
                     await contexts.all_ended()
                     for told in server.closing():
@@ -183,7 +183,7 @@ class _Speech:
     async def _flush(self, *, asked: bool = True) -> None:
         context = self._contexts.find(str(self._said))
         if context is not None:
-            await context.give(Order.FINISH)
+            await context.give(TtsCommand.FINISH)
             self._said += 1
         elif self._said == self._failed:
             self._said += 1
@@ -195,7 +195,7 @@ class _Speech:
 
         def failed(error: GwError) -> Sequence[Frame]:
             self._failed = number
-            return [deepgram_speak.error_frame(failure.code_of(error), error.message)]
+            return [deepgram_speak.error_frame(error_bodies.code_of(error), error.message)]
 
         request, server = self._request, self._server
         if isinstance(server, deepgram_flux_speak.FluxSpeakServer) and server.speed is not None:

@@ -6,13 +6,12 @@ from functools import partial
 
 import msgspec
 
-from gw.dialects import failure
-from gw.dialects.asgi import send_whole
-from gw.dialects.exchange import (
+from gw.dialects import error_bodies
+from gw.dialects.http_handler import (
     JSON,
     Dialect,
-    Exchange,
     Handler,
+    HttpExchange,
     answer_headers,
     audio_of,
     body_of,
@@ -22,6 +21,7 @@ from gw.dialects.exchange import (
     while_connected,
     whole_transcript,
 )
+from gw.dialects.request_io import send_whole
 from gw.dialects.upload import Upload, read_upload
 from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError
 from gw.types.stt import TranscribeRequest
@@ -35,9 +35,9 @@ def error_body(error: GwError, request_id: str) -> bytes:
     if isinstance(error, ProviderError):
         facts["outcome"] = error.outcome
     if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = failure.attempts_of(error)
-    status = failure.status_of(error)
-    return elevenlabs_speak.error_body(status, failure.code_of(error), error.message, request_id, **facts)
+        facts["attempts"] = error_bodies.attempts_of(error)
+    status = error_bodies.status_of(error)
+    return elevenlabs_speak.error_body(status, error_bodies.code_of(error), error.message, request_id, **facts)
 
 
 DIALECT = Dialect(
@@ -48,29 +48,29 @@ DIALECT = Dialect(
 )
 
 
-async def _parse(exchange: Exchange, *, timings: bool) -> SpeakRequest:
+async def _parse(exchange: HttpExchange, *, timings: bool) -> SpeakRequest:
     voice = exchange.scope["path_params"]["voice"]
     query: bytes = exchange.scope.get("query_string", b"")
     return elevenlabs_speak.parse(voice, query, await body_of(exchange), timings=timings)
 
 
-async def speech(exchange: Exchange) -> None:
+async def speech(exchange: HttpExchange) -> None:
     """Whole or streamed: the same audio, sent as it comes."""
     request = await _parse(exchange, timings=False)
     await while_connected(exchange, partial(_audio, exchange, request))
 
 
-async def _audio(exchange: Exchange, request: SpeakRequest) -> None:
+async def _audio(exchange: HttpExchange, request: SpeakRequest) -> None:
     async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
         await send_audio(exchange, answer, [(b"character-cost", b"%d" % len(request.text))])
 
 
-async def timed(exchange: Exchange) -> None:
+async def timed(exchange: HttpExchange) -> None:
     request = await _parse(exchange, timings=True)
     await while_connected(exchange, partial(_whole_with_times, exchange, request))
 
 
-async def _whole_with_times(exchange: Exchange, request: SpeakRequest) -> None:
+async def _whole_with_times(exchange: HttpExchange, request: SpeakRequest) -> None:
     events: list[SpeakEvent] = []
     async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
         while not answer.done:
@@ -80,17 +80,17 @@ async def _whole_with_times(exchange: Exchange, request: SpeakRequest) -> None:
         await send_whole(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
 
-async def timed_stream(exchange: Exchange) -> None:
+async def timed_stream(exchange: HttpExchange) -> None:
     request = await _parse(exchange, timings=True)
     await while_connected(exchange, partial(_lines, exchange, request))
 
 
-async def _lines(exchange: Exchange, request: SpeakRequest) -> None:
+async def _lines(exchange: HttpExchange, request: SpeakRequest) -> None:
     opening = exchange.gateway.relay.speak(request, exchange.caller)
     await stream_lines(exchange, opening, lambda answer: elevenlabs_speak.encode_lines, JSON)
 
 
-async def recording(exchange: Exchange) -> None:
+async def recording(exchange: HttpExchange) -> None:
     async with Upload() as upload:
         await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=upload_limit(exchange))
         if not upload.has_file or not upload.size:
@@ -99,7 +99,7 @@ async def recording(exchange: Exchange) -> None:
         await while_connected(exchange, partial(_transcribe, exchange, request))
 
 
-async def _transcribe(exchange: Exchange, request: TranscribeRequest) -> None:
+async def _transcribe(exchange: HttpExchange, request: TranscribeRequest) -> None:
     async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
         transcript = await whole_transcript(answer)
         body = transcript.raw

@@ -7,47 +7,47 @@ from collections.abc import Sequence
 import attrs
 import trio
 
-from gw.dialects import failure
-from gw.dialects.contexts import Context, Contexts
+from gw.dialects import error_bodies
 from gw.dialects.elevenlabs import error_body
-from gw.dialects.listening import Forward, Heard, Later, Said, Signal
-from gw.dialects.listening import listen as serve_listening
-from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler, close_code_of
-from gw.dialects.speaking import Order, Text
+from gw.dialects.live_transcription import Control, DelayedReply, Forward, HeardAudio, ClientMessage
+from gw.dialects.live_transcription import listen as serve_listening
+from gw.dialects.speech_contexts import Context, Contexts
+from gw.dialects.speech_messages import Text, TtsCommand
+from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession, close_code_of
 from gw.errors import GwError, one_error
 from gw.types.stt import ListenEvent
 from gw.types.tts import SpeakLiveRequest
-from gw.wire import elevenlabs_listen, elevenlabs_live
-from gw.wire.elevenlabs_live import CloseSocket, Say
+from gw.wire import elevenlabs_listen, elevenlabs_tts_server
+from gw.wire.elevenlabs_tts_server import CloseSocket, Say
 
 
 def _speech_error(error: GwError, request_id: str) -> Sequence[Frame]:
-    return [elevenlabs_live.error_frame(failure.code_of(error), error.message, close_code_of(error))]
+    return [elevenlabs_tts_server.error_frame(error_bodies.code_of(error), error.message, close_code_of(error))]
 
 
 SPEECH = SocketDialect(
-    name="elevenlabs", error_body=error_body, error_frames=_speech_error, key_in=elevenlabs_live.key_in
+    name="elevenlabs", error_body=error_body, error_frames=_speech_error, key_in=elevenlabs_tts_server.key_in
 )
 
 
-def _request(session: Session) -> SpeakLiveRequest:
+def _request(session: WebSocketSession) -> SpeakLiveRequest:
     voice = session.scope["path_params"]["voice"]
-    request = elevenlabs_live.parse_query(voice, session.scope.get("query_string", b""))
+    request = elevenlabs_tts_server.parse_query(voice, session.scope.get("query_string", b""))
     session.gateway.relay.check(request.model, "tts", session.caller)
     return request
 
 
-async def many(session: Session) -> None:
+async def many(session: WebSocketSession) -> None:
     """`multi-stream-input`."""
     await _serve(session, many=True)
 
 
-async def one(session: Session) -> None:
+async def one(session: WebSocketSession) -> None:
     """`stream-input`."""
     await _serve(session, many=False)
 
 
-async def _serve(session: Session, *, many: bool) -> None:
+async def _serve(session: WebSocketSession, *, many: bool) -> None:
     request = _request(session)
     await session.accept()
     with one_error():
@@ -60,7 +60,7 @@ async def _serve(session: Session, *, many: bool) -> None:
 class _Speech:
     """One socket. `_failed` are contexts that failed: what the client still says of them is not spoken."""
 
-    def __init__(self, session: Session, request: SpeakLiveRequest, contexts: Contexts, *, many: bool) -> None:
+    def __init__(self, session: WebSocketSession, request: SpeakLiveRequest, contexts: Contexts, *, many: bool) -> None:
         self._session = session
         self._request = request
         self._contexts = contexts
@@ -73,12 +73,12 @@ class _Speech:
     async def run(self) -> None:
         """Raises GwError where the failure of its one context ends the socket."""
         while (frame := await self._session.socket.receive()) is not None:
-            told = elevenlabs_live.parse_frame(frame, many=self._many)
+            told = elevenlabs_tts_server.parse_frame(frame, many=self._many)
             if isinstance(told, CloseSocket):
                 for name in self._contexts.names:
                     context = self._contexts.find(name)
                     if context is not None:
-                        await context.give(Order.FINISH)
+                        await context.give(TtsCommand.FINISH)
                 break
             await self._say(told)
             if told.ends and not self._many:
@@ -107,9 +107,9 @@ class _Speech:
         if told.text:
             await context.give(Text(told.text))
         if told.ends:
-            await context.give(Order.FINISH)
+            await context.give(TtsCommand.FINISH)
         elif told.flush:
-            await context.give(Order.FLUSH)
+            await context.give(TtsCommand.FLUSH)
 
     def _begin(self, name: str) -> Context:
         request, label = self._request, name if self._many else None
@@ -121,9 +121,9 @@ class _Speech:
             self._failure = error
             if not self._many:
                 return []  # told when the socket is closed
-            return [elevenlabs_live.error_frame(failure.code_of(error), error.message, close_code_of(error), name)]
+            return [elevenlabs_tts_server.error_frame(error_bodies.code_of(error), error.message, close_code_of(error), name)]
 
-        server = elevenlabs_live.SpeakServer(label, request.format)
+        server = elevenlabs_tts_server.SpeakServer(label, request.format)
         return self._contexts.open(name, request, server.encode, failed)
 
 
@@ -131,7 +131,7 @@ _KINDS = {401: "auth_error", 402: "quota_exceeded", 429: "rate_limited"}
 
 
 def _listen_error(error: GwError, request_id: str) -> Sequence[Frame]:
-    status = failure.status_of(error)
+    status = error_bodies.status_of(error)
     kind = _KINDS.get(status, "invalid_request" if status < 500 else "transcriber_error")
     return [elevenlabs_listen.error_frame(kind, error.message)]
 
@@ -146,14 +146,14 @@ class _Ears:
         self._server = server
         self._owed = False
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         told = elevenlabs_listen.parse_frame(frame)
         if isinstance(told, elevenlabs_listen.Chunk):
-            heard: list[Said] = [Heard(told.data)] if told.data else []
+            heard: list[ClientMessage] = [HeardAudio(told.data)] if told.data else []
             if not told.commit:
                 return heard
             asked, self._owed = self._owed, True
-            return [*heard, Signal.FLUSH] if asked else [*heard, Signal.FLUSH, Later(self._nothing)]
+            return [*heard, Control.FLUSH] if asked else [*heard, Control.FLUSH, DelayedReply(self._nothing)]
         return [Forward(told.raw)]
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -173,7 +173,7 @@ class _Ears:
         return []
 
 
-async def listen(session: Session) -> None:
+async def listen(session: WebSocketSession) -> None:
     asked = elevenlabs_listen.parse_query(session.scope.get("query_string", b""))
     server = elevenlabs_listen.ElevenServer(asked, session_id=session.caller.request_id)
     await serve_listening(session, asked.request, _Ears(server))

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 
 import trio
 
-from gw.dialects.asgi import Headers, send_piece, send_start
+from gw.dialects.request_io import Headers, send_piece, send_start
 from gw.types.asgi import Send
 
 _UNCACHED_UNBUFFERED: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import msgspec
 import trio
 
-from gw.dialects import failure
-from gw.dialects.caller import query_fields
-from gw.dialects.contexts import Context, Contexts
-from gw.dialects.listening import Heard, Reply, Said, Signal, listen
-from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
-from gw.dialects.speaking import Order, Text, Told
+from gw.dialects import error_bodies
+from gw.dialects.auth import query_fields
+from gw.dialects.live_transcription import Control, HeardAudio, ListenReply, ClientMessage, listen
+from gw.dialects.speech_contexts import Context, Contexts
+from gw.dialects.speech_messages import Text, Told, TtsCommand
+from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError, one_error
 from gw.types.stt import ListenEvent
 from gw.types.tts import SpeakLiveRequest
@@ -24,7 +24,7 @@ from gw.wire import livekit_inference as wire
 
 
 def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
-    return [wire.error_frame(failure.code_of(error), error.message)]
+    return [wire.error_frame(error_bodies.code_of(error), error.message)]
 
 
 DIALECT = SocketDialect(name="livekit", error_frames=_error_frames)
@@ -34,14 +34,14 @@ class _Ears:
     def __init__(self, request_id: str) -> None:
         self._request_id = request_id
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         match wire.parse_listen(frame, ""):
             case wire.InputAudio(data=data):
-                return [Heard(data)]
+                return [HeardAudio(data)]
             case wire.Finalize():
-                return [Signal.FLUSH, Reply(wire.frame("session.finalized"))]
+                return [Control.FLUSH, ListenReply(wire.frame("session.finalized"))]
             case wire.Close():
-                return [Signal.FINISH]
+                return [Control.FINISH]
         return []
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -54,7 +54,7 @@ class _Ears:
         return []
 
 
-async def stt(session: Session) -> None:
+async def stt(session: WebSocketSession) -> None:
     await session.accept()
     frame = await session.socket.receive()
     if frame is None:
@@ -68,7 +68,7 @@ async def stt(session: Session) -> None:
     await listen(session, created.request, _Ears(id_))
 
 
-async def tts(session: Session) -> None:
+async def tts(session: WebSocketSession) -> None:
     await session.accept()
     with one_error():
         async with trio.open_nursery() as nursery:
@@ -79,7 +79,7 @@ async def tts(session: Session) -> None:
 class _Speech:
     """One socket: utterance after utterance."""
 
-    def __init__(self, session: Session, nursery: trio.Nursery) -> None:
+    def __init__(self, session: WebSocketSession, nursery: trio.Nursery) -> None:
         self._session = session
         self._contexts = Contexts(session, nursery)
         self._request: SpeakLiveRequest | None = None
@@ -97,7 +97,7 @@ class _Speech:
                 case wire.Transcript(text=text):
                     await self._give(Text(text))
                 case wire.Finalize():
-                    await self._give(Order.FINISH)
+                    await self._give(TtsCommand.FINISH)
                     self._spoken += 1
                 case wire.Close():
                     return
@@ -118,7 +118,7 @@ class _Speech:
         return self._contexts.open(name, self._request, lambda events: wire.encode_speak(events, name), failed)
 
 
-def _model(session: Session) -> str:
+def _model(session: WebSocketSession) -> str:
     query: bytes = session.scope.get("query_string", b"")
     return query_fields(query, (b"model",)).get(b"model", b"").decode("utf-8", "replace")
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from functools import partial
 
-from gw.dialects.asgi import send_whole
-from gw.dialects.exchange import (
+from gw.dialects.http_handler import (
     JSON,
     Dialect,
-    Exchange,
     Handler,
+    HttpExchange,
     answer_headers,
     body_of,
     send_audio,
@@ -22,6 +21,7 @@ from gw.dialects.exchange import (
     while_connected,
     whole_transcript,
 )
+from gw.dialects.request_io import send_whole
 from gw.dialects.upload import Upload, read_upload
 from gw.errors import ClientProtocolError
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
@@ -36,13 +36,13 @@ DIALECT = Dialect(name="openai")
 # ---- POST /v1/chat/completions
 
 
-async def chat_completions(exchange: Exchange) -> None:
+async def chat_completions(exchange: HttpExchange) -> None:
     request = openai_chat.parse_request(await body_of(exchange))
     answer = _chat_stream if request.stream else _chat_whole
     await while_connected(exchange, partial(answer, exchange, request))
 
 
-def _encoder(exchange: Exchange, answer: ChatAnswer, request: ChatRequest) -> openai_chat.ChatEncoder:
+def _encoder(exchange: HttpExchange, answer: ChatAnswer, request: ChatRequest) -> openai_chat.ChatEncoder:
     return openai_chat.ChatEncoder(
         id="chatcmpl-" + exchange.caller.request_id,
         created=int(answer.meter.timestamp),
@@ -51,7 +51,7 @@ def _encoder(exchange: Exchange, answer: ChatAnswer, request: ChatRequest) -> op
     )
 
 
-async def _chat_whole(exchange: Exchange, request: ChatRequest) -> None:
+async def _chat_whole(exchange: HttpExchange, request: ChatRequest) -> None:
     events: list[ChatEvent] = []
     async with exchange.gateway.relay.chat(request, exchange.caller) as answer:
         while not answer.done:
@@ -62,7 +62,7 @@ async def _chat_whole(exchange: Exchange, request: ChatRequest) -> None:
         await send_whole(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
 
-def _chat_stream(exchange: Exchange, request: ChatRequest) -> Awaitable[None]:
+def _chat_stream(exchange: HttpExchange, request: ChatRequest) -> Awaitable[None]:
     return stream_events(
         exchange,
         exchange.gateway.relay.chat(request, exchange.caller),
@@ -73,13 +73,13 @@ def _chat_stream(exchange: Exchange, request: ChatRequest) -> Awaitable[None]:
 # ---- POST /v1/audio/speech
 
 
-async def speech(exchange: Exchange) -> None:
+async def speech(exchange: HttpExchange) -> None:
     request = openai_audio.parse_speech(await body_of(exchange))
     answer = _speech_events if request.want_events else _speech_audio
     await while_connected(exchange, partial(answer, exchange, request))
 
 
-async def _speech_events(exchange: Exchange, request: SpeakRequest) -> None:
+async def _speech_events(exchange: HttpExchange, request: SpeakRequest) -> None:
     async def in_another_format(answer: SpeakAnswer) -> bool:
         if answer.stream.format.encoding == request.format.encoding:
             return False
@@ -90,7 +90,7 @@ async def _speech_events(exchange: Exchange, request: SpeakRequest) -> None:
     await stream_events(exchange, opening, lambda answer: openai_audio.encode_speech, in_another_format)
 
 
-async def _speech_audio(exchange: Exchange, request: SpeakRequest) -> None:
+async def _speech_audio(exchange: HttpExchange, request: SpeakRequest) -> None:
     async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
         await send_audio(exchange, answer)
 
@@ -98,15 +98,15 @@ async def _speech_audio(exchange: Exchange, request: SpeakRequest) -> None:
 # ---- POST /v1/audio/transcriptions, /v1/audio/translations
 
 
-async def transcriptions(exchange: Exchange) -> None:
+async def transcriptions(exchange: HttpExchange) -> None:
     await _transcribe(exchange, "transcribe")
 
 
-async def translations(exchange: Exchange) -> None:
+async def translations(exchange: HttpExchange) -> None:
     await _transcribe(exchange, "translate")
 
 
-async def _transcribe(exchange: Exchange, task: str) -> None:
+async def _transcribe(exchange: HttpExchange, task: str) -> None:
     async with Upload() as upload:
         await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=upload_limit(exchange))
         if not upload.has_file or not upload.size:
@@ -116,7 +116,7 @@ async def _transcribe(exchange: Exchange, task: str) -> None:
         await while_connected(exchange, partial(answer, exchange, request))
 
 
-async def _transcript_stream(exchange: Exchange, request: TranscribeRequest) -> None:
+async def _transcript_stream(exchange: HttpExchange, request: TranscribeRequest) -> None:
     await stream_events(
         exchange,
         exchange.gateway.relay.transcribe(request, exchange.caller),
@@ -124,7 +124,7 @@ async def _transcript_stream(exchange: Exchange, request: TranscribeRequest) -> 
     )
 
 
-async def _transcript_whole(exchange: Exchange, request: TranscribeRequest) -> None:
+async def _transcript_whole(exchange: HttpExchange, request: TranscribeRequest) -> None:
     async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
         transcript = await whole_transcript(answer)
         body, content_type = _as_asked(transcript, request, answer)

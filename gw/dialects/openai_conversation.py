@@ -13,20 +13,20 @@ import msgspec
 import trio
 
 from gw.dialects.openai_response import Responder
-from gw.dialects.socket import Frame, Session
+from gw.dialects.websocket import Frame, WebSocketSession
 from gw.errors import ClientProtocolError, GwError, one_error
-from gw.net.spare import Spares
-from gw.relay.listening import Listening
+from gw.net.prewarm import PrewarmedSockets
+from gw.relay.listening import ListeningSession
 from gw.types.caller import Caller
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
-from gw.wire.openai_conversation import Members, RealtimeSession, audio_of, checked_item, read_frame, user_item
+from gw.wire.openai_realtime_conversation import Members, RealtimeSession, audio_of, checked_item, read_frame, user_item
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 MOST_ITEMS = 1_000
 """Of a conversation that are kept; the oldest go first."""
 
 
-async def converse(session: Session, realtime: RealtimeSession, model: str, first: Frame | None) -> None:
+async def converse(session: WebSocketSession, realtime: RealtimeSession, model: str, first: Frame | None) -> None:
     """Hold a conversation over a socket that was greeted already. `first` is the client's first frame."""
     with one_error():
         async with trio.open_nursery() as nursery:
@@ -35,18 +35,18 @@ async def converse(session: Session, realtime: RealtimeSession, model: str, firs
 
 
 class _Conversation:
-    def __init__(self, session: Session, realtime: RealtimeSession, model: str, nursery: trio.Nursery) -> None:
+    def __init__(self, session: WebSocketSession, realtime: RealtimeSession, model: str, nursery: trio.Nursery) -> None:
         self._session = session
         self._realtime = realtime
         self._nursery = nursery
-        self._spares = Spares(nursery)
+        self._spares = PrewarmedSockets(nursery)
         catalog = session.gateway.live.catalog
         stack = model in catalog.stacks
         self._model = model if stack else "default"
         self._mind = model if stack or "/" in model else "default"
         """The language model, which may be named by itself."""
         self._items: list[Members] = []
-        self._ears: Listening | None = None
+        self._ears: ListeningSession | None = None
         self._response: Responder | None = None
         self._turns = 0
         self._item = ""

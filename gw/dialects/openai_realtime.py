@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gw.dialects import failure
-from gw.dialects.caller import query_fields
-from gw.dialects.listening import Forward, Heard, Reply, Said, Signal, listen
+from gw.dialects import error_bodies
+from gw.dialects.auth import query_fields
+from gw.dialects.live_transcription import Control, Forward, HeardAudio, ListenReply, ClientMessage, listen
 from gw.dialects.openai_conversation import converse
-from gw.dialects.socket import Frame, Session, SocketDialect, SocketHandler
+from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.types.stt import ListenEvent, ListenRequest
-from gw.wire.openai_conversation import RealtimeSession
-from gw.wire.openai_realtime_serve import (
+from gw.wire.openai_realtime_conversation import RealtimeSession
+from gw.wire.openai_realtime_server import (
     AudioAppended,
     Cleared,
     Committed,
@@ -32,9 +32,9 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 
 def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
-    status = failure.status_of(error)
+    status = error_bodies.status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return [RealtimeServer(session_id=request_id).error(type=kind, code=failure.code_of(error), message=error.message)]
+    return [RealtimeServer(session_id=request_id).error(type=kind, code=error_bodies.code_of(error), message=error.message)]
 
 
 DIALECT = SocketDialect(name="openai", error_frames=_error_frames)
@@ -47,7 +47,7 @@ class RealtimeEars:
         self.request: ListenRequest | None = None
         self._server = server
 
-    def receive(self, frame: Frame) -> Sequence[Said]:
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         """A frame that cannot be understood is answered with an error; the session goes on."""
         try:
             told = self._server.receive(frame)
@@ -56,17 +56,17 @@ class RealtimeEars:
             said = self._server.error(
                 type="invalid_request_error", code=error.param or error.code, message=error.message, event_id=id_
             )
-            return [Reply(said)]
+            return [ListenReply(said)]
         match told:
             case SessionUpdated(request=request):
                 self.request = request
-                return [Reply(self._server.updated())]
+                return [ListenReply(self._server.updated())]
             case AudioAppended(data=data):
-                return [Heard(data)]
+                return [HeardAudio(data)]
             case Committed():
-                return [*map(Reply, self._server.committed()), Signal.FLUSH]
+                return [*map(ListenReply, self._server.committed()), Control.FLUSH]
             case Cleared():
-                return [Reply(self._server.cleared())]
+                return [ListenReply(self._server.cleared())]
             case OtherFrame(raw=raw):
                 return [Forward(raw)]
 
@@ -80,7 +80,7 @@ class RealtimeEars:
         return []
 
 
-async def realtime(session: Session) -> None:
+async def realtime(session: WebSocketSession) -> None:
     fields = query_fields(session.scope.get("query_string", b""), (b"model", b"intent"))
     model = fields.get(b"model", b"").decode("utf-8", "replace")
     if fields.get(b"intent") != b"transcription":
@@ -96,27 +96,27 @@ async def realtime(session: Session) -> None:
         await listen(session, ears.request, ears, early=early)
 
 
-async def _conversation(session: Session, model: str) -> None:
+async def _conversation(session: WebSocketSession, model: str) -> None:
     made = RealtimeSession(session.caller.request_id, model)
     await session.accept(_SUBPROTOCOL if _SUBPROTOCOL in session.socket.offered else None)
     await session.socket.send(made.about("session.created"))
     await converse(session, made, model, await session.socket.receive())
 
 
-async def _until_audio(session: Session, ears: RealtimeEars) -> Sequence[Said]:
+async def _until_audio(session: WebSocketSession, ears: RealtimeEars) -> Sequence[ClientMessage]:
     """What the client said first of what it wants transcribed; () when it leaves before.
 
     Some clients send audio while their `session.update` is still on its way: it is held.
     """
-    early: list[Said] = []
+    early: list[ClientMessage] = []
     held_bytes = 0
     while (frame := await session.socket.receive()) is not None:
         for one in ears.receive(frame):
-            if isinstance(one, Reply):
+            if isinstance(one, ListenReply):
                 await session.socket.send(one.frame)
-            elif early or isinstance(one, Heard):
+            elif early or isinstance(one, HeardAudio):
                 early.append(one)
-                held_bytes += len(one.data) if isinstance(one, Heard) else 0
+                held_bytes += len(one.data) if isinstance(one, HeardAudio) else 0
         if early and ears.request is not None:
             return early
         if held_bytes > _EARLY_BYTES:

@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 import trio
 
-from gw.dialects import failure
-from gw.dialects.caller import new_id
-from gw.dialects.socket import Session
+from gw.dialects import error_bodies
+from gw.dialects.auth import new_id
+from gw.dialects.websocket import WebSocketSession
 from gw.errors import GwError, UpstreamProtocolError, one_error
-from gw.net.spare import Spares
+from gw.net.prewarm import PrewarmedSockets
 from gw.relay.relay import ChatAnswer
-from gw.relay.speaking import Speaking
+from gw.relay.speaking import SpeakingSession
 from gw.types.caller import Caller
 from gw.types.llm import ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.tts import AudioChunk
 from gw.types.usage import Usage
 from gw.wire import openai_chat
-from gw.wire.openai_conversation import Members, RealtimeSession, assistant_item, base64, call_item
+from gw.wire.openai_realtime_conversation import Members, RealtimeSession, assistant_item, base64, call_item
 
 Keep = Callable[[Members], str | None]
 """Adds an item to the conversation; the id of the one before it."""
@@ -34,7 +34,7 @@ class Responder:
     """Makes one response. `run` ends when it has been told whole, was cancelled or failed."""
 
     def __init__(
-        self, session: Session, realtime: RealtimeSession, keep: Keep, items: list[Members], caller: Caller, model: str
+        self, session: WebSocketSession, realtime: RealtimeSession, keep: Keep, items: list[Members], caller: Caller, model: str
     ) -> None:
         self.scope = trio.CancelScope()
         self.why = "client_cancelled"
@@ -48,7 +48,7 @@ class Responder:
         self._model = model
         self.voice = model
         """Who speaks."""
-        self.spares: Spares | None = None
+        self.spares: PrewarmedSockets | None = None
         """Sockets of the conversation, dialled ahead."""
         self._item = realtime.name("item")
         self._aloud = "audio" in realtime.settings["output_modalities"]
@@ -68,7 +68,7 @@ class Responder:
             with self.scope, one_error():
                 await self._answer(asked)
         except GwError as error:
-            fault = {"type": "server_error", "code": failure.code_of(error), "message": error.message}
+            fault = {"type": "server_error", "code": error_bodies.code_of(error), "message": error.message}
             status, details = "failed", {"error": fault}
         if self.scope.cancelled_caught:
             status, details = "cancelled", {"reason": self.why}
@@ -102,7 +102,7 @@ class Responder:
         """A request of its own, in the same turn."""
         return msgspec.structs.replace(self._caller, request_id=new_id())
 
-    async def _think(self, body: bytes, voice: Speaking | None) -> None:
+    async def _think(self, body: bytes, voice: SpeakingSession | None) -> None:
         request = openai_chat.parse_request(body)
         request = msgspec.structs.replace(request, dialect="")
         async with self._session.gateway.relay.chat(request, self._named()) as answer:
@@ -113,7 +113,7 @@ class Responder:
                 for event in await answer.receive():
                     await self._heard(event, voice)
 
-    async def _heard(self, event: ChatEvent, voice: Speaking | None) -> None:
+    async def _heard(self, event: ChatEvent, voice: SpeakingSession | None) -> None:
         match event:
             case Delta(text=text, tool_calls=pieces):
                 for piece in pieces:
@@ -129,7 +129,7 @@ class Responder:
             case StreamError(code=code):
                 raise UpstreamProtocolError(provider=self._model, detail=f"an error inside the answer: {code}")
 
-    async def _say(self, text: str, voice: Speaking | None) -> None:
+    async def _say(self, text: str, voice: SpeakingSession | None) -> None:
         if not text:
             return
         await self._begin_message()
@@ -139,7 +139,7 @@ class Responder:
         if voice is not None:
             await voice.send_text(text)
 
-    async def _speak(self, voice: Speaking, scope: trio.CancelScope) -> None:
+    async def _speak(self, voice: SpeakingSession, scope: trio.CancelScope) -> None:
         while not voice.done:
             for event in await voice.receive():
                 if isinstance(event, AudioChunk) and event.data:

@@ -15,12 +15,12 @@ from types import TracebackType
 
 import trio
 
-from gw.dialects.asgi import header
+from gw.dialects.request_io import header
 from gw.errors import ClientProtocolError, StoreUnavailable, TooLarge
 from gw.types.asgi import Receive, Scope
 from gw.types.audio import AudioFormat
 from gw.wire import multipart
-from gw.wire.lengths import LengthMeter
+from gw.wire.durations import LengthMeter
 
 _IN_MEMORY_BYTES = 1024 * 1024
 _PIECE_BYTES = 64 * 1024

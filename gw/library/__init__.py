@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import threading
 
-from gw.library.answers import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, ToolCall, Transcription
 from gw.library.asynchronous import AsyncGateway, open_gateway
 from gw.library.blocking import ChatStream, Gateway, Listening, Llm, Speaking, SpeechStream, Stt, Tts
-from gw.library.usage import UsageCollected
+from gw.library.responses import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, ToolCall, Transcription
+from gw.library.usage_events import UsageCollected
 
 __all__ = [
     "AsyncGateway", "ChatReply", "ChatStream", "Gateway", "Listening", "LiveSpeech", "LiveTranscription", "Llm",

@@ -25,11 +25,11 @@ from gw.config.settings import Settings
 from gw.errors import RequestError, one_error
 from gw.gateway import Gateway as Inner
 from gw.gateway import open_gateway as open_inner
-from gw.library.answers import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, Transcription
-from gw.library.audio import recording
-from gw.library.errors import in_python_terms
-from gw.library.log import log_to_program
-from gw.library.usage import Listener, Tell, UsageCollected, UsageFeed, tell_here
+from gw.library.exceptions import in_python_terms
+from gw.library.log_forwarding import log_to_program
+from gw.library.recordings import recording
+from gw.library.responses import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, Transcription
+from gw.library.usage_events import Listener, Tell, UsageCollected, UsageFeed, tell_here
 from gw.relay.meter import Meter, cost_of
 from gw.types.audio import AudioFormat
 from gw.types.caller import Caller

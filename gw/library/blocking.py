@@ -14,7 +14,10 @@ import attrs
 import trio
 
 from gw.config.settings import Settings
-from gw.library.answers import (
+from gw.library.asynchronous import AsyncGateway, AsyncLlm, AsyncStt, AsyncTts, add_listener, opened, settings_of
+from gw.library.blocking_stream import Held
+from gw.library.portal import Engine, refuse_running_loop
+from gw.library.responses import (
     Answered,
     ChatReply,
     LiveSpeech,
@@ -23,10 +26,7 @@ from gw.library.answers import (
     ToolCall,
     Transcription,
 )
-from gw.library.asynchronous import AsyncGateway, AsyncLlm, AsyncStt, AsyncTts, add_listener, opened, settings_of
-from gw.library.engine import Engine, refuse_running_loop
-from gw.library.held import Held
-from gw.library.usage import Listener, UsageCollected, tell_in_thread
+from gw.library.usage_events import Listener, UsageCollected, tell_in_thread
 from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent
 from gw.types.usage import RequestRecord

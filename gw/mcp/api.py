@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlencode
 import trio
 
 from gw.errors import ProviderError
-from gw.net.http import client
+from gw.net.http_client import client
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.secret import Secret
 

@@ -20,13 +20,13 @@ from gw.config.settings import Serve, Settings
 from gw.errors import DatabaseLocked
 from gw.gateway import Gateway, open_gateway
 from gw.mcp.api import Api, Daemon, Inside
-from gw.mcp.http import mounted
+from gw.mcp.http_transport import mounted
 from gw.mcp.server import build
 from gw.mcp.stdin import Stdin
 from gw.store.lock import holder
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.types.secret import Secret
-from gw.web import front
+from gw.web import listener
 from gw.web.app import make_app
 from gw.web.drain import Drain
 
@@ -118,7 +118,7 @@ async def _listen(
         raise AssertionError("nothing is hot here")
 
     async with mounted(server, bearer, serve.allowed_hosts) as app:
-        await front.serve(
+        await listener.serve(
             hot=nothing_hot,
             is_hot=lambda method, path: False,
             cold=app,

@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from gw.web.operations import Operation, Raw
-from gw.web.table import TABLE
+from gw.web.routes import TABLE
 
 Json = dict[str, Any]
 _OPERATIONS = {operation.id: operation for operation in TABLE.operations}

@@ -16,12 +16,12 @@ from typing import Final, Protocol
 import trio
 
 from gw.errors import ProviderUnreachable, StaleConnection
-from gw.net.answer import Response
 from gw.net.connect import Connect, connect_tcp
+from gw.net.http_response import HttpResponse
 from gw.net.origin import Origin
-from gw.net.tcp import LOST, Transport, unreachable
+from gw.net.tcp import LOST, UpstreamTransport, unreachable
 
-__all__ = ["Body", "Exchange", "Headers", "Origin", "Pool", "Response", "header_lines", "request_target"]
+__all__ = ["ClientExchange", "Headers", "HttpResponse", "Origin", "Pool", "RequestBody", "header_lines", "request_target"]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -41,7 +41,7 @@ JOIN_MAX_BYTES: Final = 65_536
 _PRINTABLE: Final = bytes(range(0x21, 0x7F))
 
 
-class Body(Protocol):
+class RequestBody(Protocol):
     """A request body that is read in pieces. `size` in bytes is known beforehand.
 
     `chunks()` begins anew each time it is called: a call that meets a dead idle connection is made again.
@@ -74,7 +74,7 @@ class _Site:
 
     def __init__(self, origin: Origin) -> None:
         self.host_line = b"host: %b\r\naccept-encoding: identity\r\n" % origin.authority.encode("ascii")
-        self.idle: deque[tuple[Transport, float]] = deque()  # oldest first; at most IDLE_MAX
+        self.idle: deque[tuple[UpstreamTransport, float]] = deque()  # oldest first; at most IDLE_MAX
         self.in_use = 0
         self.keeps = False
         """A kept connection has answered, and none was found dead since."""
@@ -114,8 +114,8 @@ class Pool:
         origin: Origin,
         path: bytes,
         headers: Headers | bytes,
-        body: bytes | Body = b"",
-    ) -> Exchange:
+        body: bytes | RequestBody = b"",
+    ) -> ClientExchange:
         """Send a request to `origin.prefix + path` (query included) and read the answer's head.
 
         `headers`: pairs, or what `header_lines` has made of them.
@@ -130,7 +130,7 @@ class Pool:
         sized = b"content-length: %d\r\n" % length if length or method != b"GET" else b""
         lines = headers if isinstance(headers, bytes) else header_lines(headers)
         head = b"%b%b%b\r\n" % (site.opening(method, origin, path), sized, lines)
-        return Exchange(self, site, provider, origin, head, body)
+        return ClientExchange(self, site, provider, origin, head, body)
 
     @property
     def in_use(self) -> dict[str, int]:
@@ -156,7 +156,7 @@ class Pool:
             site = self._sites[key] = _Site(origin)
         return site
 
-    def _take(self, site: _Site) -> Transport | None:
+    def _take(self, site: _Site) -> UpstreamTransport | None:
         """The connection used last, if it is young and silent."""
         if not site.idle:
             return None
@@ -170,7 +170,7 @@ class Pool:
             transport.abort()
         return None
 
-    async def _connect(self, provider: str, origin: Origin) -> Transport:
+    async def _connect(self, provider: str, origin: Origin) -> UpstreamTransport:
         self._drop_expired()
         try:
             with trio.move_on_after(CONNECT_S) as scope:
@@ -183,7 +183,7 @@ class Pool:
         self.opened += 1
         return transport
 
-    def _give_back(self, site: _Site, transport: Transport, keep: bool) -> None:
+    def _give_back(self, site: _Site, transport: UpstreamTransport, keep: bool) -> None:
         if not keep or self._closed or len(site.idle) >= IDLE_MAX:
             transport.abort()
             return
@@ -204,14 +204,14 @@ class Pool:
                 site.idle.popleft()[0].abort()
 
 
-class Exchange:
+class ClientExchange:
     """One request and its answer. A class and not a generator: entering costs less."""
 
     __slots__ = (
         "_aborted", "_body", "_connecting", "_head", "_origin", "_pool", "_provider", "_response", "_sent", "_site", "_transport",
     )  # fmt: skip
 
-    def __init__(self, pool: Pool, site: _Site, provider: str, origin: Origin, head: bytes, body: bytes | Body) -> None:
+    def __init__(self, pool: Pool, site: _Site, provider: str, origin: Origin, head: bytes, body: bytes | RequestBody) -> None:
         self._pool = pool
         self._site = site
         self._provider = provider
@@ -221,8 +221,8 @@ class Exchange:
         self._sent = False
         self._aborted = False
         self._connecting: trio.CancelScope | None = None
-        self._transport: Transport | None = None
-        self._response: Response | None = None
+        self._transport: UpstreamTransport | None = None
+        self._response: HttpResponse | None = None
 
     def abort(self) -> None:
         """Let whatever this call waits for fail at once, as if its connection had broken. Called by another task."""
@@ -232,7 +232,7 @@ class Exchange:
         if self._transport is not None:
             self._transport.abort()
 
-    async def __aenter__(self) -> Response:
+    async def __aenter__(self) -> HttpResponse:
         site, pool = self._site, self._pool
         site.in_use += 1
         try:
@@ -266,7 +266,7 @@ class Exchange:
         self._site.in_use -= 1
         self._pool._give_back(self._site, *response.release())
 
-    async def _connect(self) -> Transport:
+    async def _connect(self) -> UpstreamTransport:
         with trio.CancelScope() as self._connecting:
             transport = await self._pool._connect(self._provider, self._origin)
         scope, self._connecting = self._connecting, None
@@ -274,9 +274,9 @@ class Exchange:
             raise ProviderUnreachable(provider=self._provider, detail="given up while connecting", cause="timeout")
         return transport
 
-    async def _ask(self, transport: Transport) -> Response:
+    async def _ask(self, transport: UpstreamTransport) -> HttpResponse:
         self._transport = transport
-        response = Response(self._provider, transport)
+        response = HttpResponse(self._provider, transport)
         body = self._body
         try:
             if self._aborted:  # and connected in the same moment
@@ -296,14 +296,14 @@ class Exchange:
             raise
         return response
 
-    async def _send(self, transport: Transport, body: bytes | Body) -> bool:
+    async def _send(self, transport: UpstreamTransport, body: bytes | RequestBody) -> bool:
         """A request too large for one write; whether all of it was written. Raises what reading the body raises."""
         if not await _write(transport, self._head):
             return False
         return await (_write(transport, body) if isinstance(body, bytes) else _send_chunks(transport, body))
 
 
-async def _write(transport: Transport, data: bytes) -> bool:
+async def _write(transport: UpstreamTransport, data: bytes) -> bool:
     try:
         if (rest := transport.put(data)) is not None:
             await rest
@@ -312,7 +312,7 @@ async def _write(transport: Transport, data: bytes) -> bool:
     return True
 
 
-async def _send_chunks(transport: Transport, body: Body) -> bool:
+async def _send_chunks(transport: UpstreamTransport, body: RequestBody) -> bool:
     """Raises ValueError if the body is not as long as it said."""
     left = body.size
     chunks = body.chunks()

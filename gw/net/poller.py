@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 if TYPE_CHECKING:
-    from gw.types.rest import Rest
+    from gw.types.pending import Pending
 
 OFFERED: Final = sys.platform == "linux"
 """Elsewhere every connection has a task that waits for it."""
@@ -38,7 +38,7 @@ def current() -> Poller | None:
     return _current.get()
 
 
-async def each_by_task(receive: Callable[[], Awaitable[bytes | bytearray]], take: Callable[[bytes], Rest]) -> Rest:
+async def each_by_task(receive: Callable[[], Awaitable[bytes | bytearray]], take: Callable[[bytes], Pending]) -> Pending:
     """As `Reading.each` where there is no poller, or no plain socket: this task waits for every piece."""
     while data := await receive():
         rest = take(bytes(data))
@@ -105,15 +105,15 @@ class Reading:
         self._poller = poller
         self._sock = sock
         self._descriptor = sock.fileno()
-        self._take: Callable[[bytes], Rest] | None = None
+        self._take: Callable[[bytes], Pending] | None = None
         self._task: trio.lowlevel.Task | None = None
         self._tell = self._readable  # one object, so that the poller knows it again
         self._called = False
         """`take` is at work."""
-        self._rest: Rest = None
+        self._rest: Pending = None
         self._error: Exception | None = None
 
-    async def each(self, take: Callable[[bytes], Rest]) -> Rest:
+    async def each(self, take: Callable[[bytes], Pending]) -> Pending:
         """Until `take` leaves something to wait for, which is returned; None at the end of the stream.
 
         Raises OSError, trio.ClosedResourceError, and what `take` raises. A cancelled call loses nothing.
@@ -157,7 +157,7 @@ class Reading:
         elif self._sock.fileno() < 0:
             self.closing()
 
-    def _wake(self, rest: Rest, error: Exception | None) -> None:
+    def _wake(self, rest: Pending, error: Exception | None) -> None:
         task, self._task = self._task, None
         self._poller.forget(self._descriptor, self._tell)
         if task is not None:

@@ -17,7 +17,7 @@ import trio
 
 from gw.errors import ProviderUnreachable, Unreached
 from gw.net import poller
-from gw.types.rest import Rest
+from gw.types.pending import Pending
 
 CAUSES: Final[Mapping[int, Unreached]] = {
     errno.ECONNREFUSED: "refused",
@@ -42,7 +42,7 @@ class ConnectFailed(OSError):
         self.cause: Unreached = cause
 
 
-class Transport(trio.abc.Stream):
+class UpstreamTransport(trio.abc.Stream):
     """A byte stream that can also be judged and dropped without waiting. Lost connections raise one of `LOST`."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Transport(trio.abc.Stream):
     def abort(self) -> None:
         """Close at once, without any goodbye. Idempotent."""
 
-    def put(self, data: bytes) -> Rest:
+    def put(self, data: bytes) -> Pending:
         """As `send_all`; what of it is left to wait for. Raises one of `LOST`."""
         return self.send_all(data)
 
@@ -61,7 +61,7 @@ class Transport(trio.abc.Stream):
         """What has come already; None where there is nothing, b"" at the end of the stream. Raises one of `LOST`."""
         return None
 
-    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
         """Give `take` what arrives, until it leaves something to wait for, which is returned; None at the end of the stream.
 
         On a plain socket that is looked after by the poller: `take` must not wait, nor need a task of its own.
@@ -87,7 +87,7 @@ def unreachable(provider: str, error: BaseException) -> ProviderUnreachable:
     return ProviderUnreachable(provider=provider, detail=describe(error), cause=cause)
 
 
-class TcpStream(Transport):
+class TcpStream(UpstreamTransport):
     """A connected, non-blocking stdlib socket."""
 
     __slots__ = ("_busy_reads", "_more", "_reading", "_sock")
@@ -105,7 +105,7 @@ class TcpStream(Transport):
         if (rest := self.put(data)) is not None:
             await rest
 
-    def put(self, data: bytes | bytearray | memoryview) -> Rest:
+    def put(self, data: bytes | bytearray | memoryview) -> Pending:
         try:
             sent = self._sock.send(data)
         except BlockingIOError:
@@ -124,7 +124,7 @@ class TcpStream(Transport):
             self.abort()
             raise
 
-    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
         polled = poller.current()
         if polled is None:
             return await super().receive_each(take)

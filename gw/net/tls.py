@@ -14,8 +14,8 @@ from functools import cache
 
 import trio
 
-from gw.net.tcp import LOST, READ_BYTES, ConnectFailed, TcpStream, Transport, describe
-from gw.types.rest import Rest, done
+from gw.net.tcp import LOST, READ_BYTES, ConnectFailed, TcpStream, UpstreamTransport, describe
+from gw.types.pending import Pending, done
 
 
 @cache
@@ -27,7 +27,7 @@ def client_context() -> ssl.SSLContext:
     return context
 
 
-class TlsStream(Transport):
+class TlsStream(UpstreamTransport):
     """One task may receive while another sends. An end without a goodbye counts as an end: framing shows a cut answer."""
 
     __slots__ = ("_in", "_out", "_over", "_ssl", "_tcp")
@@ -61,7 +61,7 @@ class TlsStream(Transport):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._tcp.send_all(self._encrypted(data))
 
-    def put(self, data: bytes) -> Rest:
+    def put(self, data: bytes) -> Pending:
         return self._tcp.put(self._encrypted(data))
 
     def _encrypted(self, data: bytes | bytearray | memoryview) -> bytes:
@@ -90,8 +90,8 @@ class TlsStream(Transport):
             data = self._decrypted(READ_BYTES) if read else b""
         return data if data or self._over else None
 
-    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
-        def arrived(read: bytes) -> Rest:
+    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
+        def arrived(read: bytes) -> Pending:
             self._in.write(read)
             rest = self._give(take)
             return done() if rest is None and self._over else rest
@@ -104,7 +104,7 @@ class TlsStream(Transport):
             self._over = True
         return None
 
-    def _give(self, take: Callable[[bytes], Rest]) -> Rest:
+    def _give(self, take: Callable[[bytes], Pending]) -> Pending:
         while data := self._decrypted(READ_BYTES):
             if (rest := take(data)) is not None:
                 return rest

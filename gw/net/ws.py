@@ -22,8 +22,8 @@ from gw.errors import (
     UpstreamProtocolError,
 )
 from gw.net import ws_frames
-from gw.net.tcp import LOST, READ_BYTES, Transport, describe
-from gw.types.rest import Rest, done, failed
+from gw.net.tcp import LOST, READ_BYTES, UpstreamTransport, describe
+from gw.types.pending import Pending, done, pending_error
 
 GOODBYE_S: Final = 0.05
 """How long writing the close frame may take when a session ends by an error or a cancellation."""
@@ -52,7 +52,7 @@ class WebSocket:
     nobody receives, pings are not answered either.
     """
 
-    def __init__(self, provider: str, transport: Transport, protocol: ClientProtocol, read: bytes) -> None:
+    def __init__(self, provider: str, transport: UpstreamTransport, protocol: ClientProtocol, read: bytes) -> None:
         """`protocol` has its handshake behind it; `read` is what came in the same read as its end."""
         self._provider = provider
         self._transport = transport
@@ -61,7 +61,7 @@ class WebSocket:
         self._frames: deque[Frame | tuple[int, bytes]] = deque()
         self._parts: list[bytes | bytearray | memoryview] = []  # of a fragmented message
         self._text = False
-        self._turn = ws_frames.Turn()
+        self._turn = ws_frames.FrameTurn()
         self._owes = False
         """The machine has something to say (pongs), and somebody else was writing."""
         self._take(read)
@@ -108,7 +108,7 @@ class WebSocket:
         if (rest := self.put(message)) is not None:
             await rest
 
-    def put(self, message: str | bytes) -> Rest:
+    def put(self, message: str | bytes) -> Pending:
         """As `send`; what of it is left to wait for."""
         if isinstance(message, bytes):
             opcode, data = ws_frames.BINARY, message
@@ -148,10 +148,10 @@ class WebSocket:
                 self._raise_why_over()
             await self._read()
 
-    async def each(self, take: Callable[[str | bytes], Rest], enough: Callable[[], bool]) -> None:
+    async def each(self, take: Callable[[str | bytes], Pending], enough: Callable[[], bool]) -> None:
         """Give every message to `take`, where it is read, until `enough`. Raises like `receive`, and what `take` raises."""
 
-        def arrived(data: bytes) -> Rest:
+        def arrived(data: bytes) -> Pending:
             try:
                 found = self._splitter.feed(data)
                 if len(found) == 1 and found[0][0] != ws_frames.MACHINE and not self._frames and self.is_open:
@@ -160,7 +160,7 @@ class WebSocket:
                     return done() if rest is None and enough() else rest
                 return self._answer() if self._keep(found) else self._hand_over(take, enough)
             except Exception as error:  # none of the connection's
-                return failed(error)
+                return pending_error(error)
 
         while not enough():
             if (rest := self._hand_over(take, enough)) is not None:
@@ -170,7 +170,7 @@ class WebSocket:
             else:
                 await self._receive_each(arrived)
 
-    async def _receive_each(self, arrived: Callable[[bytes], Rest]) -> None:
+    async def _receive_each(self, arrived: Callable[[bytes], Pending]) -> None:
         try:
             rest = await self._transport.receive_each(arrived)
         except LOST as error:
@@ -182,7 +182,7 @@ class WebSocket:
             self._protocol.receive_eof()
             await self._answer()
 
-    def _hand_over(self, take: Callable[[str | bytes], Rest], enough: Callable[[], bool]) -> Rest:
+    def _hand_over(self, take: Callable[[str | bytes], Pending], enough: Callable[[], bool]) -> Pending:
         """Give away what has been read, as far as it goes without waiting."""
         while (message := self._next()) is not None:
             rest = take(message)

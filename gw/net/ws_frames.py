@@ -167,7 +167,7 @@ class Masks:
         return _head(opcode, len(data), 128) + key + apply_mask(data, key)
 
 
-class Turn:
+class FrameTurn:
     """Whose turn it is to write: first come, first served. While nobody waits it costs nothing, unlike `trio.Lock`."""
 
     __slots__ = ("_waiting", "taken")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from gw.types.llm import LastUser
-from gw.types.usage import Heard
+from gw.types.usage import HeardSpeech
 
 Key = tuple[str, str | None]
 """Project and key: within it, texts are compared."""
@@ -60,7 +60,7 @@ class Place(msgspec.Struct, eq=False, kw_only=True):
     request_id: str
     session_id: str | None = None
     turn_id: str | None = None
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[HeardSpeech, ...] = ()
     """What live transcriptions did in this turn."""
     earlier: tuple[str, ...] = ()
     """Requests of this turn whose records may have been made already."""
@@ -81,11 +81,11 @@ class _Final(msgspec.Struct, eq=False):
     source: Place
     text: str
     at: float
-    part: Heard | None
+    part: HeardSpeech | None
     claim: _Claim | None = None
 
 
-class Said(msgspec.Struct, eq=False):
+class Utterance(msgspec.Struct, eq=False):
     """An answer in the making: the relay adds to `pieces` as it passes on."""
 
     key: Key
@@ -107,7 +107,7 @@ class _Memory(msgspec.Struct, eq=False):
     """Of one key."""
 
     finals: deque[_Final] = msgspec.field(default_factory=deque)
-    answers: deque[Said] = msgspec.field(default_factory=deque)
+    answers: deque[Utterance] = msgspec.field(default_factory=deque)
     unspoken: int = 0
     """Answers since a voice was asked for."""
 
@@ -116,9 +116,9 @@ class Turns:
     def __init__(self) -> None:
         self._memories: dict[Key, _Memory] = {}
         self._finals: deque[_Final] = deque()
-        self._answers: deque[Said] = deque()
+        self._answers: deque[Utterance] = deque()
 
-    def transcript(self, place: Place, key: Key, text: str, now: float, part: Heard | None = None) -> None:
+    def transcript(self, place: Place, key: Key, text: str, now: float, part: HeardSpeech | None = None) -> None:
         """A final transcript. `part`: of a live session, which has many."""
         words = compact(text)
         if not words:
@@ -130,7 +130,7 @@ class Turns:
         while len(self._finals) > MOST_FINALS or self._finals[0].at < now - HEARD_S:
             self._memories[self._finals.popleft().key].finals.popleft()
 
-    def asks(self, place: Place, key: Key, last_user: Callable[[], LastUser | None], now: float) -> Said | None:
+    def asks(self, place: Place, key: Key, last_user: Callable[[], LastUser | None], now: float) -> Utterance | None:
         """A chat request begins: finds its turn. What it answers is to be added to what is returned, None = not wanted."""
         memory = self._memory(key)
         if memory.finals and memory.finals[-1].at >= now - HEARD_S and (asked := last_user()) is not None:
@@ -140,7 +140,7 @@ class Turns:
         if memory.unspoken >= SILENT_ANSWERS:
             return None
         memory.unspoken += 1
-        said = Said(key, place, now, [])
+        said = Utterance(key, place, now, [])
         memory.answers.append(said)
         self._answers.append(said)
         while len(self._answers) > MOST_ANSWERS or self._answers[0].at < now - SPOKEN_S:
@@ -282,7 +282,7 @@ def _settle(place: Place, run: list[_Final]) -> None:
         place.session_id = place.session_id or first.source.session_id or known
 
 
-def _longer(heard: tuple[Heard, ...], part: Heard) -> tuple[Heard, ...]:
+def _longer(heard: tuple[HeardSpeech, ...], part: HeardSpeech) -> tuple[HeardSpeech, ...]:
     """One after the other of the same session's transcripts are one stretch."""
     if not heard or heard[-1].request_id != part.request_id:
         return (*heard, part)
@@ -292,9 +292,9 @@ def _longer(heard: tuple[Heard, ...], part: Heard) -> tuple[Heard, ...]:
 # ---------------------------------------------------------------- from answers to speech
 
 
-def _written(answers: Iterable[Said], words: str, place: Place, now: float) -> tuple[Said, int] | None:
+def _written(answers: Iterable[Utterance], words: str, place: Place, now: float) -> tuple[Utterance, int] | None:
     """The one answer these words stand in, and where they end; else one they were spoken of just now, and are again."""
-    found: list[tuple[Said, int]] = []
+    found: list[tuple[Utterance, int]] = []
     for said in answers:
         if said.pieces:
             said.read()
@@ -317,7 +317,7 @@ def _conversation(place: Place) -> str:
     return place.session_id or place.turn_id or place.request_id
 
 
-def _next(answers: Iterable[Said], place: Place, now: float) -> tuple[Said, int] | None:
+def _next(answers: Iterable[Utterance], place: Place, now: float) -> tuple[Utterance, int] | None:
     """Where the caller names its sessions: the only answer that was just asked for in this one."""
     if place.session_id is None:
         return None

@@ -9,11 +9,11 @@ import attrs
 import trio
 
 from gw.errors import ProviderFailed, ProviderRejected
-from gw.net.http1 import Body, Origin
+from gw.net.http1 import Origin, RequestBody
 from gw.net.ws_dial import open_ws
 from gw.providers.http_call import rejection
-from gw.providers.live_call import Listening
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream
+from gw.providers.ws_session import ListenSocket
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
 from gw.wire import assemblyai_audio, assemblyai_batch, assemblyai_stream
@@ -62,7 +62,7 @@ class _Job:
 
 
 async def _answer(
-    account: Account, method: bytes, path: bytes, body: bytes | Body, headers: Sequence[tuple[bytes, bytes]]
+    account: Account, method: bytes, path: bytes, body: bytes | RequestBody, headers: Sequence[tuple[bytes, bytes]]
 ) -> bytes:
     all_headers = [*headers, *key_headers(account.api_key)]
     async with account.pool.open(account.provider_id, method, account.origin, path, all_headers, body) as response:
@@ -100,7 +100,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     headers = [_VERSION, *key_headers(account.api_key)]
     origin = _streaming(account.origin)
     async with open_ws(provider, origin, path, headers=headers, connect=account.pool.connect) as ws:
-        yield Listening(ws, wire, provider, next_codes=assemblyai_stream.NEXT_CODES)
+        yield ListenSocket(ws, wire, provider, next_codes=assemblyai_stream.NEXT_CODES)
 
 
 SPEC = ProviderSpec(

@@ -10,13 +10,12 @@ from functools import partial
 import trio
 
 from gw.errors import ProviderRejected, UpstreamProtocolError, one_error
-from gw.net.http1 import Response
-from gw.net.spare import open_warm
+from gw.net.http1 import HttpResponse
+from gw.net.prewarm import open_warm
 from gw.net.ws import WebSocket
 from gw.net.ws_dial import open_ws
 from gw.providers.event_stream import EventStream
 from gw.providers.http_call import HttpCall, is_type, json_lines
-from gw.providers.live_call import Listening, ListeningUntilClosed, Speaking, send
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -26,6 +25,7 @@ from gw.providers.spec import (
     TranscribeStream,
 )
 from gw.providers.speech_call import FormBody, SpokenAudio
+from gw.providers.ws_session import ListeningUntilClosed, ListenSocket, SpeakSocket, send
 from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
@@ -61,7 +61,7 @@ def _has_voice(voice: str, account: Account) -> None:
 
 
 class _SpokenEvents(EventStream[SpeakEvent]):
-    def __init__(self, response: Response, request: SpeakRequest, account: Account) -> None:
+    def __init__(self, response: HttpResponse, request: SpeakRequest, account: Account) -> None:
         decoder = cartesia_speak.SpeechDecoder(
             account.provider_id, keep_raw=request.dialect == "cartesia", secrets=(account.api_key.reveal(),)
         )
@@ -75,7 +75,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     as_events = cartesia_speak.wants_events(request)
     provider = account.provider_id
 
-    def read(response: Response) -> SpeakStream:
+    def read(response: HttpResponse) -> SpeakStream:
         if as_events != is_type(response, _SSE):
             raise UpstreamProtocolError(provider=provider, detail="not the kind of answer that was asked for")
         if as_events:
@@ -90,8 +90,8 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     return HttpCall(account, path, headers, body, cartesia_errors.classify, read)
 
 
-class _Speech(Speaking):
-    """A `Speaking` some of whose answers come from no frame: the wait for one is broken off for them."""
+class _Speech(SpeakSocket):
+    """A `SpeakSocket` some of whose answers come from no frame: the wait for one is broken off for them."""
 
     def __init__(self, ws: WebSocket, wire: CartesiaSpeaker, account: Account, request: SpeakLiveRequest) -> None:
         super().__init__(ws, wire, account.provider_id, request.format)
@@ -135,7 +135,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 
 class _Transcript:
-    def __init__(self, response: Response, provider: str, keep_raw: bool) -> None:
+    def __init__(self, response: HttpResponse, provider: str, keep_raw: bool) -> None:
         self._response = response
         self._provider = provider
         self._keep_raw = keep_raw
@@ -162,7 +162,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
 
 
 async def _keep_alive(
-    ws: WebSocket, session: Listening, wire: CartesiaListener | TurnsListener, provider: str, fmt: AudioFormat
+    ws: WebSocket, session: ListenSocket, wire: CartesiaListener | TurnsListener, provider: str, fmt: AudioFormat
 ) -> None:
     """Silence where nothing else is sent, as far as the vendor needs it. Its failure ends the session."""
     while not wire.finishing:
@@ -186,10 +186,10 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         wire: TurnsListener | CartesiaListener
         if by_turns:
             wire = TurnsListener(provider, request, (secret,))
-            session: Listening = ListeningUntilClosed(ws, wire, provider)
+            session: ListenSocket = ListeningUntilClosed(ws, wire, provider)
         else:
             wire = CartesiaListener(provider, request, model, (secret,))
-            session = Listening(ws, wire, provider)
+            session = ListenSocket(ws, wire, provider)
         with one_error():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_keep_alive, ws, session, wire, provider, request.format)

@@ -11,7 +11,7 @@ from functools import partial
 import attrs
 
 from gw.errors import ClientProtocolError, ProviderRejected, UpstreamCut
-from gw.net.http1 import Response, header_lines
+from gw.net.http1 import HttpResponse, header_lines
 from gw.providers.event_stream import Decoder
 from gw.providers.http_call import Classify, HttpCall, is_type, json_lines
 from gw.providers.spec import Account, ChatStream
@@ -41,7 +41,7 @@ class ChatWire:
 class _StreamedChat:
     """As `EventStream`, where what matters has gone out once there was content, and an error may be an event as well."""
 
-    def __init__(self, response: Response, provider: str, decoder: Decoder[ChatEvent]) -> None:
+    def __init__(self, response: HttpResponse, provider: str, decoder: Decoder[ChatEvent]) -> None:
         self._response = response
         self._provider = provider
         self._decoder = decoder
@@ -84,7 +84,7 @@ class _WholeChat:
     __slots__ = ("_as_stream", "_done", "_keep_raw", "_provider", "_response", "_whole")
 
     def __init__(
-        self, response: Response, provider: str, whole: Callable[[bytes, str, bool], Completion], keep_raw: bool, as_stream: bool
+        self, response: HttpResponse, provider: str, whole: Callable[[bytes, str, bool], Completion], keep_raw: bool, as_stream: bool
     ) -> None:
         self._response = response
         self._provider = provider
@@ -135,7 +135,7 @@ def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCal
     return HttpCall(account, wire.path, headers, body, wire.classify, read)
 
 
-def _read(wire: ChatWire, provider: str, keep_raw: bool, stream: bool, response: Response) -> ChatStream:
+def _read(wire: ChatWire, provider: str, keep_raw: bool, stream: bool, response: HttpResponse) -> ChatStream:
     if stream and is_type(response, wire.stream_type):
         return _StreamedChat(response, provider, wire.decoder(provider, keep_raw))
     return _WholeChat(response, provider, wire.whole, keep_raw, stream)

@@ -9,11 +9,10 @@ from functools import partial
 import trio
 
 from gw.errors import UpstreamProtocolError, one_error
-from gw.net.http1 import Response
-from gw.net.spare import open_warm
+from gw.net.http1 import HttpResponse
+from gw.net.prewarm import open_warm
 from gw.net.ws_dial import open_ws
 from gw.providers.http_call import HttpCall, is_type, json_lines
-from gw.providers.live_call import Listening, ListeningUntilClosed, Speaking, send
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -23,10 +22,18 @@ from gw.providers.spec import (
     TranscribeStream,
 )
 from gw.providers.speech_call import SpokenAudio
+from gw.providers.ws_session import ListeningUntilClosed, ListenSocket, SpeakSocket, send
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import deepgram_batch, deepgram_errors, deepgram_flux, deepgram_flux_speak, deepgram_listen, deepgram_speak
+from gw.wire import (
+    deepgram_batch,
+    deepgram_errors,
+    deepgram_flux_client,
+    deepgram_flux_speak,
+    deepgram_listen_client,
+    deepgram_speak,
+)
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _KEEP_ALIVE_S = 4.0
@@ -38,7 +45,7 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 
 class _Transcript:
-    def __init__(self, response: Response, provider: str, keep_raw: bool) -> None:
+    def __init__(self, response: HttpResponse, provider: str, keep_raw: bool) -> None:
         self._response = response
         self._provider = provider
         self._keep_raw = keep_raw
@@ -62,7 +69,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /v1/speak`, of Flux models `/v2/speak`, streamed while it is made."""
     provider = account.provider_id
 
-    def read(response: Response) -> SpeakStream:
+    def read(response: HttpResponse) -> SpeakStream:
         if is_type(response, b"text/") or is_type(response, b"application/json"):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
         return SpokenAudio(response, provider, request.format, b"dg-char-count")
@@ -75,19 +82,19 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """The path follows from the model: those that listen by turns have one of their own."""
-    return _listen_by_turns(request, account) if deepgram_flux.is_flux(account.model) else _listen(request, account)
+    return _listen_by_turns(request, account) if deepgram_flux_client.is_flux(account.model) else _listen(request, account)
 
 
 @asynccontextmanager
 async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`WS /v1/listen`, kept alive while nobody speaks."""
     provider = account.provider_id
-    same = request.dialect == "deepgram" and not deepgram_listen.by_turns(request)
-    wire = deepgram_listen.DeepgramListener(provider, keep_raw=same, secrets=(account.api_key.reveal(),))
-    path = deepgram_listen.path_of(request, account.model).encode()
+    same = request.dialect == "deepgram" and not deepgram_listen_client.by_turns(request)
+    wire = deepgram_listen_client.DeepgramListener(provider, keep_raw=same, secrets=(account.api_key.reveal(),))
+    path = deepgram_listen_client.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
     async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
-        session = Listening(ws, wire, provider)
+        session = ListenSocket(ws, wire, provider)
 
         async def keep_alive() -> None:
             while True:
@@ -106,13 +113,13 @@ async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[Lis
 async def _listen_by_turns(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`WS /v2/listen`. It has no keep-alive: while nobody speaks, silence is to be sent."""
     provider = account.provider_id
-    turns = deepgram_flux.FluxListener(
+    turns = deepgram_flux_client.FluxListener(
         provider,
-        keep_raw=deepgram_listen.by_turns(request),
+        keep_raw=deepgram_listen_client.by_turns(request),
         interims=request.interim_results,
         secrets=(account.api_key.reveal(),),
     )
-    path = deepgram_flux.path_of(request, account.model).encode()
+    path = deepgram_flux_client.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
     async with open_ws(provider, account.origin, path, headers=headers, connect=account.pool.connect) as ws:
         yield ListeningUntilClosed(ws, turns, provider)
@@ -131,7 +138,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
     headers = key_headers(account.api_key)
     connect = account.pool.connect
     async with open_warm(account.spares, provider, account.origin, path, headers=headers, connect=connect) as ws:
-        yield Speaking(ws, wire, provider, request.format)
+        yield SpeakSocket(ws, wire, provider, request.format)
 
 
 SPEC = ProviderSpec(

@@ -11,13 +11,12 @@ from functools import partial
 import trio
 
 from gw.errors import ProviderError, ProviderRejected, UpstreamCut, UpstreamProtocolError, one_error
-from gw.net.http1 import Response
-from gw.net.spare import open_warm
+from gw.net.http1 import HttpResponse
+from gw.net.prewarm import open_warm
 from gw.net.ws import WebSocket, WsClosed
 from gw.net.ws_dial import open_ws
 from gw.providers.event_stream import EventStream
 from gw.providers.http_call import HttpCall, is_type, json_lines
-from gw.providers.live_call import Listening, send, why_closed
 from gw.providers.spec import (
     Account,
     ListenSession,
@@ -27,15 +26,16 @@ from gw.providers.spec import (
     TranscribeStream,
 )
 from gw.providers.speech_call import FormBody, SpokenAudio
+from gw.providers.ws_session import ListenSocket, send, why_closed
 from gw.types.audio import AudioFormat
-from gw.types.rest import Rest
+from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import elevenlabs_contexts, elevenlabs_listen, elevenlabs_scribe, elevenlabs_speak, multipart
-from gw.wire.elevenlabs_contexts import ElevenSpeaker
+from gw.wire import elevenlabs_listen, elevenlabs_scribe, elevenlabs_speak, elevenlabs_tts_client, multipart
 from gw.wire.elevenlabs_errors import classify, close_fault
 from gw.wire.elevenlabs_scribe import ScribeListener
+from gw.wire.elevenlabs_tts_client import ElevenSpeaker
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
@@ -52,7 +52,7 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
 class _Timed(EventStream[SpeakEvent]):
     """Lines of JSON with audio and times."""
 
-    def __init__(self, response: Response, provider: str, fmt: AudioFormat) -> None:
+    def __init__(self, response: HttpResponse, provider: str, fmt: AudioFormat) -> None:
         super().__init__(response, provider, elevenlabs_speak.TimedDecoder(provider))
         self.format = fmt
 
@@ -72,7 +72,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     _has_voice(request.voice, account)
     provider, fmt = account.provider_id, elevenlabs_speak.sent_for(request.format)
 
-    def read(response: Response) -> SpeakStream:
+    def read(response: HttpResponse) -> SpeakStream:
         if request.want_timings:
             return _Timed(response, provider, fmt)
         if is_type(response, b"text/") or is_type(response, b"application/json"):
@@ -158,10 +158,10 @@ class _Speaking:
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
     """`WS /v1/text-to-speech/{voice}/multi-stream-input`, one context after the other."""
     _has_voice(request.voice, account)
-    if not elevenlabs_contexts.is_offered(account.model):
+    if not elevenlabs_tts_client.is_offered(account.model):
         raise _not_here(account, "this model does not speak live")
     provider = account.provider_id
-    path = elevenlabs_contexts.path_of(request, account.model).encode()
+    path = elevenlabs_tts_client.path_of(request, account.model).encode()
     headers = key_headers(account.api_key)
     connect = account.pool.connect
     async with open_warm(account.spares, provider, account.origin, path, headers=headers, connect=connect) as ws:
@@ -188,7 +188,7 @@ async def _kept_alive(sent_at: Callable[[], float], keep_alive: Callable[[], Awa
 
 
 class _Transcript:
-    def __init__(self, response: Response, provider: str, keep_raw: bool) -> None:
+    def __init__(self, response: HttpResponse, provider: str, keep_raw: bool) -> None:
         self._response = response
         self._provider = provider
         self._keep_raw = keep_raw
@@ -213,8 +213,8 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     return HttpCall(account, b"/v1/speech-to-text", headers, body, classify, read)
 
 
-class _Listening(Listening):
-    """A `Listening` whose end is a silence of the vendor's."""
+class _Listening(ListenSocket):
+    """A `ListenSocket` whose end is a silence of the vendor's."""
 
     def __init__(self, ws: WebSocket, wire: ScribeListener, provider: str) -> None:
         super().__init__(ws, wire, provider)
@@ -240,7 +240,7 @@ class _Listening(Listening):
             if events := self._scribe.receive(frame):
                 return events
 
-    async def each(self, take: Callable[[list[ListenEvent]], Rest]) -> None:
+    async def each(self, take: Callable[[list[ListenEvent]], Pending]) -> None:
         while not self._scribe.ended:
             if (rest := take(await self.receive())) is not None:
                 await rest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 from gw.errors import ProviderError, UpstreamCut
-from gw.net.http1 import Response
+from gw.net.http1 import HttpResponse
 
 E = TypeVar("E")
 
@@ -27,7 +27,7 @@ class EventStream(Generic[E]):
     """Events as they come. A failure in the same piece as events is raised after them; with the first ones at once, because
     nothing has gone out yet and another candidate may still answer."""
 
-    def __init__(self, response: Response, provider: str, decoder: Decoder[E]) -> None:
+    def __init__(self, response: HttpResponse, provider: str, decoder: Decoder[E]) -> None:
         self._response = response
         self._provider = provider
         self._decoder = decoder

@@ -12,8 +12,8 @@ import attrs
 import msgspec
 
 from gw.providers import openai_like
-from gw.providers.by_sentence import by_sentence
 from gw.providers.chat_call import chat_call
+from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakSession, SpeakStream
 from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest

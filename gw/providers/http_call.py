@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from gw.errors import ProviderError
-from gw.net.http1 import Body, Headers, Response, header_lines
+from gw.net.http1 import Headers, HttpResponse, RequestBody, header_lines
 from gw.providers.spec import Abortable, Account
 from gw.types.secret import Secret
 
@@ -19,7 +19,7 @@ Classify = Callable[[str, int, bytes | None, bytes, Iterable[str], bytes | None]
 """provider, status, Retry-After, body, secrets, Date → the error."""
 
 
-async def rejection(response: Response, account: Account, classify: Classify) -> ProviderError:
+async def rejection(response: HttpResponse, account: Account, classify: Classify) -> ProviderError:
     """What an answer of another status than 200 stands for."""
     try:
         body = await response.read(ERROR_LIMIT)
@@ -38,7 +38,7 @@ def json_lines(headers_of: Callable[[Secret], list[tuple[bytes, bytes]]], key: s
     return header_lines([(b"content-type", b"application/json"), *accepts, *headers_of(Secret(key))])
 
 
-def is_type(response: Response, media_type: bytes) -> bool:
+def is_type(response: HttpResponse, media_type: bytes) -> bool:
     return (response.header(b"content-type") or b"").lower().startswith(media_type)
 
 
@@ -56,9 +56,9 @@ class HttpCall(Abortable[S]):
         account: Account,
         path: bytes,
         headers: Headers | bytes,
-        body: bytes | Body,
+        body: bytes | RequestBody,
         classify: Classify,
-        read: Callable[[Response], S],
+        read: Callable[[HttpResponse], S],
     ) -> None:
         self._exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body)
         self._account = account

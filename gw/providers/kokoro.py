@@ -10,13 +10,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import attrs
 
-from gw.engines import kokoro as engine
+from gw.engines import kokoro_onnx as engine
+from gw.engines.engine_client import at_engine, worker
 from gw.engines.process import require
-from gw.engines.worker import at_engine, worker
 from gw.errors import ProviderRejected
 from gw.providers import openai_like, wyoming_call
-from gw.providers.by_sentence import by_sentence
 from gw.providers.http_call import rejection
+from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ProviderSpec, SpeakSession, SpeakStream, bearer
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import openai_errors

@@ -17,15 +17,15 @@ import msgspec
 from gw.errors import ProviderRejected
 from gw.net.ws_dial import open_ws
 from gw.providers import openai_like
-from gw.providers.by_sentence import by_sentence
 from gw.providers.chat_call import chat_call
-from gw.providers.live_call import Listening, send
+from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ChatStream, ListenSession, ProviderSpec, SpeakSession, bearer
+from gw.providers.ws_session import ListenSocket, send
 from gw.types.llm import ChatRequest
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.wire import openai_chat
-from gw.wire.openai_realtime import CannotConvert, RealtimeListener
+from gw.wire.openai_realtime_client import CannotConvert, RealtimeListener
 
 _HOST = "api.openai.com"
 _REASONING = re.compile(r"gpt-[5-9]|o\d")
@@ -61,7 +61,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         path += "&model=" + quote(account.model, safe="")
     headers = bearer(account.api_key)
     async with open_ws(provider, account.origin, path.encode(), headers=headers, connect=account.pool.connect) as ws:
-        session = Listening(ws, listener, provider)
+        session = ListenSocket(ws, listener, provider)
         await send(ws, provider, listener.opening())
         yield session
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 
 from gw.errors import UpstreamProtocolError
-from gw.net.http1 import Response
+from gw.net.http1 import HttpResponse
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.event_stream import EventStream
 from gw.providers.http_call import HttpCall, is_type, json_lines
@@ -42,14 +42,14 @@ def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[
     return chat_call(CHAT, request, account)
 
 
-def _is_text(response: Response) -> bool:
+def _is_text(response: HttpResponse) -> bool:
     """A page of a proxy or portal, or an error told with status 200."""
     name = (response.header(b"content-type") or b"").lower().partition(b";")[0].strip()
     return name.startswith(b"text/") or name.endswith((b"json", b"xml", b"html"))
 
 
 class _WholeTranscript:
-    def __init__(self, response: Response, account: Account, response_format: str, keep_raw: bool) -> None:
+    def __init__(self, response: HttpResponse, account: Account, response_format: str, keep_raw: bool) -> None:
         self._response = response
         self._account = account
         self._format = response_format
@@ -63,7 +63,7 @@ class _WholeTranscript:
 
 
 class _StreamedTranscript(EventStream[TranscribeEvent]):
-    def __init__(self, response: Response, provider: str, keep_raw: bool) -> None:
+    def __init__(self, response: HttpResponse, provider: str, keep_raw: bool) -> None:
         super().__init__(response, provider, openai_audio.TranscriptDecoder(provider))
         self._keep_raw = keep_raw
 
@@ -90,7 +90,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     body = FormBody(head, request.audio, tail)
     keep_raw = request.dialect == "openai"
 
-    def read(response: Response) -> TranscribeStream:
+    def read(response: HttpResponse) -> TranscribeStream:
         if request.stream and is_type(response, _SSE):
             return _StreamedTranscript(response, account.provider_id, keep_raw)
         return _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
@@ -99,7 +99,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
 
 
 class _SpokenEvents(EventStream[SpeakEvent]):
-    def __init__(self, response: Response, provider: str, asked: AudioFormat) -> None:
+    def __init__(self, response: HttpResponse, provider: str, asked: AudioFormat) -> None:
         super().__init__(response, provider, openai_audio.SpeechDecoder(provider))
         self.format = asked
 
@@ -115,7 +115,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST {base}/audio/speech`; audio, or events when the caller asked for them and the answer is an event stream."""
     provider = account.provider_id
 
-    def read(response: Response) -> SpeakStream:
+    def read(response: HttpResponse) -> SpeakStream:
         if is_type(response, _SSE):
             return _SpokenEvents(response, provider, _delivered(request.format))
         if _is_text(response):

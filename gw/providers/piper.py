@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from gw.engines import piper as engine
+from gw.engines import piper_tts as engine
 from gw.errors import ProviderError, ProviderRejected, UpstreamCut, UpstreamProtocolError
-from gw.net.http1 import Origin, Pool, Response
+from gw.net.http1 import HttpResponse, Origin, Pool
 from gw.providers import wyoming_call
-from gw.providers.by_sentence import by_sentence
 from gw.providers.http_call import rejection
+from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ProviderSpec, SpeakSession, SpeakStream
 from gw.types.audio import PCM_24K, AudioFormat, Encoding
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
@@ -46,8 +46,8 @@ class _Spoken:
         self._voice = voice
         self._speed = request.speed
         self._as_wav = request.format.encoding == "wav"
-        self._exchange: AbstractAsyncContextManager[Response] | None = None
-        self._response: Response | None = None
+        self._exchange: AbstractAsyncContextManager[HttpResponse] | None = None
+        self._response: HttpResponse | None = None
         self._head = b""
         self._left: int | None = None
         self._in_samples = self._sounded = False
@@ -72,7 +72,7 @@ class _Spoken:
                 break
         raise refused
 
-    async def _open(self, path: bytes, body: bytes) -> Response:
+    async def _open(self, path: bytes, body: bytes) -> HttpResponse:
         account = self._account
         self._exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, _HEADERS, body)
         try:

@@ -24,11 +24,11 @@ import attrs
 from gw.engines.process import require
 from gw.errors import UnknownProviderError
 from gw.net.http1 import Origin, Pool
-from gw.net.spare import Spares
+from gw.net.prewarm import PrewarmedSockets
 from gw.types.audio import AudioFormat
 from gw.types.ids import Location, Modality
 from gw.types.llm import Ability, ChatEvent, ChatRequest
-from gw.types.rest import Rest
+from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
@@ -50,7 +50,7 @@ class Account:
     pool: Pool
     options: Mapping[str, object] = attrs.field(factory=dict)
     """Engine options and sim knobs of the entry."""
-    spares: Spares | None = None
+    spares: PrewarmedSockets | None = None
     """Sockets dialled ahead, of a caller's session that speaks more than once."""
 
 
@@ -122,11 +122,11 @@ class ListenSession(Protocol):
 class PromptSession(Protocol):
     """What a `ListenSession` may offer besides: to be used without waking a task for every frame."""
 
-    def hear(self, data: bytes) -> Rest:
+    def hear(self, data: bytes) -> Pending:
         """As `send_audio`; what of it is left to wait for. Raises like it."""
         ...
 
-    async def each(self, take: Callable[[list[ListenEvent]], Rest]) -> None:
+    async def each(self, take: Callable[[list[ListenEvent]], Pending]) -> None:
         """In place of `receive`: `take` gets the events, wherever they are read; returns after `ListenEnd`. Raises like it."""
         ...
 

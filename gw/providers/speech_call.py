@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from gw.errors import UpstreamProtocolError
-from gw.net.http1 import Response
+from gw.net.http1 import HttpResponse
 from gw.types.audio import AudioFormat
 from gw.types.stt import AudioSource
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
@@ -37,7 +37,7 @@ class FormBody:
 class SpokenAudio:
     """The body is the audio. Its first bytes tell a WAV's real rate; a header may say what is billed."""
 
-    def __init__(self, response: Response, provider: str, asked: AudioFormat, characters_header: bytes = b"") -> None:
+    def __init__(self, response: HttpResponse, provider: str, asked: AudioFormat, characters_header: bytes = b"") -> None:
         self._response = response
         self._provider = provider
         self._characters_header = characters_header

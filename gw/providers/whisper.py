@@ -14,18 +14,18 @@ from io import BytesIO
 
 import attrs
 
-from gw.engines import whisper as engine
+from gw.engines import faster_whisper as engine
+from gw.engines.engine_client import at_engine, worker
 from gw.engines.process import require
-from gw.engines.worker import at_engine, worker
 from gw.errors import ProviderRejected, UpstreamProtocolError
-from gw.net.http1 import Response
+from gw.net.http1 import HttpResponse
 from gw.net.ws_dial import open_ws
-from gw.providers import by_utterance, openai_like, wyoming_call
-from gw.providers.by_utterance import Utterance
+from gw.providers import openai_like, utterance_stt, wyoming_call
 from gw.providers.http_call import rejection
-from gw.providers.live_call import Listening, send
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, bearer
 from gw.providers.speech_call import FormBody
+from gw.providers.utterance_stt import Utterance
+from gw.providers.ws_session import ListenSocket, send
 from gw.types.audio import PCM_16K
 from gw.types.stt import AudioSource, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.wire import multipart, openai_errors, openai_realtime_beta, wav, whisper_cpp, wyoming
@@ -94,7 +94,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     if account.origin.scheme == "tcp":
         hearer = _by_wyoming(request, account)
     else:
-        hearer = by_utterance.whole(transcribe, request, account)
+        hearer = utterance_stt.whole(transcribe, request, account)
         if account.origin.scheme != "engine" and not account.origin.prefix.endswith(_INFERENCE):
             opened = False
             try:
@@ -105,7 +105,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
             except (ProviderRejected, UpstreamProtocolError) as error:
                 if opened or getattr(error, "upstream_status", 404) not in _NO_SOCKET:
                     raise
-    async with by_utterance.by_utterance(hearer, request, account) as session:
+    async with utterance_stt.by_utterance(hearer, request, account) as session:
         yield session
 
 
@@ -117,10 +117,10 @@ async def _over_socket(request: ListenRequest, account: Account) -> AsyncIterato
     headers = bearer(account.api_key)
     async with open_ws(provider, account.origin, path.encode(), headers=headers, connect=account.pool.connect) as ws:
         await send(ws, provider, listener.opening())
-        yield Listening(ws, listener, provider)
+        yield ListenSocket(ws, listener, provider)
 
 
-def _by_wyoming(request: ListenRequest, account: Account) -> by_utterance.Hearer:
+def _by_wyoming(request: ListenRequest, account: Account) -> utterance_stt.Hearer:
     asked = wyoming.Transcribe(name=account.model or None, language=whisper_cpp.bare_language(request.language))
 
     @asynccontextmanager
@@ -160,7 +160,7 @@ async def _as_wav(request: TranscribeRequest, account: Account) -> AudioSource:
 
 
 class _Whole:
-    def __init__(self, response: Response, provider: str) -> None:
+    def __init__(self, response: HttpResponse, provider: str) -> None:
         self._response = response
         self._provider = provider
 

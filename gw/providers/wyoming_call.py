@@ -21,15 +21,15 @@ from gw.errors import (
     UpstreamProtocolError,
     one_error,
 )
-from gw.net.tcp import LOST, Transport, unreachable
+from gw.net.tcp import LOST, UpstreamTransport, unreachable
 from gw.providers.spec import Account
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat, Encoding
 from gw.types.stt import AudioSource, TextDelta, TranscribeEvent, TranscribeRequest, Transcript, Word
 from gw.types.stt import Final as FinalText
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.wire import wav, wyoming
+from gw.wire.bounds import seconds
 from gw.wire.convert import CannotConvert, Converter
-from gw.wire.counts import seconds
 from gw.wire.wyoming import Message
 
 CONNECT_S: Final = 5.0
@@ -53,7 +53,7 @@ class Peer(Protocol):
 class ServerPeer:
     """A Wyoming server at the other end of a connection."""
 
-    def __init__(self, transport: Transport, provider: str) -> None:
+    def __init__(self, transport: UpstreamTransport, provider: str) -> None:
         self._transport = transport
         self._provider = provider
         self._decoder = wyoming.Decoder(lambda detail: UpstreamProtocolError(provider=provider, detail=detail))

@@ -50,7 +50,7 @@ class Compared:
 
 
 @attrs.frozen(kw_only=True)
-class Row:
+class DiffRow:
     model: str
     matched: Matched
     units: Mapping[str, Compared]
@@ -74,7 +74,7 @@ class Report:
     start: date | None
     end: date | None
     threshold: float
-    rows: tuple[Row, ...]
+    rows: tuple[DiffRow, ...]
     total: Compared
 
     @property
@@ -151,7 +151,7 @@ def reconcile(
     )
 
 
-def _compare(form: Form, model: str, ours: ModelUsage | None, theirs: Billed | None, threshold: float) -> Row:
+def _compare(form: Form, model: str, ours: ModelUsage | None, theirs: Billed | None, threshold: float) -> DiffRow:
     units = {
         unit: Compared(
             ours=None if ours is None else ours.units(unit), theirs=None if theirs is None else theirs.units[unit]
@@ -173,7 +173,7 @@ def _compare(form: Form, model: str, ours: ModelUsage | None, theirs: Billed | N
         cause = "coverage" if _requests_differ(ours, theirs, threshold) else "units"
     elif flagged:
         cause = "unpriced" if unpriced else "rate"
-    return Row(
+    return DiffRow(
         model=model,
         matched=matched,
         units=units,
@@ -205,7 +205,7 @@ def _figures(compared: Compared) -> dict[str, object]:
     }
 
 
-def _row_json(row: Row) -> dict[str, object]:
+def _row_json(row: DiffRow) -> dict[str, object]:
     return {
         "model": row.model,
         "matched": row.matched,

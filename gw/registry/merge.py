@@ -15,14 +15,14 @@ from typing import TypeVar
 
 import attrs
 
-from gw.config.known import PROVIDER_TYPES
-from gw.config.references import DEFAULT_PROJECT
+from gw.config.cross_checks import DEFAULT_PROJECT
+from gw.config.provider_types import PROVIDER_TYPES
 from gw.config.settings import ModelSettings, ProjectSettings, ProviderSettings, RateLimit, Settings
 from gw.errors import KeyDecryptError
 from gw.registry.catalog import AccessKey, Catalog, Model, Provider, Stack
 from gw.types.address import host_of, split_address
+from gw.types.entities import Stored, StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider, name_of
 from gw.types.ids import MODALITIES
-from gw.types.managed import Stored, StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider, name_of
 from gw.types.project import Project
 from gw.types.secret import Secret
 from gw.types.usage import NANO

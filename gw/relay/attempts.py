@@ -25,13 +25,13 @@ from gw.errors import AllCandidatesFailed, Failure, ProviderError, StaleConnecti
 from gw.providers.spec import ProviderSpec
 from gw.registry.catalog import Model, Provider
 from gw.relay.limits import Gate
-from gw.relay.meter import Mark, Meter
+from gw.relay.meter import Attempt, Meter
 
 S = TypeVar("S")
 E = TypeVar("E")
 
 
-class Call(msgspec.Struct, Generic[S], eq=False):
+class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     """One candidate made callable; its gate has been entered."""
 
     model: Model
@@ -41,25 +41,25 @@ class Call(msgspec.Struct, Generic[S], eq=False):
     open: Callable[[], AbstractAsyncContextManager[S]]
 
 
-class Ready(msgspec.Struct, Generic[S, E], eq=False):
+class OpenAttempt(msgspec.Struct, Generic[S, E], eq=False):
     """The candidate that answers: its open stream, and the events up to and including its first content.
 
     `error`: what went wrong with it afterwards, where that is known to another task than the one that holds it.
     """
 
-    call: Call[S]
-    mark: Mark
+    call: PreparedCall[S]
+    mark: Attempt
     stream: S
     events: list[E]
     error: ProviderError | None = None
-    attempt: Attempted[S, E] | None = None
-    """It, where it stands under the keeper; then `Running.attempts` has the deadline of what is waited for."""
+    attempt: AttemptScope[S, E] | None = None
+    """It, where it stands under the keeper; then `InFlight.attempts` has the deadline of what is waited for."""
 
 
-Attempt = Callable[[Model], AbstractAsyncContextManager[Ready[S, E]]]
+OpenAttemptFor = Callable[[Model], AbstractAsyncContextManager[OpenAttempt[S, E]]]
 
 
-class Running:
+class InFlight:
     """The running requests. `stop` ends them all: each raises Stopping where it stands.
 
     An attempt stands here with its scope; or, while `keep` runs and its call can be aborted, itself with its deadline. One
@@ -68,7 +68,7 @@ class Running:
 
     def __init__(self) -> None:
         self.scopes: set[trio.CancelScope] = set()
-        self.attempts: dict[Attempted[Any, Any], float] = {}
+        self.attempts: dict[AttemptScope[Any, Any], float] = {}
         self.stopping = False
         self.kept = False
         self._shortest_s = math.inf
@@ -101,21 +101,21 @@ class Running:
             self.kept = False
 
 
-class Trying(Protocol[S, E]):
+class RequestContext(Protocol[S, E]):
     """The request that tries a model."""
 
     meter: Meter
-    running: Running
+    running: InFlight
     first_event_s: float
     first_content: Callable[[S, str], Awaitable[list[E]]]
     """Reads up to the first content."""
 
-    def prepare(self, model: Model, now: float) -> Call[S]:
+    def prepare(self, model: Model, now: float) -> PreparedCall[S]:
         """Enters the gate. Raises ProviderError to have the model passed over."""
         ...
 
 
-class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
+class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):
     """Gate and account, intent to the journal, open, wait for content within `first_event_s`; leaving closes the upstream.
 
     Entering raises ProviderError: what `prepare` and `first_content` raise, and UpstreamSlow for late content. A class
@@ -125,10 +125,10 @@ class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
 
     __slots__ = ("_abort", "_call", "_mark", "_model", "_ready", "_scope", "_trying", "_upstream", "aborted")
 
-    def __init__(self, trying: Trying[S, E], model: Model) -> None:
+    def __init__(self, trying: RequestContext[S, E], model: Model) -> None:
         self._trying = trying
         self._model = model
-        self._ready: Ready[S, E] | None = None
+        self._ready: OpenAttempt[S, E] | None = None
         self._scope: trio.CancelScope | None = None
         self._abort: Callable[[], None] | None = None
         self.aborted = False
@@ -140,7 +140,7 @@ class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
         if self._abort is not None:
             self._abort()
 
-    async def __aenter__(self) -> Ready[S, E]:
+    async def __aenter__(self) -> OpenAttempt[S, E]:
         trying, meter, model = self._trying, self._trying.meter, self._model
         now = trio.current_time() if meter.marks else meter.started  # nothing was waited for before the first
         self._mark = mark = meter.attempt(model, now)
@@ -167,7 +167,7 @@ class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
         except BaseException as error:
             self._leave(error)
             raise
-        self._ready = ready = Ready(call, mark, stream, events, None, self if self._scope is None else None)
+        self._ready = ready = OpenAttempt(call, mark, stream, events, None, self if self._scope is None else None)
         return ready
 
     def expect(self, deadline: float) -> None:
@@ -226,8 +226,8 @@ class Attempted(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
 
 
 def first_ready(
-    models: Sequence[Model], attempt: Attempt[S, E], *, hedge_after_s: float = math.inf
-) -> AbstractAsyncContextManager[Ready[S, E]]:
+    models: Sequence[Model], attempt: OpenAttemptFor[S, E], *, hedge_after_s: float = math.inf
+) -> AbstractAsyncContextManager[OpenAttempt[S, E]]:
     """The first candidate that is ready, held open.
 
     A failure that another candidate would meet as well (`retryable` false) is raised at once; when all have failed, the
@@ -244,16 +244,16 @@ def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
     return AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
 
 
-class _InTurn(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
+class _InTurn(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):
     """One candidate after the other, in the caller's task."""
 
     __slots__ = ("_attempt", "_models", "_open")
 
-    def __init__(self, models: Sequence[Model], attempt: Attempt[S, E]) -> None:
+    def __init__(self, models: Sequence[Model], attempt: OpenAttemptFor[S, E]) -> None:
         self._models = models
         self._attempt = attempt
 
-    async def __aenter__(self) -> Ready[S, E]:
+    async def __aenter__(self) -> OpenAttempt[S, E]:
         failures: list[Failure] = []
         for model in self._models:
             for again in (False, True):  # a second chance after a stale connection
@@ -278,9 +278,9 @@ class _InTurn(AbstractAsyncContextManager["Ready[S, E]"], Generic[S, E]):
 class _Race(Generic[S, E]):
     """Candidates that may be open at the same time. `won` is claimed once; the holder keeps the upstream open until `done`."""
 
-    def __init__(self, attempt: Attempt[S, E]) -> None:
+    def __init__(self, attempt: OpenAttemptFor[S, E]) -> None:
         self.attempt = attempt
-        self.won: Ready[S, E] | None = None
+        self.won: OpenAttempt[S, E] | None = None
         self.fatal: ProviderError | None = None
         self.failures: list[Failure] = []
         self.done = trio.Event()
@@ -311,7 +311,7 @@ class _Race(Generic[S, E]):
 
 
 @asynccontextmanager
-async def _hedged(models: Sequence[Model], attempt: Attempt[S, E], hedge_after_s: float) -> AsyncIterator[Ready[S, E]]:
+async def _hedged(models: Sequence[Model], attempt: OpenAttemptFor[S, E], hedge_after_s: float) -> AsyncIterator[OpenAttempt[S, E]]:
     """A candidate that fails or is silent for `hedge_after_s` lets the next one begin beside it; the first ready one wins."""
     state: _Race[S, E] = _Race(attempt)
     with one_error():

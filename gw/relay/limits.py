@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from gw.config.settings import Breaker as BreakerSettings
+from gw.config.settings import BreakerSettings as BreakerSettings
 from gw.errors import (
     CandidateSkipped,
     PluginMissing,
@@ -96,7 +96,7 @@ class GateView:
     reset_s: float | None
 
 
-class Limits:
+class ProviderLimits:
     """The gates by provider id.
 
     A provider keeps its gate when the catalog changes; with another rate it gets a new bucket, and with another key or

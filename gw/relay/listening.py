@@ -22,13 +22,13 @@ import trio
 
 from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut, UpstreamSlow
 from gw.providers.spec import ListenSession, PromptSession
-from gw.relay.attempts import Call
-from gw.relay.hearing import Hearing, passed_over
-from gw.relay.legs import BLOCKED_S, WATCH_S, Leg, LiveSession, Settled
-from gw.relay.meter import Mark
-from gw.relay.replay import Replay
-from gw.relay.speech import Loudness
-from gw.types.rest import Rest
+from gw.relay.attempts import PreparedCall
+from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession, SessionAttempt, SessionPlan
+from gw.relay.loudness import Loudness
+from gw.relay.meter import Attempt
+from gw.relay.replay_buffer import ReplayBuffer
+from gw.relay.session_audio import SessionAudio, passed_over
+from gw.types.pending import Pending
 from gw.types.stt import (
     Final,
     Interim,
@@ -41,7 +41,7 @@ from gw.types.stt import (
     Word,
 )
 from gw.wire.convert import CannotConvert
-from gw.wire.lengths import LengthMeter
+from gw.wire.durations import LengthMeter
 
 REPLAY_BYTES = 65_536
 EARLY_FRAMES = 64
@@ -55,9 +55,9 @@ class Converter(Protocol):
     def feed(self, data: bytes) -> bytes: ...
 
 
-class ListenLeg(Leg[ListenSession]):
+class ListenLeg(SessionAttempt[ListenSession]):
     def __init__(
-        self, call: Call[ListenSession], mark: Mark, replay: Replay, converter: Converter | None, *, contained: bool
+        self, call: PreparedCall[ListenSession], mark: Attempt, replay: ReplayBuffer, converter: Converter | None, *, contained: bool
     ) -> None:
         super().__init__(call, mark)
         self.contained = contained
@@ -71,17 +71,17 @@ class ListenLeg(Leg[ListenSession]):
         self._converter = converter
 
     def begin_with(self, session: ListenSession) -> None:
-        self._hear: Callable[[bytes], Rest] = (
+        self._hear: Callable[[bytes], Pending] = (
             session.hear if isinstance(session, PromptSession) else session.send_audio
         )
 
-    def begin_at(self, replay: Replay) -> None:
+    def begin_at(self, replay: ReplayBuffer) -> None:
         self.begins = self.sent = replay.start
         """Offsets of the first byte it is given, and after the last one."""
         self.begins_s = replay.seconds(replay.start)
         """Where in the session's time its own time begins."""
 
-    def give(self, data: bytes) -> Rest:
+    def give(self, data: bytes) -> Pending:
         """Raises what the provider raises."""
         if self.length is not None:
             self.length.feed(data)
@@ -96,21 +96,21 @@ class ListenLeg(Leg[ListenSession]):
             self.sending_since = math.inf
 
 
-class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
+class ListeningSession(LiveSession[ListenSession, ListenEvent, ListenLeg]):
     def __init__(
         self,
         request: ListenRequest,
-        settled: Settled[ListenSession],
-        convert: Callable[[Call[ListenSession]], Converter | None],
+        settled: SessionPlan[ListenSession],
+        convert: Callable[[PreparedCall[ListenSession]], Converter | None],
         finish: Callable[[GwError | None, bool], None],
-        told: Callable[[Call[ListenSession], Final, float], None],
+        told: Callable[[PreparedCall[ListenSession], Final, float], None],
     ) -> None:
         """`told`: of each final transcript, by whom, and with how many seconds of audio given to it until then."""
         super().__init__(settled, finish)
         self.request = request
         self._told = told
-        self.hearing = Hearing(request.format)
-        self._tells: Callable[[list[ListenEvent]], Rest] | None = None
+        self.hearing = SessionAudio(request.format)
+        self._tells: Callable[[list[ListenEvent]], Pending] | None = None
         self._flushed = 0
         """Offset of the audio that was to be final at once."""
         self._early: list[str] = []
@@ -121,7 +121,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
 
     @property
-    def replay(self) -> Replay:
+    def replay(self) -> ReplayBuffer:
         return self.hearing.replay
 
     def seconds_of(self, leg: ListenLeg) -> float:
@@ -138,7 +138,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
 
     # ------------------------------------------------------------------ the caller's side
 
-    async def tell_all(self, tell: Callable[[list[ListenEvent]], Rest]) -> None:
+    async def tell_all(self, tell: Callable[[list[ListenEvent]], Pending]) -> None:
         """In place of `receive`, until the session has ended: `tell` is called where the provider is read.
 
         A hop less for every event. What `tell` raises ends the session.
@@ -156,7 +156,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             if self._failure is not None:
                 raise self._failure from None
 
-    def _emit(self, events: list[ListenEvent]) -> Rest:
+    def _emit(self, events: list[ListenEvent]) -> Pending:
         if self._tells is None:
             return self._out.send(events)
         self._going_out(events)
@@ -173,14 +173,14 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
     async def send_audio(self, data: bytes) -> None:
         """Raw samples, or pieces of a container, as announced. A provider's failure is not the sender's business.
 
-        Raises what `Hearing.take` raises.
+        Raises what `SessionAudio.take` raises.
         """
         if (rest := self.hear(data)) is not None:
             await rest
         elif self._leg is None or not self._leg.live:
             await trio.lowlevel.checkpoint()
 
-    def hear(self, data: bytes) -> Rest:
+    def hear(self, data: bytes) -> Pending:
         """As `send_audio`; what of it is left to wait for."""
         if not data:
             return None
@@ -194,7 +194,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         if (rest := self._give(data, samples)) is not None:
             await rest
 
-    def _give(self, data: bytes, samples: bytes) -> Rest:
+    def _give(self, data: bytes, samples: bytes) -> Pending:
         leg = self._leg
         if leg is None or not leg.live:
             return None
@@ -252,7 +252,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
     def _can_move(self) -> bool:
         return self.hearing.can_move
 
-    def _begin(self, call: Call[ListenSession], mark: Mark) -> ListenLeg:
+    def _begin(self, call: PreparedCall[ListenSession], mark: Attempt) -> ListenLeg:
         contained = self.hearing.source_for(call.spec) != self.hearing.samples
         return ListenLeg(call, mark, self.replay, self._convert(call), contained=contained)
 
@@ -282,7 +282,7 @@ class Listening(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             raise passed_over(error, provider) or skipped from None
         leg.begin_at(self.replay)
 
-    def _pass_on(self, leg: ListenLeg, events: list[ListenEvent]) -> Rest:
+    def _pass_on(self, leg: ListenLeg, events: list[ListenEvent]) -> Pending:
         leg.last_event_at = trio.current_time()
         leg.speech_bytes = 0
         self._answered(leg)

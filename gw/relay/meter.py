@@ -56,7 +56,7 @@ class Observer(Protocol):
     def observe(self, record: RequestRecord) -> None: ...
 
 
-class Mark(msgspec.Struct, eq=False):
+class Attempt(msgspec.Struct, eq=False):
     """One attempt in the making. Times are monotonic seconds."""
 
     model: Model
@@ -71,7 +71,7 @@ class Mark(msgspec.Struct, eq=False):
 
 
 @attrs.frozen(kw_only=True)
-class Books:
+class Accounting:
     """What the meter needs of the house."""
 
     clock: Clock
@@ -106,7 +106,7 @@ def total_cost(costs: list[Cost | None]) -> Cost:
 class Meter:
     """Follows one request from its acceptance to its record."""
 
-    def __init__(self, books: Books, caller: Caller, modality: Modality, requested: str, *, stream: bool) -> None:
+    def __init__(self, books: Accounting, caller: Caller, modality: Modality, requested: str, *, stream: bool) -> None:
         self._books = books
         self.caller = caller
         self.modality: Modality = modality
@@ -118,11 +118,11 @@ class Meter:
         self.timestamp = books.clock.now()
         self.day = utc_day(self.timestamp)
         self.started = trio.current_time()
-        self.marks: list[Mark] = []
+        self.marks: list[Attempt] = []
         self.reservation: Reservation | None = None
         self.estimate = Usage(source="estimated")
         self.estimate_nusd: int | None = 0
-        self.answering: Mark | None = None
+        self.answering: Attempt | None = None
         """The attempt whose content goes to the caller."""
         self.first_call_at: float | None = None
         self.content_at: float | None = None
@@ -135,12 +135,12 @@ class Meter:
         """Unix seconds."""
         return self._books.clock.now()
 
-    def attempt(self, model: Model, now: float) -> Mark:
-        mark = Mark(model, now)
+    def attempt(self, model: Model, now: float) -> Attempt:
+        mark = Attempt(model, now)
         self.marks.append(mark)
         return mark
 
-    def calling(self, mark: Mark, model: Model) -> None:
+    def calling(self, mark: Attempt, model: Model) -> None:
         """Immediately before an upstream call: the intent goes to the journal."""
         mark.called = True
         if self.first_call_at is None:
@@ -165,12 +165,12 @@ class Meter:
             )
         )
 
-    def answered_by(self, mark: Mark) -> None:
+    def answered_by(self, mark: Attempt) -> None:
         """Its content goes to the caller from now on."""
         self.answering = mark
         mark.ready_at = self.content_at = self.last_event_at = trio.current_time()
 
-    def ended(self, mark: Mark, error: ProviderError | None, now: float) -> None:
+    def ended(self, mark: Attempt, error: ProviderError | None, now: float) -> None:
         mark.ended = now
         mark.error = error
 
@@ -235,7 +235,7 @@ class Meter:
         after = 0.0 if cancelled or self.last_event_at is None else now - self.last_event_at
         return _ms(self.first_call_at - self.started + after)
 
-    def _attempt_record(self, mark: Mark, now: float) -> AttemptRecord:
+    def _attempt_record(self, mark: Attempt, now: float) -> AttemptRecord:
         error, started, ready_at = mark.error, mark.started, mark.ready_at
         return AttemptRecord(
             model_id=mark.model.id,
@@ -251,7 +251,7 @@ class Meter:
         )
 
     @property
-    def lost(self) -> list[Mark]:
+    def lost(self) -> list[Attempt]:
         """Upstream calls that gave no content but may be charged for: the caller left, or it was too slow or cut.
 
         After a stale connection the same is asked again: only the last of them counts.

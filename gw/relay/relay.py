@@ -2,7 +2,7 @@
 
 Each is an async context manager around one request: entering it admits, picks a candidate and waits for its first
 content; inside, the dialect reads the answer; leaving it closes the upstream and has written exactly one record, however
-it is left. `Answer.receive` makes the record before it lets the last event out, so whoever got the last byte has one.
+it is left. `Response.receive` makes the record before it lets the last event out, so whoever got the last byte has one.
 
     async with relay.chat(request, caller) as answer:
         while not answer.done:
@@ -22,22 +22,22 @@ import attrs
 from gw.config.settings import CostTracking, Routing
 from gw.errors import CandidateSkipped, GwError, Stopping
 from gw.net.http1 import Pool
-from gw.net.spare import Spares
-from gw.policy import hedge, plan
+from gw.net.prewarm import PrewarmedSockets
+from gw.policy import capabilities, hedge
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import Catalog, Model
-from gw.registry.live import Live
-from gw.relay import admission, live, tally, turns
-from gw.relay.accounts import Accounts
+from gw.registry.current import CurrentCatalog
+from gw.relay import admission, open_session, turn_tracking, usage_counters
 from gw.relay.admission import Kind, caller_left, offered
-from gw.relay.answer import Answer, Tally
-from gw.relay.attempts import Attempted, Call, Ready, Running, first_ready
-from gw.relay.conversion import AsAsked, asked_of
-from gw.relay.limits import Limits
-from gw.relay.listening import Listening
-from gw.relay.meter import Books, Meter, cost_of, price_of, total_cost
-from gw.relay.speaking import Speaking
+from gw.relay.attempts import AttemptScope, InFlight, OpenAttempt, PreparedCall, first_ready
+from gw.relay.endpoints import Endpoints
+from gw.relay.limits import ProviderLimits
+from gw.relay.listening import ListeningSession
+from gw.relay.meter import Accounting, Meter, cost_of, price_of, total_cost
+from gw.relay.response import Response, UsageCounter
+from gw.relay.speaking import SpeakingSession
+from gw.relay.transcoding import AsAsked, asked_of
 from gw.relay.waste import Lost, Waste, times, units_of
 from gw.telemetry.clock import utc_day
 from gw.types.caller import Caller
@@ -52,24 +52,24 @@ S = TypeVar("S")
 E = TypeVar("E")
 
 Opener = Callable[[ProviderSpec, Account, Model], Callable[[], AbstractAsyncContextManager[S]]]
-Follow = Callable[[Ready[S, E], Meter], tuple[Callable[[], Awaitable[list[E]]], Tally[E]]]
-ChatAnswer: TypeAlias = Answer[ChatStream, ChatEvent]
-TranscribeAnswer: TypeAlias = Answer[TranscribeStream, TranscribeEvent]
-SpeakAnswer: TypeAlias = Answer[SpeakStream, SpeakEvent]
+Follow = Callable[[OpenAttempt[S, E], Meter], tuple[Callable[[], Awaitable[list[E]]], UsageCounter[E]]]
+ChatAnswer: TypeAlias = Response[ChatStream, ChatEvent]
+TranscribeAnswer: TypeAlias = Response[TranscribeStream, TranscribeEvent]
+SpeakAnswer: TypeAlias = Response[SpeakStream, SpeakEvent]
 
 
 class Relay:
     def __init__(
-        self, *, live: Live, pool: Pool, limits: Limits, books: Books, routing: Routing, cost_tracking: CostTracking
+        self, *, live: CurrentCatalog, pool: Pool, limits: ProviderLimits, books: Accounting, routing: Routing, cost_tracking: CostTracking
     ) -> None:
         self.limits = limits
         self.in_flight = 0
         self.turns = Turns()
-        self.running = Running()
+        self.running = InFlight()
         self._routed: Catalog | None = None
         self._routes: dict[tuple[str, Modality, str, str, bool], tuple[Model, ...]] = {}
         self.live = live
-        self._accounts = Accounts(pool)
+        self._accounts = Endpoints(pool)
         self._accounts.warm(live.catalog)
         self.books = books
         self.configure(routing)
@@ -86,7 +86,7 @@ class Relay:
             modality="llm",
             requested=request.model,
             stream=request.stream,
-            estimate=tally.estimate_chat(request),
+            estimate=usage_counters.estimate_chat(request),
             needs=request.needs,
         )
 
@@ -94,7 +94,7 @@ class Relay:
 
         def begin(meter: Meter) -> None:
             nonlocal said
-            said = turns.asks(self.turns, meter, request)
+            said = turn_tracking.asks(self.turns, meter, request)
 
         def opener(
             spec: ProviderSpec, account: Account, model: Model
@@ -106,14 +106,14 @@ class Relay:
             kind,
             caller,
             opener,
-            tally.first_chat,
-            lambda ready, meter: (ready.stream.receive, tally.ChatTally(request, said)),
+            usage_counters.first_chat,
+            lambda ready, meter: (ready.stream.receive, usage_counters.ChatTally(request, said)),
             begin,
         )
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
         kind = Kind(
-            modality="stt", requested=request.model, stream=request.stream, estimate=tally.estimate_transcribe(request)
+            modality="stt", requested=request.model, stream=request.stream, estimate=usage_counters.estimate_transcribe(request)
         )
 
         def opener(
@@ -128,17 +128,17 @@ class Relay:
             kind,
             caller,
             opener,
-            tally.first_transcript,
+            usage_counters.first_transcript,
             lambda ready, meter: (
                 ready.stream.receive,
-                tally.TranscribeTally(
-                    request, ready.call.spec.rounds_audio_up_to_s, partial(turns.transcribed, self.turns, meter)
+                usage_counters.TranscribeTally(
+                    request, ready.call.spec.rounds_audio_up_to_s, partial(turn_tracking.transcribed, self.turns, meter)
                 ),
             ),
         )
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
-        kind = Kind(modality="tts", requested=request.model, stream=True, estimate=tally.estimate_speak(request))
+        kind = Kind(modality="tts", requested=request.model, stream=True, estimate=usage_counters.estimate_speak(request))
         catalog = self.live.catalog
 
         def opener(
@@ -155,20 +155,20 @@ class Relay:
             kind,
             caller,
             opener,
-            tally.first_audio,
-            lambda ready, meter: (ready.stream.receive, tally.SpeakTally(request, ready.stream.format)),
-            lambda meter: turns.speaks(self.turns, meter, request.text),
+            usage_counters.first_audio,
+            lambda ready, meter: (ready.stream.receive, usage_counters.SpeakTally(request, ready.stream.format)),
+            lambda meter: turn_tracking.speaks(self.turns, meter, request.text),
         )
 
-    def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[Listening]:
+    def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[ListeningSession]:
         """A live session. Entering raises what stands against the request itself; a provider's failure comes out of `receive`."""
-        return live.listening(self, request, caller)
+        return open_session.listening(self, request, caller)
 
     def speak_live(
-        self, request: SpeakLiveRequest, caller: Caller, spares: Spares | None = None
-    ) -> AbstractAsyncContextManager[Speaking]:
+        self, request: SpeakLiveRequest, caller: Caller, spares: PrewarmedSockets | None = None
+    ) -> AbstractAsyncContextManager[SpeakingSession]:
         """As `listen`, for text that is spoken as it comes. `spares`: of a caller who speaks more than once."""
-        return live.speaking(self, request, caller, spares)
+        return open_session.speaking(self, request, caller, spares)
 
     def _run(
         self,
@@ -178,7 +178,7 @@ class Relay:
         first_content: Callable[[S, str], Awaitable[list[E]]],
         follow: Follow[S, E],
         begin: Callable[[Meter], None] = lambda meter: None,
-    ) -> AbstractAsyncContextManager[Answer[S, E]]:
+    ) -> AbstractAsyncContextManager[Response[S, E]]:
         return _Request(self, kind, caller, opener, first_content, follow, begin)
 
     def check(self, requested: str, modality: Modality, caller: Caller) -> None:
@@ -234,10 +234,10 @@ class Relay:
 
     def prepare(
         self, catalog: Catalog, model: Model, project: Project, kind: Kind, opener: Opener[S], now: float
-    ) -> Call[S]:
+    ) -> PreparedCall[S]:
         """Account, abilities and gate of one candidate. Raises ProviderError to have it passed over."""
         provider, spec, account = self._accounts.get(catalog, model, project)
-        if kind.needs and (lacking := plan.missing(spec.abilities, kind.needs)):
+        if kind.needs and (lacking := capabilities.missing(spec.abilities, kind.needs)):
             raise CandidateSkipped(
                 provider=provider.id, reason="missing_ability", detail="cannot do " + ", ".join(sorted(lacking))
             )
@@ -252,10 +252,10 @@ class Relay:
         call = opener(spec, account, model)
         gate = self.limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
         gate.enter(now)
-        return Call(model, provider, spec, gate, call)
+        return PreparedCall(model, provider, spec, gate, call)
 
 
-class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
+class _Request(AbstractAsyncContextManager["Response[S, E]"], Generic[S, E]):
     """One request: entering admits it and finds who answers, leaving it has written its record.
 
     Raises, without a record, what `Catalog.project` and `Catalog.resolve` raise: there is no model to write it to.
@@ -285,13 +285,13 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         self.running = relay.running
         self._follow = follow
         self._begin = begin
-        self._answer: Answer[S, E] | None = None
-        self._open: AbstractAsyncContextManager[Ready[S, E]] | None = None
+        self._answer: Response[S, E] | None = None
+        self._open: AbstractAsyncContextManager[OpenAttempt[S, E]] | None = None
 
-    def prepare(self, model: Model, now: float) -> Call[S]:
+    def prepare(self, model: Model, now: float) -> PreparedCall[S]:
         return self._relay.prepare(self._catalog, model, self._project, self._kind, self._opener, now)
 
-    async def __aenter__(self) -> Answer[S, E]:
+    async def __aenter__(self) -> Response[S, E]:
         relay, kind, caller = self._relay, self._kind, self._caller
         self._catalog = catalog = relay.live.catalog
         self._project = project = catalog.project(caller.project)
@@ -301,7 +301,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         relay.in_flight += 1
         try:
             relay.admit(meter, kind, catalog, models[0], project)
-            self._open = opening = first_ready(models, partial(Attempted, self), hedge_after_s=relay.hedge_after_s)
+            self._open = opening = first_ready(models, partial(AttemptScope, self), hedge_after_s=relay.hedge_after_s)
             ready = await opening.__aenter__()
         except BaseException as error:
             self._end(error)
@@ -310,7 +310,7 @@ class _Request(AbstractAsyncContextManager["Answer[S, E]"], Generic[S, E]):
         books, idle_s = relay.books, relay.routing.idle_s
         receive, counted = self._follow(ready, meter)
         lost = partial(relay.lost, meter, catalog)  # not of ourselves, who hold the answer: a cycle per request
-        self._answer = Answer(
+        self._answer = Response(
             meter, ready, receive, counted, lost=lost, book=books.book, records=books.records, idle_s=idle_s
         )
         return self._answer

@@ -18,12 +18,12 @@ import trio
 
 from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow
 from gw.providers.spec import SpeakSession
-from gw.relay.attempts import Call
-from gw.relay.conversion import slices
-from gw.relay.legs import BLOCKED_S, WATCH_S, Leg, LiveSession, Settled
-from gw.relay.meter import Mark
-from gw.relay.script import Progress, Script
-from gw.relay.turns import Voice
+from gw.relay.attempts import PreparedCall
+from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession, SessionAttempt, SessionPlan
+from gw.relay.meter import Attempt
+from gw.relay.speech_progress import Progress, SpeechProgress
+from gw.relay.transcoding import slices
+from gw.relay.turn_tracking import Voice
 from gw.relay.waste import Playback
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
@@ -31,8 +31,8 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveReq
 from gw.wire.convert import Converter
 
 
-class SpeakLeg(Leg[SpeakSession]):
-    def __init__(self, call: Call[SpeakSession], mark: Mark, progress: Progress, begins_s: float) -> None:
+class SpeakLeg(SessionAttempt[SpeakSession]):
+    def __init__(self, call: PreparedCall[SpeakSession], mark: Attempt, progress: Progress, begins_s: float) -> None:
         super().__init__(call, mark)
         self.progress = progress
         self.begins_s = begins_s
@@ -61,13 +61,13 @@ class SpeakLeg(Leg[SpeakSession]):
             self.sending_since = math.inf
 
 
-class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
+class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
     """`format` is what the caller gets."""
 
     def __init__(
         self,
         request: SpeakLiveRequest,
-        settled: Settled[SpeakSession],
+        settled: SessionPlan[SpeakSession],
         convert: Callable[[AudioFormat], Converter | None],
         finish: Callable[[GwError | None, bool], None],
         *,
@@ -78,7 +78,7 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
         self._turn = turn
         self.request = request
         self.format = request.format
-        self.script = Script()
+        self.script = SpeechProgress()
         self.audio_s = 0.0
         """Passed on to the caller; 0.0 for compressed audio."""
         self._playback = Playback()
@@ -207,7 +207,7 @@ class Speaking(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
     def _can_move(self) -> bool:
         return True
 
-    def _begin(self, call: Call[SpeakSession], mark: Mark) -> SpeakLeg:
+    def _begin(self, call: PreparedCall[SpeakSession], mark: Attempt) -> SpeakLeg:
         if self.legs:
             self.script.spoken = max(self.script.spoken, self.legs[-1].progress.spoken())
         return SpeakLeg(call, mark, Progress(self.script), self.audio_s)

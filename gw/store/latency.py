@@ -14,7 +14,7 @@ import apsw
 import attrs
 import msgspec
 
-from gw.store.changes import Changes, Grain
+from gw.store.rollup_versions import Changes, Grain
 from gw.telemetry.histogram import Histogram
 
 KEPT = 128
@@ -57,7 +57,7 @@ class LatencyRow:
         return _merged(self._totals)
 
 
-class Row(NamedTuple):
+class LatencyGroup(NamedTuple):
     """One bucket of one model; the histograms in their stored form. `owner`: provider, or project where asked for."""
 
     bucket: int
@@ -79,7 +79,7 @@ class _Sum:
         self.ttfbs: list[bytes] = []
         self.latencies: list[bytes] = []
 
-    def add(self, row: Row) -> None:
+    def add(self, row: LatencyGroup) -> None:
         self.requests += row.requests
         self.ttfbs.append(row.ttfb)
         self.latencies.append(row.latency)
@@ -102,13 +102,13 @@ class MergedBuckets:
 
     def __init__(self, changes: Changes | None) -> None:
         self.changes = changes
-        self._kept: dict[tuple[Grain, int], tuple[int, list[Row]]] = {}
+        self._kept: dict[tuple[Grain, int], tuple[int, list[LatencyGroup]]] = {}
 
-    def rows(self, db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -> Iterator[Row]:
+    def rows(self, db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -> Iterator[LatencyGroup]:
         if self.changes is None:
-            yield from map(Row._make, db.execute(_OF_ALL_PROJECTS[grain], _wanted(buckets)))
+            yield from map(LatencyGroup._make, db.execute(_OF_ALL_PROJECTS[grain], _wanted(buckets)))
             return
-        found: list[list[Row]] = []
+        found: list[list[LatencyGroup]] = []
         missing: dict[int, int] = {}
         for bucket in buckets:
             version = self.changes.version(grain, bucket)
@@ -128,10 +128,10 @@ class MergedBuckets:
             yield from rows
 
 
-def _merge_projects(db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -> dict[int, list[Row]]:
-    made: dict[int, list[Row]] = {bucket: [] for bucket in buckets}
+def _merge_projects(db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -> dict[int, list[LatencyGroup]]:
+    made: dict[int, list[LatencyGroup]] = {bucket: [] for bucket in buckets}
     sums: dict[tuple[int, str, str, str], _Sum] = {}
-    for row in map(Row._make, db.execute(_OF_ALL_PROJECTS[grain], _wanted(made))):
+    for row in map(LatencyGroup._make, db.execute(_OF_ALL_PROJECTS[grain], _wanted(made))):
         key = row[:4]
         if key not in sums:
             sums[key] = _Sum()
@@ -139,7 +139,7 @@ def _merge_projects(db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -
     for (bucket, owner, model_id, modality), found in sums.items():
         whole = found.row()
         made[bucket].append(
-            Row(bucket, owner, model_id, modality, whole.requests, whole.ttfb.encode(), whole.total.encode())
+            LatencyGroup(bucket, owner, model_id, modality, whole.requests, whole.ttfb.encode(), whole.total.encode())
         )
     return made
 
@@ -150,7 +150,7 @@ def _wanted(buckets: Iterable[int]) -> dict[str, object]:
 
 def _rows(
     db: apsw.Connection, grain: Grain, since: int | None, until: int | None, project: str | None, merged: MergedBuckets
-) -> Iterable[Row]:
+) -> Iterable[LatencyGroup]:
     """Of all buckets from `since` to `until`, both included; None = as far as there are any."""
     [(first, last)] = db.execute(_EXTENT[grain])
     if first is None:
@@ -158,7 +158,7 @@ def _rows(
     buckets = range(first if since is None else max(first, since), 1 + (last if until is None else min(last, until)))
     if project is None:
         return merged.rows(db, grain, buckets)
-    return map(Row._make, db.execute(_OF_BUCKETS[grain], {**_wanted(buckets), "project": project}))
+    return map(LatencyGroup._make, db.execute(_OF_BUCKETS[grain], {**_wanted(buckets), "project": project}))
 
 
 def by_model(
@@ -185,9 +185,9 @@ def series(
     merged: MergedBuckets,
 ) -> Mapping[tuple[int, str], LatencyRow]:
     """By bucket and name; `by` is provider, model, project, modality or none (one name, "")."""
-    rows: Iterable[Row]
+    rows: Iterable[LatencyGroup]
     if by == "project" and project is None:
-        rows = map(Row._make, db.execute(_OF_PROJECTS[grain], _wanted(range(since, until + 1))))
+        rows = map(LatencyGroup._make, db.execute(_OF_PROJECTS[grain], _wanted(range(since, until + 1))))
     else:
         rows = _rows(db, grain, since, until, project, merged)
     sums: dict[tuple[int, str], _Sum] = {}

@@ -93,7 +93,7 @@ create table managed (
     body text not null,
     primary key (kind, id)
 ) strict, without rowid"""
-"""What was made through the API, one JSON value each (`gw.types.managed`)."""
+"""What was made through the API, one JSON value each (`gw.types.entities`)."""
 
 _AUDIT = """
 create table audit (

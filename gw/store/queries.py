@@ -11,13 +11,13 @@ from collections.abc import Mapping
 import apsw
 import attrs
 
-from gw.store import attempts, figures, latency, requests, rollups, turns
-from gw.store.changes import Grain
-from gw.store.figures import Days
+from gw.store import attempt_rollups, day_summary, latency, requests, rollups, turn_queries
+from gw.store.day_summary import Days
 from gw.store.latency import LatencyRow, MergedBuckets
 from gw.store.requests import ANY, LogFilter, Totals
+from gw.store.rollup_versions import Grain
 from gw.store.rollups import CostRow, Point
-from gw.store.turns import Turn
+from gw.store.turn_queries import Turn
 from gw.types.usage import RequestRecord
 
 
@@ -26,7 +26,7 @@ class NoSuchRecord(LookupError):
 
 
 @attrs.frozen
-class Desk:
+class QueryContext:
     """What a query works with: a connection, and the sums that its process keeps."""
 
     db: apsw.Connection
@@ -37,9 +37,9 @@ class Desk:
 class Attempts:
     """`last_errors` by provider."""
 
-    health: list[attempts.Health]
-    last_errors: Mapping[str, attempts.LastError]
-    moves: list[attempts.Move]
+    health: list[attempt_rollups.Health]
+    last_errors: Mapping[str, attempt_rollups.LastError]
+    moves: list[attempt_rollups.Move]
 
 
 @attrs.frozen(kw_only=True)
@@ -51,21 +51,21 @@ class Sums:
     made_up: tuple[int, int]
 
 
-def costs(desk: Desk, since_day: int | None, project: str | None) -> list[CostRow]:
+def costs(desk: QueryContext, since_day: int | None, project: str | None) -> list[CostRow]:
     """Per provider, model and project, the dearest first."""
     return rollups.costs(desk.db, since_day, project)
 
 
-def latencies(desk: Desk, since_day: int | None, project: str | None) -> dict[str, LatencyRow]:
+def latencies(desk: QueryContext, since_day: int | None, project: str | None) -> dict[str, LatencyRow]:
     """Per model id."""
     return latency.by_model(desk.db, since_day, project, desk.merged)
 
 
-def totals(desk: Desk, since_day: int | None, project: str | None) -> Totals:
+def totals(desk: QueryContext, since_day: int | None, project: str | None) -> Totals:
     return rollups.totals(desk.db, since_day, project)
 
 
-def sums(desk: Desk, day: int, project: str | None, *, id_prefix: str, endpoint: str) -> Sums:
+def sums(desk: QueryContext, day: int, project: str | None, *, id_prefix: str, endpoint: str) -> Sums:
     """Of the UTC day and of all time; what is made up is known by its id and endpoint."""
     return Sums(
         today=rollups.totals(desk.db, day, project),
@@ -74,20 +74,20 @@ def sums(desk: Desk, day: int, project: str | None, *, id_prefix: str, endpoint:
     )
 
 
-def days(desk: Desk, now: float, hours: int, project: str | None) -> Days:
+def days(desk: QueryContext, now: float, hours: int, project: str | None) -> Days:
     """Today, yesterday up to the same time of day, and the last `hours` UTC hours. `now`: Unix seconds."""
-    return figures.read(desk.db, now, hours, project, desk.merged)
+    return day_summary.read(desk.db, now, hours, project, desk.merged)
 
 
 def points(
-    desk: Desk, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
+    desk: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
 ) -> list[Point]:
     """Totals per bucket and name; `by`: see `rollups.BY`."""
     return rollups.points(desk.db, grain, since, until, by=by, project=project, model_id=model_id)
 
 
 def latency_points(
-    desk: Desk, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
+    desk: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
 ) -> Mapping[tuple[int, str], LatencyRow]:
     """As `points`, by (bucket, name)."""
     return latency.series(
@@ -95,31 +95,31 @@ def latency_points(
     )
 
 
-def attempted(desk: Desk, since_hour: int, hours: int) -> Attempts:
+def attempted(desk: QueryContext, since_hour: int, hours: int) -> Attempts:
     """How providers' calls ended, by stretches of `hours` hours since then, and where requests went on."""
     return Attempts(
-        health=attempts.health(desk.db, since_hour, hours),
-        last_errors=attempts.last_errors(desk.db, since_hour),
-        moves=attempts.moves(desk.db, since_hour),
+        health=attempt_rollups.health(desk.db, since_hour, hours),
+        last_errors=attempt_rollups.last_errors(desk.db, since_hour),
+        moves=attempt_rollups.moves(desk.db, since_hour),
     )
 
 
-def log(desk: Desk, limit: int, before: str | None = None, wanted: LogFilter = ANY) -> list[RequestRecord]:
+def log(desk: QueryContext, limit: int, before: str | None = None, wanted: LogFilter = ANY) -> list[RequestRecord]:
     """The newest records that pass the filter. Raises NoSuchRecord."""
     return requests.page(desk.db, limit=limit, wanted=wanted, before=_place(desk.db, before))
 
 
-def newest_turns(desk: Desk, limit: int, before: str | None, project: str | None) -> list[Turn]:
+def newest_turns(desk: QueryContext, limit: int, before: str | None, project: str | None) -> list[Turn]:
     """Raises NoSuchRecord."""
-    return turns.page(desk.db, limit=limit, before=_place(desk.db, before), project=project)
+    return turn_queries.page(desk.db, limit=limit, before=_place(desk.db, before), project=project)
 
 
-def turn(desk: Desk, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
+def turn(desk: QueryContext, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
     """Where several sessions or projects use the id, the one that used it last."""
-    return turns.find(desk.db, turn_id, project=project, session_id=session_id)
+    return turn_queries.find(desk.db, turn_id, project=project, session_id=session_id)
 
 
-def request(desk: Desk, record_id: str) -> RequestRecord | None:
+def request(desk: QueryContext, record_id: str) -> RequestRecord | None:
     return requests.find(desk.db, record_id)
 
 

@@ -1,11 +1,11 @@
-"""The process that makes reports: `main`, started by `gw.store.apart` with the database's path and a pipe as its arguments.
+"""The process that makes reports: `main`, started by `gw.store.report_process` with the database's path and a pipe as its arguments.
 
 It reads jobs from stdin and writes answers to stdout, one after the other, and ends when stdin does, so it does not outlive
 the gateway. Requests go first: on Linux it runs when nothing else wants its core. A lower priority alone would say how time is
 shared in the long run, while one who runs may finish a slice of some ms before one who wakes up gets the core.
 
-A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `Job`, or the
-number of a job that nobody waits for any more. Out: `Ready`, then an `Answer` per job.
+A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `QueryJob`, or the
+number of a job that nobody waits for any more. Out: `ReporterReady`, then an `QueryResult` per job.
 
 What is `Encoded` already goes as it is through a pipe of its own, wide enough for most: it is all there when its answer comes,
 so the gateway reads it in a few steps and does not wait for us after each.
@@ -30,10 +30,10 @@ import apsw
 import attrs
 
 from gw.errors import DatabaseLocked, StoreUnavailable
-from gw.store.changes import Changes
-from gw.store.encoded import Encoded
+from gw.store.chunked_body import Encoded
 from gw.store.latency import MergedBuckets
-from gw.store.queries import Desk, NoSuchRecord
+from gw.store.queries import NoSuchRecord, QueryContext
+from gw.store.rollup_versions import Changes
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
 from gw.telemetry.clock import SystemClock
 
@@ -43,19 +43,19 @@ LENGTH = struct.Struct("<I")
 
 
 @attrs.frozen
-class Ready:
+class ReporterReady:
     """The database is open."""
 
 
 @attrs.frozen
-class Job:
+class QueryJob:
     number: int
-    work: Callable[[Desk], Any]
+    work: Callable[[QueryContext], Any]
     changes: Changes
 
 
 @attrs.frozen
-class Answer:
+class QueryResult:
     """`fault`: the name of one of FAULTS, or "" for a bug of ours; then `value` is its text.
 
     `following`: so many bytes of the other pipe are the value.
@@ -109,14 +109,14 @@ class Reporter:
         self._bodies = bodies
         self._room = width_of(bodies.fileno())
         self._clock = SystemClock()
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[QueryJob | None] = SimpleQueue()
         self._left: set[int] = set()
         self._merged: MergedBuckets = MergedBuckets(None)
 
     def run(self) -> None:
         """Until stdin ends."""
         db = open_reader(self._path)
-        self._write(Ready())
+        self._write(ReporterReady())
         threading.Thread(target=self._listen, daemon=True).start()
         while (job := self._jobs.get()) is not None:
             if job.number not in self._left:
@@ -125,13 +125,13 @@ class Reporter:
 
     def _listen(self) -> None:
         while (message := _read(self._source)) is not None:
-            if isinstance(message, Job):
+            if isinstance(message, QueryJob):
                 self._jobs.put(message)
             else:
                 self._left.add(message)
         self._jobs.put(None)
 
-    def _answer(self, db: apsw.Connection, job: Job) -> Answer:
+    def _answer(self, db: apsw.Connection, job: QueryJob) -> QueryResult:
         began = self._clock.now()
 
         def stop() -> bool:
@@ -141,22 +141,22 @@ class Reporter:
         self._merged.changes = job.changes
         try:
             with translated(self._path):
-                return Answer(job.number, job.work(Desk(db, self._merged)))
+                return QueryResult(job.number, job.work(QueryContext(db, self._merged)))
         except apsw.InterruptError:
-            return Answer(job.number, TOO_LONG, "unavailable")
+            return QueryResult(job.number, TOO_LONG, "unavailable")
         except DatabaseLocked as error:
-            return Answer(job.number, error.what, "locked")
+            return QueryResult(job.number, error.what, "locked")
         except StoreUnavailable as error:
-            return Answer(job.number, error.what, "unavailable")
+            return QueryResult(job.number, error.what, "unavailable")
         except NoSuchRecord as error:
-            return Answer(job.number, str(error), "no_such_record")
+            return QueryResult(job.number, str(error), "no_such_record")
         except Exception as error:  # the outermost function of a job: the gateway raises it there
-            return Answer(job.number, f"{type(error).__name__}: {error}", "")
+            return QueryResult(job.number, f"{type(error).__name__}: {error}", "")
         finally:
             db.set_progress_handler(None)
 
-    def _write(self, message: Ready | Answer) -> None:
-        if isinstance(message, Answer) and isinstance(found := message.value, Encoded):
+    def _write(self, message: ReporterReady | QueryResult) -> None:
+        if isinstance(message, QueryResult) and isinstance(found := message.value, Encoded):
             told = attrs.evolve(message, value=None, following=found.size)
             if found.size <= self._room:
                 self._pass_on(found)

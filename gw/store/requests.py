@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from gw.types.usage import AttemptRecord, Heard, RequestRecord, Usage
+from gw.types.usage import AttemptRecord, HeardSpeech, RequestRecord, Usage
 
 _COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "requested_model", "status", "total_latency_ms",
@@ -79,7 +79,7 @@ LARGEST = 10**15
 
 _UNITS = tuple(name for name in Usage.__struct_fields__ if name != "source")
 _attempts = msgspec.json.Decoder(tuple[AttemptRecord, ...])
-_heard = msgspec.json.Decoder(tuple[Heard, ...])
+_heard = msgspec.json.Decoder(tuple[HeardSpeech, ...])
 _usage = msgspec.json.Decoder(Usage)
 _encode = msgspec.json.Encoder().encode
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 import apsw
 import msgspec
 
-from gw.store.changes import Grain
 from gw.store.requests import Totals, finite, seconds_and_characters, whole
+from gw.store.rollup_versions import Grain
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality

@@ -15,18 +15,18 @@ import structlog
 import trio
 
 from gw.errors import one_error
-from gw.store import lock, managed, requests, rollups_usage
-from gw.store.apart import ReportProcess
+from gw.store import entity_rows, lock, requests, rollups_usage
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
-from gw.store.past import Past
-from gw.store.replay import Replayed, replay
+from gw.store.record_reader import RecordReader
+from gw.store.recovery import Replayed, replay
+from gw.store.report_process import ReportProcess
 from gw.store.rollups_usage import ModelUsage
 from gw.store.sqlite import open_reader, open_writer, prepare_folder, translated
 from gw.store.writer import GATHER_S, Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
+from gw.types.entities import AuditEntry, Stored
 from gw.types.ids import Modality
-from gw.types.managed import AuditEntry, Stored
 from gw.types.usage import Intent, RequestRecord, Usage
 
 Line = TypeVar("Line", Intent, RequestRecord)
@@ -45,12 +45,12 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int
 
 
-class Reader(Past):
+class Reader(RecordReader):
     """All that can be read: the past, and what was made through the API. Raises StoreUnavailable."""
 
     async def entities(self) -> list[Stored]:
         """What was made through the API."""
-        return await self._readers.read(managed.entities)
+        return await self._readers.read(entity_rows.entities)
 
     async def usage_by_model(
         self, first_day: int, last_day: int, modality: Modality, providers: Collection[str]
@@ -65,7 +65,7 @@ class Reader(Past):
         return await self._readers.read(lambda db: rollups_usage.recorded_days(db, modality, providers))
 
     async def meta(self, name: str) -> str | None:
-        return await self._readers.read(lambda db: managed.meta(db, name))
+        return await self._readers.read(lambda db: entity_rows.meta(db, name))
 
     async def audit_log(
         self,
@@ -78,7 +78,7 @@ class Reader(Past):
     ) -> Sequence[AuditEntry]:
         """The newest changes that pass every filter; `before`: the id of the last one of the page before."""
         return await self._readers.read(
-            lambda db: managed.audit_page(
+            lambda db: entity_rows.audit_page(
                 db, limit=limit, entity_type=entity_type, entity_id=entity_id, action=action, before=before
             )
         )
@@ -185,7 +185,7 @@ class Store(Reader):
         """
         return await self._writer.load(records)
 
-    async def change(self, change: managed.Change) -> None:
+    async def change(self, change: entity_rows.Change) -> None:
         """Write what was made or changed through the API, its audit entries with it: all or nothing.
 
         Raises DatabaseLocked, StoreUnavailable.

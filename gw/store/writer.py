@@ -24,9 +24,9 @@ import structlog
 import trio
 
 from gw.errors import DatabaseLocked
-from gw.store import attempts, managed, requests, rollups, turns
-from gw.store.changes import Changes
+from gw.store import attempt_rollups, entity_rows, requests, rollups, turn_queries
 from gw.store.journal import Journal, Segment, read_records
+from gw.store.rollup_versions import Changes
 from gw.store.sqlite import TRANSIENT, describe, translated
 from gw.telemetry.clock import DAY_S, Clock
 from gw.types.usage import RequestRecord
@@ -85,8 +85,8 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
     try:
         fresh = requests.insert(db, records)
         rollups.add(db, fresh)
-        attempts.add(db, fresh)
-        turns.join(db, fresh)
+        attempt_rollups.add(db, fresh)
+        turn_queries.join(db, fresh)
         db.execute("commit")
     except BaseException:
         if db.in_transaction:
@@ -216,12 +216,12 @@ class Writer:
         self.changes.note(made)
         return new
 
-    async def change(self, change: managed.Change) -> None:
+    async def change(self, change: entity_rows.Change) -> None:
         """All or nothing; a foreign writer is waited for a little. Raises DatabaseLocked, StoreUnavailable."""
 
         def apply() -> None:
             with translated(self._path):
-                managed.apply(self._db, change)
+                entity_rows.apply(self._db, change)
 
         # Not `_in_thread`: the caller may be cancelled while it waits, and the journal's finished files belong to `run`.
         for pause_s in CHANGE_PAUSES_S:

@@ -60,7 +60,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cost_nusd: int | None = None
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HeardSpeech(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a live transcription did in one turn of the many it hears. Times in Unix seconds."""
 
     request_id: str
@@ -75,7 +75,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_nusd: int | None = 0
     """Of that speech; what the session costs is on its own record."""
 
-    def then(self, later: Heard) -> Heard:
+    def then(self, later: HeardSpeech) -> HeardSpeech:
         """Both as one: what was waited for is the later one."""
         known = self.cost_nusd is not None and later.cost_nusd is not None
         return msgspec.structs.replace(
@@ -120,7 +120,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     key_id: str | None = None
     endpoint: str = ""
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[HeardSpeech, ...] = ()
     """What live transcriptions did in this request's turn."""
     earlier: tuple[str, ...] = ()
     """Requests that turned out to be of this turn: their records get its ids, unless they have some. Not kept itself."""

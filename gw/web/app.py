@@ -14,29 +14,29 @@ from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
-from gw.dialects.caller import request_id
+from gw.dialects.auth import request_id
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import access, asking, dashboard, errors, frontend, live, managed, pages, public, site
+from gw.web import asking, dashboard, error_responses, live_feed, login, managed, page_views, public, site, static_files
+from gw.web.authorization import authorize, fenced
 from gw.web.drain import Drain
-from gw.web.guard import authorize, fenced
 from gw.web.operations import check_query, path_of, right_of
-from gw.web.reads import Reads
-from gw.web.table import TABLE
-from gw.web.views import BODY_BYTES, scope
+from gw.web.request_body import BODY_BYTES, scope
+from gw.web.router import Router
+from gw.web.routes import TABLE
 
 IsHot = Callable[[bytes, bytes], bool]
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-def make_reads(gateway: Gateway, drain: Drain, files: frontend.Frontend | None = None) -> Reads:
+def make_reads(gateway: Gateway, drain: Drain, files: static_files.Frontend | None = None) -> Router:
     """`files`: the dashboard's; None = look for them."""
-    files = files or frontend.load()
-    views = [site.views(gateway, files), public.views(gateway, drain), dashboard.views(gateway), pages.views(gateway)]
-    views += [managed.views(gateway), asking.views(gateway), access.views(gateway)]
-    return Reads(gateway, views, TABLE, site.others(files))
+    files = files or static_files.load()
+    views = [site.views(gateway, files), public.views(gateway, drain), dashboard.views(gateway), page_views.views(gateway)]
+    views += [managed.views(gateway), asking.views(gateway), login.views(gateway)]
+    return Router(gateway, views, TABLE, site.others(files))
 
 
 def make_app(
@@ -44,7 +44,7 @@ def make_app(
     hot: ASGIApp,
     is_hot: IsHot,
     drain: Drain,
-    reads: Reads | None = None,
+    reads: Router | None = None,
 ) -> ASGIApp:
     """`is_hot(method, raw path without query)` says what belongs to `hot`, which comes with its own fence.
 
@@ -85,7 +85,7 @@ async def _no_such_socket(scope: Scope, send: Send) -> None:
         await send({"type": "websocket.close", "code": 1008})
         return
     ident = request_id(scope)
-    status, headers, body = errors.of_http(NotFound(), ident)
+    status, headers, body = error_responses.of_http(NotFound(), ident)
     headers = [*headers, (b"content-length", b"%d" % len(body)), (b"x-request-id", ident.encode())]
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body})
@@ -120,7 +120,7 @@ def routes_of(gateway: Gateway, drain: Drain, is_hot: IsHot) -> set[tuple[str, s
     return written | reads.routes
 
 
-def _quart(gateway: Gateway, drain: Drain, is_hot: IsHot, reads: Reads) -> QuartTrio:
+def _quart(gateway: Gateway, drain: Drain, is_hot: IsHot, reads: Router) -> QuartTrio:
     app = QuartTrio(__name__, static_folder=None)
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
@@ -128,8 +128,8 @@ def _quart(gateway: Gateway, drain: Drain, is_hot: IsHot, reads: Reads) -> Quart
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
     app.register_blueprint(managed.blueprint(gateway))
     app.register_blueprint(asking.blueprint(gateway))
-    app.register_blueprint(access.blueprint(gateway))
-    app.register_blueprint(live.blueprint(gateway, drain))
+    app.register_blueprint(login.blueprint(gateway))
+    app.register_blueprint(live_feed.blueprint(gateway, drain))
     _add_errors(app, is_hot, reads)
 
     @app.before_request
@@ -143,26 +143,26 @@ def _quart(gateway: Gateway, drain: Drain, is_hot: IsHot, reads: Reads) -> Quart
     return app
 
 
-def _add_errors(app: QuartTrio, is_hot: IsHot, reads: Reads) -> None:
+def _add_errors(app: QuartTrio, is_hot: IsHot, reads: Router) -> None:
     @app.errorhandler(GwError)
     async def of_gateway(error: GwError) -> Response:
-        return _response(errors.of_gateway(error, request_id(scope())))
+        return _response(error_responses.of_gateway(error, request_id(scope())))
 
     @app.errorhandler(HTTPException)
     async def of_http(error: HTTPException) -> Response:
-        return _response(errors.of_http(error, request_id(scope())))
+        return _response(error_responses.of_http(error, request_id(scope())))
 
     @app.errorhandler(MethodNotAllowed)
     async def not_allowed(error: MethodNotAllowed) -> Response:
-        return _response(errors.of_http(_with_others(error, error.valid_methods or ()), request_id(scope())))
+        return _response(error_responses.of_http(_with_others(error, error.valid_methods or ()), request_id(scope())))
 
     @app.errorhandler(NotFound)
     async def not_found(error: NotFound) -> Response:
-        return _response(errors.of_http(_with_others(error, ()), request_id(scope())))
+        return _response(error_responses.of_http(_with_others(error, ()), request_id(scope())))
 
     @app.errorhandler(Exception)
     async def of_unexpected(error: Exception) -> Response:
-        return _response(errors.of_unexpected(error, request_id(scope())))
+        return _response(error_responses.of_unexpected(error, request_id(scope())))
 
     def _with_others(error: HTTPException, known: Iterable[str]) -> HTTPException:
         """405 when the path is somebody's: the methods of Quart's routes that are `known`, the reads' and the data plane's."""
@@ -173,7 +173,7 @@ def _add_errors(app: QuartTrio, is_hot: IsHot, reads: Reads) -> None:
         return MethodNotAllowed(list(dict.fromkeys(methods))) if methods else error
 
 
-def _response(answer: errors.Answer) -> Response:
+def _response(answer: error_responses.Answer) -> Response:
     status, headers, body = answer
     response = Response(body, status)
     for name, value in headers:

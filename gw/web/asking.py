@@ -11,13 +11,13 @@ import msgspec
 import trio
 from quart import Blueprint, Response
 
-from gw.admin.route import route
+from gw.admin.route_preview import route
 from gw.gateway import Gateway
 from gw.reconcile.compare import compare
 from gw.reconcile.diff import THRESHOLD
 from gw.web.operations import Field, Operation
-from gw.web.reads import Ask, Reply, Views, fresh, shown
-from gw.web.views import json_reply, read_json
+from gw.web.request_body import json_reply, read_json
+from gw.web.router import Reply, Request, RouteTable, fresh, shown
 
 
 class Candidate(msgspec.Struct, kw_only=True):
@@ -109,11 +109,11 @@ ASKING = (
 )  # fmt: skip
 
 
-def views(gateway: Gateway) -> Views:
-    routes = Views()
+def views(gateway: Gateway) -> RouteTable:
+    routes = RouteTable()
 
     @routes.get("/api/route")
-    async def who_would_answer(ask: Ask) -> Reply:
+    async def who_would_answer(ask: Request) -> Reply:
         found = route(
             gateway.live.catalog,
             gateway.limits.view(trio.current_time()),

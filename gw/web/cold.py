@@ -17,12 +17,12 @@ import trio
 
 from gw.errors import one_error
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import refusal
+from gw.web import http_errors
+from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
-from gw.web.express import IsHot, log_crash, shed
-from gw.web.express_head import HEADER_FIELDS, TARGET_BYTES
-from gw.web.link import Limits
-from gw.web.refusal import Refused
+from gw.web.http_errors import Refused
+from gw.web.http_server import IsHot, log_crash, shed
+from gw.web.http_server_head import HEADER_FIELDS, TARGET_BYTES
 
 DROP_S = 1.0
 """How long a refused client may go on sending before the connection is closed under it."""
@@ -36,7 +36,7 @@ class Cold:
     hot: ASGIApp
     is_hot: IsHot
     drain: Drain
-    limits: Limits = attrs.field(factory=Limits)
+    limits: ServerLimits = attrs.field(factory=ServerLimits)
     max_in_flight: int = 2_000
     max_body_bytes: int = 10_000_000
     """For the control plane; the data plane's app bounds its own."""
@@ -73,7 +73,7 @@ class Cold:
                 return
             request_id = uuid.uuid4().hex
             log_crash("request_crashed", error, path=scope["path"], request_id=request_id)
-            call.refused = refusal.crashed(request_id)
+            call.refused = http_errors.crashed(request_id)
         if call.refused is not None and not call.started and scope["type"] == "http":
             await call.refuse(call.refused)
 
@@ -97,7 +97,7 @@ def check_head(scope: Scope, max_body: int | None) -> None:
 class _Call:
     """One HTTP request's `receive` and `send`, bounded."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits, max_body: int | None) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServerLimits, max_body: int | None) -> None:
         self.cancel = trio.CancelScope()
         self.refused: Refused | None = None
         self.started = False

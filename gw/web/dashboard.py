@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import trio
 
-from gw.admin import forecast, listings, logs, overview, reliability, reports, series, turns
+from gw.admin import forecast, listings, logs, overview, reliability, reports, series, turn_reports
 from gw.errors import RequestError
 from gw.gateway import Gateway
 from gw.web.public import log_query, read_logs
-from gw.web.reads import Ask, Reply, Views, fresh, shown
+from gw.web.router import Reply, Request, RouteTable, fresh, shown
 
 LATENCY_PERIODS = ("today", "week")
 
 
-def views(gateway: Gateway) -> Views:
-    routes = Views("/api")
+def views(gateway: Gateway) -> RouteTable:
+    routes = RouteTable("/api")
     _add_reads(routes, gateway)
     _add_charts(routes, gateway)
     _add_logs(routes, gateway)
@@ -22,13 +22,13 @@ def views(gateway: Gateway) -> Views:
     return routes
 
 
-def _add_reads(routes: Views, gateway: Gateway) -> None:
+def _add_reads(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/status")
-    async def status(ask: Ask) -> Reply:
+    async def status(ask: Request) -> Reply:
         return shown(listings.dashboard_status(gateway.live.catalog))
 
     @routes.get("/costs")
-    async def costs(ask: Ask) -> Reply:
+    async def costs(ask: Request) -> Reply:
         await fresh(gateway)
         catalog, now, project = gateway.live.catalog, gateway.clock.now(), ask.query("project")
         period = ask.query_text("period", "today")
@@ -38,7 +38,7 @@ def _add_reads(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
     @routes.get("/latency")
-    async def latency(ask: Ask) -> Reply:
+    async def latency(ask: Request) -> Reply:
         await fresh(gateway)
         found = await reports.latency(
             gateway.store,
@@ -51,7 +51,7 @@ def _add_reads(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
     @routes.get("/overview")
-    async def front(ask: Ask) -> Reply:
+    async def front(ask: Request) -> Reply:
         await fresh(gateway)
         found = await overview.overview(
             gateway.store,
@@ -64,14 +64,14 @@ def _add_reads(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
     @routes.get("/projects")
-    async def projects(ask: Ask) -> Reply:
+    async def projects(ask: Request) -> Reply:
         await fresh(gateway)
         return shown(await listings.projects(gateway.store, gateway.live.catalog, gateway.clock.now()))
 
 
-def _add_charts(routes: Views, gateway: Gateway) -> None:
+def _add_charts(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/series")
-    async def lines(ask: Ask) -> Reply:
+    async def lines(ask: Request) -> Reply:
         await fresh(gateway)
         found = await series.series(
             gateway.store,
@@ -86,7 +86,7 @@ def _add_charts(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
     @routes.get("/histogram")
-    async def spread(ask: Ask) -> Reply:
+    async def spread(ask: Request) -> Reply:
         await fresh(gateway)
         if not (model := ask.query("model")):
             raise RequestError(what="model is needed", param="model")
@@ -101,13 +101,13 @@ def _add_charts(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
     @routes.get("/forecast")
-    async def month(ask: Ask) -> Reply:
+    async def month(ask: Request) -> Reply:
         await fresh(gateway)
         catalog, now = gateway.live.catalog, gateway.clock.now()
         return shown(await forecast.forecast(gateway.store, catalog, now, project=ask.query("project")))
 
     @routes.get("/reliability")
-    async def providers(ask: Ask) -> Reply:
+    async def providers(ask: Request) -> Reply:
         await fresh(gateway)
         found = await reliability.reliability(
             gateway.store,
@@ -119,13 +119,13 @@ def _add_charts(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
 
-def _add_logs(routes: Views, gateway: Gateway) -> None:
+def _add_logs(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/logs")
-    async def log(ask: Ask) -> Reply:
+    async def log(ask: Request) -> Reply:
         return shown(await read_logs(gateway, ask))
 
     @routes.get("/logs.csv")
-    async def export(ask: Ask) -> Reply:
+    async def export(ask: Request) -> Reply:
         await fresh(gateway)
         body = await logs.export(
             gateway.store,
@@ -138,23 +138,23 @@ def _add_logs(routes: Views, gateway: Gateway) -> None:
         return Reply(body, b"text/csv; charset=utf-8; header=present", headers)
 
 
-def _add_turns(routes: Views, gateway: Gateway) -> None:
+def _add_turns(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/turns")
-    async def newest(ask: Ask) -> Reply:
+    async def newest(ask: Request) -> Reply:
         await fresh(gateway)
-        found = await turns.page(
+        found = await turn_reports.page(
             gateway.store,
             gateway.live.catalog,
-            limit=ask.query_text("limit", str(turns.TURNS_DEFAULT)),
+            limit=ask.query_text("limit", str(turn_reports.TURNS_DEFAULT)),
             before=ask.query("before"),
             project=ask.query("project"),
         )
         return shown(found)
 
     @routes.get("/turns/<path:turn_id>")
-    async def waterfall(ask: Ask) -> Reply:
+    async def waterfall(ask: Request) -> Reply:
         await fresh(gateway)
         catalog, project = gateway.live.catalog, ask.query("project")
         return shown(
-            await turns.one(gateway.store, catalog, ask.named, project=project, session=ask.query("session"))
+            await turn_reports.one(gateway.store, catalog, ask.named, project=project, session=ask.query("session"))
         )

@@ -33,11 +33,11 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, ConnectionState, Scope
 
 from gw.types.asgi import ASGIApp
+from gw.web.connection import GONE, ServerLimits, send_bounded
 from gw.web.drain import Drain
-from gw.web.express_head import HEAD_BYTES
-from gw.web.link import GONE, Limits, send_bounded
-from gw.web.refusal import Refused
-from gw.web.transport import Transport
+from gw.web.http_errors import Refused
+from gw.web.http_server_head import HEAD_BYTES
+from gw.web.transport import ClientTransport
 
 SHUTDOWN_S = 5.0
 """For the app's lifespan to end."""
@@ -45,7 +45,7 @@ _CLOSE = (b"connection", b"close")
 
 
 class _Config(Config):
-    def __init__(self, drain: Drain, limits: Limits) -> None:
+    def __init__(self, drain: Drain, limits: ServerLimits) -> None:
         self._drain = drain
         self.accesslog = None
         self.errorlog = None
@@ -124,7 +124,7 @@ class _Tasks(TaskGroup):
 
 
 class _Connection(TCPServer):
-    def __init__(self, host: Hypercorn, transport: Transport) -> None:
+    def __init__(self, host: Hypercorn, transport: ClientTransport) -> None:
         super().__init__(host.wrapper, host.config, host.context, host.state, cast("Any", transport))
         self._host = host
         self._transport = transport
@@ -180,7 +180,7 @@ class _Connection(TCPServer):
 class Hypercorn:
     """Made by `open_hypercorn`; `run` serves one connection."""
 
-    def __init__(self, app: ASGIApp, drain: Drain, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, drain: Drain, limits: ServerLimits) -> None:
         self.drain = drain
         self.limits = limits
         self.config = _Config(drain, limits)
@@ -188,7 +188,7 @@ class Hypercorn:
         self.context = WorkerContext(None)
         self.state: dict[str, Any] = {}
 
-    async def run(self, transport: Transport) -> None:
+    async def run(self, transport: ClientTransport) -> None:
         """Serve requests until the connection ends; closes the transport. Raises what Hypercorn does not handle."""
         await _Connection(self, transport).run()
 
@@ -198,9 +198,9 @@ class Hypercorn:
 
 
 @asynccontextmanager
-async def open_hypercorn(app: ASGIApp, drain: Drain, limits: Limits | None = None) -> AsyncIterator[Hypercorn]:
+async def open_hypercorn(app: ASGIApp, drain: Drain, limits: ServerLimits | None = None) -> AsyncIterator[Hypercorn]:
     """Start the app's lifespan, yield the host, end the lifespan. Raises what the app's start-up raises."""
-    host = Hypercorn(app, drain, limits or Limits())
+    host = Hypercorn(app, drain, limits or ServerLimits())
     lifespan = Lifespan(cast("Any", host.wrapper), host.config, cast("Any", host.state))
     alive = trio.CancelScope(shield=True)  # the app ends by its shutdown message, also when we are cancelled
 

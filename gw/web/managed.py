@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from quart import Blueprint, Response, request
 
-from gw.admin import audit, chains, keys, models, projects, providers
-from gw.admin.check import check_provider
+from gw.admin import audit, fallbacks, keys, models, projects, providers
+from gw.admin.provider_check import check_provider
 from gw.gateway import Gateway
-from gw.types.managed import Actor, ActorSource
-from gw.web.guard import who
-from gw.web.reads import Ask, Reply, Views, shown
-from gw.web.views import json_reply, no_body, query_flag, read_object, scope
+from gw.types.entities import Actor, ActorSource
+from gw.web.authorization import who
+from gw.web.request_body import json_reply, no_body, query_flag, read_object, scope
+from gw.web.router import Reply, Request, RouteTable, shown
 
 
 def blueprint(gateway: Gateway) -> Blueprint:
@@ -112,26 +112,26 @@ def _add_chains(routes: Blueprint, gateway: Gateway) -> None:
 
     @routes.put("/fallbacks/<modality>")
     async def set_chain(modality: str) -> Response:
-        return json_reply(await chains.put(registrar, modality, await read_object(), _actor(gateway)))
+        return json_reply(await fallbacks.put(registrar, modality, await read_object(), _actor(gateway)))
 
     @routes.delete("/fallbacks/<modality>")
     async def reset_chain(modality: str) -> Response:
-        return json_reply(await chains.reset(registrar, modality, _actor(gateway)))
+        return json_reply(await fallbacks.reset(registrar, modality, _actor(gateway)))
 
 
-def views(gateway: Gateway) -> Views:
-    routes, registrar = Views("/v1"), gateway.registrar
+def views(gateway: Gateway) -> RouteTable:
+    routes, registrar = RouteTable("/v1"), gateway.registrar
 
     @routes.get("/keys")
-    async def list_keys(ask: Ask) -> Reply:
+    async def list_keys(ask: Request) -> Reply:
         return shown(keys.listing(registrar))
 
     @routes.get("/fallbacks")
-    async def list_chains(ask: Ask) -> Reply:
-        return shown(chains.listing(registrar))
+    async def list_chains(ask: Request) -> Reply:
+        return shown(fallbacks.listing(registrar))
 
     @routes.get("/audit-log")
-    async def audit_log(ask: Ask) -> Reply:
+    async def audit_log(ask: Request) -> Reply:
         found = await audit.page(
             gateway.store,
             limit=ask.query_text("limit", str(audit.DEFAULT)),

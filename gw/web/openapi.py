@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from gw import __version__
-from gw.web.guard import Right
+from gw.web.authorization import Right
 from gw.web.operations import Field, Operation, Raw, Shape, Table
-from gw.web.session import COOKIE
-from gw.web.shapes import Error
-from gw.web.table import TABLE
+from gw.web.routes import TABLE
+from gw.web.schemas import Error
+from gw.web.session_cookie import COOKIE
 
 Json = dict[str, Any]
 

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import attrs
 
 from gw.errors import RequestError
-from gw.web.guard import Right
+from gw.web.authorization import Right
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Schema = Mapping[str, object]
 
 CREDENTIALS = frozenset(("token", "access_token", "api_key"))
-"""Query fields that may stand in every request: `gw.dialects.caller` reads them."""
+"""Query fields that may stand in every request: `gw.dialects.auth` reads them."""
 
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 

@@ -7,38 +7,38 @@ import trio
 
 from gw.admin import listings, logs, reports
 from gw.gateway import Gateway
-from gw.store.encoded import Encoded
+from gw.store.chunked_body import Encoded
 from gw.telemetry.metrics import MetricFacts
 from gw.web import openapi
 from gw.web.drain import Drain
-from gw.web.reads import LOOKUP_LAG_S, Ask, Reply, Views, fresh, shown
+from gw.web.router import LOOKUP_LAG_S, Reply, Request, RouteTable, fresh, shown
 
 
-def views(gateway: Gateway, drain: Drain) -> Views:
-    routes = Views()
+def views(gateway: Gateway, drain: Drain) -> RouteTable:
+    routes = RouteTable()
     _add_state(routes, gateway, drain)
     _add_listings(routes, gateway)
     _add_reports(routes, gateway)
     return routes
 
 
-def _add_state(routes: Views, gateway: Gateway, drain: Drain) -> None:
+def _add_state(routes: RouteTable, gateway: Gateway, drain: Drain) -> None:
     @routes.get("/health")
-    async def health(ask: Ask) -> Reply:
+    async def health(ask: Request) -> Reply:
         return shown(state(gateway))
 
     @routes.get("/ready")
-    async def ready(ask: Ask) -> Reply:
+    async def ready(ask: Request) -> Reply:
         store = gateway.store
         good, body = reports.ready(draining=drain.draining, accepting=store.accepting, degraded=store.degraded)
         return shown(body, 200 if good else 503)
 
     @routes.get("/v1/openapi.json")
-    async def described(ask: Ask) -> Reply:
+    async def described(ask: Request) -> Reply:
         return Reply(openapi.document_bytes())
 
     @routes.get("/v1/metrics")
-    async def metrics(ask: Ask) -> Reply:
+    async def metrics(ask: Request) -> Reply:
         announce(gateway)
         text = gateway.metrics.render(_metric_facts(gateway))
         return Reply(text, b"text/plain; version=0.0.4; charset=utf-8")
@@ -78,14 +78,14 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
     )
 
 
-def _add_listings(routes: Views, gateway: Gateway) -> None:
+def _add_listings(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/v1/status")
-    async def status(ask: Ask) -> Reply:
+    async def status(ask: Request) -> Reply:
         return shown(listings.status(gateway.live.catalog))
 
     @routes.get("/v1/models")
     @routes.get("/openai/v1/models")
-    async def models(ask: Ask) -> Reply:
+    async def models(ask: Request) -> Reply:
         catalog, project = gateway.live.catalog, ask.query("project")
         if ask.header(b"xi-api-key") is not None:
             return shown(listings.models_bare(catalog, project=project))
@@ -93,33 +93,33 @@ def _add_listings(routes: Views, gateway: Gateway) -> None:
 
     @routes.get("/v1/models/<path:model_id>")
     @routes.get("/openai/v1/models/<path:model_id>")
-    async def model(ask: Ask) -> Reply:
+    async def model(ask: Request) -> Reply:
         return shown(listings.model(gateway.live.catalog, ask.named, gateway.started_at))
 
     @routes.get("/v1/providers")
-    async def providers(ask: Ask) -> Reply:
+    async def providers(ask: Request) -> Reply:
         return shown(listings.providers(gateway.live.catalog))
 
     @routes.get("/v1/providers/<provider_id>")
-    async def provider(ask: Ask) -> Reply:
+    async def provider(ask: Request) -> Reply:
         return shown(listings.provider(gateway.live.catalog.provider(ask.named)))
 
     @routes.get("/v1/projects")
-    async def projects(ask: Ask) -> Reply:
+    async def projects(ask: Request) -> Reply:
         await fresh(gateway)
         return shown(await listings.projects(gateway.store, gateway.live.catalog, gateway.clock.now()))
 
     @routes.get("/v1/projects/<project_id>")
-    async def project(ask: Ask) -> Reply:
+    async def project(ask: Request) -> Reply:
         await fresh(gateway)
         now, catalog = gateway.clock.now(), gateway.live.catalog
         found = await listings.project(gateway.store, catalog, now, ask.named, spent=gateway.ledger.spent)
         return shown(found)
 
 
-def _add_reports(routes: Views, gateway: Gateway) -> None:
+def _add_reports(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/v1/costs")
-    async def costs(ask: Ask) -> Reply:
+    async def costs(ask: Request) -> Reply:
         await fresh(gateway)
         found = await reports.costs(
             gateway.store,
@@ -131,7 +131,7 @@ def _add_reports(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
     @routes.get("/v1/latency")
-    async def latency(ask: Ask) -> Reply:
+    async def latency(ask: Request) -> Reply:
         await fresh(gateway)
         found = await reports.latency(
             gateway.store,
@@ -143,16 +143,16 @@ def _add_reports(routes: Views, gateway: Gateway) -> None:
         return shown(found)
 
     @routes.get("/v1/logs")
-    async def log(ask: Ask) -> Reply:
+    async def log(ask: Request) -> Reply:
         return shown(await read_logs(gateway, ask))
 
     @routes.get("/v1/requests/<record_id>")
-    async def request_detail(ask: Ask) -> Reply:
+    async def request_detail(ask: Request) -> Reply:
         await fresh(gateway, LOOKUP_LAG_S)
         return shown(await reports.request_detail(gateway.store, ask.named))
 
 
-async def read_logs(gateway: Gateway, ask: Ask) -> Encoded:
+async def read_logs(gateway: Gateway, ask: Request) -> Encoded:
     """The log as the request's query filters it."""
     await fresh(gateway)
     return await logs.page_json(
@@ -164,5 +164,5 @@ async def read_logs(gateway: Gateway, ask: Ask) -> Encoded:
     )
 
 
-def log_query(ask: Ask) -> logs.Query:
+def log_query(ask: Request) -> logs.Query:
     return logs.Query(**{field.name: ask.query(field.name) for field in attrs.fields(logs.Query)})

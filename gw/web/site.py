@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from gw.gateway import Gateway
-from gw.web import frontend, public
-from gw.web.frontend import Frontend
-from gw.web.reads import Ask, Others, Reply, View, Views, shown
+from gw.web import public, static_files
+from gw.web.router import Others, Reply, Request, RouteTable, View, shown
+from gw.web.static_files import Frontend
 
 
-def views(gateway: Gateway, site: Frontend) -> Views:
-    routes = Views()
+def views(gateway: Gateway, site: Frontend) -> RouteTable:
+    routes = RouteTable()
 
     @routes.get("/")
-    async def index(ask: Ask) -> Reply:
+    async def index(ask: Request) -> Reply:
         """HTML for who asks for it; voice SDKs use the same path as a sign of life and get a small status."""
         if "text/html" in _sent(ask, b"accept").lower():
             return _file(site.page(_sent(ask, b"accept-encoding"), _sent(ask, b"if-none-match")))
-        dashboard_state = "built" if site.built else frontend.NOT_BUILT
+        dashboard_state = "built" if site.built else static_files.NOT_BUILT
         reply = shown({"ok": True, **public.state(gateway), "dashboard": dashboard_state})
         reply.headers += ((b"vary", b"accept"),)
         return reply
@@ -27,21 +27,21 @@ def views(gateway: Gateway, site: Frontend) -> Views:
 def others(site: Frontend) -> Others:
     """Files, then the dashboard's page for paths that its own router reads."""
 
-    async def view(ask: Ask) -> Reply:
+    async def view(ask: Request) -> Reply:
         encoding, known = _sent(ask, b"accept-encoding"), _sent(ask, b"if-none-match")
         return _file(site.file(ask.named, encoding, known) or site.page(encoding, known))
 
     def find(path: str) -> View | None:
-        return view if not path.startswith(frontend.NOT_PAGES) or site.file(path, "", "") is not None else None
+        return view if not path.startswith(static_files.NOT_PAGES) or site.file(path, "", "") is not None else None
 
     return find
 
 
-def _sent(ask: Ask, name: bytes) -> str:
+def _sent(ask: Request, name: bytes) -> str:
     return (ask.header(name) or b"").decode("latin-1")
 
 
-def _file(found: frontend.Reply) -> Reply:
+def _file(found: static_files.Reply) -> Reply:
     headers = {name: value.encode() for name, value in found.headers.items()}
     content_type = headers.pop("content-type", b"")
     return Reply(found.body, content_type, tuple((name.encode(), v) for name, v in headers.items()), found.status)

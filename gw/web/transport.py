@@ -16,7 +16,7 @@ from typing import Protocol
 import trio
 
 from gw.net import poller
-from gw.types.rest import Rest
+from gw.types.pending import Pending
 
 RECV_BYTES = 65_536
 CLOSE_S = 1.0
@@ -26,7 +26,7 @@ Address = tuple[str, int]
 _RESET = struct.pack("ii", 1, 0)
 
 
-class Transport(Protocol):
+class ClientTransport(Protocol):
     tls: bool
     client: Address | None
     server: Address | None
@@ -41,7 +41,7 @@ class Transport(Protocol):
         """At least one byte, or b"" when the peer has finished sending."""
         ...
 
-    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
         """Give `take` what arrives, until it leaves something to wait for, which is returned; None at the end.
 
         On a plain socket that is looked after by the poller: `take` must not wait, nor need a task of its own.
@@ -107,7 +107,7 @@ class SocketTransport:
             except OSError as error:
                 raise trio.BrokenResourceError("reading failed") from error
 
-    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
         polled = poller.current()
         if polled is None:
             return await poller.each_by_task(self.receive_some, take)
@@ -185,7 +185,7 @@ class StreamTransport:
             return first
         return bytes(await self._stream.receive_some(max_bytes or RECV_BYTES))
 
-    async def receive_each(self, take: Callable[[bytes], Rest]) -> Rest:
+    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
         return await poller.each_by_task(self.receive_some, take)
 
     def send_now(self, data: bytes) -> int:

@@ -16,9 +16,9 @@ from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.counts import tokens
-from gw.wire.midway import Midway
+from gw.wire.bounds import tokens
 from gw.wire.openai_errors import failed_within, stream_fault
+from gw.wire.stream_decoder import Midway
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _END = ChatEnd()

@@ -14,7 +14,7 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.llm import Ability, ChatRequest
-from gw.wire.counts import MOST_TOKENS
+from gw.wire.bounds import MOST_TOKENS
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PRINTABLE = bytes(range(0x20, 0x7F))

@@ -16,7 +16,7 @@ from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, Upstre
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire import openai_errors
-from gw.wire.counts import seconds
+from gw.wire.bounds import seconds
 from gw.wire.openai_errors import filtered
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -147,7 +147,7 @@ def classify(
 # ---- the server's side
 
 
-class Asked(msgspec.Struct, gc=False):
+class TranscriptOptions(msgspec.Struct, gc=False):
     """A request for a transcript; members that we do not know are in `fields` of `parse_job`."""
 
     audio_url: str = ""
@@ -158,10 +158,10 @@ class Asked(msgspec.Struct, gc=False):
     keyterms_prompt: list[str] | None = None
 
 
-def parse_job(body: bytes) -> tuple[Asked, tuple[tuple[str, str], ...]]:
+def parse_job(body: bytes) -> tuple[TranscriptOptions, tuple[tuple[str, str], ...]]:
     """`POST /v2/transcript`: what is asked, and its other members as JSON. Raises ClientProtocolError."""
     try:
-        asked = msgspec.json.decode(body, type=Asked)
+        asked = msgspec.json.decode(body, type=TranscriptOptions)
         members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except _BAD_JSON as error:
         raise ClientProtocolError(what=f"the body is not of the expected form: {error}") from None

@@ -37,7 +37,7 @@ from gw.types.stt import (
 from gw.types.usage import Usage
 from gw.wire.assemblyai_audio import ENCODINGS, Frames
 from gw.wire.assemblyai_batch import spoken_language
-from gw.wire.counts import seconds
+from gw.wire.bounds import seconds
 from gw.wire.openai_errors import filtered
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
@@ -248,14 +248,14 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 ClientFrame: TypeAlias = Audio | Command
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`formatted`: the caller expects the end of a turn twice."""
 
     request: ListenRequest
     formatted: bool
 
 
-def parse_query(query: bytes) -> Asked:
+def parse_query(query: bytes) -> StreamOptions:
     """Raises ClientProtocolError, with `param`."""
     found = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     pairs = [(name, value) for name, value in found if name not in _NOT_SETTINGS and not name.startswith("gw_")]
@@ -278,7 +278,7 @@ def parse_query(query: bytes) -> Asked:
         dialect="assemblyai",
         options=tuple(pairs),
     )
-    return Asked(request=request, formatted=fields.get("format_turns", "").lower() == "true")
+    return StreamOptions(request=request, formatted=fields.get("format_turns", "").lower() == "true")
 
 
 def _texts(value: str | None, name: str) -> tuple[str, ...]:
@@ -294,7 +294,7 @@ def _texts(value: str | None, name: str) -> tuple[str, ...]:
 class AssemblyServer:
     """One session. `receive` reads what the client says, `encode` says what was heard."""
 
-    def __init__(self, asked: Asked, *, session_id: str) -> None:
+    def __init__(self, asked: StreamOptions, *, session_id: str) -> None:
         self._asked = asked
         self._id = session_id
         self._turn = 0

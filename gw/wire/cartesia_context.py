@@ -16,7 +16,7 @@ import msgspec
 
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
-from gw.wire.cartesia_speak import Told, decode, events_of, fault, settings
+from gw.wire.cartesia_speak import VendorMessage, decode, events_of, fault, settings
 
 
 class CartesiaSpeaker:
@@ -128,7 +128,7 @@ class CartesiaSpeaker:
                 return self._done()
         return [VendorFrame(raw=frame)] if self._own else []
 
-    def _said(self, told: Told) -> list[SpeakEvent]:
+    def _said(self, told: VendorMessage) -> list[SpeakEvent]:
         events = events_of(told, self._provider)
         for n, event in enumerate(events):
             if isinstance(event, AudioChunk):

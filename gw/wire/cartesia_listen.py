@@ -29,8 +29,8 @@ from gw.types.stt import (
     VendorFrame,
     Word,
 )
+from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, decode, fault
-from gw.wire.counts import seconds
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}

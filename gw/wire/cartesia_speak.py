@@ -20,7 +20,7 @@ from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
 from gw.wire.cartesia_errors import classify
-from gw.wire.midway import Midway
+from gw.wire.stream_decoder import Midway
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 ENCODINGS: dict[str, str] = {
@@ -84,7 +84,7 @@ class _Words(msgspec.Struct, gc=False):
     end: list[float] = []
 
 
-class Told(msgspec.Struct, gc=False):
+class VendorMessage(msgspec.Struct, gc=False):
     """A message of the vendor, of speech or transcription."""
 
     type: str = ""
@@ -98,10 +98,10 @@ class Told(msgspec.Struct, gc=False):
     error: str | None = None
 
 
-_TOLD = msgspec.json.Decoder(Told)
+_TOLD = msgspec.json.Decoder(VendorMessage)
 
 
-def decode(frame: str | bytes, provider: str) -> Told:
+def decode(frame: str | bytes, provider: str) -> VendorMessage:
     """Raises UpstreamProtocolError."""
     try:
         return _TOLD.decode(frame)
@@ -109,7 +109,7 @@ def decode(frame: str | bytes, provider: str) -> Told:
         raise UpstreamProtocolError(provider=provider, detail="a frame is not the JSON expected") from None
 
 
-def fault(told: Told, provider: str, secrets: Iterable[str]) -> ProviderError:
+def fault(told: VendorMessage, provider: str, secrets: Iterable[str]) -> ProviderError:
     """An `error` message: the answer of HTTP it would have been."""
     words = told.message or told.title or told.error or ""
     code = told.error_code or ""
@@ -118,7 +118,7 @@ def fault(told: Told, provider: str, secrets: Iterable[str]) -> ProviderError:
     return classify(provider, status if status >= 400 else 500, None, body, secrets)
 
 
-def events_of(told: Told, provider: str) -> list[SpeakEvent]:
+def events_of(told: VendorMessage, provider: str) -> list[SpeakEvent]:
     """Audio and word times; what else a message may say depends on where it came."""
     match told.type:
         case "chunk":

@@ -14,9 +14,9 @@ import msgspec
 from gw.errors import UpstreamProtocolError
 from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
-from gw.wire.counts import seconds
-from gw.wire.deepgram_listen import audio_fields, default_language
-from gw.wire.deepgram_listen_serve import format_of, is_true, keyterms_of, pairs_of
+from gw.wire.bounds import seconds
+from gw.wire.deepgram_listen_client import audio_fields, default_language
+from gw.wire.deepgram_listen_server import format_of, is_true, keyterms_of, pairs_of
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _OURS = frozenset({"model", "callback", "callback_method"})

@@ -17,8 +17,8 @@ from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import deepgram_speak
-from gw.wire.counts import tokens
-from gw.wire.deepgram_speak import ClientFrame, DeepgramSpeaker, Order, Speak, SpeakServer
+from gw.wire.bounds import tokens
+from gw.wire.deepgram_speak import ClientFrame, DeepgramSpeaker, Speak, SpeakCommand, SpeakServer
 
 INTERRUPT = '{"type":"Interrupt"}'
 _FAMILY = "flux"
@@ -130,9 +130,9 @@ class FluxSpeakServer(SpeakServer):
             case Speak(text=text):
                 self._said[-1] += len(text)
                 self._characters += len(text)
-            case Order(type="Flush"):
+            case SpeakCommand(type="Flush"):
                 self._said.append(0)
-            case Order(type="Configure", raw=raw):
+            case SpeakCommand(type="Configure", raw=raw):
                 return self._configured(raw)
         return None
 

@@ -18,8 +18,8 @@ from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire.deepgram_errors import code_of
-from gw.wire.deepgram_listen import ENCODINGS
-from gw.wire.deepgram_listen_serve import pairs_of, whole
+from gw.wire.deepgram_listen_client import ENCODINGS
+from gw.wire.deepgram_listen_server import pairs_of, whole
 from gw.wire.openai_errors import filtered
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -213,14 +213,14 @@ class Speak(msgspec.Struct, frozen=True, kw_only=True):
     raw: str
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class SpeakCommand(msgspec.Struct, frozen=True, kw_only=True):
     """`type` is Flush, Clear, Close or one that says nothing in common terms."""
 
     type: str
     raw: str
 
 
-ClientFrame: TypeAlias = Speak | Order
+ClientFrame: TypeAlias = Speak | SpeakCommand
 
 
 def parse_live_query(query: bytes) -> SpeakLiveRequest:
@@ -311,7 +311,7 @@ def receive(frame: str | bytes) -> ClientFrame:
         told = _FRAME.decode(frame)
     except _BAD_JSON:
         raise ClientProtocolError(what="a frame must be a JSON object with a type") from None
-    return Speak(text=told.text, raw=frame) if told.type == "Speak" else Order(type=told.type, raw=frame)
+    return Speak(text=told.text, raw=frame) if told.type == "Speak" else SpeakCommand(type=told.type, raw=frame)
 
 
 class SpeakServer:

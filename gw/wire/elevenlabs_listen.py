@@ -25,7 +25,7 @@ from gw.types.stt import (
     Word,
 )
 from gw.types.usage import Usage
-from gw.wire.counts import seconds
+from gw.wire.bounds import seconds
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 TIMED = "committed_transcript_with_timestamps"
@@ -153,7 +153,7 @@ def _told(word: Word) -> dict[str, Any]:
 # ---- live, the server's side
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ScribeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`twice`: a committed transcript is told with its words as well."""
 
     request: ListenRequest
@@ -181,7 +181,7 @@ class _Input(msgspec.Struct, gc=False):
 _INPUT = msgspec.json.Decoder(_Input)
 
 
-def parse_query(query: bytes) -> Asked:
+def parse_query(query: bytes) -> ScribeOptions:
     """Raises ClientProtocolError, with `param`."""
     found = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     pairs = [(name, value) for name, value in found if name not in _NOT_SETTINGS and not name.startswith("gw_")]
@@ -198,7 +198,7 @@ def parse_query(query: bytes) -> Asked:
         options=tuple(pairs),
     )
     twice = "true" in (fields.get("include_timestamps"), fields.get("include_language_detection"))
-    return Asked(request=request, twice=twice)
+    return ScribeOptions(request=request, twice=twice)
 
 
 def parse_frame(frame: str | bytes) -> ClientFrame:
@@ -215,7 +215,7 @@ def parse_frame(frame: str | bytes) -> ClientFrame:
 class ElevenServer:
     """One session: events in, frames out."""
 
-    def __init__(self, asked: Asked, *, session_id: str) -> None:
+    def __init__(self, asked: ScribeOptions, *, session_id: str) -> None:
         self._asked = asked
         self._id = session_id
 

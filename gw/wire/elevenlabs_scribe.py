@@ -21,7 +21,7 @@ import msgspec
 
 from gw.errors import ProviderError, ProviderRejected, UpstreamProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, UtteranceEnd, VendorFrame, Word
-from gw.wire.counts import seconds
+from gw.wire.bounds import seconds
 from gw.wire.elevenlabs_errors import named
 from gw.wire.elevenlabs_listen import TIMED, bare
 

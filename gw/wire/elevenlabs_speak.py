@@ -18,7 +18,7 @@ from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamP
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.wire import openai_errors
-from gw.wire.midway import Midway
+from gw.wire.stream_decoder import Midway
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN = frozenset({"text", "model_id", "language_code"})

@@ -14,7 +14,7 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.llm import Ability, ChatRequest
-from gw.wire.counts import MOST_TOKENS
+from gw.wire.bounds import MOST_TOKENS
 from gw.wire.ollama_chat_answer import OllamaDecoder, OllamaEncoder, decode_answer, error_body
 from gw.wire.tool_arguments import object_of
 

@@ -13,9 +13,9 @@ import msgspec
 from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
-from gw.wire.counts import tokens
-from gw.wire.midway import Midway
+from gw.wire.bounds import tokens
 from gw.wire.openai_errors import failed_within, stream_fault
+from gw.wire.stream_decoder import Midway
 from gw.wire.tool_arguments import object_of
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

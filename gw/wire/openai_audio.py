@@ -18,8 +18,7 @@ from gw.types.stt import AudioSource, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.counts import tokens
-from gw.wire.midway import Midway
+from gw.wire.bounds import tokens
 from gw.wire.openai_errors import failed_within
 from gw.wire.openai_transcript import (
     RESPONSE_FORMATS,
@@ -28,6 +27,7 @@ from gw.wire.openai_transcript import (
     encode_transcript,
     encode_transcript_events,
 )
+from gw.wire.stream_decoder import Midway
 
 __all__ = [
     "RESPONSE_FORMATS", "SpeechDecoder", "TranscriptDecoder", "decode_transcript", "encode_speech", "encode_transcript",

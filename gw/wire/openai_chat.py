@@ -15,7 +15,7 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.llm import Ability, ChatRequest, ToolCallPiece
-from gw.wire.counts import MOST_TOKENS
+from gw.wire.bounds import MOST_TOKENS
 from gw.wire.openai_chat_decode import ChatDecoder, decode_completion
 from gw.wire.openai_chat_encode import ChatEncoder
 from gw.wire.openai_errors import error_body

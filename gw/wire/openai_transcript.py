@@ -16,9 +16,9 @@ from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.counts import seconds, tokens
-from gw.wire.midway import Midway
+from gw.wire.bounds import seconds, tokens
 from gw.wire.openai_errors import failed_within
+from gw.wire.stream_decoder import Midway
 
 RESPONSE_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _JSON_FORMATS = ("json", "verbose_json", "diarized_json")

@@ -10,7 +10,7 @@ import msgspec
 
 from gw.errors import UpstreamProtocolError
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
-from gw.wire.counts import seconds
+from gw.wire.bounds import seconds
 from gw.wire.openai_errors import failed_within
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -2,7 +2,7 @@ import pytest
 
 from gw.admin import audit, keys, projects
 from gw.errors import RequestError
-from gw.types.managed import Actor
+from gw.types.entities import Actor
 from tests.fakes.registrar import BY
 
 CLI = Actor(source="cli", name="admin")

@@ -4,7 +4,7 @@ import trio
 
 from gw.admin import audit, models, providers
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError, UnknownProviderError
-from gw.types.managed import StoredModel, StoredProvider
+from gw.types.entities import StoredModel, StoredProvider
 from tests.fakes.registrar import BY, open_registrar
 
 KEY = "sk-canary-0123456789abcdef"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from structlog.testing import capture_logs
 
-from gw.admin import chains, keys, models, projects, providers
+from gw.admin import fallbacks, keys, models, projects, providers
 from gw.admin.registrar import Registrar
-from gw.config.known import PROVIDER_TYPES
+from gw.config.provider_types import PROVIDER_TYPES
 from gw.config.settings import Settings
 from gw.errors import (
     ConflictError,
@@ -28,9 +28,9 @@ from gw.errors import (
     UnknownProjectError,
     UnknownProviderError,
 )
-from gw.registry.live import Live
+from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
-from gw.store import managed
+from gw.store import entity_rows
 from gw.store.migrations import migrate
 from tests.fakes.records import HandClock
 from tests.fakes.registrar import BY, settings_of
@@ -60,14 +60,14 @@ class Memory:
         self.db = db
 
     async def entities(self):
-        return managed.entities(self.db)
+        return entity_rows.entities(self.db)
 
     async def meta(self, name):
-        return managed.meta(self.db, name)
+        return entity_rows.meta(self.db, name)
 
     async def change(self, change):
         await trio.lowlevel.checkpoint()
-        managed.apply(self.db, change)
+        entity_rows.apply(self.db, change)
 
 
 class CatalogMachine(RuleBasedStateMachine):
@@ -93,7 +93,7 @@ class CatalogMachine(RuleBasedStateMachine):
         configured = self.configured[self.file]
         made = Registrar(
             configured,
-            live=Live(build(configured)),
+            live=CurrentCatalog(build(configured)),
             store=Memory(self.db),
             clock=HandClock(),
             learn=lambda _secrets: None,
@@ -239,13 +239,13 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(wanted=st.lists(st.sampled_from(["sim/echo", "a/x", "b/x"]), unique=True, max_size=2))
     def set_chain(self, wanted):
         good = all(f"llm:{model}" in self.models_in_force for model in wanted)
-        self.run(chains.put, "llm", {"models": wanted}, expected=None if good else RequestError)
+        self.run(fallbacks.put, "llm", {"models": wanted}, expected=None if good else RequestError)
         if good:
             self.chain = tuple(wanted)
 
     @rule()
     def reset_chain(self):
-        self.run(chains.reset, "llm", entries=int(self.chain is not None))
+        self.run(fallbacks.reset, "llm", entries=int(self.chain is not None))
         self.chain = None
 
     @rule(file=st.sampled_from(range(len(FILES))))
@@ -287,7 +287,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_change_has_its_entry_and_none_holds_a_key(self):
-        found = managed.audit_page(self.db, limit=10_000, entity_type=None, entity_id=None, action=None, before=None)
+        found = entity_rows.audit_page(self.db, limit=10_000, entity_type=None, entity_id=None, action=None, before=None)
         assert len(found) == self.changes
         assert b"canary" not in msgspec.json.encode(found)
         with closing(self.db.execute("select group_concat(body) from managed")) as rows:

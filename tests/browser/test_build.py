@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from gw.web import frontend
+from gw.web import static_files
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES, BUILT = ROOT / "frontend", ROOT / "frontend_dist"
@@ -71,10 +71,10 @@ def test_the_lock_names_no_host():
 
 
 def test_the_gateway_serves_it():
-    site = frontend.load()
+    site = static_files.load()
     assert site.built
     page = site.page("", "")
-    assert page.headers["content-security-policy"] == frontend.CSP
+    assert page.headers["content-security-policy"] == static_files.CSP
     (script,) = re.findall(r'<script[^>]*src="([^"]+)"', page.body.decode())
     served = site.file(script, "gzip, br", "")
     assert served is not None

@@ -6,8 +6,8 @@ import threading
 import click
 import pytest
 
-from gw.cli.daemon import Daemon, NoDaemon, Refused, path_of
-from gw.cli.main import ACCESS, FAILED, Failed
+from gw.cli.daemon import Daemon, DaemonRefused, NoDaemon, path_of
+from gw.cli.main import ACCESS, FAILED, CommandFailed
 from gw.types.secret import Secret
 from tests.fakes.gateway_http import Reply, json_reply
 
@@ -46,27 +46,27 @@ def test_nobody_listens():
 def test_a_refusal_is_told_in_the_gateways_words(gateway, daemon, status, code):
     body = {"error": {"type": "SomeError", "code": "some_code", "message": "not like this"}}
     gateway.replies["GET /v1/costs"] = json_reply(body, status)
-    with pytest.raises(Refused, match=r"not like this \(some_code\)") as refused:
+    with pytest.raises(DaemonRefused, match=r"not like this \(some_code\)") as refused:
         daemon.get("/v1/costs")
     assert refused.value.status == code
 
 
 def test_a_refusal_for_want_of_a_key_says_how_to_give_one(gateway, daemon):
     gateway.replies["GET /v1/costs"] = json_reply({"error": {"code": "unauthorized", "message": "a key is needed"}}, 401)
-    with pytest.raises(Refused, match="--key or GW_API_KEY"):
+    with pytest.raises(DaemonRefused, match="--key or GW_API_KEY"):
         daemon.get("/v1/costs")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"error": "no"}', b'{"error": {}}', b"[]"])
 def test_a_refusal_in_another_form(gateway, daemon, body):
     gateway.replies["GET /v1/costs"] = Reply([body], 502)
-    with pytest.raises(Refused, match="the gateway answered 502"):
+    with pytest.raises(DaemonRefused, match="the gateway answered 502"):
         daemon.get("/v1/costs")
 
 
 def test_something_else_listens_there(gateway, daemon):
     gateway.replies["GET /v1/costs"] = Reply([b"<html>hello"])
-    with pytest.raises(Failed, match="does not answer as a gateway does"):
+    with pytest.raises(CommandFailed, match="does not answer as a gateway does"):
         daemon.get("/v1/costs")
 
 
@@ -87,7 +87,7 @@ def test_an_answer_is_read_while_it_arrives(gateway, daemon):
 
 def test_an_answer_that_breaks_off_is_not_taken_for_a_gateway_that_is_away(gateway, daemon):
     gateway.replies["POST /v1/audio/speech"] = Reply([b"first"], cut=True)
-    with pytest.raises(Failed, match="gateway: cut"), daemon.open("POST", "/v1/audio/speech") as answer:
+    with pytest.raises(CommandFailed, match="gateway: cut"), daemon.open("POST", "/v1/audio/speech") as answer:
         list(answer.chunks())
 
 
@@ -133,6 +133,6 @@ def test_keys_that_no_header_can_hold(key):
 def test_what_the_file_holds_is_no_matter_of_access(gateway, daemon):
     barred = {"error": {"code": "read_only", "message": "it stands in gw.yaml"}}
     gateway.replies["DELETE /v1/projects/a"] = json_reply(barred, 403)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DaemonRefused) as refused:
         daemon.send("DELETE", "/v1/projects/a")
     assert (refused.value.status, refused.value.code) == (FAILED, "read_only")

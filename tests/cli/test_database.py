@@ -8,10 +8,10 @@ import structlog
 import trio
 
 from gw.store import migrations
-from gw.store.managed import Change
+from gw.store.entity_rows import Change
 from gw.store.store import open_store
 from gw.telemetry.clock import SystemClock
-from gw.types.managed import StoredChain, StoredProject
+from gw.types.entities import StoredChain, StoredProject
 
 CONFIG = "providers: {sim: }\nmodels: {llm: [sim/echo]}\ncost_tracking: {db_path: gw.db}\n"
 

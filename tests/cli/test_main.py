@@ -7,7 +7,7 @@ import click
 import pytest
 
 import gw
-from gw.cli.main import COMMANDS, Failed, failure_of, main
+from gw.cli.main import COMMANDS, CommandFailed, failure_of, main
 from gw.errors import AuthError, ConfigError, DatabaseLocked, ForbiddenError, Problem, RequestError
 
 HEAVY = ("quart", "quart_trio", "hypercorn", "mcp", "trio", "cryptography", "apsw", "httpx2", "pydantic", "rich", "attrs", "yaml")
@@ -120,7 +120,7 @@ def test_ctrl_c(raising):
 
 
 def test_a_failure_keeps_its_exit_code(raising):
-    assert raising(Failed("no", 5)).exit_code == 5
+    assert raising(CommandFailed("no", 5)).exit_code == 5
 
 
 def test_a_reader_that_leaves_hears_nothing():

@@ -5,10 +5,10 @@ import json
 import pytest
 import trio
 
-from gw.store.managed import Change
+from gw.store.entity_rows import Change
 from gw.store.store import open_store
 from gw.telemetry.clock import SystemClock
-from gw.types.managed import StoredProject
+from gw.types.entities import StoredProject
 from gw.types.usage import RequestRecord
 
 CONFIG = "providers: {sim: }\nmodels: {llm: [sim/echo]}\nprojects: {demo: {}}\ncost_tracking: {db_path: gw.db}\n"

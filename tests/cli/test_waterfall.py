@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from gw.cli.calls import Call
+from gw.cli.voice_client import VoiceCall
 from gw.cli.waterfall import WIDTH, waterfall
 
 
 def _call(modality, model, began, first, ended):
-    return Call(modality=modality, model=model, began=began, first=first, ended=ended)
+    return VoiceCall(modality=modality, model=model, began=began, first=first, ended=ended)
 
 
 TURN = [

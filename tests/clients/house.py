@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.asgi import ASGIApp
 from gw.types.tts import SpeakRequest
-from gw.wire import tone
 from tests.clients.conftest import Gateway
 from tests.e2e.conftest import Daemon, starter
 from tests.fakes.serve import serve_asgi
@@ -40,7 +40,7 @@ class Vendor:
 
 
 def _spoken(request: SpeakRequest) -> bytes:
-    return b"".join(tone.encode(request.text, 24_000))
+    return b"".join(fsk.encode(request.text, 24_000))
 
 
 _LIVE: Mapping[str, Any] = {"api_key": KEY, "transcript": TEXT}
@@ -116,7 +116,7 @@ class House:
 
 def said(pcm: bytes, rate: int) -> str:
     """The words that the tone voices said."""
-    return " ".join(" ".join(done.text for done in tone.decode(pcm, rate)).split())
+    return " ".join(" ".join(done.text for done in fsk.decode(pcm, rate)).split())
 
 
 @contextmanager

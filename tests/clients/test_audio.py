@@ -17,15 +17,16 @@ import trio
 from gw.codecs.compressed import converter
 from gw.codecs.live import LiveDecoder
 from gw.errors import UpstreamProtocolError
-from gw.relay.conversion import AsAsked
+from gw.providers.sim import fsk
+from gw.relay.transcoding import AsAsked
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.caller import Caller
 from gw.types.stt import Final, ListenRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakLiveRequest
-from gw.wire import tone, wav
+from gw.wire import wav
 from gw.wire.containers.packets import OggPackets
 from gw.wire.convert import CannotConvert
-from gw.wire.lengths import LengthMeter
+from gw.wire.durations import LengthMeter
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
@@ -167,7 +168,7 @@ async def test_live_speech_in_mp3(tmp_path):
                 events += await session.receive()
     mp3 = b"".join(event.data for event in events if isinstance(event, AudioChunk))
     pcm = converted(AudioFormat(encoding="mp3"), PCM_24K, mp3)
-    expected = sum(tone.duration_s(part) for part in ("Hello there, this is spoken live.", "And this as well."))
+    expected = sum(fsk.duration_s(part) for part in ("Hello there, this is spoken live.", "And this as well."))
     assert len(pcm) / 48_000 == pytest.approx(expected, abs=0.1)
 
 
@@ -202,11 +203,11 @@ SENTENCE = "hello there, everybody 🎈"
 
 
 def spoken_words():
-    return b"".join(tone.encode(SENTENCE, 16_000)) + bytes(16_000)
+    return b"".join(fsk.encode(SENTENCE, 16_000)) + bytes(16_000)
 
 
 def words_of(pcm):
-    return [event.text for event in tone.ToneDecoder(16_000).feed(pcm) if isinstance(event, tone.Done)]
+    return [event.text for event in fsk.ToneDecoder(16_000).feed(pcm) if isinstance(event, fsk.Done)]
 
 
 @pytest.mark.parametrize("told", ["unknown", "itself"])
@@ -251,7 +252,7 @@ models: {stt: {bad/tone: {}, good/tone: {}}}
 fallbacks: {stt: [bad/tone, good/tone]}
 """
     said = ["one two three", "four", "five six"]
-    pcm = b"".join(b"".join(tone.encode(each, 16_000)) + bytes(8_000) for each in said)
+    pcm = b"".join(b"".join(fsk.encode(each, 16_000)) + bytes(8_000) for each in said)
     data = packed(pcm, *LIVE[encoding])
     async with open_plane(text, tmp_path) as plane:
         request = ListenRequest(model="bad/tone", format=AudioFormat(encoding="unknown"))

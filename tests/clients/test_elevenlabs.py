@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
-from gw.wire import tone, wav
+from gw.wire import wav
 from tests.clients.house import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
-PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 WHO = pytest.mark.parametrize("who", ["own", "other"])
 WHERE = pytest.mark.parametrize("who", ["fake", "own", "other"])
 

@@ -15,8 +15,9 @@ import pytest
 import trio
 from onnx import TensorProto, helper
 
-from gw.engines import kokoro, piper, whisper
-from gw.engines.worker import worker
+from gw.engines import faster_whisper as whisper_engine
+from gw.engines import kokoro_onnx, piper_tts
+from gw.engines.engine_client import worker
 from gw.errors import ProviderFailed, ProviderRejected
 from gw.net.http1 import Origin, Pool
 from gw.providers import kokoro as kokoro_provider
@@ -85,7 +86,7 @@ async def test_kokoro_onnx(kokoro_files):
         assert max(numpy.abs(numpy.frombuffer(sound, "<i2"))) > 1_000
         with pytest.raises(ProviderRejected):
             await spoken(kokoro_provider.speak(request(voice="nobody"), made))
-    assert worker(kokoro.MODULE, kokoro_files).info.voices == ("af_heart", "bf_emma")
+    assert worker(kokoro_onnx.MODULE, kokoro_files).info.voices == ("af_heart", "bf_emma")
 
 
 async def test_piper(tmp_path):
@@ -105,7 +106,7 @@ async def test_piper(tmp_path):
         fmt, sound = await spoken(piper_provider.speak(request(), made))
         assert fmt == AudioFormat(encoding="pcm_s16le", sample_rate_hz=16_000)
         assert 0.2 < fmt.seconds(len(sound)) < 5
-        origin = Origin.parse(await piper.address("p", made.options))
+        origin = Origin.parse(await piper_tts.address("p", made.options))
         async with made.pool.open("p", b"POST", origin, b"/synthesize", [], b"{}") as response:
             assert response.status == 500   # the server's own word for a body without text
     await made.pool.aclose()
@@ -125,7 +126,7 @@ def test_the_calls_made_to_faster_whisper():
 
 
 async def test_a_folder_without_a_model_is_told(tmp_path):
-    made = worker(whisper.MODULE, {"model_path": tmp_path, "device": "cpu"})
+    made = worker(whisper_engine.MODULE, {"model_path": tmp_path, "device": "cpu"})
     with trio.fail_after(120), pytest.raises(ProviderFailed, match="its engine cannot load: "):
         await made.wait_ready("p")
     assert made.info == wyoming.Info()

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
-from gw.wire import tone, wav
+from gw.wire import wav
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
 TEXT = "what is the weather in Paris today"
-PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 FRAMES = [PCM[at : at + 3_200] for at in range(0, len(PCM) - 3_199, 3_200)]
 RECORDING = wav.header(PCM_16K, len(PCM)) + PCM
 

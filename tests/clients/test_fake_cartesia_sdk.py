@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
-from gw.wire import tone, wav
+from gw.wire import wav
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.cartesia import FakeCartesia
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
 TEXT = "what is the weather in Paris today"
-PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
 SPEECH = {"model_id": "sonic-3", "voice": {"mode": "id", "id": "a-voice"}, "output_format": RAW}
 LISTENING = {"model": "ink-2", "encoding": "pcm_s16le", "sample_rate": 16_000}
@@ -51,14 +52,14 @@ def typed(events: list[Any]) -> list[Any]:
 
 def said(events: list[Any]) -> str:
     pcm = b"".join(event.audio or b"" for event in events if event.type == "chunk")
-    return " ".join(done.text.strip() for done in tone.decode(pcm, 16_000))
+    return " ".join(done.text.strip() for done in fsk.decode(pcm, 16_000))
 
 
 async def test_speech(client, fake):
     audio = await in_thread(lambda: client.tts.generate(transcript=TEXT, **SPEECH | {"output_format": RAW | {"container": "wav"}}).read())
     info = wav.parse(audio)
     assert info is not None
-    assert " ".join(done.text for done in tone.decode(audio[info.data_offset :], 16_000)) == TEXT
+    assert " ".join(done.text for done in fsk.decode(audio[info.data_offset :], 16_000)) == TEXT
     assert fake.ledger[0].fields == {"text": TEXT, "voice": "a-voice"}
 
 

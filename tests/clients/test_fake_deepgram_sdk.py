@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import trio
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.deepgram import FakeDeepgram
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
 TEXT = "what is the weather in Paris today"
-PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ async def test_speech(client):
                                                        container="none", sample_rate=16_000))
 
     pcm = await in_thread(speak)
-    assert [done.text for done in tone.decode(pcm, 16_000)] == [TEXT]
+    assert [done.text for done in fsk.decode(pcm, 16_000)] == [TEXT]
 
 
 async def test_a_live_session(client):
@@ -192,7 +192,7 @@ async def test_live_speech_that_is_interrupted(client):
 
     opening, cleared, *audio, flushed = await in_thread(speak)
     assert (opening.type, cleared.type, cleared.sequence_id, flushed.sequence_id) == ("Metadata", "Cleared", 0, 1)
-    assert [done.text for done in tone.decode(b"".join(audio), 16_000)] == ["hello"]
+    assert [done.text for done in fsk.decode(b"".join(audio), 16_000)] == ["hello"]
 
 
 async def test_live_speech(client):
@@ -223,7 +223,7 @@ async def test_live_speech(client):
     events = await in_thread(speak)
     assert events[0].type == "Metadata"
     pcm = b"".join(event for event in events if isinstance(event, bytes))
-    assert [done.text for done in tone.decode(pcm, 16_000)] == [TEXT]
+    assert [done.text for done in fsk.decode(pcm, 16_000)] == [TEXT]
 
 
 async def test_the_projects(client):
@@ -262,7 +262,7 @@ async def test_flux_speech(client, fake):
     metadata = next(m for m in found if not isinstance(m, bytes) and m.type == "SpeechMetadata")
     assert metadata.billable_character_count == len(TEXT)
     pcm = b"".join(message for message in found if isinstance(message, bytes))
-    assert [done.text for done in tone.decode(pcm, 16_000)] == [TEXT]
+    assert [done.text for done in fsk.decode(pcm, 16_000)] == [TEXT]
 
 
 async def test_flux_speech_over_http(client, fake):
@@ -271,5 +271,5 @@ async def test_flux_speech_over_http(client, fake):
                                                        container="none", sample_rate=16_000))
 
     pcm = await in_thread(speak)
-    assert [done.text for done in tone.decode(pcm, 16_000)] == [TEXT]
+    assert [done.text for done in fsk.decode(pcm, 16_000)] == [TEXT]
     assert fake.ledger[0].path == "/v2/speak"

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import trio
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
 TEXT = "what is the weather in Paris today"
-PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import trio
 import websockets
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.openai import FakeOpenAI
 
@@ -64,7 +64,7 @@ async def test_a_session(fake, ask):
         events = until(connection, "session.created")
         connection.session.update(session=SESSION)
         events += until(connection, "session.updated")
-        for piece in tone.encode("hello there", 24_000):
+        for piece in fsk.encode("hello there", 24_000):
             connection.input_audio_buffer.append(audio=b64encode(piece).decode())
         return events + until(connection, "conversation.item.input_audio_transcription.completed")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.clients.house import INFERENCE, TEXT, said
 
 pytestmark = [
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),   # of LiveKit's own making
 ]
 
-PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 WHO = pytest.mark.parametrize("who", ["own", "other"])
 
 
@@ -132,7 +132,7 @@ def test_plugin(drop_in, package, vendor, who):
     root = {"openai": "/v1", "groq": "/openai/v1"}[vendor]
     names = {modality: drop_in.model(vendor, modality) for modality in ("stt", "llm", "tts")}
     address = {"base_url": drop_in.at(vendor, who) + root, "api_key": "any"}
-    recording = b"".join(tone.encode(TEXT, 24_000))
+    recording = b"".join(fsk.encode(TEXT, 24_000))
 
     async def talk() -> tuple[str, bytes, int, str]:
         async with aiohttp.ClientSession() as http:

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 import pytest
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.clients.conftest import Gateway
 from tests.e2e.conftest import starter
 
@@ -44,12 +44,12 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def speech(text: str) -> bytes:
-    return b"".join(tone.encode(text, RATE_HZ)) + bytes(RATE_HZ)   # and half a second of silence
+    return b"".join(fsk.encode(text, RATE_HZ)) + bytes(RATE_HZ)   # and half a second of silence
 
 
 def understood(pcm: bytes, rate_hz: int) -> str:
-    decoder = tone.ToneDecoder(rate_hz)
-    return " ".join(event.text for event in decoder.feed(pcm) if isinstance(event, tone.Done))
+    decoder = fsk.ToneDecoder(rate_hz)
+    return " ".join(event.text for event in decoder.feed(pcm) if isinstance(event, fsk.Done))
 
 
 @attrs.define

@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from gw.config.settings import Serve
-from gw.mcp.http import mounted
+from gw.mcp.http_transport import mounted
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.types.secret import Secret
-from gw.web import front
+from gw.web import listener
 from gw.web.drain import Drain
 from tests.clients import mcp_npm
 from tests.fakes.mcp_server import conforming
@@ -55,7 +55,7 @@ async def test_every_server_scenario(tmp_path):
     async with mounted(conforming(), Secret(TOKEN), ()) as app, trio.open_nursery() as nursery:
 
         async def serve(task_status: trio.TaskStatus[list[str]]) -> None:
-            await front.serve(
+            await listener.serve(
                 hot=nothing_hot,
                 is_hot=lambda method, path: False,
                 cold=showing_the_token(app),

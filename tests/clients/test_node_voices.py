@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
-from gw.wire import tone, wav
+from gw.wire import wav
 from tests.clients.house import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours")]
 
 NODE = Path(__file__).with_name("node")
-PCM = b"".join(tone.encode(TEXT, 16_000)) + bytes(16_000)
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 WITHIN_S = 60
 
 

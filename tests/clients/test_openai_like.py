@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_24K
-from gw.wire import tone, wav
+from gw.wire import wav
 from tests.clients.house import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
@@ -55,7 +56,7 @@ def test_sdk_audio(client, drop_in, vendor, who):
         parsed = wav.parse(spoken)
         assert parsed is not None
         assert said(spoken[44:], parsed.format.sample_rate_hz) == TEXT
-        pcm = b"".join(tone.encode(TEXT, 24_000))
+        pcm = b"".join(fsk.encode(TEXT, 24_000))
         file = ("speech.wav", wav.header(PCM_24K, len(pcm)) + pcm)
         heard = client.audio.transcriptions.create(model=drop_in.model(vendor, "stt"), file=file)
     assert heard.text == TEXT

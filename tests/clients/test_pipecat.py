@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.clients.house import TEXT
 from tests.clients.house import said as told
 
@@ -180,7 +180,7 @@ def test_services(drop_in, quiet, monkeypatch, vendor, who):
     pcm = sound(asyncio.run(run([voice], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
     assert told(pcm, 24_000) == TEXT
     ears = stt(**address, settings=stt.Settings(model=drop_in.model(vendor, "stt")))
-    recording = b"".join(tone.encode(TEXT, 24_000))
+    recording = b"".join(fsk.encode(TEXT, 24_000))
     frames = asyncio.run(run([ears], spoken(recording), TranscriptionFrame))
     assert frames[-1].text == TEXT
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.clients.house import TEXT, said
 
 pytestmark = [
@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),   # of the clients' own making
 ]
 
-PCM = b"".join(tone.encode(TEXT, 24_000)) + bytes(24_000)
+PCM = b"".join(fsk.encode(TEXT, 24_000)) + bytes(24_000)
 WHO = pytest.mark.parametrize("who", ["own", "other"])
 
 

@@ -5,13 +5,13 @@ import attrs
 import pytest
 
 from gw.config.fields import PRICE
-from gw.config.known import ENGINE_OPTIONS
 from gw.config.load import load
 from gw.config.parse import load_settings, parse
+from gw.config.provider_types import ENGINE_OPTIONS
 from gw.config.settings import (
     Auth,
     AuthKey,
-    Breaker,
+    BreakerSettings,
     CostTracking,
     Latency,
     Mcp,
@@ -80,7 +80,7 @@ EVERY_SETTING = {
     *(f"serve.{name}" for name in fields(Serve)),
     *(f"routing.{name}" for name in fields(Routing)),
     *(f"routing.first_event_s.{name}" for name in ("stt", "llm", "tts")),
-    *(f"routing.breaker.{name}" for name in fields(Breaker)),
+    *(f"routing.breaker.{name}" for name in fields(BreakerSettings)),
     *(f"auth.{name}" for name in fields(Auth)),
     *(f"auth.keys.*.{name}" for name in fields(AuthKey)),
     *(f"mcp.{name}" for name in fields(Mcp)),
@@ -113,7 +113,7 @@ def test_types_that_no_engine_is_built_for_are_valid():
 def test_one_first_event_deadline_leaves_the_others():
     settings = read(BASE + "routing: {first_event_s: {llm: 3}, breaker: {failures: 2}}")
     assert settings.routing.first_event_s == {"stt": 10.0, "llm": 3.0, "tts": 5.0}
-    assert settings.routing.breaker == Breaker(failures=2)
+    assert settings.routing.breaker == BreakerSettings(failures=2)
 
 
 def test_ports():

@@ -10,8 +10,8 @@ import attrs
 import msgspec
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.asgi import ASGIApp
-from gw.wire import tone
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -28,7 +28,7 @@ RATE = 24_000
 
 
 def _openai(prefix: str) -> FakeOpenAI:
-    return FakeOpenAI(prefix=prefix, speech_pcm=b"".join(tone.encode(TEXT, RATE)), speech_chunk_bytes=4_800)
+    return FakeOpenAI(prefix=prefix, speech_pcm=b"".join(fsk.encode(TEXT, RATE)), speech_chunk_bytes=4_800)
 
 
 @attrs.frozen

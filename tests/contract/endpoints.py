@@ -13,9 +13,10 @@ from typing import Any
 import attrs
 import msgspec
 
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.types.ids import Modality
-from gw.wire import multipart, tone, wav
+from gw.wire import multipart, wav
 from tests.fakes.hosting import Plane, Reply
 
 TEXT = "one two three four five six"
@@ -24,7 +25,7 @@ BOUNDARY = b"contract-boundary"
 
 @cache
 def recording(text: str = "hello there") -> bytes:
-    samples = b"".join(tone.encode(text, 16_000))
+    samples = b"".join(fsk.encode(text, 16_000))
     return wav.header(PCM_16K, len(samples)) + samples
 
 

@@ -16,8 +16,8 @@ import trio
 
 from gw.net.ws import WebSocket, WsClosed
 from gw.net.ws_dial import open_ws
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_24K, AudioFormat
-from gw.wire import tone
 from tests.contract.talkers import Frame, told
 from tests.fakes.hosting import GATEWAY, Plane
 
@@ -60,7 +60,7 @@ class Spoken:
 
     def text(self, reader: Reader) -> str:
         """What was said, by the tone engine's own ear."""
-        return " ".join(done.text for done in tone.decode(self.pcm, reader.format.sample_rate_hz))
+        return " ".join(done.text for done in fsk.decode(self.pcm, reader.format.sample_rate_hz))
 
 
 async def hear(reader: Reader, ws: WebSocket, spoken: Spoken) -> None:

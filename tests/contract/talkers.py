@@ -16,8 +16,8 @@ import trio
 
 from gw.net.ws import WebSocket, WsClosed
 from gw.net.ws_dial import open_ws
+from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
-from gw.wire import tone
 from tests.fakes.hosting import GATEWAY, Plane
 
 Frame = str | bytes
@@ -25,7 +25,7 @@ Frame = str | bytes
 
 def speech(texts: Sequence[str], rate: int, pause_s: float = 0.125) -> bytes:
     pause = b"\0\0" * int(rate * pause_s)
-    return b"".join(b"".join(tone.encode(text, rate)) + pause for text in texts)
+    return b"".join(b"".join(fsk.encode(text, rate)) + pause for text in texts)
 
 
 def told(**members: Any) -> str:
@@ -45,7 +45,7 @@ class Talker:
     format: AudioFormat = PCM_16K
     begin: Callable[[str], Sequence[Frame]] = lambda model: ()
     finish: Sequence[Frame] = ()
-    """Said after the last audio; () = closing is how a session ends."""
+    """ClientMessage after the last audio; () = closing is how a session ends."""
     error: Callable[[Any], str | None] = lambda frame: None
     """The message of an error frame."""
     headers: Sequence[tuple[bytes, bytes]] = ()

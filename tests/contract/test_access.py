@@ -7,7 +7,7 @@ import re
 import pytest
 import trio
 
-from gw.web.table import TABLE
+from gw.web.routes import TABLE
 from tests.fakes.house import WITH_AUTH, YAML
 from tests.fakes.running import open_running
 

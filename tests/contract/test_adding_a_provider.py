@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gw.config import known
-from gw.pricing.load import load_book, parse_table
+from gw.config import provider_types
+from gw.pricing.rate_tables import load_book, parse_table
 from gw.providers import spec
 from gw.wire import wav
 from tests.fakes.hosting import hosted, open_plane
@@ -40,7 +40,7 @@ def _acme(tmp_path, monkeypatch):
     assert offers is not None
     assert types[1] == "gw.providers.acme"
     monkeypatch.setitem(spec.TYPES, "acme", "acme_provider")
-    monkeypatch.setitem(known.PROVIDER_TYPES, "acme", (offers[1], tuple(re.findall(r"\w+", offers[2]))))
+    monkeypatch.setitem(provider_types.PROVIDER_TYPES, "acme", (offers[1], tuple(re.findall(r"\w+", offers[2]))))
     yield
     spec._loaded.pop("acme")
 
@@ -51,7 +51,7 @@ def test_it_takes_ten_lines():
 
 @pytest.mark.usefixtures("_acme")
 async def test_it_answers_at_its_price(tmp_path, autojump_clock):
-    assert spec.spec_of("acme").modalities == known.PROVIDER_TYPES["acme"][1]
+    assert spec.spec_of("acme").modalities == provider_types.PROVIDER_TYPES["acme"][1]
     async with open_plane(CONFIGURATION, tmp_path) as plane:
         plane.net.hosts["api.acme.example", 443] = hosted(FakeOpenAI(reply="I am Acme", speech_pcm=bytes(4_800)))
         body = {"model": "acme/acme-large-2026-11-01", "messages": [{"role": "user", "content": "who are you"}]}

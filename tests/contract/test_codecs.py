@@ -20,17 +20,17 @@ from gw.wire import (
     cartesia_listen,
     cartesia_speak,
     deepgram_batch,
-    deepgram_flux,
+    deepgram_flux_client,
     deepgram_flux_speak,
-    deepgram_listen,
+    deepgram_listen_client,
     deepgram_speak,
     elevenlabs_listen,
     elevenlabs_speak,
     ollama_chat,
     openai_audio,
     openai_chat,
-    openai_realtime,
     openai_realtime_beta,
+    openai_realtime_client,
     whisper_cpp,
 )
 from tests.fakes.golden import golden
@@ -63,10 +63,10 @@ WHOLE = {
     "whisper/inference_verbose": partial(whisper_cpp.decode, provider="p"),
 }
 SESSIONS = {
-    "openai/realtime_transcription": lambda: openai_realtime.RealtimeListener("p", LISTEN, "gpt-4o-transcribe"),
+    "openai/realtime_transcription": lambda: openai_realtime_client.RealtimeListener("p", LISTEN, "gpt-4o-transcribe"),
     "whisper/realtime": lambda: openai_realtime_beta.BetaListener("p", LISTEN),
-    "deepgram/listen_live": partial(deepgram_listen.DeepgramListener, "p"),
-    "deepgram/flux": partial(deepgram_flux.FluxListener, "p", keep_raw=False, interims=True, secrets=()),
+    "deepgram/listen_live": partial(deepgram_listen_client.DeepgramListener, "p"),
+    "deepgram/flux": partial(deepgram_flux_client.FluxListener, "p", keep_raw=False, interims=True, secrets=()),
     "deepgram/speak_live": partial(deepgram_speak.DeepgramSpeaker, "p"),
     "deepgram/flux_speak_live": partial(deepgram_flux_speak.FluxSpeaker, "p"),
 }

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gw.web.operations import Raw
-from gw.web.table import TABLE
+from gw.web.routes import TABLE
 from tests.fakes.house import NOON, YAML, keep, record
 from tests.fakes.running import open_running
 

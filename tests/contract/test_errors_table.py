@@ -31,7 +31,7 @@ from gw.errors import (
     UnknownProviderError,
 )
 from gw.net.http1 import Origin, Pool
-from gw.types.managed import Actor
+from gw.types.entities import Actor
 from tests.fakes.house import YAML, keep, open_house, record
 from tests.fakes.running import open_running
 from tests.mcp.conftest import open_house as open_mcp

@@ -20,11 +20,11 @@ from gw.errors import UpstreamProtocolError as Malformed
 from gw.net.http1 import Pool
 from gw.net.tcp import ConnectFailed
 from gw.net.ws_dial import CLOSE_S
+from gw.providers.sim import fsk
 from gw.providers.spec import spec_of
 from gw.types.audio import PCM_16K
 from gw.types.stt import ListenEnd, ListenRequest
 from gw.types.tts import SpeakEnd, SpeakLiveRequest
-from gw.wire import tone
 from tests.contract.test_providers import LISTEN, SPEAK_LIVE
 from tests.contract.vendors import KEY, rig
 from tests.fakes.hosting import ResettingTransport
@@ -165,7 +165,7 @@ async def use(made, kind: str) -> None:
 async def _speak(session) -> None:
     """The reader tells of a failure, as in the relay."""
     with suppress(ProviderError):
-        for piece in tone.encode("hello there", 16_000):
+        for piece in fsk.encode("hello there", 16_000):
             await session.send_audio(piece)
             await trio.sleep(0.02)
         await session.flush()

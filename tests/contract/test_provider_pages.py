@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gw.config.parse import parse
-from gw.pricing.load import load_book
+from gw.pricing.rate_tables import load_book
 from gw.providers.spec import TYPES, spec_of
 from gw.registry.merge import build
 

@@ -10,13 +10,14 @@ import pytest
 import trio
 
 from gw.errors import ProviderError, ProviderRefused
+from gw.providers.sim import fsk
 from gw.providers.spec import TYPES, spec_of
-from gw.relay import tally
+from gw.relay import usage_counters
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.llm import ChatEnd, Completion, Delta, UsageReport
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_chat, tone, wav
+from gw.wire import openai_chat, wav
 from tests.contract.vendors import ERRORS, KEY, VENDORS, rig
 
 TEXT = "one two three four five six"
@@ -43,7 +44,7 @@ class Recording:
     filename, content_type = "a.wav", "audio/wav"
 
     def __init__(self, text: str) -> None:
-        samples = b"".join(tone.encode(text, 16_000))
+        samples = b"".join(fsk.encode(text, 16_000))
         self.data = wav.header(PCM_16K, len(samples)) + samples
         self.size = len(self.data)
 
@@ -181,7 +182,7 @@ async def test_a_refusal_can_be_told_before_any_content(type_, how, stream, nurs
     made.vendor.refuse(how)
     with pytest.raises(ProviderRefused):
         async with opened(made, "chat", stream=stream) as answer:
-            await tally.first_chat(answer, "p")
+            await usage_counters.first_chat(answer, "p")
 
 
 # ---- speech-to-text of recordings
@@ -276,7 +277,7 @@ async def test_listen_tells_what_it_hears_while_audio_comes(type_, nursery, auto
 
         async def speak():
             for text in ("hello there", "good bye"):
-                for piece in tone.encode(text, 16_000):
+                for piece in fsk.encode(text, 16_000):
                     await session.send_audio(piece)
                     await trio.sleep(PCM_16K.seconds(len(piece)))
             await session.finish()
@@ -303,7 +304,7 @@ async def test_speak_live_speaks_while_text_comes(type_, nursery, autojump_clock
 
         nursery.start_soon(write)
         events, times = await read(session)
-    assert [done.text.strip() for done in tone.decode(audio(events), 16_000)] == ["Hello there.", "Good bye."]
+    assert [done.text.strip() for done in fsk.decode(audio(events), 16_000)] == ["Hello there.", "Good bye."]
     assert sum(isinstance(e, Flushed) for e in events) == 1
     assert times[0] < times[-1] - 20
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from gw.types.usage import Intent
-from gw.web.table import TABLE
+from gw.web.routes import TABLE
 from tests.fakes.house import NOON, YAML, keep, record
 from tests.fakes.running import open_running
 

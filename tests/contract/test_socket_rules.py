@@ -9,7 +9,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from gw.wire.tone import encode
+from gw.providers.sim.fsk import encode
 from tests.contract.readers import READERS
 from tests.contract.talkers import TALKERS
 from tests.fakes.hosting import GATEWAY, open_plane

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import trio
 
-from gw.net.spare import IDLE_S
+from gw.net.prewarm import IDLE_S
 from gw.net.ws_dial import open_ws
 from gw.providers.spec import spec_of
 from gw.types.asgi import ASGIApp

@@ -15,12 +15,13 @@ import msgspec
 
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimitError
 from gw.net.http1 import Origin, Pool
+from gw.providers.sim import fsk
 from gw.providers.spec import Account, spec_of
 from gw.types.asgi import ASGIApp
 from gw.types.ids import Modality
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
-from gw.wire import openai_chat, tone
+from gw.wire import openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -146,7 +147,7 @@ class OpenAIVendor:
     def __attrs_post_init__(self) -> None:
         self.fake = FakeOpenAI(
             prefix=self.prefix, api_key=KEY, reply=lambda request: openai_chat.messages(request)[-1].text,
-            speech_pcm=lambda request: b"".join(tone.encode(request.text, 24_000)),
+            speech_pcm=lambda request: b"".join(fsk.encode(request.text, 24_000)),
         )
 
     @property

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import trio
 
-from gw.dialects.listening import ANSWER_S
+from gw.dialects.live_transcription import ANSWER_S
 from tests.contract.talkers import CARTESIA, CARTESIA_TURNS, Heard, read, speech
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.cartesia import FakeCartesia

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 import trio
 
-from gw.dialects.routes import DataPlane
-from gw.wire import tone, wav
+from gw.dialects.data_plane import DataPlane
+from gw.providers.sim import fsk
+from gw.wire import wav
 from tests.contract.endpoints import (
     CHAT_STREAM,
     CHAT_WHOLE,
@@ -84,7 +85,7 @@ async def test_speech_comes_under_the_type_it_really_has(plane, autojump_clock, 
     assert reply.headers["content-type"] == content_type
     info = wav.parse(reply.body)
     samples = reply.body[info.data_offset :] if info else reply.body
-    assert [done.text for done in tone.decode(samples, 24_000)] == ["one two three four five six"]
+    assert [done.text for done in fsk.decode(samples, 24_000)] == ["one two three four five six"]
 
 
 async def test_speech_as_events_cannot_change_its_format(plane, autojump_clock):

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from gw.net.ws_dial import open_ws
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.contract.talkers import speech, told
 from tests.fakes.hosting import GATEWAY, open_plane
 
@@ -52,7 +52,7 @@ class Client:
     @property
     def spoken(self):
         pcm = b"".join(b64decode(e["delta"]) for e in self.seen if e["type"] == "response.output_audio.delta")
-        return " ".join(" ".join(done.text for done in tone.decode(pcm, 24_000)).split())
+        return " ".join(" ".join(done.text for done in fsk.decode(pcm, 24_000)).split())
 
 
 @pytest.fixture

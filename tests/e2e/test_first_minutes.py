@@ -27,7 +27,7 @@ AMOUNT = re.compile(r"\$?\d[\d.,]*( m?s\b)?")
 
 
 @attrs.frozen
-class Said:
+class ClientMessage:
     """What a command wrote: `out` its data, `err` what is for people."""
 
     out: str
@@ -49,12 +49,12 @@ def readme_commands() -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in section.splitlines() if line.startswith("gw ")]
 
 
-def run(arguments: list[str], url: str, folder: Path) -> Said:
+def run(arguments: list[str], url: str, folder: Path) -> ClientMessage:
     env = {**os.environ, "GW_URL": url, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-m", "gw", *arguments]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8", timeout=30)
     assert done.returncode == 0, f"gw {shlex.join(arguments)}: {done.stderr}"
-    return Said(done.stdout, done.stderr)
+    return ClientMessage(done.stdout, done.stderr)
 
 
 def sample_week(url: str) -> dict[str, object]:
@@ -78,7 +78,7 @@ def check_past(url: str) -> None:
     assert httpx2.get(f"{url}/v1/requests/{newest['id']}").json()["endpoint"] == "sample"
 
 
-def check_speech(say: Said, transcribe: Said, question: Path) -> None:
+def check_speech(say: ClientMessage, transcribe: ClientMessage, question: Path) -> None:
     assert masked(say.err) == "q.wav sim/tone N audio ttfb N N characters N"
     with wave.open(str(question)) as audio:
         assert audio.getnframes() / audio.getframerate() > 1
@@ -86,7 +86,7 @@ def check_speech(say: Said, transcribe: Said, question: Path) -> None:
     assert masked(transcribe.err) == "sim/tone N audio N N"
 
 
-def check_turn(turn: Said, answer: Path) -> None:
+def check_turn(turn: ClientMessage, answer: Path) -> None:
     assert turn.rows == [["part", "text"], ["heard", SPOKEN], ["said", SPOKEN]]
     *stages, last = turn.err.splitlines()
     assert all("░" in line or "█" in line for line in stages)
@@ -96,7 +96,7 @@ def check_turn(turn: Said, answer: Path) -> None:
     assert answer.stat().st_size > 10_000
 
 
-def check_reports(costs: Said, logs: Said) -> None:
+def check_reports(costs: ClientMessage, logs: ClientMessage) -> None:
     """The six requests of the commands before, and the newest first."""
     header, sim = costs.rows
     assert header == ["provider", "requests", "cost"]

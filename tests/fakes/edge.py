@@ -10,9 +10,9 @@ import msgspec
 import trio
 import trio.testing
 
+from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
-from gw.web.express import Express
-from gw.web.link import Limits
+from gw.web.http_server import HttpServer
 from gw.web.transport import StreamTransport
 
 
@@ -160,11 +160,11 @@ async def express(app, *, first=b"", limits=None, max_in_flight=100, pair=trio.t
     """An express host on one end of a pair of streams, a Client on the other."""
     ours, theirs = pair()
     host = Host(Client(ours), Drain())
-    server = Express(
+    server = HttpServer(
         app,
         lambda method, path: path.startswith(b"/hot"),
         host.drain,
-        limits=limits or Limits(),
+        limits=limits or ServerLimits(),
         max_in_flight=max_in_flight,
     )
     transport = StreamTransport(theirs)

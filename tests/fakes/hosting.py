@@ -1,7 +1,7 @@
 """ASGI apps on memory streams: fake vendors behind a network in memory, and a whole data plane with a client before it.
 
 Everything stands on trio's clock, so under `autojump_clock` nothing is waited for. The hosts are the gateway's own
-(`gw.web.express`) and the client its own HTTP pool: both have tests of their own. Only the record sink is in memory,
+(`gw.web.http_server`) and the client its own HTTP pool: both have tests of their own. Only the record sink is in memory,
 because threads and a virtual clock do not go together.
 """
 
@@ -20,25 +20,25 @@ from structlog.testing import capture_logs
 
 from gw.admin.registrar import Registrar
 from gw.config.parse import parse
-from gw.dialects.routes import DataPlane
+from gw.dialects.data_plane import DataPlane
 from gw.errors import ProviderError, one_error
 from gw.gateway import Gateway
-from gw.net.answer import FINISH_S
 from gw.net.http1 import Origin, Pool
-from gw.net.tcp import Transport
-from gw.pricing.load import load_book
-from gw.registry.live import Live
+from gw.net.http_response import FINISH_S
+from gw.net.tcp import UpstreamTransport
+from gw.pricing.rate_tables import load_book
+from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
-from gw.relay.limits import Limits
-from gw.relay.meter import Books
+from gw.relay.limits import ProviderLimits
+from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
 from gw.telemetry.metrics import Metrics
 from gw.types.asgi import ASGIApp
 from gw.types.usage import Intent, RequestRecord
-from gw.web import link
+from gw.web import connection
 from gw.web.drain import Drain
-from gw.web.express import Express, IsHot
+from gw.web.http_server import HttpServer, IsHot
 from gw.web.transport import StreamTransport
 from tests.fakes.net import FakeNet, Handler, MemoryTransport
 
@@ -48,7 +48,7 @@ GATEWAY = Origin.parse("http://gateway.test")
 
 def hosted(app: ASGIApp, is_hot: IsHot = lambda method, path: True) -> Handler:
     """A host for FakeNet that serves `app`."""
-    express = Express(app, is_hot, Drain(), limits=link.Limits(idle_s=3_600))
+    express = HttpServer(app, is_hot, Drain(), limits=connection.ServerLimits(idle_s=3_600))
 
     async def serve(stream: trio.abc.Stream) -> None:
         await express.run_connection(StreamTransport(stream))
@@ -56,7 +56,7 @@ def hosted(app: ASGIApp, is_hot: IsHot = lambda method, path: True) -> Handler:
     return serve
 
 
-class ResettingTransport(Transport):
+class ResettingTransport(UpstreamTransport):
     """The other side's close arrives as a reset."""
 
     def __init__(self, inner: MemoryTransport) -> None:
@@ -92,7 +92,7 @@ class FaultyNet(FakeNet):
         self.dark: set[str] = set()
         self.resetting: set[str] = set()
 
-    async def __call__(self, origin: Origin) -> Transport:  # type: ignore[override]  # a wider result
+    async def __call__(self, origin: Origin) -> UpstreamTransport:  # type: ignore[override]  # a wider result
         if origin.host in self.dark:
             await trio.sleep_forever()
         transport = await super().__call__(origin)
@@ -216,8 +216,8 @@ class Plane:
 def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str, int]) -> Gateway:
     settings = parse(text, file="gw.yaml", env={}, data_dir=folder)
     clock, book, metrics = VirtualWallClock(), load_book(), Metrics()
-    live, ledger, limits = Live(build(settings)), Ledger(clock, spent), Limits(settings.routing.breaker)
-    books = Books(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
+    live, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
+    books = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
     relay = Relay(
         live=live, pool=pool, limits=limits, books=books, routing=settings.routing, cost_tracking=settings.cost_tracking
     )

@@ -18,12 +18,12 @@ import trio
 import trio.testing
 
 from gw.net.origin import Origin
-from gw.net.tcp import Transport
+from gw.net.tcp import UpstreamTransport
 
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
-class MemoryTransport(Transport):
+class MemoryTransport(UpstreamTransport):
     """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time."""
 
     def __init__(self, stream: trio.StapledStream) -> None:

@@ -10,10 +10,10 @@ import attrs
 
 from gw.admin.registrar import Registrar
 from gw.config.parse import parse
-from gw.registry.live import Live
+from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
 from gw.store.store import open_store
-from gw.types.managed import Actor
+from gw.types.entities import Actor
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
 
@@ -50,7 +50,7 @@ async def open_registrar(folder: Path, text: str = TEXT, **secrets: str) -> Asyn
     settings = settings_of(folder, text, **secrets)
     clock = HandClock()
     async with open_store(settings.cost_tracking.db_path, clock=clock) as store:
-        live = Live(build(settings))
+        live = CurrentCatalog(build(settings))
         made = Registrar(settings, live=live, store=store, clock=clock, learn=Learnt(), follow=lambda _catalog: None)
         await made.load()
         yield made

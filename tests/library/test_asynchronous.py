@@ -17,7 +17,7 @@ from gw.errors import KeyDecryptError, RequestError, UnknownProjectError, Upstre
 from gw.library import asynchronous
 from gw.library.asynchronous import AsyncGateway, opened
 from gw.types.audio import AudioFormat
-from gw.types.managed import Actor
+from gw.types.entities import Actor
 from gw.types.stt import Final
 from gw.types.usage import RequestRecord
 from tests.fakes.running import open_running

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, SERVER, Protocol, Side, State
 
-from gw.net.ws_frames import BINARY, MACHINE, TEXT, Masks, Splitter, Turn, from_server
+from gw.net.ws_frames import BINARY, MACHINE, TEXT, FrameTurn, Masks, Splitter, from_server
 
 MOST = 70_000
 SIZES = [0, 1, 125, 126, 127, 65_535, 65_536]
@@ -97,7 +97,7 @@ def test_what_cannot_be_is_the_machines_at_once_and_for_good(data):
 
 
 async def test_turns_go_round_in_order_and_one_who_leaves_takes_none():
-    turn, wrote = Turn(), []
+    turn, wrote = FrameTurn(), []
     await turn.take()
 
     async def write(name: str, scope: trio.CancelScope) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gw.policy import turns
 from gw.policy.turns import Place, Turns, compact
 from gw.types.llm import LastUser
-from gw.types.usage import Heard
+from gw.types.usage import HeardSpeech
 
 KEY = ("default", None)
 WEATHER = "What is the weather in Paris?"
@@ -33,7 +33,7 @@ class House:
         return self.place(**ids)
 
     def final(self, session, text, key=KEY):
-        part = Heard(
+        part = HeardSpeech(
             request_id=session.request_id, model_id="a/b", ended_at=self.now - 0.1, final_at=self.now, audio_seconds=1.0
         )
         self.turns.transcript(session, key, text, self.now, part)

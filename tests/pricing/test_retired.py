@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from gw.config.known import PROVIDER_TYPES
+from gw.config.provider_types import PROVIDER_TYPES
 from gw.pricing import retired
 
 

@@ -16,11 +16,12 @@ from gw.errors import (
 )
 from gw.net.http1 import Origin, Pool
 from gw.providers import assemblyai
+from gw.providers.sim import fsk
 from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, TranscribeRequest, Transcript, UtteranceEnd
-from gw.wire import assemblyai_batch, g711, tone, wav
+from gw.wire import assemblyai_batch, g711, wav
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
@@ -203,7 +204,7 @@ async def test_the_host_of_live_sessions(address, host, nursery, autojump_clock)
 async def test_a_session_in_order(nursery, autojump_clock):
     made = Rig(nursery)
     async with made.listen() as session:
-        events = await heard(session, *tone.encode("one two", 16_000), bytes(32_000), *tone.encode("three", 16_000))
+        events = await heard(session, *fsk.encode("one two", 16_000), bytes(32_000), *fsk.encode("three", 16_000))
         assert finals(events) == ["one two", "three"]
         kinds = [type(event) for event in events]
         assert kinds.index(Interim) < kinds.index(Final)
@@ -218,7 +219,7 @@ async def test_a_session_in_order(nursery, autojump_clock):
 @pytest.mark.parametrize("piece_s", [0.003, 0.02, 0.05, 2.048])
 async def test_frames_of_any_length(piece_s, nursery, autojump_clock):
     made = Rig(nursery)
-    pcm = b"".join(tone.encode("one two three", 16_000)) + bytes(16_000)
+    pcm = b"".join(fsk.encode("one two three", 16_000)) + bytes(16_000)
     step = int(piece_s * 16_000) * 2
     async with made.listen() as session:
         await session.send_audio(b"")
@@ -231,7 +232,7 @@ async def test_frames_of_any_length(piece_s, nursery, autojump_clock):
 
 async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
     made = Rig(nursery)
-    pieces = [g711.pcm16_to_mulaw(piece) for piece in tone.encode("hello there", 8_000)]
+    pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello there", 8_000)]
     async with made.listen(MULAW_8K) as session:
         assert finals(await heard(session, *pieces)) == ["hello there"]
     assert made.fake.ledger[0].audio.startswith(b"".join(pieces))
@@ -250,7 +251,7 @@ async def test_audio_it_does_not_take_is_for_another_candidate(encoding, nursery
 
 async def test_a_flush_ends_the_turn_and_the_session_goes_on(nursery, autojump_clock):
     made = Rig(nursery)
-    pcm = b"".join(tone.encode("one two three four", 16_000))
+    pcm = b"".join(fsk.encode("one two three four", 16_000))
     half = len(pcm) // 64 * 32
     async with made.listen() as session:
         await session.send_audio(pcm[:half])
@@ -271,7 +272,7 @@ async def test_a_caller_of_the_same_dialect(nursery, autojump_clock):
     options = (("sample_rate", "16000"), ("speech_model", "x"), ("format_turns", "true"), ("prompt", "ü"))
     async with made.listen(dialect="assemblyai", options=options) as session:
         await session.send_frame('{"type":"UpdateConfiguration","max_turn_silence":100}')
-        events = await heard(session, *tone.encode("hello", 16_000), bytes(16_000))
+        events = await heard(session, *fsk.encode("hello", 16_000), bytes(16_000))
     raws = [event.raw for event in events if event.raw is not None]
     assert all(raw.startswith('{"type":"') for raw in raws)
     assert "Termination" in raws[-1]

@@ -16,18 +16,19 @@ from gw.errors import (
 )
 from gw.net.http1 import Origin, Pool
 from gw.providers import cartesia
+from gw.providers.sim import fsk
 from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest, WordTiming
-from gw.wire import g711, tone
+from gw.wire import g711
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.cartesia import FakeCartesia
 
 TEXT = "what is the weather"
-HELLO = [*tone.encode("hello there", 16_000), bytes(16_000)]
+HELLO = [*fsk.encode("hello there", 16_000), bytes(16_000)]
 
 
 class Rig:
@@ -105,7 +106,7 @@ def pcm_of(events):
 
 
 def said(pcm, rate=24_000):
-    return " ".join(done.text for done in tone.decode(pcm, rate))
+    return " ".join(done.text for done in fsk.decode(pcm, rate))
 
 
 def finals(events):

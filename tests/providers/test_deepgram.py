@@ -15,6 +15,7 @@ from websockets.server import ServerProtocol
 from gw.errors import ProviderFailed, ProviderRejected, RateLimitError, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import Origin, Pool
 from gw.providers import deepgram
+from gw.providers.sim import fsk
 from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K
 from gw.types.secret import Secret
@@ -31,14 +32,14 @@ from gw.types.stt import (
 )
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire import deepgram_listen, g711, tone, wav
+from gw.wire import deepgram_listen_client, g711, wav
 from tests.fakes.golden import golden
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.deepgram import FakeDeepgram
 
 TEXT = "Grüß Gott, Köln"
-PCM = [*tone.encode(TEXT, 16_000), bytes(16_000)]
+PCM = [*fsk.encode(TEXT, 16_000), bytes(16_000)]
 FLUX = golden("deepgram/flux").decode().splitlines()
 REFUSALS = [
     (400, ProviderRejected), (401, ProviderRejected), (402, ProviderFailed), (403, ProviderRejected), (404, ProviderRejected),
@@ -174,7 +175,7 @@ async def test_speech_is_billed_as_the_vendor_says(nursery, autojump_clock):
         events = await rest(stream)
     assert events[-1] == SpeakEnd(usage=Usage(characters=len(TEXT), source="vendor"))
     pcm = b"".join(event.data for event in events[:-1])
-    assert [done.text for done in tone.decode(pcm, 24_000)] == [TEXT]
+    assert [done.text for done in fsk.decode(pcm, 24_000)] == [TEXT]
     assert made.query == {
         "model": "aura-2-thalia-en", "encoding": "linear16", "sample_rate": "24000", "container": "none", "speed": "1.1"
     }  # fmt: skip
@@ -214,7 +215,7 @@ async def test_a_live_session(nursery, autojump_clock):
 
 async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
     made = Rig(nursery)
-    pieces = [g711.pcm16_to_mulaw(piece) for piece in tone.encode("hello", 8_000)]
+    pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello", 8_000)]
     async with made.listen(MULAW_8K) as session:
         events = await heard(session, *pieces)
     assert [event.text for event in events if isinstance(event, Final)] == ["hello"]
@@ -375,7 +376,7 @@ async def test_the_last_turn_stands_though_the_vendor_does_not_end_it(nursery, a
 
 async def test_a_caller_of_the_same_protocol_has_its_settings_and_every_frame(nursery, autojump_clock):
     made = Rig(nursery, "flux-general-en")
-    options = (deepgram_listen.BY_TURNS, ("model", "x"), ("eager_eot_threshold", "0.4"), ("keyterm", "a"))
+    options = (deepgram_listen_client.BY_TURNS, ("model", "x"), ("eager_eot_threshold", "0.4"), ("keyterm", "a"))
     configure = '{"type":"Configure","thresholds":{"eot_threshold":0.9}}'
     async with made.listen(dialect="deepgram", options=options) as session:
         await session.send_frame(configure)
@@ -391,7 +392,7 @@ async def test_a_caller_of_the_same_protocol_has_its_settings_and_every_frame(nu
 
 
 async def test_callers_of_the_two_protocols_do_not_get_each_others_frames(nursery, autojump_clock):
-    for model, options in (("flux-general-en", ()), ("nova-3", (deepgram_listen.BY_TURNS,))):
+    for model, options in (("flux-general-en", ()), ("nova-3", (deepgram_listen_client.BY_TURNS,))):
         made = Rig(nursery, model)
         async with made.listen(dialect="deepgram", options=options) as session:
             if model.startswith("flux"):
@@ -417,7 +418,7 @@ async def test_speech_in_pieces(nursery, autojump_clock):
     assert session.format == PCM_24K
     assert events[-1] == SpeakEnd(usage=Usage(characters=len(TEXT), source="measured"))
     pcm = b"".join(event.data for event in events if isinstance(event, AudioChunk))
-    assert [done.text for done in tone.decode(pcm, 24_000)] == [TEXT]
+    assert [done.text for done in fsk.decode(pcm, 24_000)] == [TEXT]
     assert not any(isinstance(event, Flushed) for event in events)
     assert made.fake.ledger[0].headers["authorization"] == "Token k-1"
     await made.check_nothing_left()
@@ -436,7 +437,7 @@ async def test_what_is_flushed_comes_before_what_is_said_later(nursery, autojump
         b"".join(g711.mulaw_to_pcm16(event.data) for event in events if isinstance(event, AudioChunk))
         for events in (first, second)
     ]
-    assert [[done.text for done in tone.decode(pcm, 8_000)] for pcm in said] == [["one"], ["two"]]
+    assert [[done.text for done in fsk.decode(pcm, 8_000)] for pcm in said] == [["one"], ["two"]]
     assert (made.query["encoding"], made.query["sample_rate"]) == ("mulaw", "8000")
 
 
@@ -449,7 +450,7 @@ async def test_what_was_cleared_is_not_spoken(nursery, autojump_clock):
         await session.finish()
         events = await rest(session)
     pcm = b"".join(event.data for event in events if isinstance(event, AudioChunk))
-    assert [done.text for done in tone.decode(pcm, 24_000)] == ["hello"]
+    assert [done.text for done in fsk.decode(pcm, 24_000)] == ["hello"]
 
 
 async def test_nothing_to_say(nursery, autojump_clock):
@@ -530,7 +531,7 @@ async def test_flux_speaks_at_its_own_path(nursery, autojump_clock):
         while not events or not isinstance(events[-1], SpeakEnd):
             events += await session.receive()
     sound = b"".join(event.data for event in events if isinstance(event, AudioChunk))
-    assert [done.text for done in tone.decode(sound, 24_000)] == ["Hello there. ", "Bye."]
+    assert [done.text for done in fsk.decode(sound, 24_000)] == ["Hello there. ", "Bye."]
     assert sum(isinstance(event, Flushed) for event in events) == 1
     assert events[-1].usage == Usage(characters=17, source="vendor")
     assert made.fake.ledger[0].path == "/v2/speak"
@@ -549,7 +550,7 @@ async def test_flux_is_interrupted(nursery, autojump_clock):
         while not events or not isinstance(events[-1], SpeakEnd):
             events += await session.receive()
     sound = b"".join(event.data for event in events if isinstance(event, AudioChunk))
-    assert [done.text for done in tone.decode(sound, 24_000)] == ["Bye."]
+    assert [done.text for done in fsk.decode(sound, 24_000)] == ["Bye."]
     await made.check_nothing_left()
 
 

@@ -10,12 +10,12 @@ import trio.testing
 from gw.errors import ProviderFailed, ProviderRejected, ProviderUnreachable, RateLimitError, UpstreamCut
 from gw.net.http1 import Origin, Pool
 from gw.providers import elevenlabs
+from gw.providers.sim import fsk
 from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, UtteranceEnd
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest, WordTiming
-from gw.wire import tone
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
@@ -69,7 +69,7 @@ async def read(session):
 
 def said(events, rate=16_000):
     pcm = b"".join(event.data for event in events if isinstance(event, AudioChunk))
-    return [done.text for done in tone.decode(pcm, rate)]
+    return [done.text for done in fsk.decode(pcm, rate)]
 
 
 def kinds(events, *which):
@@ -227,7 +227,7 @@ def finals(events):
 async def test_live_transcription(nursery, autojump_clock):
     made = Rig(nursery, model="scribe_v2_realtime")
     async with made.listen() as session:
-        pcm = b"".join(tone.encode("hello there ö", 16_000))
+        pcm = b"".join(fsk.encode("hello there ö", 16_000))
         events = await heard(session, b"", *(pcm[at : at + 4_001] for at in range(0, len(pcm), 4_001)))
     assert finals(events) == ["hello there ö"]
     assert isinstance(events[0], Interim)
@@ -240,14 +240,14 @@ async def test_all_that_was_said_before_the_end_is_heard(nursery, autojump_clock
     texts = ["one two", "three four", "five six"]
     made = Rig(nursery, speech_gap_s=0.4)
     async with made.listen() as session:
-        assert finals(await heard(session, *(piece for text in texts for piece in tone.encode(text, 16_000)))) == texts
+        assert finals(await heard(session, *(piece for text in texts for piece in fsk.encode(text, 16_000)))) == texts
 
 
 @pytest.mark.parametrize("each", [False, True])
 async def test_the_vendor_says_nothing_after_the_last_answer(each, nursery, autojump_clock):
     made = Rig(nursery)
     async with made.listen(dialect="elevenlabs", options=(("commit_strategy", "manual"),)) as session:
-        for piece in tone.encode("hello there", 16_000):
+        for piece in fsk.encode("hello there", 16_000):
             await session.send_audio(piece)
         began = trio.current_time()
         await session.finish()
@@ -273,7 +273,7 @@ async def test_a_flush_commits(nursery, autojump_clock):
     made = Rig(nursery)
     async with made.listen(dialect="elevenlabs", options=(("commit_strategy", "manual"),)) as session:
         for text in ("hello there", "good bye"):
-            for piece in tone.encode(text, 16_000):
+            for piece in fsk.encode(text, 16_000):
                 await session.send_audio(piece)
             await session.flush()
             events = []
@@ -300,7 +300,7 @@ async def test_transcription_is_kept_alive_while_nobody_speaks(nursery, autojump
 async def begin(made, kind):
     if kind == "listen":
         async with made.listen() as session:
-            await heard(session, *tone.encode("hello there", 16_000))
+            await heard(session, *fsk.encode("hello there", 16_000))
     else:
         async with made.speak_live() as session:
             for word in ("one ", "two ", "three "):

@@ -10,11 +10,12 @@ import trio.testing
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import Origin, Pool
 from gw.providers import openai
+from gw.providers.sim import fsk
 from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import Final, ListenEnd, ListenRequest, UtteranceEnd
-from gw.wire import g711, openai_chat, tone
+from gw.wire import g711, openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -78,7 +79,7 @@ async def test_the_end_of_a_silent_session(nursery, autojump_clock):
 
 async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
     made = Rig(nursery)
-    pieces = [g711.pcm16_to_mulaw(piece) for piece in tone.encode("hello there", 8_000)]
+    pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello there", 8_000)]
     async with made.listen(MULAW_8K) as session:
         events = await heard(session, *pieces)
     assert [e.text for e in events if isinstance(e, Final)] == ["hello there"]

@@ -8,9 +8,10 @@ import pytest
 from gw.errors import PluginMissing, ProviderError, ProviderFailed, ProviderRejected, UpstreamProtocolError
 from gw.net.http1 import Pool
 from gw.providers import whisper
+from gw.providers.sim import fsk
 from gw.types.audio import MULAW_8K, AudioFormat
 from gw.types.stt import Final, TextDelta, TranscribeRequest, Transcript, Word
-from gw.wire import multipart, tone, wav, whisper_cpp
+from gw.wire import multipart, wav, whisper_cpp
 from tests.fakes.net import ServerSide
 from tests.fakes.recording import Recording, heard, wav_of
 
@@ -126,7 +127,7 @@ async def test_an_engine_that_is_not_installed(account_at, autojump_clock):
 async def test_an_engine(account_at, tmp_path, engine_libraries):
     account = account_at("whisper", pool=Pool(), model_path=tmp_path, device="cpu", compute_type="int8")
     await whisper.check(account)
-    audio = wav_of(b"".join(tone.encode("hello|there", 16_000)))
+    audio = wav_of(b"".join(fsk.encode("hello|there", 16_000)))
     *deltas, transcript = await heard(whisper.transcribe(request(audio, stream=True, timestamps=frozenset({"word"})), account))
     assert deltas == [TextDelta(text="hello"), TextDelta(text=" there")]
     assert (transcript.text, transcript.words[1].text) == ("hello there", "there")

@@ -16,15 +16,16 @@ import trio
 from gw.config.parse import parse
 from gw.errors import RequestError
 from gw.gateway import open_gateway
-from gw.library.audio import BytesAudio
+from gw.library.recordings import BytesAudio
 from gw.net.http1 import Pool
+from gw.providers.sim import fsk
 from gw.reconcile.compare import compare
 from gw.reconcile.files import TOLD_EVERY
 from gw.types.audio import PCM_16K
 from gw.types.caller import Caller
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_chat, tone, wav
+from gw.wire import openai_chat, wav
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.records import NOON, HandClock, record
@@ -64,7 +65,7 @@ async def chat(relay, provider, n):
 
 async def hear(relay, provider, n):
     """A recording, or a live session."""
-    pcm = b"".join(tone.encode("one", 16_000)) + bytes(32 * 7 * n)  # whole milliseconds cost whole nano-dollars
+    pcm = b"".join(fsk.encode("one", 16_000)) + bytes(32 * 7 * n)  # whole milliseconds cost whole nano-dollars
     if n % 2:
         audio = BytesAudio(wav.header(PCM_16K, len(pcm)) + pcm, "a.wav")
         request = TranscribeRequest(model=f"{provider}/ears", audio=audio, format=audio.format, audio_seconds=audio.seconds)

@@ -7,7 +7,7 @@ import pytest
 from gw.config.demo import demo_settings
 from gw.config.parse import parse
 from gw.registry.merge import accent_of, build, merge
-from gw.types.managed import StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider
+from gw.types.entities import StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider
 from gw.types.secret import Secret
 
 TEXT = """

@@ -8,12 +8,12 @@ import trio
 
 from gw.config.parse import parse
 from gw.net.http1 import Pool
-from gw.pricing.load import load_book
-from gw.registry.live import Live
+from gw.pricing.rate_tables import load_book
+from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
-from gw.relay.limits import Limits
-from gw.relay.meter import Books
+from gw.relay.limits import ProviderLimits
+from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
 from gw.types.usage import Intent, RequestRecord
 
@@ -78,10 +78,10 @@ def house(tmp_path: Path):
         clock = VirtualWallClock()
         ledger = Ledger(clock, spent or {})
         relay = Relay(
-            live=Live(build(settings)),
+            live=CurrentCatalog(build(settings)),
             pool=pool or Pool(),
-            limits=Limits(settings.routing.breaker),
-            books=Books(clock=clock, book=load_book(), ledger=ledger, records=kept, observer=kept),
+            limits=ProviderLimits(settings.routing.breaker),
+            books=Accounting(clock=clock, book=load_book(), ledger=ledger, records=kept, observer=kept),
             routing=settings.routing,
             cost_tracking=settings.cost_tracking,
         )

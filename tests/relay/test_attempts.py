@@ -13,7 +13,7 @@ import trio.testing
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
 from gw.net.http1 import Pool
 from gw.registry.catalog import Model
-from gw.relay.attempts import Ready, first_ready
+from gw.relay.attempts import OpenAttempt, first_ready
 from gw.types.caller import Caller
 from gw.wire.openai_chat import parse_request
 from tests.fakes.net import FakeNet, ServerSide
@@ -34,7 +34,7 @@ class Script:
             await trio.sleep(self.ready_after_s.get(model.id, 1))
             if model.id in self.failing:
                 raise self.failing[model.id]
-            yield Ready(call=model.id, mark=None, stream=None, events=[])
+            yield OpenAttempt(call=model.id, mark=None, stream=None, events=[])
         finally:
             self.log.append((model.id, "closed", trio.current_time()))
 
@@ -170,7 +170,7 @@ async def test_a_hedged_answer_that_ends_well_lets_its_provider_leave_in_peace(a
     @asynccontextmanager
     async def attempt(model):
         await trio.sleep(1)
-        yield Ready(call=model.id, mark=None, stream=None, events=[])
+        yield OpenAttempt(call=model.id, mark=None, stream=None, events=[])
         left.append(model.id)
 
     async with first_ready(models("a/x", "b/x"), attempt, hedge_after_s=30):
@@ -179,12 +179,12 @@ async def test_a_hedged_answer_that_ends_well_lets_its_provider_leave_in_peace(a
 
 
 async def test_a_hedged_answer_that_breaks_off_is_told_to_its_attempt(autojump_clock):
-    kept: list[Ready] = []
+    kept: list[OpenAttempt] = []
 
     @asynccontextmanager
     async def attempt(model):
         await trio.sleep(1)
-        kept.append(Ready(call=model.id, mark=None, stream=None, events=[]))
+        kept.append(OpenAttempt(call=model.id, mark=None, stream=None, events=[]))
         yield kept[-1]
 
     with pytest.raises(ProviderFailed):

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from gw.config.settings import Breaker
+from gw.config.settings import BreakerSettings
 from gw.errors import CandidateSkipped, ProviderFailed, ProviderRejected, RateLimitError
 from gw.registry.catalog import Provider
-from gw.relay.limits import Limits
+from gw.relay.limits import ProviderLimits
 from gw.types.secret import Secret
 
 
@@ -14,7 +14,7 @@ def provider(**kw) -> Provider:
 
 
 def gate(now: float = 0.0, **kw):
-    return Limits(Breaker(failures=2, open_s=10)).gate(provider(**kw), now)
+    return ProviderLimits(BreakerSettings(failures=2, open_s=10)).gate(provider(**kw), now)
 
 
 def test_an_empty_bucket_says_when_to_come_back():
@@ -91,7 +91,7 @@ def test_an_empty_bucket_does_not_use_up_the_breakers_trial():
 
 
 def test_a_changed_provider_keeps_its_breaker_and_gets_a_new_bucket():
-    limits = Limits(Breaker(failures=1, open_s=10))
+    limits = ProviderLimits(BreakerSettings(failures=1, open_s=10))
     g = limits.gate(provider(requests_per_minute=1), 0)
     g.enter(0)
     g.leave(0, ProviderFailed(provider="p", upstream_status=500), answered=False)
@@ -103,7 +103,7 @@ def test_a_changed_provider_keeps_its_breaker_and_gets_a_new_bucket():
 
 
 def test_the_fill_of_a_bucket_outlives_a_new_catalog():
-    limits = Limits(Breaker())
+    limits = ProviderLimits(BreakerSettings())
     limits.gate(provider(requests_per_minute=60), 0).enter(0)
     again = limits.gate(provider(requests_per_minute=60, max_concurrent=5), 0)
     assert again.bucket is not None
@@ -112,7 +112,7 @@ def test_the_fill_of_a_bucket_outlives_a_new_catalog():
 
 @pytest.mark.parametrize("changed", [{"api_key": Secret("another")}, {"base_url": "https://other.example"}])
 def test_another_key_or_address_starts_over(changed):
-    limits = Limits(Breaker(failures=1, open_s=10))
+    limits = ProviderLimits(BreakerSettings(failures=1, open_s=10))
     for error in (
         ProviderFailed(provider="p", upstream_status=500),
         RateLimitError(provider="p", limit_source="upstream", retry_after_s=60),
@@ -127,7 +127,7 @@ def test_another_key_or_address_starts_over(changed):
 
 
 def test_gates_of_deleted_providers_are_forgotten():
-    limits = Limits(Breaker())
+    limits = ProviderLimits(BreakerSettings())
     running = limits.gate(provider(), 0)
     running.enter(0)
     limits.gate(provider(), 0, owner="shop")

@@ -9,10 +9,11 @@ import trio
 import trio.testing
 
 from gw.errors import AllCandidatesFailed, BudgetExceededError, ProviderError
+from gw.providers.sim import fsk
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.caller import Caller
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted
-from gw.wire import g711, tone
+from gw.wire import g711
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.deepgram import FakeDeepgram
 
@@ -31,7 +32,7 @@ FRAME = 1_280
 
 def speech(texts=SAID, rate=16_000):
     pause = b"\0\0" * (rate // 8)
-    return b"".join(b"".join(tone.encode(text, rate)) + pause for text in texts)
+    return b"".join(b"".join(fsk.encode(text, rate)) + pause for text in texts)
 
 
 def frames(pcm, size=FRAME):

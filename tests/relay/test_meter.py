@@ -4,10 +4,10 @@ import pytest
 import trio
 
 from gw.errors import BudgetExceededError, CandidateSkipped, ProviderFailed, RateLimitError, UpstreamCut
-from gw.pricing.load import load_book
+from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Model, Provider
 from gw.relay.ledger import Ledger
-from gw.relay.meter import Books, Meter, cost_of, price_of
+from gw.relay.meter import Accounting, Meter, cost_of, price_of
 from gw.types.caller import Caller
 from gw.types.usage import Cost, Usage
 
@@ -47,7 +47,7 @@ def kept():
 @pytest.fixture
 def meter(kept):
     async def make(caller=None):
-        books = Books(clock=Clock(), book=load_book(), ledger=Ledger(Clock(), {}), records=kept, observer=kept)
+        books = Accounting(clock=Clock(), book=load_book(), ledger=Ledger(Clock(), {}), records=kept, observer=kept)
         made = Meter(books, caller or Caller(project="shop", session_id="s", endpoint="/x"), "llm", "a/m", stream=True)
         made.reservation = books.ledger.reserve("shop", 500)
         made.ledger = books.ledger

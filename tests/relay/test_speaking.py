@@ -6,10 +6,11 @@ import pytest
 import trio
 
 from gw.errors import ProviderError
+from gw.providers.sim import fsk
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.caller import Caller
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest
-from gw.wire import g711, tone
+from gw.wire import g711
 from tests.fakes.hosting import open_plane
 
 CONFIG = """
@@ -55,7 +56,7 @@ def audio(events):
 
 
 def words(pcm, rate=16_000):
-    return " ".join(done.text for done in tone.decode(pcm, rate))
+    return " ".join(done.text for done in fsk.decode(pcm, rate))
 
 
 async def test_a_session_from_end_to_end(plane, autojump_clock):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gw.pricing.book import Price, PriceBook
-from gw.relay.script import Progress, Script
+from gw.relay.speech_progress import Progress, SpeechProgress
 from gw.relay.waste import NO_WASTE, Playback, Waste, heard_of, said_of, times, waste_of
 from gw.types.usage import Cost, Usage
 
@@ -11,7 +11,7 @@ TEXT = "one two three four five six seven eight nine ten"
 
 
 def progress(text=TEXT, flushed=()):
-    script = Script()
+    script = SpeechProgress()
     script.add(text)
     script.flushes = list(flushed)
     return Progress(script)

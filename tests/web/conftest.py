@@ -7,7 +7,7 @@ import pytest
 from gw.types.asgi import ASGIApp
 from gw.web.app import make_app, make_reads
 from gw.web.drain import Drain
-from gw.web.frontend import Frontend
+from gw.web.static_files import Frontend
 from tests.fakes.house import WITH_AUTH, YAML, open_house
 
 

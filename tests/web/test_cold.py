@@ -5,9 +5,9 @@ import structlog
 import trio
 
 from gw.web.cold import Cold, check_head
+from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
-from gw.web.link import Limits
-from gw.web.refusal import Refused
+from gw.web.http_errors import Refused
 from tests.fakes.edge import echo, respond
 
 
@@ -95,7 +95,7 @@ async def test_a_body_that_grows_too_large_is_refused(autojump_clock):
 async def test_a_slow_body_is_refused(autojump_clock):
     wire = Wire(_piece(b"x", more=True))
     began = trio.current_time()
-    await _cold(limits=Limits(body_idle_s=30))(_scope(), wire.receive, wire.send)
+    await _cold(limits=ServerLimits(body_idle_s=30))(_scope(), wire.receive, wire.send)
     assert wire.status == 408
     assert trio.current_time() - began == pytest.approx(31)
 

@@ -8,9 +8,9 @@ import trio.testing
 from quart_trio import QuartTrio
 
 from gw.web.cold import Cold
+from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.hypercorn import open_hypercorn
-from gw.web.link import Limits
 from gw.web.transport import StreamTransport
 from tests.fakes.edge import Client, StalledStream, echo, request, respond
 
@@ -27,7 +27,7 @@ def _app():
 
 @asynccontextmanager
 async def hosting(app=None, limits=None, pair=trio.testing.memory_stream_pair, first=b""):
-    drain, limits = Drain(), limits or Limits()
+    drain, limits = Drain(), limits or ServerLimits()
     cold = Cold(app=app or _app(), hot=echo, is_hot=lambda m, p: p == b"/hot", drain=drain, limits=limits)
     async with open_hypercorn(cold, drain, limits) as host, trio.open_nursery() as nursery:
         ours, theirs = pair()
@@ -111,7 +111,7 @@ async def test_a_refused_handshake_ends_its_connection(more, at_once, autojump_c
 
 
 async def test_an_idle_connection_is_closed_under_quart_trio(autojump_clock):
-    async with hosting(limits=Limits(idle_s=75)) as client:
+    async with hosting(limits=ServerLimits(idle_s=75)) as client:
         await client.send(request("GET", "/cold"))
         await client.response()
         began = trio.current_time()
@@ -145,7 +145,7 @@ async def test_a_stalled_reader_is_dropped_after_the_write_deadline(autojump_clo
         ours, theirs = trio.testing.memory_stream_pair()
         return ours, StalledStream(theirs)
 
-    async with hosting(limits=Limits(write_s=30), pair=pair) as client:
+    async with hosting(limits=ServerLimits(write_s=30), pair=pair) as client:
         began = trio.current_time()
         await client.send(request("GET", "/cold"))
         await client.done.wait()

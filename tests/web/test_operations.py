@@ -9,7 +9,7 @@ from gw.errors import RequestError
 from gw.web.app import routes_of
 from gw.web.drain import Drain
 from gw.web.operations import Field, Operation, Table, check_query, right_of
-from gw.web.table import TABLE
+from gw.web.routes import TABLE
 
 LISTING = Operation(
     id="x", method="GET", path="/v1/x/{name}", tag="X", what="", query=(Field("limit", {}, ""), Field("project", {}, "")),

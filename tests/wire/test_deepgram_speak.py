@@ -15,7 +15,7 @@ from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import deepgram_speak
-from gw.wire.deepgram_speak import CLEAR, CLOSE, FLUSH, DeepgramSpeaker, Order, Speak, SpeakServer
+from gw.wire.deepgram_speak import CLEAR, CLOSE, FLUSH, DeepgramSpeaker, Speak, SpeakCommand, SpeakServer
 from tests.fakes.golden import golden
 
 FRAMES = golden("deepgram/speak_live").decode().splitlines()
@@ -255,8 +255,8 @@ def test_queries_that_are_none(query):
 
 def test_what_a_client_says():
     assert deepgram_speak.receive(spoken("a")) == Speak(text="a", raw=spoken("a"))
-    assert deepgram_speak.receive(FLUSH) == Order(type="Flush", raw=FLUSH)
-    assert deepgram_speak.receive("{}") == Order(type="", raw="{}")
+    assert deepgram_speak.receive(FLUSH) == SpeakCommand(type="Flush", raw=FLUSH)
+    assert deepgram_speak.receive("{}") == SpeakCommand(type="", raw="{}")
     for frame in ("", "[]", '{"type":7}', b"ab"):
         with pytest.raises(ClientProtocolError):
             deepgram_speak.receive(frame)
@@ -289,11 +289,11 @@ def test_both_sides_agree(pieces):
             match deepgram_speak.receive(frame):
                 case Speak(text=text):
                     buffered += text
-                case Order(type="Flush"):
+                case SpeakCommand(type="Flush"):
                     spoken_text, buffered = spoken_text + buffered, ""
                     for answer in side.encode([AudioChunk(data=b"x"), Flushed()]):
                         heard.extend(client.receive(answer))
-                case Order(type="Close"):
+                case SpeakCommand(type="Close"):
                     heard.extend(client.closed())
 
     for piece in pieces:

@@ -12,7 +12,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.stt import TranscribeRequest
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Usage
-from gw.wire.counts import MOST_TOKENS
+from gw.wire.bounds import MOST_TOKENS
 from gw.wire.openai_audio import (
     SpeechDecoder,
     encode_speech,

@@ -7,7 +7,7 @@ import pytest
 from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
-from gw.wire.counts import LONGEST_S, MOST_TOKENS
+from gw.wire.bounds import LONGEST_S, MOST_TOKENS
 from gw.wire.openai_transcript import (
     TranscriptDecoder,
     decode_transcript,

@@ -1,16 +1,16 @@
 """The built-in engine of demo mode and tests: no key, no weights, no network.
 
-`tone` speaks and hears the tone voice (`gw.wire.tone`); `echo`, `scripted` and `flaky` are language models. How late
-the engine answers and how it fails is set by its knobs (`gw.providers.sim.knobs`); it is the one provider that sleeps.
+`tone` speaks and hears the tone voice (`gw.providers.sim.fsk`); `echo`, `scripted` and `flaky` are language models. How late
+the engine answers and how it fails is set by its knobs (`gw.providers.sim.faults`); it is the one provider that sleeps.
 """
 
 from __future__ import annotations
 
 from gw.providers.sim.call import MODELS
 from gw.providers.sim.chat import chat
-from gw.providers.sim.hear import listen, transcribe
-from gw.providers.sim.knobs import KNOBS
-from gw.providers.sim.speak import speak, speak_live
+from gw.providers.sim.faults import KNOBS
+from gw.providers.sim.stt import listen, transcribe
+from gw.providers.sim.tts import speak, speak_live
 from gw.providers.spec import ProviderSpec
 
 __all__ = ["KNOBS", "MODELS", "SPEC"]

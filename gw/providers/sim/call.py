@@ -18,7 +18,7 @@ from gw.errors import (
     UpstreamProtocolError,
 )
 from gw.policy.bucket import Bucket
-from gw.providers.sim.knobs import Knobs
+from gw.providers.sim.faults import Knobs
 from gw.providers.spec import Account
 from gw.types.ids import Modality
 
@@ -53,7 +53,7 @@ def _state(provider_id: str) -> _State:
     return states.setdefault(provider_id, _State())
 
 
-class Call:
+class SimCall:
     """An open call. `number` counts the calls of its provider entry from 1."""
 
     def __init__(self, provider: str, knobs: Knobs, number: int, fault: ProviderError | None) -> None:
@@ -83,7 +83,7 @@ class Call:
 class Inlet(Generic[_Item]):
     """What a live session is sent: at most `size` items wait, then the sender does, as on a slow socket."""
 
-    def __init__(self, call: Call, size: int) -> None:
+    def __init__(self, call: SimCall, size: int) -> None:
         self._call = call
         self._send, self._receive = trio.open_memory_channel[_Item](size)
 
@@ -108,7 +108,7 @@ class Inlet(Generic[_Item]):
         return await self._receive.receive()
 
     async def step(self) -> None:
-        """`Call.step`; when the answer breaks off there, so does this direction."""
+        """`SimCall.step`; when the answer breaks off there, so does this direction."""
         try:
             await self._call.step()
         except ProviderError:
@@ -122,7 +122,7 @@ def rejected(
     return ProviderRejected(provider=account.provider_id, upstream_status=status, fault=fault, detail=detail)
 
 
-async def begin(account: Account, modality: Modality) -> Call:
+async def begin(account: Account, modality: Modality) -> SimCall:
     """Open a call of `account.model`. Raises what the knobs say about a call's beginning; blocks for ever when `slow`.
 
     A knob with a bad value rejects every call, naming the knob.
@@ -146,7 +146,7 @@ async def begin(account: Account, modality: Modality) -> Call:
         fault = _fault(account.provider_id, knobs)
         if isinstance(fault, (ProviderUnreachable, RateLimitError, ProviderFailed, ProviderRejected)):
             raise fault   # known before an answer begins; the others break off the answer
-    return Call(account.provider_id, knobs, state.calls, fault)
+    return SimCall(account.provider_id, knobs, state.calls, fault)
 
 
 def _take_token(provider: str, state: _State, per_minute: int | None) -> None:

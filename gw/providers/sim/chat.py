@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
-from gw.providers.sim import replies
-from gw.providers.sim.call import Call, begin, rejected
+from gw.providers.sim import script
+from gw.providers.sim.call import SimCall, begin, rejected
 from gw.providers.spec import Account, ChatStream
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Delta, UsageReport
 from gw.types.usage import Usage
@@ -14,7 +14,7 @@ from gw.wire.openai_chat import ChatMessage
 
 
 class _Answer:
-    def __init__(self, pieces: Iterator[list[ChatEvent]], call: Call) -> None:
+    def __init__(self, pieces: Iterator[list[ChatEvent]], call: SimCall) -> None:
         self._pieces = pieces
         self._call = call
 
@@ -31,31 +31,31 @@ async def chat(request: ChatRequest, account: Account) -> AsyncIterator[ChatStre
     """Answers from OpenAI's `messages`, `tools` and `tool_choice`; one event per token, streamed or not."""
     call = await begin(account, "llm")
     try:
-        messages = replies.read_messages(request)
+        messages = script.read_messages(request)
         reply = _reply(account.model, messages, request, call)
     except ValueError as error:
         raise rejected(account, str(error), fault="caller") from None
-    heard = sum(replies.count_tokens(message.text) for message in messages)
+    heard = sum(script.count_tokens(message.text) for message in messages)
     yield _Answer(_pieces(reply, heard, request.max_output_tokens, call.number), call)
 
 
-def _reply(model: str, messages: list[ChatMessage], request: ChatRequest, call: Call) -> replies.Reply:
+def _reply(model: str, messages: list[ChatMessage], request: ChatRequest, call: SimCall) -> script.Reply:
     if model == "echo":
-        return replies.echo(messages)
-    return replies.scripted(messages, request.fields, call.knobs.script)
+        return script.echo(messages)
+    return script.scripted(messages, request.fields, call.knobs.script)
 
 
-def _pieces(reply: replies.Reply, heard: int, limit: int | None, number: int) -> Iterator[list[ChatEvent]]:
+def _pieces(reply: script.Reply, heard: int, limit: int | None, number: int) -> Iterator[list[ChatEvent]]:
     finish = "stop"
     said = 0
-    if isinstance(reply, replies.ToolReply):
+    if isinstance(reply, script.ToolReply):
         finish = "tool_calls"
-        said = replies.count_tokens(reply.name) + replies.count_tokens(reply.arguments)
-        for tool_piece in replies.tool_pieces(reply, f"call_sim_{number:08d}"):
+        said = script.count_tokens(reply.name) + script.count_tokens(reply.arguments)
+        for tool_piece in script.tool_pieces(reply, f"call_sim_{number:08d}"):
             yield [Delta(tool_calls=(tool_piece,))]
     else:
-        for token in replies.tokens(reply.text):
-            size = replies.count_tokens(token)
+        for token in script.tokens(reply.text):
+            size = script.count_tokens(token)
             if limit is not None and said + size > limit:
                 finish = "length"
                 break

@@ -11,9 +11,9 @@ import trio
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.stt import ListenEnd, Transcript, UtteranceEnd
 from gw.types.tts import AudioChunk, Flushed
-from gw.wire import deepgram_batch, deepgram_flux_serve, deepgram_listen_serve, deepgram_speak, wav
-from gw.wire.deepgram_flux_serve import FluxServer
-from gw.wire.deepgram_listen_serve import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
+from gw.wire import deepgram_batch, deepgram_flux_server, deepgram_listen_server, deepgram_speak, wav
+from gw.wire.deepgram_flux_server import FluxServer
+from gw.wire.deepgram_listen_server import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -50,7 +50,7 @@ class FakeDeepgram(LiveVendor):
         return msgspec.json.encode({"err_code": code, "err_msg": message, "request_id": "r"})
 
     def told_socket_error(self) -> str:
-        return deepgram_listen_serve.error_frame(self.error_code, "scripted failure")
+        return deepgram_listen_server.error_frame(self.error_code, "scripted failure")
 
     def _seen(self, scope):  # type: ignore[no-untyped-def]
         entry = super()._seen(scope)
@@ -86,7 +86,7 @@ class FakeDeepgram(LiveVendor):
         return Ears(fmt)
 
     async def _listen(self, peer: Peer) -> None:
-        asked = deepgram_listen_serve.parse_query(peer.query)
+        asked = deepgram_listen_server.parse_query(peer.query)
         server, ears = DeepgramServer(asked, request_id="r"), self.ears(asked.request.format)
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
@@ -107,7 +107,7 @@ class FakeDeepgram(LiveVendor):
 
     async def _turns(self, peer: Peer) -> None:
         """Ends no turn when it is told to close."""
-        request = deepgram_flux_serve.parse_query(peer.query)
+        request = deepgram_flux_server.parse_query(peer.query)
         server, ears = FluxServer(request_id="r"), Ears(request.format)
         await peer.send(server.connected())
         while (frame := await peer.receive()) is not None:
@@ -169,17 +169,17 @@ class FakeDeepgram(LiveVendor):
             match deepgram_speak.receive(frame):
                 case deepgram_speak.Speak(text=more):
                     text += more
-                case deepgram_speak.Order(type="Flush"):
+                case deepgram_speak.SpeakCommand(type="Flush"):
                     for piece in self.voice(text, request.format):
                         await trio.sleep(self.speech_gap_s)
                         await peer.send(*server.encode([AudioChunk(data=piece)]))
                     peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
                     text = ""
                     await peer.send(*server.encode([Flushed()]))
-                case deepgram_speak.Order(type="Clear"):
+                case deepgram_speak.SpeakCommand(type="Clear"):
                     text = ""
                     await peer.send(server.cleared())
-                case deepgram_speak.Order(type="Close"):
+                case deepgram_speak.SpeakCommand(type="Close"):
                     peer.entry.outcome = "ended"
                     await _part(peer)
                     return

@@ -9,10 +9,11 @@ import attrs
 import msgspec
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import Final, Interim, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
-from gw.wire import elevenlabs_listen, elevenlabs_live, elevenlabs_speak, tone, wav
+from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_tts_server, wav
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -69,7 +70,7 @@ class FakeElevenLabs(LiveVendor):
             await answer.start(CONTENT_TYPES[request.format.encoding], ("character-cost", str(len(request.text))))
             await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
         elif entry.fields["form"] == "/with-timestamps":
-            timings = [WordTiming(word=w, start_s=a, end_s=b) for w, a, b in tone.word_spans(request.text)]
+            timings = [WordTiming(word=w, start_s=a, end_s=b) for w, a, b in fsk.word_spans(request.text)]
             told = elevenlabs_speak.timed_object(b"".join(pieces), timings)
             await answer.whole(msgspec.json.encode(told), "application/json")
             return
@@ -77,7 +78,7 @@ class FakeElevenLabs(LiveVendor):
             await answer.start("application/json")
             events: list[SpeakEvent] = [
                 *(AudioChunk(data=piece) for piece in pieces),
-                *(WordTiming(word=w, start_s=a, end_s=b) for w, a, b in tone.word_spans(request.text)),
+                *(WordTiming(word=w, start_s=a, end_s=b) for w, a, b in fsk.word_spans(request.text)),
             ]
             await answer.paced(events, self.speech_gap_s, lambda event: elevenlabs_speak.encode_lines([event]))
         await answer.end()
@@ -93,16 +94,16 @@ class FakeElevenLabs(LiveVendor):
 
     async def _speak(self, peer: Peer) -> None:
         many = peer.entry.fields["form"] == "/multi-stream-input"
-        request = elevenlabs_live.parse_query(peer.entry.fields["voice"], peer.query)
+        request = elevenlabs_tts_server.parse_query(peer.entry.fields["voice"], peer.query)
         said: dict[str, str] = {}
-        servers: dict[str, elevenlabs_live.SpeakServer] = {}
+        servers: dict[str, elevenlabs_tts_server.SpeakServer] = {}
         while (frame := await peer.receive()) is not None:
-            told = elevenlabs_live.parse_frame(frame, many=many)
-            if isinstance(told, elevenlabs_live.CloseSocket):
+            told = elevenlabs_tts_server.parse_frame(frame, many=many)
+            if isinstance(told, elevenlabs_tts_server.CloseSocket):
                 break
             peer.entry.fields.setdefault("set", dict(told.settings))
             name = told.context
-            server = servers.setdefault(name, elevenlabs_live.SpeakServer(name if many else None, request.format))
+            server = servers.setdefault(name, elevenlabs_tts_server.SpeakServer(name if many else None, request.format))
             said[name] = said.get(name, "") + told.text
             if told.flush or told.ends:
                 text = said.pop(name).lstrip()
@@ -118,7 +119,7 @@ class FakeElevenLabs(LiveVendor):
     async def _utter(self, peer, server, text, request):  # type: ignore[no-untyped-def]
         peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
         at = server._audio_s
-        timings = [WordTiming(word=w, start_s=at + a, end_s=at + b) for w, a, b in tone.word_spans(text)]
+        timings = [WordTiming(word=w, start_s=at + a, end_s=at + b) for w, a, b in fsk.word_spans(text)]
         for piece in self.voice(text, request.format):
             await trio.sleep(self.speech_gap_s)
             await peer.send(*server.encode([AudioChunk(data=piece), *timings]))

@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
-from gw.wire import multipart, tone
+from gw.wire import multipart
 from gw.wire.convert import converter
 from tests.fakes.vendors.scripted import Entry, Receive, ScriptedVendor, Send, over
 
@@ -121,7 +122,7 @@ class LiveVendor(ScriptedVendor):
 
     def voice(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:
         """Speech in pieces of `piece_s`."""
-        return self._cut(b"".join(tone.encode(text, fmt.sample_rate_hz or 24_000)), fmt)
+        return self._cut(b"".join(fsk.encode(text, fmt.sample_rate_hz or 24_000)), fmt)
 
     def _cut(self, pcm: bytes, fmt: AudioFormat) -> Iterator[bytes]:
         rate = fmt.sample_rate_hz or 24_000
@@ -137,7 +138,7 @@ class Ears:
 
     def __init__(self, fmt: AudioFormat) -> None:
         self._converter = converter(fmt, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
-        self._decoder = tone.ToneDecoder(HEARD_HZ)
+        self._decoder = fsk.ToneDecoder(HEARD_HZ)
         self.seconds = 0.0
         self._format = fmt
 
@@ -149,13 +150,13 @@ class Ears:
         return events
 
 
-def _events(told: tone.ToneEvent) -> list[ListenEvent]:
+def _events(told: fsk.ToneEvent) -> list[ListenEvent]:
     match told:
-        case tone.Started(at_s=at_s):
+        case fsk.Started(at_s=at_s):
             return [SpeechStarted(at_s=at_s)]
-        case tone.Partial(text=text, start_s=start_s, end_s=end_s):
+        case fsk.Partial(text=text, start_s=start_s, end_s=end_s):
             return [Interim(text=text, start_s=start_s, end_s=end_s)]
-        case tone.Done(text=text, start_s=start_s, end_s=end_s):
+        case fsk.Done(text=text, start_s=start_s, end_s=end_s):
             return [Final(text=text, start_s=start_s, end_s=end_s), UtteranceEnd(at_s=end_s)]
     return []
 

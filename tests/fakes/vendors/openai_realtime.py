@@ -7,11 +7,11 @@ from typing import Any
 import trio
 
 from gw.errors import ClientProtocolError
+from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
-from gw.wire import tone
 from gw.wire.convert import converter
-from gw.wire.openai_realtime_serve import AudioAppended, Cleared, Committed, RealtimeServer, SessionUpdated
+from gw.wire.openai_realtime_server import AudioAppended, Cleared, Committed, RealtimeServer, SessionUpdated
 from tests.fakes.vendors.scripted import Entry, Receive, Send
 
 HEARD_HZ = 8_000
@@ -26,7 +26,7 @@ class RealtimeSession:
         self._close_after = close_after
         self._error_after = error_after
         self._server = RealtimeServer(session_id=str(id(entry) % 1_000))
-        self._decoder = tone.ToneDecoder(HEARD_HZ)
+        self._decoder = fsk.ToneDecoder(HEARD_HZ)
         self._converter: Any = None
         self._frames = 0
 
@@ -76,13 +76,13 @@ class RealtimeSession:
             await self._send({"type": "websocket.send", "text": frame})
 
 
-def _event(told: tone.ToneEvent) -> ListenEvent | None:
+def _event(told: fsk.ToneEvent) -> ListenEvent | None:
     match told:
-        case tone.Started(at_s=at_s):
+        case fsk.Started(at_s=at_s):
             return SpeechStarted(at_s=at_s)
-        case tone.Partial(text=text, start_s=start_s, end_s=end_s):
+        case fsk.Partial(text=text, start_s=start_s, end_s=end_s):
             return Interim(text=text, start_s=start_s, end_s=end_s)
-        case tone.Done(text=text, start_s=start_s, end_s=end_s):
+        case fsk.Done(text=text, start_s=start_s, end_s=end_s):
             return Final(text=text, start_s=start_s, end_s=end_s)
         case _:
             return None

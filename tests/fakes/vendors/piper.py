@@ -8,8 +8,9 @@ import attrs
 import msgspec
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
-from gw.wire import piper_http, tone, wav
+from gw.wire import piper_http, wav
 from tests.fakes.vendors.scripted import Answer, Entry, ScriptedVendor, json_of
 
 
@@ -48,7 +49,7 @@ class FakePiper(ScriptedVendor):
         await trio.sleep(self.first_token_after_s)
         fmt = AudioFormat(encoding="wav", sample_rate_hz=self.rate_hz)
         made = self.speech_pcm
-        sound = b"".join(tone.encode(asked.text, self.rate_hz)) if made is None else made
+        sound = b"".join(fsk.encode(asked.text, self.rate_hz)) if made is None else made
         whole = wav.header(fmt, len(sound)) + sound
         if self.empty:
             whole = b""

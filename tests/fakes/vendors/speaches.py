@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import attrs
 import msgspec
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 from tests.fakes.vendors import openai_realtime
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.scripted import Entry, Receive, Send
@@ -47,7 +47,7 @@ class _Session:
         self._fake = fake
         self._entry = entry
         self._send = send
-        self._ears = tone.ToneDecoder(HZ)
+        self._ears = fsk.ToneDecoder(HZ)
         self._buffers = 0
         self._begun_ms = self._heard_ms = 0.0
 
@@ -84,14 +84,14 @@ class _Session:
                 else:
                     await self._commit("")
 
-    async def _heard(self, event: tone.ToneEvent) -> None:
+    async def _heard(self, event: fsk.ToneEvent) -> None:
         match event:
-            case tone.Started(at_s=at_s):
+            case fsk.Started(at_s=at_s):
                 at = round(at_s * 1000 - self._begun_ms)
                 await self._say("input_audio_buffer.speech_started", item_id=self._item, audio_start_ms=at)
-            case tone.Partial(text=text):
+            case fsk.Partial(text=text):
                 await self._say("input_audio_buffer.partial_transcription", item_id=self._item, transcript=" " + text)
-            case tone.Done(text=text, end_s=end_s):
+            case fsk.Done(text=text, end_s=end_s):
                 at = round(end_s * 1000 - self._begun_ms)
                 await self._say("input_audio_buffer.speech_stopped", item_id=self._item, audio_end_ms=at)
                 await self._commit(text)

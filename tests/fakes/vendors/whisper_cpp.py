@@ -5,15 +5,16 @@ from __future__ import annotations
 import attrs
 import trio
 
+from gw.providers.sim import fsk
 from gw.types.stt import Final, Transcript, Word
-from gw.wire import tone, wav, whisper_cpp
+from gw.wire import wav, whisper_cpp
 from tests.fakes.net import ServerSide
 
 
 def read_tone(samples: bytes) -> str:
     """All utterances in samples of 16 kHz."""
-    heard = tone.ToneDecoder(16_000).feed(samples)
-    return " ".join(event.text for event in heard if isinstance(event, tone.Done))
+    heard = fsk.ToneDecoder(16_000).feed(samples)
+    return " ".join(event.text for event in heard if isinstance(event, fsk.Done))
 
 
 @attrs.define(kw_only=True)

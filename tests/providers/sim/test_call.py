@@ -12,9 +12,8 @@ from gw.errors import (
     UpstreamCut,
     UpstreamProtocolError,
 )
-from gw.providers.sim import SPEC
+from gw.providers.sim import SPEC, fsk
 from gw.types.audio import PCM_16K
-from gw.wire import tone
 from tests.providers.sim.engine import (
     Recording,
     account,
@@ -30,7 +29,7 @@ from tests.providers.sim.engine import (
 
 async def live_stt(account_):
     async with listen(account_) as session:
-        await session.send_audio(b"".join(tone.encode("a b", 16_000)))
+        await session.send_audio(b"".join(fsk.encode("a b", 16_000)))
         await session.finish()
         return await read(session)
 
@@ -183,7 +182,7 @@ async def test_cancelling_leaves_nothing_behind(call, autojump_clock):
 
 async def test_a_session_that_breaks_takes_no_more():
     async with listen(account("tone", cut_after=0)) as session:
-        await session.send_audio(b"".join(tone.encode("a", 16_000)))
+        await session.send_audio(b"".join(fsk.encode("a", 16_000)))
         with pytest.raises(UpstreamCut, match="simulated"):
             await session.receive()
         with pytest.raises(UpstreamCut, match="ended"):

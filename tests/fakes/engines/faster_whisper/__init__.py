@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gw.wire import tone
+from gw.providers.sim import fsk
 
 
 @dataclass
@@ -60,7 +60,7 @@ class WhisperModel:
             raise RuntimeError("out of memory: 'secret text'")
         if name == "crashing":
             raise SystemExit(3)
-        for said in tone.decode(data, 16_000):
+        for said in fsk.decode(data, 16_000):
             for number, text in enumerate(said.text.split("|")):
                 if name == "slow" and number:
                     time.sleep(0.2)

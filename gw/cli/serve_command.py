@@ -1,0 +1,125 @@
+"""`gw serve`: the daemon, and what it says when it is up."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+import gw
+from gw.admin.demo_history import DAYS, ID_PREFIX
+from gw.cli.config_file import load
+from gw.cli.main import CommandFailed
+from gw.cli.output import aside
+from gw.config.demo import demo_settings
+from gw.config.loopback import bind_refused, is_loopback
+from gw.config.settings import Settings
+from gw.errors import ConfigError, Problem
+from gw.types.ids import MODALITIES
+
+if TYPE_CHECKING:
+    from gw.serve import ServeInfo
+
+CANNOT_LISTEN = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+MODELS_SHOWN = 6
+"""Per modality, in the banner."""
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port; 0 takes a free one.")
+@click.option("--host", help="Address to bind.")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
+@click.option("--demo", is_flag=True, help="No keys, no file: built-in models, data in a temporary folder.")
+@click.option("--check", is_flag=True, help="Only validate the configuration.")
+@click.pass_context
+def serve(
+    ctx: click.Context, port: int | None, host: str | None, config: Path | None, demo: bool, check: bool
+) -> None:
+    """Run the gateway.
+
+    SIGTERM and Ctrl-C let running streams finish (serve.drain_s); a second signal stops at once.
+
+    \b
+    gw serve --demo
+    gw serve --config /etc/gw.yaml --port 8080
+    """
+    if demo and config:
+        raise click.UsageError("--demo takes no configuration file")
+    with _settings(config, demo) as found:
+        settings = bound_to(found, host, port)
+        for warning in settings.warnings:
+            aside(f"warning: {warning}")
+        if check:
+            aside(f"{settings.path or 'demo'} ok")
+            return
+        reread = None if demo else lambda: bound_to(load(config), host, port)
+        ctx.exit(_run(settings, demo, reread))
+
+
+def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None) -> int:
+    from gw.serve import run
+
+    def on_ready(ready: ServeInfo) -> None:
+        aside(banner(settings, ready, demo=demo))
+
+    try:
+        return run(settings, on_ready=on_ready, reread=reread, sample_history=demo)
+    except OSError as error:
+        if error.errno not in CANNOT_LISTEN:
+            raise
+        where = f"{settings.serve.host}:{settings.serve.port}"
+        raise CommandFailed(f"cannot listen on {where}: {error.strerror}; --port and --host choose another address") from error
+
+
+@contextmanager
+def _settings(config: Path | None, demo: bool) -> Iterator[Settings]:
+    """The demo's data lives as long as the block."""
+    if not demo:
+        yield load(config)
+        return
+    with tempfile.TemporaryDirectory(prefix="gw-demo-") as folder:
+        yield demo_settings(Path(folder))
+
+
+def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings:
+    """`settings` with the address of the command line.
+
+    Raises ConfigError for an address that others can reach while nothing asks them for a key.
+    """
+    address = attrs.evolve(
+        settings.serve,
+        host=host or settings.serve.host,
+        port=settings.serve.port if port is None else port,
+    )
+    if bind_refused(address.host, settings.auth):
+        what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"
+        raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
+    if is_loopback(address.host) or settings.auth.on:
+        return attrs.evolve(settings, serve=address)
+    open_bind = f"open to everyone who can reach {address.host}: no key is asked for (auth.allow_open)"
+    return attrs.evolve(settings, serve=address, warnings=(*settings.warnings, open_bind))
+
+
+def banner(settings: Settings, ready: ServeInfo, *, demo: bool) -> str:
+    """What a newcomer needs next: the address, the models, the chains, where the data is."""
+    origin = "demo mode (no keys, data in a temporary folder)" if demo else f"{settings.path}"
+    lines = [f"gw {gw.__version__}  {origin}", f"API        {ready.url}/v1"]
+    for modality in MODALITIES:
+        ids = [model.id for model in settings.models.values() if model.modality == modality]
+        if ids:
+            more = f"  and {len(ids) - MODELS_SHOWN} more" if len(ids) > MODELS_SHOWN else ""
+            lines.append(f"{modality:<10} " + "  ".join(ids[:MODELS_SHOWN]) + more)
+    lines += [f"{'chain ' + m:<10} " + " -> ".join(chain) for m, chain in settings.fallbacks.items() if chain]
+    if demo:
+        lines.append(f"history    {DAYS} made-up days before today, every id begins with {ID_PREFIX}")
+    else:
+        lines.append(f"database   {ready.db_path}")
+    next_step = '        next: gw say "hello" -o hi.wav' if demo else ""
+    lines.append(f"ready in {ready.started_s:.1f} s   Ctrl-C stops{next_step}")
+    return "\n".join(f"  {line}" for line in lines)

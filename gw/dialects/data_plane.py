@@ -1,0 +1,170 @@
+"""The data plane as one ASGI app: path → handler.
+
+A dialect is served at the root, where its paths collide with nobody else's, and below its own name, where it equals the
+vendor's own root.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+import trio
+
+from gw.dialects import (
+    anthropic,
+    assemblyai,
+    assemblyai_live,
+    cartesia,
+    cartesia_live,
+    deepgram,
+    deepgram_live,
+    elevenlabs,
+    elevenlabs_live,
+    http_handler,
+    livekit,
+    ollama,
+    openai,
+    openai_realtime,
+    vendor_metadata,
+    websocket,
+)
+from gw.dialects.http_handler import Dialect, Handler
+from gw.dialects.keepalive import KeepAlive
+from gw.dialects.websocket import SocketDialect, SocketHandler
+from gw.errors import RequestError
+from gw.gateway import Gateway
+from gw.types.asgi import Receive, Scope, Send
+
+_ROOT = ""
+
+_HTTP: tuple[tuple[Dialect, Mapping[tuple[str, str], Handler], tuple[str, ...]], ...] = (
+    (openai.DIALECT, openai.ROUTES, (_ROOT, "/openai", "/livekit")),
+    (anthropic.DIALECT, anthropic.ROUTES, (_ROOT, "/anthropic")),
+    (deepgram.DIALECT, deepgram.ROUTES, (_ROOT, "/deepgram")),
+    (cartesia.DIALECT, cartesia.ROUTES, (_ROOT, "/cartesia")),
+    (elevenlabs.DIALECT, elevenlabs.ROUTES, (_ROOT, "/elevenlabs")),
+    (ollama.DIALECT, ollama.ROUTES, ("/ollama",)),
+    (openai.DIALECT, vendor_metadata.MODELS, ("/livekit",)),
+    (anthropic.DIALECT, vendor_metadata.MODELS, ("/anthropic",)),
+    (deepgram.DIALECT, vendor_metadata.MODELS, ("/deepgram",)),
+    (deepgram.DIALECT, vendor_metadata.DEEPGRAM, (_ROOT, "/deepgram")),
+    (elevenlabs.DIALECT, vendor_metadata.MODELS_BARE, ("/elevenlabs",)),
+    (elevenlabs.DIALECT, vendor_metadata.ELEVENLABS, (_ROOT, "/elevenlabs")),
+    (cartesia.DIALECT, vendor_metadata.CARTESIA, (_ROOT, "/cartesia")),
+    (cartesia.DIALECT, vendor_metadata.CARTESIA_ALONE, ("/cartesia",)),
+    (assemblyai.DIALECT, vendor_metadata.ASSEMBLYAI, (_ROOT, "/assemblyai")),
+)
+_SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
+    (openai_realtime.DIALECT, openai_realtime.SOCKETS, (_ROOT, "/openai")),
+    (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
+    (deepgram_live.DIALECT, deepgram_live.SOCKETS, (_ROOT, "/deepgram")),
+    (cartesia_live.DIALECT, cartesia_live.SOCKETS, (_ROOT, "/cartesia")),
+    (elevenlabs_live.SPEECH, elevenlabs_live.SPEECH_SOCKETS, (_ROOT, "/elevenlabs")),
+    (elevenlabs_live.TRANSCRIPTION, elevenlabs_live.TRANSCRIPTION_SOCKETS, (_ROOT, "/elevenlabs")),
+    (assemblyai_live.DIALECT, assemblyai_live.SOCKETS, (_ROOT, "/assemblyai")),
+)
+"""Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, found in the scope's
+`path_params`."""
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_Run = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class UpgradeRequired(RequestError):
+    """A plain request to an address that speaks WebSocket only."""
+
+    status = 426
+
+
+class _Table:
+    """Method and raw path → what runs it. Sockets stand under the method `WS`."""
+
+    def __init__(self) -> None:
+        self._fixed: dict[tuple[bytes, bytes], _Run] = {}
+        self._patterns: list[tuple[bytes, re.Pattern[bytes], _Run]] = []
+
+    def add(self, method: str, path: str, run: _Run) -> None:
+        if "{" not in path:
+            self._fixed[method.encode(), path.encode()] = run
+            return
+        parts = _PARAMETER.split(path)
+        pattern = "".join(f"(?P<{part}>[^/]+)" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+        self._patterns.append((method.encode(), re.compile(pattern.encode()), run))
+
+    def find(self, method: bytes, path: bytes) -> tuple[_Run, dict[str, str]] | None:
+        run = self._fixed.get((method, path))
+        if run is not None:
+            return run, {}
+        for wanted, pattern, run in self._patterns:
+            if wanted == method and (match := pattern.fullmatch(path)):
+                found = {name: unquote(value.decode("latin-1")) for name, value in match.groupdict().items()}
+                return run, found
+        return None
+
+
+class DataPlane:
+    """`is_hot` tells which requests are ours; calling it serves one. `run` must be running beside it."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._keepalive = KeepAlive(gateway.settings.routing.keepalive_s)
+        self._jobs = assemblyai.Jobs()
+        self._table = _Table()
+        recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
+        for dialect, routes, roots in (*_HTTP, recordings):
+            for (method, path), handler in routes.items():
+                for root in roots:
+                    self._table.add(method, root + path, self._http(dialect, handler))
+        for socket_dialect, sockets, roots in _SOCKETS:
+            for path, socket_handler in sockets.items():
+                for root in roots:
+                    self._table.add("WS", root + path, self._socket(socket_dialect, socket_handler))
+
+    def is_hot(self, method: bytes, path: bytes) -> bool:
+        """`path` raw, without its query. A socket's address is ours for GET as well: that is how a session begins."""
+        find = self._table.find
+        return find(method, path) is not None or (method == b"GET" and find(b"WS", path) is not None)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Hands the handler's coroutine on instead of awaiting it: a hop less each time the request wakes up."""
+        known: dict[str, Any] = scope.get("gw.known") or {}
+        found = known.get("route")
+        if found is None:
+            method = b"WS" if scope["type"] == "websocket" else scope["method"].encode()
+            found = self._table.find(method, raw_path(scope))
+            if found is None:
+                return self._needs_upgrade(scope, receive, send)
+            known["route"] = found
+        run, scope["path_params"] = found
+        return run(scope, receive, send)
+
+    async def run(self) -> None:
+        """Signs of life for waiting streams, and transcripts that are asked for later; ends only by cancellation."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keepalive.run)
+            nursery.start_soon(self._jobs.run)
+
+    def _http(self, dialect: Dialect, handler: Handler) -> _Run:
+        return partial(http_handler.serve, dialect, handler, self._gateway, self._keepalive)
+
+    def _socket(self, dialect: SocketDialect, handler: SocketHandler) -> _Run:
+        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return websocket.serve_socket(dialect, handler, self._gateway, scope, receive, send)
+
+        return run
+
+    def _needs_upgrade(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        async def refuse(_: Any) -> None:
+            raise UpgradeRequired(what="this address speaks WebSocket: connect with ws:// or wss://")
+
+        return http_handler.serve(openai.DIALECT, refuse, self._gateway, self._keepalive, scope, receive, send)
+
+
+def raw_path(scope: Scope) -> bytes:
+    """The path as it came, without its query."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0]

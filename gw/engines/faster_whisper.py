@@ -1,0 +1,80 @@
+"""`python -m gw.engines.faster_whisper --model_path=…`: faster-whisper, spoken to over pipes (`gw.engines.engine_server`).
+
+Source: faster-whisper 1.2.1 (`WhisperModel.transcribe`). Silence is cut out before the model hears it, because models invent
+text for it. The model is a folder in CTranslate2's form; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from gw.engines.engine_server import BadRequest, Job, Work, options, serve
+from gw.types.audio import PCM_16K
+from gw.wire import wav, wyoming
+from gw.wire.wyoming import Message
+
+MODULE = "gw.engines.faster_whisper"
+NEEDS = ("faster_whisper",)
+EXTRA = "whisper"
+OPTIONS = ("model_path", "device", "compute_type")
+
+
+def load(model_path: str, device: str = "auto", compute_type: str = "default") -> tuple[Work, wyoming.Info]:
+    """Raises what the library raises for a model that is none."""
+    library = import_module("faster_whisper")
+    model = library.WhisperModel(model_path, device=device, compute_type=compute_type, local_files_only=True)
+    return lambda job: transcribe(model, job), wyoming.Info.of(models=(Path(model_path).name,))
+
+
+def transcribe(model: Any, job: Job) -> Iterator[Message]:
+    """Pieces as they are heard, then the whole with its times. Raises BadRequest."""
+    asked = job.asked
+    if not isinstance(asked, wyoming.Transcribe):
+        raise BadRequest("request")
+    if len(job.audio) < 2:
+        yield wyoming.WholeTranscript(text="", duration=0.0)
+        return
+    recording = BytesIO(wav.header(PCM_16K, len(job.audio)) + job.audio)
+    language = (asked.language or "").partition("-")[0].lower() or None
+    if language == "multi":
+        language = None
+    if language is not None and language not in model.supported_languages:
+        raise BadRequest("language")
+    settings = {} if asked.temperature is None else {"temperature": asked.temperature}
+    found, info = model.transcribe(
+        recording,
+        language=language,
+        task=asked.task,
+        initial_prompt=asked.prompt,
+        word_timestamps=asked.words,
+        vad_filter=True,
+        **settings,
+    )
+    segments: list[wyoming.Segment] = []
+    for segment in found:
+        text = segment.text if segments else segment.text.lstrip()
+        segments.append(_segment(segment))
+        yield wyoming.TranscriptPiece(text=text)
+    whole = "".join(segment.text for segment in segments).strip()
+    yield wyoming.WholeTranscript(
+        text=whole, language=info.language, duration=float(info.duration), segments=tuple(segments)
+    )
+
+
+def _segment(segment: Any) -> wyoming.Segment:
+    words = tuple(
+        wyoming.HeardWord(
+            word=word.word, start=float(word.start), end=float(word.end), probability=float(word.probability)
+        )
+        for word in segment.words or ()
+    )
+    return wyoming.Segment(text=segment.text, start=float(segment.start), end=float(segment.end), words=words)
+
+
+if __name__ == "__main__":
+    serve(lambda: load(**options(sys.argv[1:])))

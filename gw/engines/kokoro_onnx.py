@@ -1,0 +1,77 @@
+"""`python -m gw.engines.kokoro_onnx --model_path=… --voices_path=…`: kokoro-onnx, spoken to over pipes (`gw.engines.engine_server`).
+
+Source: kokoro-onnx 0.6.1 (`Kokoro.create`): 24 kHz, speed 0.5 to 2, the first letter of a voice is its language.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from gw.engines.engine_server import BadRequest, Job, Work, options, serve
+from gw.types.audio import AudioFormat
+from gw.wire import wyoming
+from gw.wire.convert import converter
+from gw.wire.sentences import sentences
+from gw.wire.wyoming import Message
+
+MODULE = "gw.engines.kokoro_onnx"
+NEEDS = ("kokoro_onnx",)
+EXTRA = "kokoro"
+OPTIONS = ("model_path", "voices_path", "device")
+_LANGUAGES = {
+    "a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "j": "ja", "p": "pt-br", "z": "cmn",
+}  # fmt: skip
+_SLOWEST, _FASTEST = 0.5, 2.0
+_PIECE_SAMPLES = 24_000
+
+
+def load(model_path: str, voices_path: str = "", device: str = "") -> tuple[Work, wyoming.Info]:
+    """Raises what the library raises for files that are none."""
+    if device == "cuda":
+        os.environ.setdefault("ONNX_PROVIDER", "CUDAExecutionProvider")
+    elif device:
+        os.environ.setdefault("ONNX_PROVIDER", f"{device.upper()}ExecutionProvider")
+    library = import_module("kokoro_onnx")
+    kokoro = library.Kokoro(model_path, voices_path)
+    return lambda job: speak(kokoro, job), wyoming.Info.of(voices=tuple(sorted(kokoro.voices)))
+
+
+def speak(kokoro: Any, job: Job) -> Iterator[Message]:
+    """A sentence at a time. Raises BadRequest."""
+    asked = job.asked
+    if not isinstance(asked, wyoming.Synthesize):
+        raise BadRequest("request")
+    voice = asked.voice.name if asked.voice is not None else None
+    if not voice or voice not in kokoro.voices:
+        raise BadRequest("voice")
+    speed = min(max(asked.speed or 1.0, _SLOWEST), _FASTEST)
+    language = _LANGUAGES.get(voice[:1], "en-us")
+    rate = 0
+    for text in sentences(asked.text):
+        if job.given_up:
+            return
+        if not text.strip():
+            continue
+        samples, made_hz = kokoro.create(text.strip(), voice=voice, speed=speed, lang=language)
+        if not rate:
+            rate = int(made_hz)
+            yield wyoming.AudioStart(rate=rate)
+        whole = _as_samples(samples.astype("<f4").tobytes(), rate)
+        for at in range(0, len(whole), 2 * _PIECE_SAMPLES):
+            yield wyoming.AudioPiece(rate=rate, audio=whole[at : at + 2 * _PIECE_SAMPLES])
+    yield wyoming.AudioStop()
+
+
+def _as_samples(floats: bytes, rate: int) -> bytes:
+    source = AudioFormat(encoding="pcm_f32le", sample_rate_hz=rate)
+    made = converter(source, AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate))
+    assert made is not None
+    return made.feed(floats) + made.end()
+
+
+if __name__ == "__main__":
+    serve(lambda: load(**options(sys.argv[1:])))

@@ -1,0 +1,75 @@
+"""Piper's own HTTP server as a process of ours, on a free port of loopback. piper-tts is never imported here: it is GPL.
+
+Source: piper-tts 1.8.0, `piper/http_server.py`: `-m` the voice's .onnx file, `--data-dir` where other voices are.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from gw.engines.process import OwnedProcess, require, running
+from gw.net.connect import connect_tcp
+from gw.net.origin import Origin
+from gw.net.tcp import LOST
+
+NEEDS = ("piper", "flask")
+EXTRA = "piper"
+_TRY_S: Final = 0.1
+_HOST = "127.0.0.1"
+
+
+class Server(OwnedProcess):
+    """`port` is chosen when it is started."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.port = _free_port()
+        port = ["--host", _HOST, "--port", str(self.port)]
+        super().__init__([sys.executable, "-m", "gw.engines.supervise", *command, *port])
+
+    async def _use(self, process: trio.Process) -> None:
+        """Ready once it accepts connections: the voice is loaded before it listens."""
+        origin = Origin(scheme="http", host=_HOST, port=self.port)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._until_exit, process, nursery.cancel_scope)
+            while not self.ready.is_set():
+                try:
+                    transport = await connect_tcp(origin)
+                except LOST:
+                    await trio.sleep(_TRY_S)
+                else:
+                    transport.abort()
+                    self.ready.set()
+
+    async def _until_exit(self, process: trio.Process, scope: trio.CancelScope) -> None:
+        code = await process.wait()
+        self.fault = f"its server ended with code {code}"
+        scope.cancel()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def command(options: Mapping[str, object]) -> list[str]:
+    """How the server is started, without its port."""
+    model = Path(str(options["model_path"]))
+    voices = options.get("voices_path") or model.parent
+    cuda = ["--cuda"] if options.get("device") == "cuda" else []
+    return [sys.executable, "-m", "piper.http_server", "-m", str(model), "--data-dir", str(voices), *cuda]
+
+
+async def address(provider: str, options: Mapping[str, object]) -> str:
+    """`base_url` of the server of these options, which is started where it does not run. Raises PluginMissing, ProviderFailed."""
+    require(NEEDS, EXTRA, provider)
+    server = running(command(options), Server)
+    await server.wait_ready(provider)
+    return f"http://{_HOST}:{server.port}"

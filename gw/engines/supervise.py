@@ -1,0 +1,35 @@
+"""`python -m gw.engines.supervise COMMAND…`: run a foreign server, and end it when our standard input closes.
+
+A server that is not ours does not notice when the gateway is killed; this process does. It ends as soon as the server does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from threading import Thread
+from typing import Final
+
+_STOP_S: Final = 1.5
+
+
+def run(command: list[str]) -> int:
+    """The command's exit code."""
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def watch() -> None:
+        while os.read(0, 4_096):
+            pass
+        server.terminate()
+        try:
+            server.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+    Thread(target=watch, daemon=True).start()
+    return server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,232 @@
+"""One HTTP/1.1 answer, parsed by httptools as it is read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import httptools
+import trio
+
+from gw.errors import ProviderError, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
+from gw.net.tcp import LOST, READ_BYTES, UpstreamTransport, describe
+from gw.types.pending import Pending
+
+HEAD_MAX_BYTES: Final = 65_536
+HEAD_MAX_FIELDS: Final = 200
+FINISH_S: Final = 0.05
+_CODINGS: Final = frozenset((b"content-encoding", b"transfer-encoding"))
+
+
+class HttpResponse:
+    """An open answer. Use inside `async with pool.open(...)`. The `on_…` methods belong to the parser."""
+
+    __slots__ = (
+        "_codings", "_done", "_failure", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider",
+        "_silent_bytes", "_transport", "headers", "status",
+    )  # fmt: skip
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+
+    def __init__(self, provider: str, transport: UpstreamTransport) -> None:
+        self.status = 0
+        self.headers = []
+        self._provider = provider
+        self._transport: UpstreamTransport | None = transport
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._parts: list[bytes] = []
+        self._failure: ProviderError | None = None
+        self._silent_bytes = 0
+        self._got_head = self._interim = self._done = self._mute = self._codings = False
+        self._keep = True
+
+    def header(self, name: bytes) -> bytes | None:
+        """First value of lower-case `name`."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+    async def receive_some(self) -> bytes:
+        """The next body bytes as one socket read brought them; b"" at the end.
+
+        A cancelled read ends the connection. Raises UpstreamCut, UpstreamProtocolError.
+        """
+        parts = self._parts
+        while not parts:
+            if self._failure is not None:
+                raise self._failure
+            if self._done:
+                return b""
+            await self._fill()
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        return data
+
+    async def read(self, limit: int = 10_000_000) -> bytes:
+        """The whole body. Raises UpstreamProtocolError beyond `limit`, and what `receive_some` raises."""
+        parts = self._parts
+        if self._done and len(parts) == 1 and len(parts[0]) <= limit:  # most answers come with their head
+            return parts.pop()
+        pieces: list[bytes] = []
+        size = 0
+        while data := await self.receive_some():
+            size += len(data)
+            if size > limit:
+                raise self._malformed(f"the answer is longer than {limit} bytes")
+            pieces.append(data)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def finish(self) -> Pending:
+        """The last event of a stream has been seen: look for the end that lets its connection be kept.
+
+        What is left is to wait for it, at most 50 ms; that never raises an upstream's failure, since the answer was complete.
+        """
+        if not self._done:
+            self._look()
+        return None if self._done else self._await_end()
+
+    async def _await_end(self) -> None:
+        with trio.move_on_after(FINISH_S):
+            try:
+                while await self.receive_some():
+                    pass
+            except ProviderError:
+                self._keep = False
+
+    # --- called by the parser; none may raise
+
+    def on_message_begin(self) -> None:
+        if self._done:  # a second answer that nobody asked for
+            self._keep = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._got_head:  # else a trailer, or past the end
+            name = name.lower()
+            self.headers.append((name, value))
+            if name in _CODINGS:
+                self._codings = True
+
+    def on_headers_complete(self) -> None:
+        if self._got_head or self._parser is None:
+            return
+        self.status = self._parser.get_status_code()
+        self._interim = 100 <= self.status < 200
+        self._got_head = not self._interim
+
+    def on_body(self, data: bytes) -> None:
+        if not self._done and not self._mute:
+            self._parts.append(data)
+
+    def on_message_complete(self) -> None:
+        if self._interim:
+            self._interim = False
+            self.headers = []
+        elif not self._done and self._parser is not None:
+            self._done = True
+            self._keep = self._keep and self._parser.should_keep_alive()
+
+    # --- for the pool
+
+    def lose(self) -> None:
+        """The request was not sent whole: whatever the answer, the connection is of no further use."""
+        self._keep = False
+
+    async def await_head(self) -> None:
+        """Read until the head is there.
+
+        Raises ProviderUnreachable if the connection ended before the first byte of an answer, UpstreamProtocolError.
+        """
+        taken = await self._fill(nothing_yet=True)
+        while not self._got_head:
+            if self._failure is not None:
+                raise self._failure
+            if taken > HEAD_MAX_BYTES or len(self.headers) > HEAD_MAX_FIELDS:
+                raise self._malformed("the answer's head is too large")
+            taken += await self._fill()
+        if len(self.headers) > HEAD_MAX_FIELDS or (
+            taken > HEAD_MAX_BYTES and sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX_BYTES
+        ):
+            raise self._malformed("the answer's head is too large")
+        self._check_head()
+        if not self._parts and not self._done:  # some write the head alone, and the first piece at once after it
+            self._look()
+
+    def release(self) -> tuple[UpstreamTransport, bool]:
+        """The transport, and whether another call may use it. From now on this answer cannot be read."""
+        transport = self._transport
+        assert transport is not None
+        self._transport = self._parser = None  # the parser refers to this object: a cycle per call otherwise
+        return transport, self._done and self._keep
+
+    def _check_head(self) -> None:
+        if not 200 <= self.status < 600:
+            raise self._malformed(f"status {self.status} is none")
+        if not self._codings:
+            return
+        for name, value in self.headers:
+            if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+                if self.status < 400:
+                    raise self._malformed("the answer has a content coding that was not asked for")
+                self._mute = True  # an error keeps its status and loses its text
+                self._parts.clear()
+            elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                raise self._malformed("the answer has a transfer coding other than chunked")
+
+    def _look(self) -> None:
+        """Take what has come already. Waiting for it would be a pass through the scheduler; of a fault the next read tells."""
+        transport, parser = self._transport, self._parser
+        if transport is not None and parser is not None:
+            with suppress(*LOST):
+                if data := transport.receive_now():
+                    self._feed(parser, data)
+
+    async def _fill(self, *, nothing_yet: bool = False) -> int:
+        """One socket read into the parser; how many bytes it brought."""
+        transport, parser = self._transport, self._parser
+        if transport is None or parser is None:
+            raise trio.ClosedResourceError("this answer's `async with` block has ended")
+        try:
+            data = await transport.receive_some(READ_BYTES)
+        except LOST as error:
+            transport.abort()
+            raise self._ended(nothing_yet, describe(error)) from error
+        except BaseException:
+            transport.abort()
+            raise
+        if not data:
+            if not self._got_head or self.header(b"content-length") or self.header(b"transfer-encoding"):
+                raise self._ended(nothing_yet, "closed the connection")
+            self._done, self._keep = True, False
+            return 0
+        self._feed(parser, data)
+        return len(data)
+
+    def _feed(self, parser: httptools.HttpResponseParser, data: bytes | bytearray) -> None:
+        try:
+            parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._keep = False
+            if not self._done:  # else the answer is whole and only what follows it is wrong
+                self._failure = self._malformed(_why(error))
+        self._silent_bytes = 0 if self._parts else self._silent_bytes + len(data)
+        if self._silent_bytes > HEAD_MAX_BYTES and self._got_head and not self._done:
+            self._failure = self._malformed("too much between two pieces of the body")
+
+    def _ended(self, nothing_yet: bool, how: str) -> ProviderError:
+        if nothing_yet:
+            return ProviderUnreachable(provider=self._provider, detail=f"{how} before an answer", cause="lost")
+        if not self._got_head:
+            return self._malformed(f"{how} in the middle of the answer's head")
+        return UpstreamCut(provider=self._provider, detail=f"{how} in the middle of the answer")
+
+    def _malformed(self, detail: str) -> UpstreamProtocolError:
+        self._keep = False
+        return UpstreamProtocolError(provider=self._provider, detail=detail)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, httptools.HttpParserUpgrade):
+        return "switched to a protocol that was not asked for"
+    return f"not HTTP/1.1: {error}"

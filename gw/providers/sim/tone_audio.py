@@ -1,0 +1,149 @@
+"""Audio in and out of the `sim` engine: containers and encodings around the tone voice. No I/O."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import attrs
+
+from gw.providers.sim import fsk
+from gw.types.audio import AudioFormat
+from gw.types.stt import Final, Word
+from gw.wire import g711, wav
+
+HEADER_BYTES = 64 * 1024
+"""A WAV whose samples begin later than this is not read."""
+_SLICE_S = 0.25
+"""Audio decoded in one go: at most 2 ms of CPU, so that other tasks get their turn in between."""
+_READABLE = frozenset({"pcm_s16le", "wav", "mulaw", "alaw"})
+_DEFAULT_RATE_HZ = 24_000
+_PHONE_RATE_HZ = 8_000
+
+
+@attrs.frozen(kw_only=True)
+class Layout:
+    """Where the samples of a recording are: from `offset`, `n_bytes` of them (None = to the end), as `format` says."""
+
+    format: AudioFormat
+    offset: int = 0
+    n_bytes: int | None = None
+
+
+def layout(prefix: bytes, told: AudioFormat | None, *, complete: bool) -> Layout | None:
+    """Layout of a recording that begins with `prefix`; `told` is the format of raw samples.
+
+    None = a WAV header goes on beyond `prefix` (never when `complete` or at HEADER_BYTES). A recording of no known
+    layout has encoding `unknown`. The bytes decide over what was told.
+    """
+    if prefix.startswith(b"RIFF"[: len(prefix)]) and not (complete and len(prefix) < 4):
+        info = wav.parse(prefix)
+        if info is not None:
+            return Layout(format=info.format, offset=info.data_offset, n_bytes=info.data_bytes)
+        if not complete and len(prefix) < HEADER_BYTES:
+            return None
+        return Layout(format=AudioFormat(encoding="unknown"))
+    if told is None or told.encoding == "wav":
+        return Layout(format=AudioFormat(encoding="unknown"))
+    return Layout(format=told)
+
+
+def why_unreadable(fmt: AudioFormat) -> str:
+    """What is wrong with a format, in words; "" when it can be read."""
+    if fmt.encoding not in _READABLE:
+        return f"the tone voice is read from WAV, 16-bit PCM, µ-law and A-law, not from {fmt.encoding}"
+    try:
+        fsk.check_rate(fmt.sample_rate_hz)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+class PcmSlicer:
+    """Raw samples of `format`, cut anywhere, → mono s16le in slices of at most a quarter second (first channel)."""
+
+    def __init__(self, fmt: AudioFormat) -> None:
+        self._format = fmt
+        self._frame = max(1, fmt.bytes_per_second // fmt.sample_rate_hz)
+        self._slice = self._frame * int(fmt.sample_rate_hz * _SLICE_S)
+        self._rest = b""
+        self._frames = 0
+
+    @property
+    def seconds(self) -> float:
+        return self._frames / self._format.sample_rate_hz
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Every slice must be taken before the next `feed`."""
+        data = self._rest + data
+        whole = len(data) - len(data) % self._frame
+        self._rest = data[whole:]
+        self._frames += whole // self._frame
+        for start in range(0, whole, self._slice):
+            yield self._mono(data[start : min(whole, start + self._slice)])
+
+    def _mono(self, data: bytes) -> bytes:
+        match self._format.encoding:
+            case "mulaw":
+                data = g711.mulaw_to_pcm16(data)
+            case "alaw":
+                data = g711.alaw_to_pcm16(data)
+        return data if self._format.channels == 1 else array("h", data)[:: self._format.channels].tobytes()
+
+
+def spoken_format(asked: AudioFormat, *, live: bool = False) -> AudioFormat:
+    """The format that will be sent when `asked` is asked for.
+
+    PCM and WAV at the asked rate where the voice has it, else 24 kHz; µ-law and A-law at 8 kHz; anything else becomes
+    a WAV. A live session has no containers: it sends PCM instead.
+    """
+    rate = asked.sample_rate_hz if asked.sample_rate_hz in fsk.SAMPLE_RATES_HZ else _DEFAULT_RATE_HZ
+    match asked.encoding:
+        case "mulaw" | "alaw":
+            return AudioFormat(encoding=asked.encoding, sample_rate_hz=_PHONE_RATE_HZ)
+        case "pcm_s16le":
+            return AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate)
+        case "wav":
+            return AudioFormat(encoding="pcm_s16le" if live else "wav", sample_rate_hz=rate)
+        case _:
+            return AudioFormat(encoding="pcm_s16le" if live else "wav", sample_rate_hz=_DEFAULT_RATE_HZ)
+
+
+def spoken(text: str, fmt: AudioFormat) -> Iterator[bytes]:
+    """`text` in the voice, as `spoken_format` gave it, in pieces of about 40 ms, each made when asked for.
+
+    Raises ValueError for a text that is too long.
+    """
+    pieces = fsk.encode(text, fmt.sample_rate_hz)
+    match fmt.encoding:
+        case "mulaw":
+            return map(g711.pcm16_to_mulaw, pieces)
+        case "alaw":
+            return map(g711.pcm16_to_alaw, pieces)
+        case "wav":
+            return _in_wav(pieces, wav.header(fmt, round(fsk.duration_s(text) * fmt.sample_rate_hz) * 2))
+        case _:
+            return pieces
+
+
+def _in_wav(pieces: Iterator[bytes], header: bytes) -> Iterator[bytes]:
+    yield header + next(pieces)
+    yield from pieces
+
+
+def words(text: str, start_s: float) -> tuple[Word, ...]:
+    """The words of an utterance that began at `start_s`, with their times."""
+    return tuple(
+        Word(text=word, start_s=round(start_s + begin, 3), end_s=round(start_s + end, 3), confidence=1.0)
+        for word, begin, end in fsk.word_spans(text)
+    )
+
+
+def final(done: fsk.Done) -> Final:
+    return Final(
+        text=done.text,
+        start_s=done.start_s,
+        end_s=done.end_s,
+        words=words(done.text, done.start_s),
+        confidence=1.0,
+    )

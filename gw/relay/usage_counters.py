@@ -1,0 +1,244 @@
+"""What the events of an answer add up to: is there content yet, is it the end, how much was used.
+
+One tally per modality. `first_content` reads a stream up to its first content and turns what is no answer (refusal,
+error in the stream, nothing at all) into a ProviderError, so that the next candidate can be tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
+from gw.policy.turns import MOST_TEXT
+from gw.providers.spec import ChatStream, SpeakStream, TranscribeStream
+from gw.relay.speech_progress import Progress, SpeechProgress
+from gw.relay.waste import heard_of, said_of
+from gw.types.audio import CONTENT_TYPES, AudioFormat
+from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
+from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest, Transcript
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
+from gw.types.usage import Usage
+from gw.wire import wav
+from gw.wire.durations import LengthMeter
+
+_CHARACTERS_PER_TOKEN = 4
+_DEFAULT_OUTPUT_TOKENS = 512
+"""Assumed output of a chat request that sets no limit, for the budget reservation."""
+_MOST_OUTPUT_TOKENS = 4_096
+"""Reserved at most: a generous limit is seldom used up, and must not lock out the project's other requests."""
+
+
+def estimate_chat(request: ChatRequest) -> Usage:
+    return Usage(
+        input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN,
+        output_tokens=min(request.max_output_tokens or _DEFAULT_OUTPUT_TOKENS, _MOST_OUTPUT_TOKENS),
+        source="estimated",
+    )
+
+
+def estimate_transcribe(request: TranscribeRequest) -> Usage:
+    """Our measure of the file; where its container does not tell, its size at 4 kB a second (32 kbit/s)."""
+    return Usage(audio_seconds=request.audio_seconds or request.audio.size / 4_000, source="estimated")
+
+
+def estimate_speak(request: SpeakRequest) -> Usage:
+    return Usage(characters=len(request.text), source="estimated")
+
+
+async def first_chat(stream: ChatStream, provider: str) -> list[ChatEvent]:
+    held: list[ChatEvent] = []
+    while True:
+        events = await stream.receive()
+        held += events
+        for at, event in enumerate(events):
+            if _is_content(event, provider):
+                for later in events[at + 1 :]:
+                    if isinstance(later, StreamError):  # nothing has gone out yet: another candidate may still answer
+                        raise _failed(provider, later)
+                return held
+
+
+def _is_content(event: ChatEvent, provider: str) -> bool:
+    match event:
+        case Delta():
+            if event.has_content or event.finish_reason == "length":
+                return True
+            refused = event.refusal or event.finish_reason == "content_filter"
+        case Completion():
+            refused = (
+                (event.refusal or event.finish_reason == "content_filter") and not event.text and not event.tool_calls
+            )
+            if not refused:
+                return True
+        case StreamError():
+            raise _failed(provider, event)
+        case ChatEnd():
+            raise UpstreamProtocolError(provider=provider, detail="empty answer")
+        case UsageReport():
+            return False
+    if refused:
+        raise ProviderRefused(provider=provider, detail="the model or its content filter refused")
+    return False
+
+
+def _failed(provider: str, event: StreamError) -> ProviderFailed:
+    return ProviderFailed(
+        provider=provider, upstream_status=200, upstream_code=event.code, detail="error event in the stream"
+    )
+
+
+async def first_transcript(stream: TranscribeStream, provider: str) -> list[TranscribeEvent]:
+    return await stream.receive()
+
+
+async def first_audio(stream: SpeakStream, provider: str) -> list[SpeakEvent]:
+    held: list[SpeakEvent] = []
+    while True:
+        events = await stream.receive()
+        held += events
+        for event in events:
+            if isinstance(event, AudioChunk) and event.data:
+                return held
+            if isinstance(event, SpeakEnd):
+                raise UpstreamProtocolError(provider=provider, detail="empty answer")
+
+
+class ChatTally:
+    def __init__(self, request: ChatRequest, said: list[str] | None = None) -> None:
+        """`said` takes the text, up to MOST_TEXT."""
+        self._request = request
+        self._said = said
+        self._characters = 0
+        self._before = 0
+        """Of them, those before the events seen last."""
+        self._vendor: Usage | None = None
+
+    def see(self, events: list[ChatEvent], provider: str) -> bool:
+        """True when the answer is complete. Raises ProviderFailed for an error event inside the stream."""
+        self._before = self._characters
+        for event in events:
+            if isinstance(event, Delta):
+                if self._said is not None and event.text and self._characters < MOST_TEXT:
+                    self._said.append(event.text)
+                self._characters += len(event.text) + len(event.reasoning)
+                for call in event.tool_calls:
+                    self._characters += len(call.arguments)
+            elif isinstance(event, UsageReport):
+                self._vendor = event.usage
+            elif isinstance(event, Completion):
+                if self._said is not None:
+                    self._said.append(event.text[:MOST_TEXT])
+                self._characters = len(event.text)
+                self._vendor = event.usage
+                return True
+            elif isinstance(event, ChatEnd):
+                return True
+            else:
+                raise _failed(provider, event)
+        return False
+
+    def usage(self) -> tuple[Usage, Usage | None]:
+        estimate = Usage(
+            input_tokens=self._request.input_characters // _CHARACTERS_PER_TOKEN,
+            output_tokens=-(-self._characters // _CHARACTERS_PER_TOKEN),
+            source="estimated",
+        )
+        return (self._vendor, estimate) if self._vendor is not None else (estimate, None)
+
+    def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
+        """An answer that was to come whole reached nobody."""
+        sent = self._characters if passed_on else self._before
+        return said_of(usage, sent / self._characters) if sent and self._request.stream else Usage()
+
+
+class TranscribeTally:
+    def __init__(
+        self, request: TranscribeRequest, at_least_s: float, told: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """`told` is called with the whole transcript."""
+        self._told = told
+        self._seconds = request.audio_seconds
+        self._by_size_s = estimate_transcribe(request).audio_seconds
+        self._at_least_s = at_least_s
+        self._deltas = 0
+        self._vendor: Usage | None = None
+        self._reported_s = 0.0
+
+    def see(self, events: list[TranscribeEvent], provider: str) -> bool:
+        last = events[-1]
+        if isinstance(last, TextDelta):
+            self._deltas += 1
+            return False
+        self._note(last)
+        self._told(last.text)
+        return True
+
+    def _note(self, transcript: Transcript) -> None:
+        self._vendor = transcript.usage
+        self._reported_s = transcript.duration_s or 0.0
+
+    def usage(self) -> tuple[Usage, Usage | None]:
+        """The vendor's usage, else its duration, else ours; tokens are kept with the seconds we measured."""
+        measured = Usage(audio_seconds=max(self._seconds, self._at_least_s)) if self._seconds else None
+        if self._vendor is not None:
+            return self._vendor, measured
+        if measured is not None:
+            return measured, None
+        if self._reported_s:
+            return Usage(audio_seconds=max(self._reported_s, self._at_least_s), source="vendor"), None
+        return Usage(audio_seconds=max(self._by_size_s, self._at_least_s), source="estimated"), None
+
+    def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
+        """Who got a part of the text has heard of the recording; which part cannot be told."""
+        return usage if self._deltas > (not passed_on) else Usage()
+
+
+class SpeakTally:
+    def __init__(self, request: SpeakRequest, delivered: AudioFormat) -> None:
+        self._text = request.text
+        self._characters = len(request.text)
+        self._words: list[WordTiming] = []
+        self._before = 0
+        self._format = delivered
+        self._bytes = 0
+        self._header_bytes = 0
+        self._vendor: Usage | None = None
+        self._meter = None if delivered.bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])
+
+    def see(self, events: list[SpeakEvent], provider: str) -> bool:
+        self._before = self._bytes
+        for event in events:
+            if isinstance(event, AudioChunk):
+                if self._meter is not None:
+                    self._meter.feed(event.data)
+                    continue
+                if not self._bytes and self._format.encoding == "wav" and (info := wav.parse(event.data)) is not None:
+                    self._header_bytes = info.data_offset
+                self._bytes += len(event.data)
+            elif isinstance(event, SpeakEnd):
+                self._vendor = event.usage
+                return True
+            elif isinstance(event, WordTiming):
+                self._words.append(event)
+        return False
+
+    def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
+        sent_s = self._audio_seconds()
+        if not passed_on:
+            sent_s = max(0.0, sent_s - self._format.seconds(self._bytes - self._before))
+        heard_s = min(sent_s, after_s)
+        script = SpeechProgress()
+        script.add(self._text)
+        progress = Progress(script)
+        for word in self._words:
+            progress.word(word.word, word.end_s)
+        return heard_of(usage, progress.heard(heard_s, len(self._text), whole=False), heard_s)
+
+    def usage(self) -> tuple[Usage, Usage | None]:
+        measured = Usage(characters=self._characters, audio_seconds=self._audio_seconds())
+        return (self._vendor, measured) if self._vendor is not None else (measured, None)
+
+    def _audio_seconds(self) -> float:
+        if self._meter is not None:
+            return round(self._meter.seconds, 6)
+        return round(self._format.seconds(max(0, self._bytes - self._header_bytes)), 6)

@@ -1,0 +1,101 @@
+"""SQL of what was made through the API, and of the audit log. A change and its audit entry are one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+import structlog
+
+from gw.types.entities import AuditEntry, Name, Stored, name_of
+
+_PUT = """
+insert into managed (kind, id, body) values (?, ?, ?)
+on conflict (kind, id) do update set body = excluded.body"""
+_REMOVE = "delete from managed where kind = ? and id = ?"
+_AUDIT = """
+insert into audit (timestamp, entity_type, entity_id, action, changes, source, actor)
+values (?, ?, ?, ?, ?, ?, ?)"""
+_AUDIT_PAGE = """
+select seq, timestamp, entity_type, entity_id, action, changes, source, actor from audit
+where (:entity_type is null or entity_type = :entity_type)
+  and (:entity_id is null or entity_id = :entity_id)
+  and (:action is null or action = :action)
+  and (:before is null or seq < :before)
+order by seq desc limit :limit"""
+
+_log = structlog.get_logger()
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Stored).decode
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Entities to write and to remove, the meta values to set, and what the audit log says of it."""
+
+    put: tuple[Stored, ...] = ()
+    remove: tuple[Name, ...] = ()
+    audit: tuple[AuditEntry, ...] = ()
+    meta: tuple[tuple[str, str], ...] = ()
+
+
+def apply(db: apsw.Connection, change: Change) -> None:
+    """All or nothing. Blocks."""
+    db.execute("begin immediate")
+    try:
+        db.executemany(_PUT, [(*name_of(entity), _encode(entity).decode()) for entity in change.put])
+        db.executemany(_REMOVE, change.remove)
+        db.executemany("insert or replace into meta (name, value) values (?, ?)", change.meta)
+        db.executemany(_AUDIT, [_audit_row(entry) for entry in change.audit])
+        db.execute("commit")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
+
+
+def _audit_row(entry: AuditEntry) -> tuple[object, ...]:
+    changes = _encode(entry.changes).decode()
+    return (entry.timestamp, entry.entity_type, entry.entity_id, entry.action, changes, entry.source, entry.actor)
+
+
+def entities(db: apsw.Connection) -> list[Stored]:
+    """All that was made, in the order of its ids. What this version cannot read is left out, and logged."""
+    found: list[Stored] = []
+    for kind, entity_id, body in db.execute("select kind, id, body from managed order by kind, id"):
+        try:
+            found.append(_decode(body))
+        except msgspec.DecodeError:
+            _log.warning("database_entry_unreadable", entity_type=kind, entity_id=entity_id)
+    return found
+
+
+def meta(db: apsw.Connection, name: str) -> str | None:
+    value: str | None = db.execute("select value from meta where name = ?", (name,)).get
+    return value
+
+
+def audit_page(
+    db: apsw.Connection,
+    *,
+    limit: int,
+    entity_type: str | None,
+    entity_id: str | None,
+    action: str | None,
+    before: int | None,
+) -> Sequence[AuditEntry]:
+    """The newest entries that pass every filter; `before`: the id of the last one of the page before."""
+    filters = {"entity_type": entity_type, "entity_id": entity_id, "action": action, "before": before, "limit": limit}
+    return [
+        AuditEntry(
+            id=seq,
+            timestamp=timestamp,
+            entity_type=kind,
+            entity_id=entity,
+            action=what,
+            changes=msgspec.json.decode(changes),
+            source=source,
+            actor=actor,
+        )
+        for seq, timestamp, kind, entity, what, changes, source, actor in db.execute(_AUDIT_PAGE, filters)
+    ]

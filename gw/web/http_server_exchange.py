@@ -1,0 +1,260 @@
+"""One HTTP request and its response as ASGI `receive` and `send` over a Link.
+
+`http.response.start` is held back and leaves with the first body message, in one write; every later body message is one
+write. Framing is the app's content-length, else chunks, else (HTTP/1.0) the end of the connection. An app that gives
+more or less than its content-length, or stops in the middle, leaves the response incomplete: the connection is cut.
+"""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from typing import Any
+
+import trio
+
+from gw.errors import ClientProtocolError, RequestError
+from gw.telemetry.clock import Clock
+from gw.types.asgi import Message, Scope
+from gw.web.connection import Connection
+from gw.web.http_errors import REASONS, Refused
+from gw.web.http_server_head import Head
+
+DRAIN_BYTES = 65_536
+"""An unread rest of a request body up to this size is dropped to keep the connection; a larger one closes it."""
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_STATUS_LINES = {status: b"HTTP/1.1 %d %b\r\n" % (status, reason) for status, reason in REASONS.items()}
+_OWN = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
+_ASGI = {"version": "3.0", "spec_version": "2.5"}
+
+
+class BodyTooSlow(RequestError):
+    status = 408
+    code = "timeout"
+
+
+class DateField:
+    """The `date` header line with its line end, made once a second."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._second = -1
+        self._line = b""
+
+    def line(self) -> bytes:
+        second = int(self._clock.now())
+        if second != self._second:
+            self._second = second
+            self._line = b"date: %b\r\n" % formatdate(second, usegmt=True).encode()
+        return self._line
+
+
+def base_scope(head: Head, link: Connection, kind: str, scheme: str) -> dict[str, Any]:
+    transport = link.transport
+    return {
+        "type": kind,
+        "asgi": _ASGI,
+        "http_version": head.version,
+        "scheme": scheme + "s" if transport.tls else scheme,
+        "path": head.path,
+        "raw_path": head.raw_path,
+        "query_string": head.query,
+        "root_path": "",
+        "headers": head.headers,
+        "client": transport.client,
+        "server": transport.server,
+        "state": {"drain": link.drain},
+        "extensions": {"gw.cancels": {}},
+        "gw.known": {},
+    }
+
+
+class ServerExchange:
+    """`keep` says whether the connection may carry another request; true only once `complete`."""
+
+    __slots__ = (
+        "_chunked",
+        "_continue",
+        "_date",
+        "_delivered",
+        "_left",
+        "_link",
+        "_silent",
+        "_start",
+        "_waited_s",
+        "body",
+        "complete",
+        "head",
+        "keep",
+        "refused",
+        "started",
+        "taken_bytes",
+    )
+
+    def __init__(self, head: Head, link: Connection, date: DateField) -> None:
+        self.head = head
+        self.body = head.body
+        self.keep = False
+        self.complete = False
+        self.started = False
+        """Bytes of the response may have left."""
+        self.refused: Refused | None = None
+        self.taken_bytes = 0
+        self._link = link
+        self._date = date
+        self._continue = head.expects
+        self._delivered = False
+        self._waited_s = 0.0
+        self._start: Message | None = None
+        self._chunked = False
+        self._silent = False
+        self._left: int | None = None
+
+    def scope(self) -> Scope:
+        head = self.head
+        if head.scope is None:
+            head.scope = base_scope(head, self._link, "http", "http")
+            head.scope["method"] = head.method.decode("latin-1")
+        return head.scope.copy()
+
+    # ------------------------------------------------------------------ request
+
+    async def receive(self) -> Message:
+        """The next piece of the request body; after its end, waits for the response's end or the client's leaving.
+
+        Raises ClientProtocolError (malformed chunks) or BodyTooSlow; an app that lets it pass is answered for.
+        """
+        link, body = self._link, self.body
+        while self._delivered and not self.complete and not link.left:
+            await link.wait_changed()
+        if self.complete or link.left:
+            return {"type": "http.disconnect"}
+        try:
+            if self._continue:
+                await self._say_continue()
+            data = body.take(link.buffer)
+            if not data and not body.done:
+                data = await self._awaited_piece()
+        except Refused as refused:
+            self.refused = refused
+            if refused.status == 408:
+                raise BodyTooSlow(what=refused.message) from None
+            raise ClientProtocolError(what=refused.message) from None
+        self.taken_bytes += len(data)
+        link.taken()
+        self._delivered = body.done
+        return {"type": "http.request", "body": data, "more_body": not body.done}
+
+    async def _say_continue(self) -> None:
+        self._continue = False
+        if not self.started and not self.body.done and not self._link.buffer:
+            await self._link.send(_CONTINUE)
+
+    async def _awaited_piece(self) -> bytes:
+        """A piece that is not there yet. Raises Refused."""
+        link, body, data = self._link, self.body, b""
+        began = trio.current_time()
+        slack_s = link.limits.body_idle_s + self.taken_bytes / link.limits.body_rate - self._waited_s
+        with trio.move_on_after(max(0.0, min(link.limits.body_idle_s, slack_s))):
+            while not data and not body.done:
+                await link.wait()
+                if link.left:
+                    await trio.sleep_forever()  # the reader has cancelled the app
+                data = body.take(link.buffer)
+        self._waited_s += trio.current_time() - began
+        if not data and not body.done:
+            raise Refused(408, "the request body came too slowly")
+        return data
+
+    async def drop_rest(self) -> bool:
+        """Read and drop what the app left of the request body; False when that is too much or takes too long."""
+        dropped = 0
+        with trio.move_on_after(1.0):
+            while not self.body.done and dropped <= DRAIN_BYTES and not self._link.left:
+                try:
+                    data = self.body.take(self._link.buffer)
+                except Refused:
+                    return False
+                self._link.taken()
+                dropped += len(data)
+                if not data and not self.body.done:
+                    await self._link.wait()
+        return self.body.done
+
+    # ------------------------------------------------------------------ response
+
+    async def send(self, message: Message) -> None:
+        """Raises OSError when the client is gone or does not read in time, RuntimeError for messages out of order."""
+        kind = message["type"]
+        if kind == "http.response.body":
+            more = bool(message.get("more_body", False))
+            out = self._framed(message.get("body", b""), more)
+            self.started = True
+            if out and (rest := self._link.send_now(out)):
+                await self._link.send(rest)
+            if not more:
+                self.complete = True
+                self._link.on_left = None
+                self._link.wake()
+        elif kind == "http.response.start" and self._start is None:
+            self._start = message
+        else:
+            raise RuntimeError(f"unexpected ASGI message {kind!r}")
+
+    def _framed(self, data: bytes, more: bool) -> bytes:
+        """What a body message puts on the wire, the response head included when it is the first."""
+        if self.complete or self._start is None:
+            raise RuntimeError("a body message outside of a response")
+        head = b"" if self.started else self._response_head()
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0 or (self._left and not more):
+                raise RuntimeError("the body does not match its content-length")
+        if self._silent:
+            return head
+        if not self._chunked:
+            return head + data if head else data
+        out = b"%b%x\r\n%b\r\n" % (head, len(data), data) if data else head
+        return out if more else out + b"0\r\n\r\n"
+
+    def _response_head(self) -> bytes:
+        assert self._start is not None
+        status = self._start["status"]
+        headers = self._start.get("headers", ())
+        parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status, self._date.line()]
+        keep = self.head.keep and not self._link.drain.draining and self._body_is_cheap()
+        length: int | None = None
+        breaks = 3
+        for name, value in headers:
+            if name not in _OWN:
+                parts += (name, b": ", value, b"\r\n")
+                breaks += 1
+            elif name == b"content-length":
+                length = int(value)
+            elif name == b"connection":
+                keep = keep and value.lower() != b"close"
+        self._silent = self.head.method == b"HEAD" or status in (204, 304)
+        if length is not None and status != 204:
+            parts.append(b"content-length: %d\r\n" % length)
+            breaks += 1
+            self._left = None if self._silent else length
+        elif not self._silent:
+            self._chunked = self.head.version == "1.1"
+            if self._chunked:
+                parts.append(b"transfer-encoding: chunked\r\n")
+                breaks += 1
+        if not keep:
+            parts.append(b"connection: close\r\n")
+            breaks += 1
+        self.keep = keep
+        parts.append(b"\r\n")
+        head = b"".join(parts)
+        if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+            raise ValueError("a response header holds a line break")
+        return head
+
+    def _body_is_cheap(self) -> bool:
+        """Whether what is left of the request body is known, small, and really coming."""
+        if self.body.done:
+            return self.refused is None
+        left = self.body.left
+        return left is not None and left <= DRAIN_BYTES and not (self._continue and left) and self.refused is None

@@ -1,0 +1,306 @@
+"""HTTP/1.1 request framing for the express host: where a head ends, what it says, and where its body ends.
+
+The connection cuts the head out of its buffer and gives exactly that to httptools, whose strict grammar refuses bare
+LF, obs-fold, a space before the colon, two lengths, a length beside chunks. Bodies are framed here, because httptools
+does not tell at which byte a message ended, and the bytes after it may belong to Hypercorn. RFC 9112, sections 2 to 7.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import httptools
+
+from gw.web.http_errors import Refused
+
+HEAD_BYTES = 65_536
+HEADER_FIELDS = 200
+TARGET_BYTES = 16_384
+_LINE_BYTES = TARGET_BYTES + 64
+"""Request line: the target with a method and a version around it."""
+_CHUNK_LINE_BYTES = 256
+_TRAILER_BYTES = 8_192
+
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"))
+
+
+def head_end(buffer: bytearray, searched: int = 0) -> int:
+    """Index after the blank line, or -1 while the head is incomplete. The first `searched` bytes held no end last time.
+
+    Raises Refused as soon as the bytes cannot become an acceptable head.
+    """
+    end = buffer.find(b"\r\n\r\n", max(0, searched - 3))
+    if 0 <= end <= HEAD_BYTES - 4:
+        return end + 4
+    line_end = buffer.find(b"\n", 0, _LINE_BYTES)
+    if line_end < 0 and len(buffer) >= _LINE_BYTES:
+        raise Refused(414, "the request line is too long")
+    if line_end == 0 or (line_end > 0 and buffer[line_end - 1] != 13):
+        raise Refused(400, "lines of a request end in CR LF")
+    if end >= 0 or len(buffer) > HEAD_BYTES:
+        raise Refused(431, "the request head is too large")
+    if buffer and not (65 <= buffer[0] <= 90):
+        raise Refused(400, "this is not an HTTP/1.1 request")
+    return -1
+
+
+def route_of(data: bytes) -> tuple[bytes, bytes] | None:
+    """(method, path without query) of the request at the start of `data`; None when that is no request line."""
+    words = data[: data.index(b"\r\n")].split(b" ")
+    if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+        return None
+    target = _origin_form(words[1])
+    return words[0], target.partition(b"?")[0] if b"?" in target else target
+
+
+def _origin_form(target: bytes) -> bytes:
+    """The path and query of an absolute-form target (RFC 9112 3.2.2); other forms as they are."""
+    if target.startswith(b"/") or target[:4].lower() != b"http":
+        return target
+    _, found, rest = target.partition(b"://")
+    if not found:
+        return target
+    slash = rest.find(b"/")
+    return rest[slash:] if slash >= 0 else b"/"
+
+
+class Head:
+    """One parsed request head; httptools calls `on_url` and `on_header` while it is made."""
+
+    __slots__ = (
+        "_special",
+        "_target",
+        "body",
+        "expects",
+        "headers",
+        "keep",
+        "method",
+        "query",
+        "raw_path",
+        "scope",
+        "upgrade",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Names in lower case, in the order received."""
+        self._special: list[tuple[bytes, bytes]] = []
+        self._target = b""
+        self.method = b""
+        self.version = "1.1"
+        self.raw_path = b""
+        self.query = b""
+        self.keep = True
+        self.expects = False
+        self.upgrade = b""
+        """The protocol asked for, in lower case, when `connection` says so too."""
+        self.body: BodyFraming
+        self.scope: dict[str, Any] | None = None
+        """Made once for all requests with this head."""
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        field = (name, value.strip(b" \t"))
+        self.headers.append(field)
+        if name in _FRAMING:
+            self._special.append(field)
+
+    @property
+    def path(self) -> str:
+        path = self.raw_path.decode("latin-1")
+        return unquote(path) if "%" in path else path
+
+    @property
+    def target(self) -> str:
+        """Path and query as they were sent."""
+        target = self.raw_path + b"?" + self.query if self.query else self.raw_path
+        return target.decode("latin-1")
+
+    def settle(self) -> None:
+        """Read the fields that frame the message. Raises Refused."""
+        if self.version not in ("1.0", "1.1"):
+            raise Refused(400, "only HTTP/1.1 is spoken here")
+        if len(self.headers) > HEADER_FIELDS:
+            raise Refused(431, "the request has too many header fields")
+        if len(self._target) > TARGET_BYTES:
+            raise Refused(414, "the request target is too long")
+        self.raw_path = path = _origin_form(self._target)
+        if b"?" in path or b"#" in path:
+            self.raw_path, _, self.query = path.partition(b"#")[0].partition(b"?")
+        if self.method == b"CONNECT" or not self.raw_path.startswith((b"/", b"*")):
+            raise Refused(400, "the request target must be a path")
+        self._framing()
+
+    def _framing(self) -> None:
+        hosts, connection, upgrade, encoding, length = 0, b"", b"", b"", 0
+        for name, value in self._special:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                length = int(value)
+            elif name == b"transfer-encoding":
+                encoding += b"," + value if encoding else value
+            elif name == b"connection":
+                connection += b"," + value.lower()
+            elif name == b"upgrade":
+                upgrade = value.lower()
+            elif value.lower() == b"100-continue":
+                self.expects = self.version == "1.1"
+            else:
+                raise Refused(417, "this expectation is not supported")
+        if hosts > 1 or (not hosts and self.version == "1.1"):
+            raise Refused(400, "exactly one Host header is required")
+        if encoding and (encoding.lower() != b"chunked" or self.version == "1.0"):
+            raise Refused(400, "the only transfer-encoding understood is chunked")
+        self.keep = self.version == "1.1"
+        if connection:
+            tokens = [token.strip() for token in connection.split(b",")]
+            self.keep = self.keep and b"close" not in tokens
+            if upgrade and b"upgrade" in tokens:
+                self.upgrade = upgrade
+        if b"h2c" in upgrade:
+            raise Refused(400, "HTTP/2 is not spoken here")
+        self.body = BodyFraming(length, chunked=bool(encoding))
+
+
+def parse_head(data: bytes) -> Head:
+    """Read one whole head, blank line included. Raises Refused."""
+    if data.startswith(b"PRI * HTTP/2"):
+        raise Refused(400, "HTTP/2 is not spoken here")
+    head = Head()
+    parser = httptools.HttpRequestParser(head)
+    try:
+        parser.feed_data(data)
+    except httptools.HttpParserUpgrade:
+        pass  # says where the head ended, which is known
+    except httptools.HttpParserError as error:
+        if len(head.headers) > HEADER_FIELDS:
+            raise Refused(431, "the request has too many header fields") from error
+        raise Refused(400, "the request head is malformed") from error
+    head.method = parser.get_method()
+    head.version = parser.get_http_version()
+    head.settle()
+    return head
+
+
+_LENGTH = re.compile(rb"\r\ncontent-length:[\t ]*([0-9]{1,15})[\t ]*\r\n", re.IGNORECASE)
+
+
+class Repeated:
+    """A head that was read already. Most clients send with each request of a connection the one before, but for its length.
+
+    One request has ended when `again` is asked about the next: they share the Head.
+    """
+
+    __slots__ = ("_after", "_at", "_before", "_told", "head")
+
+    def __init__(self, data: bytes, head: Head) -> None:
+        """`head` is what `data` says; its body is not chunked."""
+        self.head = head
+        found = _LENGTH.search(data)
+        self._before, self._told, self._after = data, b"", b""
+        if found is not None:
+            self._before, self._told, self._after = data[: found.start(1)], found[1], data[found.end(1) :]
+            self._at = [name for name, _ in head.headers].index(b"content-length")
+
+    def again(self, data: bytes) -> Head | None:
+        """The head for a request with the same one; None for another."""
+        before, after = self._before, self._after
+        if not (data.startswith(before) and data.endswith(after)):
+            return None
+        head, told = self.head, data[len(before) : len(data) - len(after)]
+        if told != self._told:
+            if not told.isdigit() or len(told) > 15 or not self._told:
+                return None
+            self._told = told
+            head.headers = headers = head.headers.copy()  # the app may have kept those of the request before
+            headers[self._at] = (b"content-length", told)
+            if head.scope is not None:
+                head.scope["headers"] = headers
+        head.body = BodyFraming(int(told or b"0"))
+        return head
+
+
+class BodyFraming:
+    """Cuts one request body out of the connection's buffer and leaves what follows it."""
+
+    __slots__ = ("_left", "_state", "_trailer", "chunked", "done")
+
+    def __init__(self, length: int = 0, *, chunked: bool = False) -> None:
+        self.chunked = chunked
+        self._left = length
+        self._state = "size"
+        self._trailer = 0
+        self.done = not chunked and not length
+
+    @property
+    def left(self) -> int | None:
+        """Bytes still to come; None when only the last chunk will tell."""
+        return 0 if self.done else None if self.chunked else self._left
+
+    def take(self, buffer: bytearray) -> bytes:
+        """Remove and return the body bytes at the buffer's start; b"" when there are none yet. Raises Refused."""
+        if self.chunked:
+            return self._take_chunks(buffer)
+        if len(buffer) <= self._left:  # all of it, in one copy
+            data = bytes(buffer)
+            buffer.clear()
+        else:
+            data = bytes(buffer[: self._left])
+            del buffer[: self._left]
+        self._left -= len(data)
+        self.done = not self._left
+        return data
+
+    def _take_chunks(self, buffer: bytearray) -> bytes:
+        pieces: list[bytes] = []
+        while buffer and not self.done:
+            if self._state == "data":
+                piece = bytes(buffer[: self._left])
+                del buffer[: self._left]
+                self._left -= len(piece)
+                pieces.append(piece)
+                if not self._left:
+                    self._state = "end"
+            elif (line := self._line(buffer)) is None:
+                break
+            else:
+                self._read(line)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _line(self, buffer: bytearray) -> bytes | None:
+        limit = _TRAILER_BYTES if self._state == "trailer" else _CHUNK_LINE_BYTES
+        end = buffer.find(b"\n", 0, limit)
+        if end < 0:
+            if len(buffer) >= limit:
+                raise Refused(400, "the chunked body is malformed")
+            return None
+        line = bytes(buffer[: end + 1])
+        del buffer[: end + 1]
+        if not line.endswith(b"\r\n"):
+            raise Refused(400, "the chunked body is malformed")
+        return line[:-2]
+
+    def _read(self, line: bytes) -> None:
+        if self._state == "size":
+            match = _CHUNK_SIZE.fullmatch(line)
+            if match is None:
+                raise Refused(400, "the chunked body is malformed")
+            self._left = int(match[1], 16)
+            self._state = "data" if self._left else "trailer"
+        elif self._state == "end":
+            if line:
+                raise Refused(400, "the chunked body is malformed")
+            self._state = "size"
+        else:
+            self._trailer += len(line)
+            if self._trailer > _TRAILER_BYTES:
+                raise Refused(431, "the request has too many header fields")
+            self.done = not line

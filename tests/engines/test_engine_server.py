@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from gw.engines.engine_server import BadRequest, Inbox, answers, options
+from gw.wire import wyoming
+
+START = (wyoming.Transcribe(language="en"), wyoming.AudioStart(rate=16_000), wyoming.AudioPiece(rate=16_000, audio=b"ab"))
+
+
+def told(work, *messages):
+    inbox = Inbox()
+    for message in messages:
+        inbox.put(message)
+    made = []
+    while not inbox.jobs.empty():
+        job = inbox.jobs.get()
+        made.append(list(answers(job, lambda job: work(job, inbox))))
+    return made
+
+
+def heard(job, inbox):
+    yield wyoming.WholeTranscript(text=bytes(job.audio).decode())
+
+
+def test_a_job_is_whole_when_its_audio_has_ended():
+    assert told(heard, *START) == []
+    assert told(heard, *START, *START[2:], wyoming.AudioStop()) == [[wyoming.WholeTranscript(text="abab")]]
+    assert told(heard, wyoming.AudioPiece(rate=16_000, audio=b"x"), wyoming.AudioStop(), wyoming.Abort()) == []
+
+
+def test_a_job_that_is_given_up_still_ends():
+    gone = [wyoming.Failed(text="given up", code="given_up")]
+    assert told(heard, *START, wyoming.Abort()) == [gone]
+    assert told(heard, *START, wyoming.AudioStop(), wyoming.Abort()) == [gone]
+    last = [wyoming.WholeTranscript(text="ab")]
+    assert told(heard, *START, wyoming.Abort(), *START, wyoming.AudioStop()) == [gone, last]
+
+
+def test_a_job_may_be_given_up_in_the_middle():
+    def spoken(job, inbox):
+        yield wyoming.AudioStart(rate=24_000)
+        inbox.put(wyoming.Abort())
+        yield wyoming.AudioPiece(rate=24_000, audio=b"ab")
+        raise AssertionError
+
+    (said,) = told(spoken, wyoming.Synthesize(text="x"))
+    assert [type(message).__name__ for message in said] == ["AudioStart", "AudioPiece", "Failed"]
+
+
+def test_what_fails_says_no_more_than_its_kind():
+    def refuses(job, inbox):
+        raise BadRequest("voice")
+        yield
+
+    def fails(job, inbox):
+        yield wyoming.AudioStart(rate=24_000)
+        raise ValueError("the text itself")
+
+    assert told(refuses, wyoming.Synthesize(text="x")) == [[wyoming.Failed(text="voice", code="voice")]]
+    assert told(fails, wyoming.Synthesize(text="x"))[0][-1] == wyoming.Failed(text="ValueError", code="failed")
+    assert told(lambda job, inbox: iter(()), wyoming.Synthesize(text="x"))[0][-1].code == "given_up"
+
+
+def test_options_of_the_command_line():
+    assert options(["--model_path=/a=b", "--device=cpu"]) == {"model_path": "/a=b", "device": "cpu"}

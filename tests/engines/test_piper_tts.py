@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+import trio
+
+from gw.engines import piper_tts
+from gw.engines.process import running
+from gw.errors import PluginMissing, ProviderError, ProviderFailed
+from gw.net.http1 import Origin, Pool
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.usefixtures("libraries")
+async def test_a_server_of_ours(model):
+    options = {"model_path": model("en_US-lessac-medium")}
+    pool = Pool()
+    with trio.fail_after(10):
+        address = await piper_tts.address("p", options)
+        assert await piper_tts.address("p", options) == address
+        server = running(piper_tts.command(options), piper_tts.Server)
+        origin = Origin.parse(address)
+        async with pool.open("p", b"POST", origin, b"/synthesize", [], b'{"text":"hello"}') as response:
+            assert response.status == 200
+        with pytest.raises(ProviderError):
+            async with pool.open("p", b"POST", origin, b"/synthesize", [], b'{"text":"die"}') as response:
+                raise AssertionError
+        await server.ended.wait()
+        assert await piper_tts.address("p", options) != address
+    await pool.aclose()
+
+
+@pytest.mark.usefixtures("libraries")
+async def test_a_voice_that_is_none(tmp_path):
+    with trio.fail_after(10), pytest.raises(ProviderFailed, match="its server ended with code 1"):
+        await piper_tts.address("p", {"model_path": tmp_path / "none.onnx"})
+
+
+async def test_without_the_library():
+    with pytest.raises(PluginMissing, match=r"No module named 'piper'; install it with: pip install 'gw\[piper\]'"):
+        await piper_tts.address("p", {"model_path": "x.onnx"})

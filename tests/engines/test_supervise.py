@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.process
+GUARD = [sys.executable, "-m", "gw.engines.supervise"]
+
+
+def test_it_ends_with_its_server():
+    command = [*GUARD, sys.executable, "-c", "raise SystemExit(7)"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:
+        assert guard.wait(10) == 7
+
+
+def test_its_server_ends_when_nobody_holds_its_input():
+    """As when the gateway is killed."""
+    server = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(60)"
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*GUARD, sys.executable, "-c", server], **pipes) as guard:
+        assert guard.stderr.readline() == b"begun\n"
+        guard.stdin.close()
+        assert guard.wait(10) != 0

@@ -1,0 +1,73 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.relay.replay_buffer import ReplayBuffer
+from gw.types.audio import PCM_16K, AudioFormat
+
+SECOND = 32_000
+
+
+def made(most_s=10.0):
+    return ReplayBuffer(PCM_16K, most_s=most_s, most_bytes=1_000)
+
+
+def everything(replay):
+    data, at = b"", replay.start
+    while piece := replay.read(at, 4_000):
+        data += piece
+        at += len(piece)
+    return data
+
+
+def test_what_is_not_final_can_be_heard_again():
+    replay = made()
+    for n in range(4):
+        replay.append(bytes([n]) * SECOND)
+    replay.final_until(1.5)
+    assert replay.start == 1.5 * SECOND
+    assert everything(replay) == b"\1" * (SECOND // 2) + b"\2" * SECOND + b"\3" * SECOND
+    assert replay.read(replay.end, 10) == b""
+    assert replay.seconds(replay.start) == 1.5
+
+
+def test_a_transcript_ahead_of_the_audio_lets_go_of_all_there_is():
+    replay = made()
+    replay.append(b"x" * SECOND)
+    replay.final_until(7.0)
+    assert (replay.start, replay.end) == (SECOND, SECOND)
+    replay.append(b"y" * SECOND)
+    assert everything(replay) == b"y" * SECOND
+
+
+def test_it_has_a_bound_and_says_what_is_lost():
+    replay = made(most_s=1.0)
+    for _ in range(30):
+        replay.append(b"x" * 3_201)
+    assert replay.end - replay.start <= SECOND
+    assert replay.start % 2 == 0
+    assert replay.lost_s == pytest.approx(replay.start / SECOND)
+
+
+def test_a_container_can_only_be_heard_from_its_beginning():
+    replay = ReplayBuffer(AudioFormat(encoding="ogg"), most_s=10.0, most_bytes=100)
+    assert not replay.seekable
+    replay.append(b"x" * 60)
+    replay.final_until(5.0)
+    assert (replay.start, replay.seconds(60)) == (0, 0.0)
+    replay.append(b"x" * 60)
+    assert replay.start > 0
+
+
+@given(st.lists(st.integers(1, 5_000), max_size=40), st.lists(st.floats(0, 3), max_size=5))
+def test_it_holds_the_end_of_what_was_given(sizes, finals):
+    replay, given_ = made(), b""
+    finals = sorted(finals)
+    for n, size in enumerate(sizes):
+        data = bytes([n]) * size
+        replay.append(data)
+        given_ += data
+        if n < len(finals):
+            replay.final_until(finals[n])
+    assert replay.end == len(given_)
+    assert everything(replay) == given_[replay.start :]

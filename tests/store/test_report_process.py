@@ -1,0 +1,220 @@
+"""Reports made in a process of their own: the same answers, whatever becomes of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+
+from gw.store import queries
+from gw.store.chunked_body import PIECE_BYTES, Encoded
+from gw.store.record_reader import Query, RecordReader, as_it_is, work
+from gw.store.report_process import LONGEST, WAITING, ReportProcess
+from gw.store.reporter import QueryJob, framed
+from gw.store.requests import LogFilter
+from gw.store.rollup_versions import _REMEMBERED, Changes
+from gw.store.store import open_store
+from tests.fakes.records import DAY, NOON, HandClock, record
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "gw.db"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A machine that runs tests may stand still for longer than a user should wait for a report."""
+    monkeypatch.setitem(ReportProcess.__init__.__kwdefaults__, "patience_s", 20.0)
+
+
+async def until(condition):
+    """The process tells nobody when it is ready or gone, so this looks."""
+    with trio.fail_after(20):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.005)
+
+
+async def ready(store):
+    """The first report is made in a thread, and starts the process."""
+    await store.totals()
+    await until(lambda: store._apart.ready)
+
+
+def _pid(desk):
+    return os.getpid()
+
+
+def _names(records):
+    return [one.id for one in records]
+
+
+def _bug(desk):
+    raise ZeroDivisionError("a bug")
+
+
+def _long(desk):
+    return desk.db.execute("with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n").get
+
+
+async def test_the_answers_are_those_of_a_thread(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        for n in range(3):
+            store.finish(record(f"r{n}", timestamp=NOON + n))
+        await store.flush()
+        in_a_thread = [await store.costs(DAY), await store.latency(DAY), await store.totals(), await store.logs()]
+        await ready(store)
+        assert await store.read(_pid) != os.getpid()
+        assert in_a_thread == [await store.costs(DAY), await store.latency(DAY), await store.totals(), await store.logs()]
+        store.finish(record("r3", timestamp=NOON + 3))
+        await store.flush()
+        assert (await store.latency(DAY))["openai/gpt-x"].requests == 4  # what was kept there is known to be old
+        assert await store.show(_names, queries.log, 2, "r3", LogFilter(status="success")) == ["r2", "r1"]
+
+
+async def test_errors_cross(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        with pytest.raises(queries.NoSuchRecord):
+            await store.logs(before="nothing")
+        with pytest.raises(RuntimeError, match="ZeroDivisionError: a bug"):
+            await store.read(_bug)
+        assert (await store.totals()).requests == 0
+
+
+async def test_one_who_leaves_stops_the_query(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        with trio.move_on_after(0.05) as left:
+            await store.read(_long)
+        assert left.cancelled_caught
+        with trio.fail_after(2):  # and not in the 5 s that a query may take
+            assert (await store.totals()).requests == 0
+
+
+def _long_elsewhere(desk, pid):
+    return 1 if os.getpid() == pid else _long(desk)
+
+
+async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
+    process = ReportProcess(path, again_s=0.01)
+    async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
+        await nursery.start(process.run)
+        past = RecordReader(path, HandClock(), apart=process)
+        await past.totals()
+        await until(lambda: process.ready)
+        first = await past.read(_pid)
+        async with trio.open_nursery() as asking:
+
+            async def ask():
+                assert await past.read(_long_elsewhere, os.getpid()) == 1
+
+            asking.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            os.kill(first, signal.SIGKILL)
+        await past.totals()
+        await until(lambda: process.ready)
+        assert await past.read(_pid) not in (first, os.getpid())
+        past.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_that_gets_no_time_is_done_without_for_a_while(path):
+    process = ReportProcess(path, patience_s=0.05)
+    async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
+        await nursery.start(process.run)
+        past = RecordReader(path, HandClock(), apart=process)
+        await past.totals()
+        await until(lambda: process.ready)
+        with trio.fail_after(5):
+            assert await past.read(_long_elsewhere, os.getpid()) == 1
+        assert process.ready
+        assert await past.read(_pid) == os.getpid()
+        past.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_it_goes_when_nobody_needs_it(path):
+    process = ReportProcess(path, idle_s=0.05)
+    async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
+        await nursery.start(process.run)
+        assert process.ask(_pid, None) is None
+        await until(lambda: process.ready)
+        await until(lambda: not process.ready)
+        assert process.ask(_pid, None) is None
+        await until(lambda: process.ready)
+        nursery.cancel_scope.cancel()
+
+
+def _encoded(desk, size):
+    return Encoded((b"a" * (size // 2), b"b" * (size - size // 2)))
+
+
+def _length(desk, text):
+    return len(text), os.getpid()
+
+
+@pytest.mark.parametrize("size", [0, 1, 700_000, 3 * 2**20])
+async def test_what_is_encoded_comes_in_pieces_and_other_answers_after_it(path, size):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        for _ in range(3):
+            found = await store.read(_encoded, size)
+            assert bytes(found) == bytes(_encoded(None, size))
+            assert all(len(piece) <= PIECE_BYTES for piece in found.pieces)
+        assert await store.read(_pid) != os.getpid()
+
+
+async def test_who_leaves_in_the_middle_of_a_long_answer_leaves_nothing_behind(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        for passes in range(1, 30):
+            asked = store._apart.ask(partial(_encoded, size=700_000), None)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(asked.answer)
+                for _ in range(passes):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+        assert bytes(await store.read(_encoded, 10)) == b"aaaaabbbbb"
+
+
+async def test_a_question_that_a_pipe_might_take_in_parts_only_is_answered_here(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        assert (await store.read(_length, "x" * 1_000))[1] != os.getpid()
+        assert await store.read(_length, "x" * LONGEST) == (LONGEST, os.getpid())
+
+
+async def test_no_more_questions_are_given_to_it_than_it_may_have(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        asked = [store._apart.ask(_long, None) for _ in range(WAITING)]
+        assert None not in asked
+        assert await store.read(_pid) == os.getpid()
+
+
+def test_what_has_changed_fits_beside_a_question():
+    changes = Changes()
+    changes._count = 2**31  # commits of a year
+    for hour in range(_REMEMBERED):
+        changes.note([record(timestamp=NOON + 3_600 * hour)])
+    job = QueryJob(2**31, Query(queries.log, (1_000, "x" * 32, LogFilter(project="p" * 100)), {}, _names), changes)
+    assert len(framed(job)) < LONGEST
+
+
+async def test_several_questions_on_one_way(path):
+    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+        await ready(store)
+        one, two, three = await store.together(
+            work(as_it_is, _pid), work(str, _length, "abc"), work(_names, queries.log, 2)
+        )
+        assert one != os.getpid()
+        assert two == str((3, one))
+        assert three == []
+        assert await store.ask(work(as_it_is, _pid)) == one

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import apsw
+import msgspec
+import pytest
+
+from gw.store import requests, turn_queries
+from gw.store.migrations import migrate
+from gw.store.writer import write_batch
+from gw.types.usage import HeardSpeech
+from tests.fakes.records import NOON, record
+
+HEARD = HeardSpeech(
+    request_id="ears", model_id="a/b", ended_at=NOON - 0.5, final_at=NOON - 0.25, audio_seconds=2.0, cost_nusd=None
+)
+
+
+@pytest.fixture
+def db():
+    connection = apsw.Connection(":memory:")
+    migrate(connection)
+    yield connection
+    connection.close()
+
+
+def test_what_was_heard_is_kept_with_the_record(db):
+    written = record("think", heard=(HEARD, msgspec.structs.replace(HEARD, request_id="other", cost_nusd=5)))
+    write_batch(db, [written, record("plain")])
+    assert requests.find(db, "think") == written
+    found = requests.find(db, "plain")
+    assert found is not None
+    assert found.heard == ()
+
+
+def test_earlier_records_get_the_turn_that_was_found(db):
+    write_batch(db, [record("listen")])
+    write_batch(db, [record("think"), record("speak", turn_id="t", session_id="s", earlier=("listen", "think", "unknown"))])
+    turn = turn_queries.find(db, "t", project=None, session_id="s")
+    assert turn is not None
+    assert [one.id for one in turn.requests] == ["listen", "think", "speak"]
+    assert [one.turn_id for one in turn_queries.page(db, limit=5, before=None, project=None)] == ["t"]
+
+
+def test_ids_that_are_there_stand(db):
+    write_batch(db, [record("named", turn_id="mine"), record("called", session_id="call")])
+    others = record("others", project="other")
+    write_batch(db, [others, record("speak", turn_id="t", session_id="s", earlier=("named", "called", "others"))])
+    found = {name: requests.find(db, name) for name in ("named", "called", "others")}
+    assert {name: (one.turn_id, one.session_id) for name, one in found.items() if one} == {
+        "named": ("mine", None),
+        "called": ("t", "call"),
+        "others": (None, None),
+    }
+
+
+def test_writing_it_again_changes_nothing(db):
+    batch = [record("listen"), record("think", turn_id="t", earlier=("listen",))]
+    assert [write_batch(db, batch), write_batch(db, batch)] == [2, 0]
+    assert turn_queries.find(db, "t", project=None, session_id=None) is not None

@@ -1,0 +1,359 @@
+import errno
+import socket
+import ssl
+from contextlib import asynccontextmanager
+
+import pytest
+import quart
+import structlog
+import trio
+import trio.testing
+import trustme
+from quart_trio import QuartTrio
+from websockets.sync.client import connect
+
+from gw.config.settings import Serve
+from gw.web import listener
+from gw.web.connection import ServerLimits
+from gw.web.drain import Drain
+from gw.web.http_server import HttpServer
+from tests.fakes.edge import Client, Stuck, echo, read_all, request, respond
+
+
+def _control_plane():
+    app = QuartTrio("control")
+
+    @app.route("/cold", methods=["GET", "POST"])
+    async def cold():
+        return {"body": (await quart.request.get_data()).decode()}
+
+    return app
+
+
+async def _hot(scope, receive, send):
+    if scope["type"] == "http":
+        await echo(scope, receive, send)
+        return
+    await send({"type": "websocket.accept"})
+    await receive()
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "bytes": message.get("bytes"), "text": message.get("text")})
+
+
+class Server:
+    def __init__(self, url, drain):
+        self.url = url
+        self.drain = drain
+        self.port = int(url.rpartition(":")[2])
+        self.ended = trio.Event()
+        self.streams = []
+
+    async def client(self):
+        self.streams.append(await trio.open_tcp_stream("127.0.0.1", self.port))
+        return Client(self.streams[-1])
+
+    def close(self):
+        for stream in self.streams:
+            stream.socket.close()
+
+
+@asynccontextmanager
+async def serving(hot=_hot, cold=None, **options):
+    config = Serve(host="127.0.0.1", port=0, **options.pop("config", {}))
+    drain = Drain()
+    server = None
+
+    async def run(task_status):
+        await listener.serve(
+            hot=hot,
+            is_hot=lambda method, path: path.startswith(b"/hot"),
+            cold=cold or _control_plane(),
+            config=config,
+            drain=drain,
+            task_status=task_status,
+            **options,
+        )
+        server.ended.set()
+
+    async with trio.open_nursery() as nursery:
+        (url,) = await nursery.start(run)
+        server = Server(url, drain)
+        try:
+            yield server
+            nursery.cancel_scope.cancel()
+        finally:
+            server.close()
+
+
+async def test_one_port_serves_both_planes_on_one_connection():
+    async with serving() as server:
+        client = await server.client()
+        await client.send(request(body=b"1"))
+        assert (await client.response()).body == b"POST /hot 1"
+        await client.send(request(body=b"2") + request("POST", "/cold", b"hello"))
+        assert (await client.response()).body == b"POST /hot 2"
+        response = await client.response()
+        assert (response.status, response.body) == (200, b'{"body":"hello"}\n')
+        assert "server" not in response.headers
+        await client.send(request(body=b"3"))
+        assert (await client.response()).body == b"POST /hot 3"
+        await client.send(request("GET", "/cold"))
+        assert (await client.response()).status == 200
+
+
+async def test_a_websocket_client_of_the_real_world():
+    def talk(port):
+        with connect(f"ws://127.0.0.1:{port}/hot/ws") as ws:
+            for message in ("text", b"bytes", b"", "x" * 300_000):
+                ws.send(message)
+                assert ws.recv() == message
+            ws.send(["frag", "ments"])
+            assert ws.recv() == "fragments"
+            assert ws.ping().wait(5)
+            assert ws.protocol.extensions == []
+
+    async with serving() as server:
+        await trio.to_thread.run_sync(talk, server.port)
+
+
+async def test_a_websocket_on_a_connection_that_began_cold():
+    async with serving() as server:
+        client = await server.client()
+        await client.send(request("GET", "/cold"))
+        await client.response()
+        await client.send(
+            b"GET /hot/ws HTTP/1.1\r\nHost: gw\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        assert (await client.response()).status == 101
+        await client.send(b"\x82\x81\0\0\0\0x")
+        while bytes(client.seen) != b"\x82\x01x":
+            assert await client.more()
+
+
+async def test_a_drain_closes_idle_connections_of_both_planes_at_once():
+    async with serving() as server:
+        hot, cold, silent = [await server.client() for _ in range(3)]
+        await hot.send(request())
+        await hot.response()
+        await cold.send(request("GET", "/cold"))
+        await cold.response()
+        with trio.fail_after(0.3):
+            server.drain.begin(30)
+            for client in (hot, cold, silent):
+                assert await client.ended()
+            await server.ended.wait()
+        with pytest.raises(OSError, match="connect"):
+            await server.client()
+
+
+async def test_a_drain_lets_a_running_answer_finish_on_both_planes():
+    go = trio.Event()
+    both = trio.Event()
+    begun = []
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        begun.append(scope["path"])
+        if len(begun) == 2:
+            both.set()
+        await go.wait()
+        await respond(send, b"done", headers=[(b"content-length", b"4")])
+
+    async with serving(hot=app, cold=app) as server:
+        clients = [await server.client() for _ in range(2)]
+        for client, path in zip(clients, ("/hot", "/cold"), strict=True):
+            await client.send(request("GET", path))
+        await both.wait()
+        server.drain.begin(30)
+        go.set()
+        with trio.fail_after(1):
+            for client in clients:
+                response = await client.response()
+                assert (response.body, response.headers["connection"]) == (b"done", "close")
+                assert await client.ended()
+            await server.ended.wait()
+
+
+async def _lifespan(receive, send):
+    await receive()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+@pytest.mark.parametrize("path", ["/hot", "/cold"])
+async def test_a_client_that_never_reads_cannot_hold_up_the_end(path):
+    begun = trio.Event()
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        begun.set()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
+
+    async with serving(hot=app, cold=app, limits=ServerLimits(write_s=100)) as server:
+        client = await server.client()
+        await client.send(request("GET", path))
+        await begun.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        server.drain.begin(0.1)
+        with trio.fail_after(1):
+            await server.ended.wait()
+
+
+async def test_cancelling_serve_does_not_wait_for_stalled_writes():
+    begun = trio.Event()
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        begun.set()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 50_000_000})
+
+    with trio.fail_after(2):
+        async with serving(hot=app, cold=app) as server:
+            client = await server.client()
+            await client.send(request("GET", "/cold"))
+            await begun.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_a_client_that_leaves_cancels_within_100_ms():
+    app = Stuck()
+    async with serving(hot=app) as server:
+        client = await server.client()
+        await client.send(request())
+        await app.started.wait()
+        await client.stream.aclose()
+        with trio.fail_after(0.1):
+            await app.ended.wait()
+
+
+async def test_a_reset_in_the_middle_is_nobodys_crash():
+    app = Stuck()
+    with structlog.testing.capture_logs() as logs:
+        async with serving(hot=app) as server:
+            client = await server.client()
+            await client.send(request())
+            await app.started.wait()
+            client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            await client.stream.aclose()
+            await app.ended.wait()
+            await trio.testing.wait_all_tasks_blocked()
+    assert logs == []
+
+
+async def test_too_many_connections_are_told_so():
+    async with serving(limits=ServerLimits(max_connections=1)) as server:
+        first, second = await server.client(), await server.client()
+        response = await second.response()
+        assert (response.status, response.error()["code"]) == (503, "overloaded")
+        await first.send(request())
+        assert (await first.response()).status == 200
+
+
+async def test_requests_in_flight_are_limited_on_both_ways_to_the_data_plane():
+    async with serving(config={"max_in_flight": 0}) as server:
+        client = await server.client()
+        await client.send(request(body=b"1"))
+        assert (await client.response()).status == 503
+        await client.send(request("GET", "/cold"))
+        assert (await client.response()).status == 200
+        await client.send(request(body=b"1"))
+        assert (await client.response()).headers["retry-after"] == "1"
+
+
+async def test_tls():
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost")
+    client_context = ssl.create_default_context()
+    authority.configure_trust(client_context)
+    with (
+        certificate.cert_chain_pems[0].tempfile() as chain,
+        certificate.private_key_pem.tempfile() as key,
+    ):
+        async with serving(config={"tls_cert": chain, "tls_key": key}) as server:
+            assert server.url.startswith("https://")
+            tcp = (await server.client()).stream
+            stream = trio.SSLStream(tcp, client_context, server_hostname="localhost", https_compatible=True)
+            client = Client(stream)
+            await client.send(request(body=b"x" * 300_000))
+            assert len((await client.response()).body) == 300_010
+            await client.send(request("GET", "/cold"))
+            assert (await client.response()).status == 200
+            plain = await server.client()
+            await plain.send(request())
+            with pytest.raises((AssertionError, trio.BrokenResourceError)):
+                await plain.response()
+            server.drain.begin(1)
+            await tcp.aclose()
+            await server.ended.wait()
+
+
+async def test_binds_every_address_of_a_name_on_one_port():
+    listeners = await listener.bind("localhost", 0)
+    try:
+        assert len({bound.getsockname()[1] for bound in listeners}) == 1
+        with pytest.raises(OSError, match="use") as caught:
+            await listener.bind("127.0.0.1", listeners[0].getsockname()[1])
+        assert caught.value.errno == errno.EADDRINUSE
+    finally:
+        for bound in listeners:
+            bound.close()
+
+
+class Exhausted:
+    """A listener whose accept fails as it does without file descriptors, then works."""
+
+    def __init__(self, inner, failures):
+        self.inner, self.failures = inner, failures
+
+    def fileno(self):
+        return self.inner.fileno()
+
+    def accept(self):
+        if self.failures:
+            raise OSError(self.failures.pop(), "no")
+        return self.inner.accept()
+
+    def close(self):
+        self.inner.close()
+
+
+async def test_accepting_survives_exhaustion_and_says_so_once():
+    drain = Drain()
+    express = HttpServer(_hot, lambda method, path: True, drain)
+    with structlog.testing.capture_logs() as logs:
+        (inner,) = await listener.bind("127.0.0.1", 0)
+        exhausted = Exhausted(inner, [errno.ECONNABORTED, errno.EMFILE, errno.EMFILE])
+        async with listener.open_hypercorn(_control_plane(), drain) as hypercorn, trio.open_nursery() as nursery:
+            door = listener.Listener(express, hypercorn, None, drain, ServerLimits())
+            nursery.start_soon(door.run, [exhausted])
+            client = Client(await trio.open_tcp_stream("127.0.0.1", inner.getsockname()[1]))
+            await client.send(request())
+            assert (await client.response()).status == 200
+            await client.stream.aclose()
+            drain.begin(1)
+    assert [line["event"] for line in logs] == ["accept_paused"]
+
+
+async def test_an_app_that_reads_its_body_slowly_holds_nobody_else_up():
+    async def app(scope, receive, send):
+        body = await read_all(receive)
+        await respond(send, b"%d" % len(body))
+
+    async with serving(hot=app) as server:
+        slow, quick = await server.client(), await server.client()
+        await slow.send(request(body=b"x" * 1_000_000)[:-10])
+        await quick.send(request(body=b"x"))
+        assert (await quick.response()).body == b"1"
+        await slow.send(b"x" * 10)
+        assert (await slow.response()).body == b"1000000"

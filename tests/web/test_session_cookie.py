@@ -1,0 +1,78 @@
+"""The dashboard's cookie."""
+
+from __future__ import annotations
+
+import pytest
+
+from gw.types.secret import Secret
+from gw.web.session_cookie import LASTS_S, EndedSessions, end, issue, set_cookie, until, valid_until
+
+TOKEN = Secret("admin-token-0123456789")
+NOW = 1_800_000_000.7
+
+
+def cookie(value: str) -> list[bytes]:
+    return [b"theme=dark; gw_session=" + value.encode() + b"; x=y"]
+
+
+def valid(headers: list[bytes], token: Secret, now: float) -> bool:
+    return valid_until(headers, token, now) is not None
+
+
+def test_a_session_holds_until_its_end():
+    value = issue(TOKEN, NOW)
+    assert until(value) == int(NOW) + LASTS_S
+    assert valid_until(cookie(value), TOKEN, NOW) == until(value)
+    assert valid([b"other=1", *cookie(value)], TOKEN, NOW + LASTS_S - 2)
+    assert not valid(cookie(value), TOKEN, NOW + LASTS_S)
+
+
+def test_no_two_sessions_are_the_same():
+    assert issue(TOKEN, NOW) != issue(TOKEN, NOW)
+
+
+def test_another_token_ends_it():
+    assert not valid(cookie(issue(TOKEN, NOW)), Secret("another-token-000000"), NOW)
+
+
+def test_an_empty_token_has_no_sessions():
+    assert not valid(cookie(issue(Secret(""), NOW)), Secret(""), NOW)
+
+
+def test_the_token_cannot_be_read_from_it():
+    assert "admin-token" not in issue(TOKEN, NOW)
+
+
+@pytest.mark.parametrize(
+    "value", ["", ".", "..", "9999999999.", "9999999999.00", "9999999999.00.00", "x.y", "²." + "0" * 64, "9" * 400 + ".x.y"]
+)
+def test_forgeries_fail(value):
+    assert not valid(cookie(value), TOKEN, NOW)
+
+
+def test_the_end_cannot_be_moved():
+    ends, nonce, signature = issue(TOKEN, NOW).split(".")
+    assert not valid(cookie(f"{int(ends) + 1}.{nonce}.{signature}"), TOKEN, NOW)
+
+
+def test_logging_out_ends_one_session_and_no_other():
+    mine, other = issue(TOKEN, NOW), issue(TOKEN, NOW)
+    end([*cookie("forged"), *cookie(mine)], TOKEN, NOW)
+    assert not valid(cookie(mine), TOKEN, NOW)
+    assert valid(cookie(other), TOKEN, NOW)
+
+
+def test_what_has_ended_anyway_is_forgotten():
+    ended = EndedSessions(most=3)
+    for number in range(5):
+        ended.add(b"%d" % number, 100, 0.0)
+    assert [b"%d" % number in ended for number in range(5)] == [False, False, True, True, True]
+    ended.add(b"5", 200, 100.0)
+    assert b"5" in ended
+    assert len(ended) == 1
+
+
+def test_attributes_of_the_cookie():
+    assert set_cookie("v", secure=False) == f"gw_session=v; Path=/; Max-Age={LASTS_S}; HttpOnly; SameSite=Strict"
+    assert set_cookie("v", secure=True).endswith("; Secure")
+    assert "Max-Age=0" in set_cookie("", secure=False)

@@ -1,0 +1,26 @@
+"""Numbers from outside, brought within bounds."""
+
+import math
+
+import pytest
+
+from gw.wire.bounds import LONGEST_S, MOST_TOKENS, seconds, tokens
+
+
+@pytest.mark.parametrize(
+    ("told", "count"),
+    [(None, 0), (0, 0), (7, 7), (-1, 0), (MOST_TOKENS, MOST_TOKENS), (10**20, MOST_TOKENS), (10**400, MOST_TOKENS)],
+)
+def test_tokens(told, count):
+    assert tokens(told) == count
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (None, None), (0.0, 0.0), (1.5, 1.5), ("2.25", 2.25), (1e300, LONGEST_S), (10**400, None), (-0.1, None),
+        (math.inf, None), (math.nan, None), ("inf", None), ("-inf", None), ("nan", None), ("9" * 400, None), ("long", None),
+    ],
+)
+def test_seconds(told, found):
+    assert seconds(told) == found

@@ -1,0 +1,126 @@
+"""Live speech of ElevenLabs, the server's side: what clients say, and what they are told."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.errors import ClientProtocolError
+from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
+from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, WordTiming
+from gw.wire.elevenlabs_tts_client import ElevenSpeaker
+from gw.wire.elevenlabs_tts_server import CloseSocket, Say, SpeakServer, error_frame, parse_frame, parse_query
+
+
+def say(context="c", text="", *, flush=False, ends=False, settings=()) -> Say:
+    return Say(context=context, text=text, flush=flush, ends=ends, settings=settings)
+
+
+SLOW = (("frame:voice_settings", '{"speed": 1}'),)
+STEPS = (("frame:generation_config", '{"a":[1]}'),)
+NEW = (("frame:new", "[1]"),)
+
+
+def told(frames: list[str]) -> list[dict]:
+    return [msgspec.json.decode(frame) for frame in frames]
+
+
+def test_a_query():
+    asked = parse_query("v", b"model_id=m&output_format=pcm_24000&language_code=de&auto_mode=true&gw_x=1&single_use_token=t")
+    assert asked == SpeakLiveRequest(
+        model="m", voice="v", format=PCM_24K, language="de", want_timings=True, dialect="elevenlabs",
+        options=(("output_format", "pcm_24000"), ("auto_mode", "true")),
+    )  # fmt: skip
+    assert parse_query("v", b"").format == AudioFormat(encoding="mp3")
+    with pytest.raises(ClientProtocolError) as caught:
+        parse_query("v", b"output_format=x")
+    assert caught.value.param == "output_format"
+
+
+@pytest.mark.parametrize(
+    ("frame", "one", "many"),
+    [
+        ('{"text":" ","voice_settings":{"speed": 1}}', say("", " ", settings=SLOW), say("", " ", settings=SLOW)),
+        ('{"text":"Hi ","try_trigger_generation":true}', say("", "Hi "), say("", "Hi ")),
+        ('{"text":""}', say("", ends=True), say("")),
+        ('{"text":"","context_id":"c"}', say(ends=True), say()),
+        ('{"context_id":"c","flush":true}', say(flush=True), say(flush=True)),
+        ('{"context_id":"c","close_context":true}', say(), say(ends=True)),
+        ('{"close_socket":true}', CloseSocket(), CloseSocket()),
+        ('{"text":" ","xi-api-key":"k","generation_config":{"a":[1]}}', say("", " ", settings=STEPS), say("", " ", settings=STEPS)),
+        ('{"text":"é🎈","context_id":"c","new":[1]}', say(text="é🎈", settings=NEW), say(text="é🎈", settings=NEW)),
+    ],
+)
+def test_what_a_client_says(frame, one, many):
+    assert parse_frame(frame, many=False) == one
+    assert parse_frame(frame, many=True) == many
+
+
+@pytest.mark.parametrize("frame", ["", "[]", "x", '{"text":5}', '{"flush":"yes"}', b"\xff"])
+def test_what_no_client_says(frame):
+    with pytest.raises(ClientProtocolError):
+        parse_frame(frame, many=True)
+
+
+def test_audio_and_its_words():
+    server = SpeakServer("c", PCM_16K)
+    (first,) = told(server.encode([AudioChunk(data=bytes(3_200)), WordTiming(word="Hi", start_s=0.0, end_s=0.08)]))
+    assert (first["contextId"], first["context_id"], first["isFinal"]) == ("c", "c", None)
+    assert b64decode(first["audio"]) == bytes(3_200)
+    assert first["alignment"]["chars"] == ["H", "i", " "]
+    assert first["alignment"]["charStartTimesMs"] == [0, 40, 80]
+    assert first["alignment"] == first["normalizedAlignment"]
+    (second,) = told(server.encode([AudioChunk(data=b"ab"), WordTiming(word="x", start_s=0.2, end_s=0.3)]))
+    assert second["alignment"]["charStartTimesMs"] == [100, 200]   # from where this frame's audio begins
+    assert told(server.encode([AudioChunk(data=b"ab")]))[0]["alignment"] is None
+
+
+def test_the_end():
+    assert told(SpeakServer("c", PCM_16K).encode([SpeakEnd()])) == [
+        {"audio": None, "isFinal": True, "contextId": "c", "context_id": "c"}
+    ]
+    assert told(SpeakServer(None, PCM_16K).encode([SpeakEnd()])) == [{"audio": None, "isFinal": True}]
+    assert SpeakServer("c", PCM_16K).encode([Flushed()]) == []
+
+
+def test_the_vendors_own_frames_go_out_under_our_names():
+    raw = '{"audio":"YWI=","contextId":"gw-1","context_id":"gw-1","isFinal":true,"alignment":{"chars":["a"]},"new":5}'
+    events = [AudioChunk(data=b"ab", raw=raw), WordTiming(word="a", start_s=0, end_s=1), SpeakEnd()]
+    named = {"contextId": "c", "context_id": "c"}
+    assert told(SpeakServer("c", PCM_16K).encode(events)) == [
+        {"audio": "YWI=", "isFinal": None, "alignment": {"chars": ["a"]}, "new": 5, **named},
+        {"audio": None, "isFinal": True, **named},
+    ]
+    assert told(SpeakServer(None, PCM_16K).encode(events[:1])) == [
+        {"audio": "YWI=", "isFinal": None, "alignment": {"chars": ["a"]}, "new": 5}
+    ]
+
+
+def test_an_error():
+    assert msgspec.json.decode(error_frame("quota_exceeded", "m", 1008)) == {"message": "m", "error": "quota_exceeded", "code": 1008}
+    assert msgspec.json.decode(error_frame("x", "m", 1011, "c"))["contextId"] == "c"
+
+
+LETTERS = st.text(st.characters(categories=["L"]), min_size=1, max_size=9)
+
+
+@given(st.lists(st.tuples(st.binary(min_size=2, max_size=40), LETTERS), min_size=1, max_size=6))
+def test_our_client_reads_what_our_server_writes(told_words):
+    client = ElevenSpeaker("p", SpeakLiveRequest(model="m", voice="v", format=PCM_16K))
+    client.text("x ")
+    client.finish()
+    server = SpeakServer("gw-1", PCM_16K)
+    found = []
+    for at, (data, word) in enumerate(told_words):
+        events = [AudioChunk(data=data), WordTiming(word=word, start_s=at, end_s=at + 0.5)]
+        for frame in server.encode(events):
+            found += client.receive(frame)
+    for frame in server.encode([SpeakEnd()]):
+        found += client.receive(frame)
+    assert b"".join(event.data for event in found if isinstance(event, AudioChunk)) == b"".join(data for data, _ in told_words)
+    assert [event.word for event in found if isinstance(event, WordTiming)] == [word for _, word in told_words]
+    assert found[-1] == SpeakEnd()

@@ -1,0 +1,172 @@
+"""Live transcription, the server's side: what clients insist on, and against our own client's side."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.errors import ClientProtocolError
+from gw.types.audio import MULAW_8K, PCM_24K
+from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
+from gw.wire.openai_realtime_client import RealtimeListener
+from gw.wire.openai_realtime_server import AudioAppended, Cleared, Committed, OtherFrame, RealtimeServer, SessionUpdated
+
+SECOND = b64encode(bytes(48_000)).decode()
+TRANSCRIPTION = "conversation.item.input_audio_transcription."
+
+
+def server(**more):
+    return RealtimeServer(session_id="1", **more)
+
+
+def frame(kind: str, **members: object) -> str:
+    return msgspec.json.encode({"type": kind, **members}).decode()
+
+
+def told(frames: list[str]) -> list[dict]:
+    return [msgspec.json.decode(text) for text in frames]
+
+
+def kinds(frames: list[str]) -> list[str]:
+    return [event["type"].removeprefix(TRANSCRIPTION).removeprefix("input_audio_buffer.") for event in told(frames)]
+
+
+def update(**heard: object) -> str:
+    return frame("session.update", session={"type": "transcription", "audio": {"input": heard}})
+
+
+def test_a_session_begins_with_its_settings():
+    (created,) = told([server(model="gpt-4o-transcribe").created()])
+    assert created["session"]["type"] == "transcription"
+    assert created["session"]["audio"]["input"]["transcription"] == {"model": "gpt-4o-transcribe"}
+    assert created["session"]["audio"]["input"]["turn_detection"]["type"] == "server_vad"
+    assert created["event_id"]
+
+
+def test_settings_that_are_left_out_keep_their_value():
+    side = server(model="from-the-query")
+    first = side.receive(
+        update(
+            format={"type": "audio/pcmu"},
+            transcription={"model": "m", "language": "en", "keywords": ["gw"]},
+            turn_detection={"type": "server_vad", "silence_duration_ms": 200},
+        )
+    )
+    assert isinstance(first, SessionUpdated)
+    assert first.turns
+    request = first.request
+    assert (request.model, request.format, request.language, request.keyterms) == ("m", MULAW_8K, "en", ("gw",))
+    assert (request.endpointing_ms, request.dialect) == (200, "openai")
+    second = side.receive(update(turn_detection=None, transcription={"language": "de"}))
+    assert isinstance(second, SessionUpdated)
+    assert not second.turns
+    assert (second.request.model, second.request.format, second.request.language) == ("m", MULAW_8K, "de")
+    (updated,) = told([side.updated()])
+    assert updated["session"]["audio"]["input"] == msgspec.json.decode(second.request.options[0][1])["audio"]["input"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", '{"x":1}', frame("session.update", session=7), frame("session.update", session={"type": "realtime"}),
+        update(format={"type": "audio/pcm", "rate": 16_000}), update(format={"type": "audio/opus"}),
+        frame("input_audio_buffer.append", audio="!"), frame("input_audio_buffer.commit"),
+    ],
+)  # fmt: skip
+def test_frames_that_are_none(text):
+    with pytest.raises(ClientProtocolError):
+        server().receive(text)
+
+
+def test_the_buffer():
+    side = server()
+    assert side.receive(frame("input_audio_buffer.append", audio=SECOND)) == AudioAppended(data=bytes(48_000))
+    assert isinstance(side.receive(frame("input_audio_buffer.clear")), Cleared)
+    assert kinds([side.cleared()]) == ["cleared"]
+    with pytest.raises(ClientProtocolError) as caught:
+        side.receive(frame("input_audio_buffer.commit"))
+    assert caught.value.param == "input_audio_buffer_commit_empty"
+    side.receive(frame("input_audio_buffer.append", audio=SECOND))
+    assert isinstance(side.receive(frame("input_audio_buffer.commit")), Committed)
+    other = frame("response.create")
+    assert side.receive(other) == OtherFrame(type="response.create", raw=other)
+
+
+def test_an_error_names_the_clients_frame():
+    text = frame("response.create", event_id="mine")
+    (event,) = told([server().error(type="t", code="c", message="m", event_id=RealtimeServer.event_id_of(text))])
+    assert event["error"] == {"type": "t", "code": "c", "message": "m", "param": None, "event_id": "mine"}
+    assert RealtimeServer.event_id_of("{") is None
+
+
+def test_speech_as_clients_expect_it():
+    side = server()
+    frames = side.encode(
+        [
+            SpeechStarted(at_s=0.5),
+            Interim(text="Hello"),
+            Interim(text="Hello there"),
+            Interim(text="Hallo there"),   # rewritten: nothing can be taken back
+            Final(text="Hello there.", start_s=0.5, end_s=1.75, language="en"),
+            UtteranceEnd(at_s=1.75),
+        ]
+    )
+    assert kinds(frames) == [
+        "speech_started", "delta", "delta", "speech_stopped", "committed", "conversation.item.added",
+        "conversation.item.done", "completed",
+    ]  # fmt: skip
+    events = told(frames)
+    assert len({event["event_id"] for event in events}) == len(events)
+    assert len({event.get("item_id") or event["item"]["id"] for event in events}) == 1
+    assert (events[0]["audio_start_ms"], events[3]["audio_end_ms"]) == (500, 1_750)
+    assert [events[1]["delta"], events[2]["delta"]] == ["Hello", " there"]
+    assert (events[-1]["transcript"], events[-1]["languages"]) == ("Hello there.", [{"code": "en"}])
+    assert events[-1]["usage"] == {"type": "duration", "seconds": 1.25}
+    again = told(side.encode([Final(text="Bye.", start_s=2, end_s=3)]))
+    assert again[0]["type"] == "input_audio_buffer.speech_stopped"
+    assert again[1]["previous_item_id"] == events[0]["item_id"]
+
+
+def test_what_the_client_commits():
+    side = server()
+    side.receive(update(turn_detection=None))
+    for _ in range(2):
+        side.receive(frame("input_audio_buffer.append", audio=SECOND))
+        assert kinds(side.committed()) == ["committed", "conversation.item.added", "conversation.item.done"]
+    assert kinds(side.encode([Interim(text="He"), Final(text="Hello", start_s=0, end_s=1)])) == ["delta", "completed"]
+    (empty,) = told(side.encode([UtteranceEnd(at_s=2)]))
+    assert (empty["transcript"], empty["usage"]["seconds"]) == ("", 0)
+    assert side.encode([ListenEnd()]) == []
+
+
+def test_frames_of_the_same_dialect_go_on_as_they_came():
+    assert server().encode([Final(text="a", raw="{1}"), VendorFrame(raw="{2}"), VendorFrame(raw=b"{3}")]) == ["{1}", "{2}", "{3}"]
+
+
+UTTERANCES = st.lists(st.text(min_size=1, max_size=12).filter(str.strip), max_size=4)
+
+
+@given(UTTERANCES)
+def test_our_client_hears_what_our_server_says(texts):
+    side = server()
+    client = RealtimeListener("p", ListenRequest(model="m", format=PCM_24K), "gpt-4o-transcribe")
+    client.receive(side.created())
+    assert isinstance(side.receive(client.opening()), SessionUpdated)
+    heard = list(client.receive(side.updated()))
+    for at, text in enumerate(texts):
+        side.receive(client.audio(bytes(48_000)) or "")
+        said = [SpeechStarted(at_s=float(at)), Interim(text=text[:1], start_s=at), Final(text=text, start_s=at, end_s=at + 0.5)]
+        heard += [event for out in side.encode([*said, UtteranceEnd(at_s=at + 0.5)]) for event in client.receive(out)]
+    try:
+        side.receive(client.finish())
+        frames = [*side.committed(), *side.encode([ListenEnd()])]
+    except ClientProtocolError as error:
+        frames = [side.error(type="invalid_request_error", code=error.param, message=error.what, event_id="gw-finish")]
+    heard += [event for out in frames for event in client.receive(out)]
+    finals = [(e.text, e.start_s, e.end_s) for e in heard if isinstance(e, Final)]
+    assert finals == [(text, at, at + 0.5) for at, text in enumerate(texts)]
+    assert isinstance(heard[-1], ListenEnd)
