@@ -11,7 +11,7 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.assemblyai import error_body
-from gw.dialects.live_transcription import Control, Forward, HeardAudio, ClientMessage
+from gw.dialects.live_transcription import ClientMessage, Control, Forward, HeardAudio
 from gw.dialects.live_transcription import listen as serve_listening
 from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import GwError

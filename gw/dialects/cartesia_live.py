@@ -9,7 +9,7 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.cartesia import error_body
-from gw.dialects.live_transcription import Control, DelayedReply, HeardAudio, ClientMessage, listen
+from gw.dialects.live_transcription import ClientMessage, Control, DelayedReply, HeardAudio, listen
 from gw.dialects.speech_contexts import Context, Contexts
 from gw.dialects.speech_messages import Text, TtsCommand
 from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession

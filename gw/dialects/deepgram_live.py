@@ -14,7 +14,7 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.deepgram import error_body
-from gw.dialects.live_transcription import Control, Forward, HeardAudio, ListenReply, ClientMessage
+from gw.dialects.live_transcription import ClientMessage, Control, Forward, HeardAudio, ListenReply
 from gw.dialects.live_transcription import listen as serve_listening
 from gw.dialects.speech_contexts import Context, Contexts
 from gw.dialects.speech_messages import Text, TtsCommand

@@ -9,7 +9,7 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.elevenlabs import error_body
-from gw.dialects.live_transcription import Control, DelayedReply, Forward, HeardAudio, ClientMessage
+from gw.dialects.live_transcription import ClientMessage, Control, DelayedReply, Forward, HeardAudio
 from gw.dialects.live_transcription import listen as serve_listening
 from gw.dialects.speech_contexts import Context, Contexts
 from gw.dialects.speech_messages import Text, TtsCommand

@@ -13,7 +13,7 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.auth import query_fields
-from gw.dialects.live_transcription import Control, HeardAudio, ListenReply, ClientMessage, listen
+from gw.dialects.live_transcription import ClientMessage, Control, HeardAudio, ListenReply, listen
 from gw.dialects.speech_contexts import Context, Contexts
 from gw.dialects.speech_messages import Text, Told, TtsCommand
 from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gw.dialects import error_bodies
 from gw.dialects.auth import query_fields
-from gw.dialects.live_transcription import Control, Forward, HeardAudio, ListenReply, ClientMessage, listen
+from gw.dialects.live_transcription import ClientMessage, Control, Forward, HeardAudio, ListenReply, listen
 from gw.dialects.openai_conversation import converse
 from gw.dialects.websocket import Frame, SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 import trio
-from tests.engines.test_engine_client import messages
 
 from gw.engines import kokoro_onnx
 from gw.engines.engine_client import worker
 from gw.errors import ProviderFailed
 from gw.wire import wyoming
+from tests.engines.test_engine_client import messages
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("libraries")]
 
