@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gw.errors import ClientProtocolError, UpstreamProtocolError
+from gw.wire.json_codec import decode_client, decode_or, decode_upstream
+
+COUNTS = msgspec.json.Decoder(list[int])
+BAD = [b"[1", b'["x"]', b"\xff", b"[" * 100_000]
+
+
+def test_good_json_is_decoded_from_text_and_bytes():
+    assert decode_upstream(COUNTS, "[1]", "p") == decode_client(COUNTS, b"[1]") == decode_or(COUNTS, "[1]", []) == [1]
+
+
+@pytest.mark.parametrize("data", BAD, ids=["syntax", "type", "utf-8", "depth"])
+def test_bad_json_is_the_senders_fault(data):
+    with pytest.raises(UpstreamProtocolError) as upstream:
+        decode_upstream(COUNTS, data, "acme")
+    assert upstream.value.provider == "acme"
+    with pytest.raises(ClientProtocolError):
+        decode_client(COUNTS, data)
+    assert decode_or(COUNTS, data, [7]) == [7]
