@@ -5,11 +5,15 @@ See `faults.FAULTS` for the list.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
 import pytest
 import trio
 
 from tests.contract.endpoints import Endpoint
 from tests.contract.faults import FAULTS, FORMS, GOOD, HOST, Fault
+from tests.fakes.cells import Cells
 from tests.fakes.hosting import Plane, Reply, open_plane
 from tests.fakes.net import ServerSide
 
@@ -27,10 +31,8 @@ routing: {first_event_s: {llm: 2, stt: 2, tts: 2}, whole_answer_s: 2, idle_s: 3,
 FALLBACK = """
 fallbacks: {llm: [bad/m, good/echo], stt: [bad/m, good/tone], tts: [bad/m, good/tone]}
 """
-MATRIX = [(fault, form) for fault in FAULTS for form in FORMS if fault.applies(GOOD[form])]
-each_fault = pytest.mark.parametrize(
-    ("fault", "form"), MATRIX, ids=[f"{fault.name}, {form.name}" for fault, form in MATRIX]
-)
+MATRIX = {form: [fault for fault in FAULTS if fault.applies(GOOD[form])] for form in FORMS}
+each_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 
 
 async def until_left(stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
@@ -110,8 +112,27 @@ def check_broken_off(fault: Fault, form: Endpoint, plane: Plane, reply: Reply) -
     check_record(plane, "error", outcome)
 
 
-@each_fault
-async def test_with_another_candidate(fault, form, tmp_path, autojump_clock):
+async def meet_faults(form: Endpoint, tmp_path: Path, meet: Callable[[Fault, Endpoint, Path], Awaitable[None]]) -> None:
+    """Let `form` meet each of its faults, each with a gateway and a database of its own."""
+    cells = Cells(at_least=len(MATRIX[form]))
+    for number, fault in enumerate(MATRIX[form]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with cells.cell(fault.name):
+            await meet(fault, form, folder)
+    cells.check()
+
+
+def test_the_matrix_is_as_large_as_it_was():
+    assert sum(map(len, MATRIX.values())) >= 329
+
+
+@each_form
+async def test_with_another_candidate(form, tmp_path, autojump_clock):
+    await meet_faults(form, tmp_path, meet_with_another_candidate)
+
+
+async def meet_with_another_candidate(fault: Fault, form: Endpoint, tmp_path: Path) -> None:
     async with open_plane(CONFIG + FALLBACK, tmp_path) as plane:
         put(fault, form, plane)
         reply = await form.ask(plane, "bad/m")
@@ -132,8 +153,12 @@ async def test_with_another_candidate(fault, form, tmp_path, autojump_clock):
             assert reply.took_s < FIRST_EVENT_S + 0.5
 
 
-@each_fault
-async def test_without_another_candidate(fault, form, tmp_path, autojump_clock):
+@each_form
+async def test_without_another_candidate(form, tmp_path, autojump_clock):
+    await meet_faults(form, tmp_path, meet_without_another_candidate)
+
+
+async def meet_without_another_candidate(fault: Fault, form: Endpoint, tmp_path: Path) -> None:
     async with open_plane(CONFIG, tmp_path) as plane:
         asked = put(fault, form, plane)
         reply = await form.ask(plane, "bad/m")

@@ -27,6 +27,7 @@ from gw.types.stt import ListenEnd, ListenRequest
 from gw.types.tts import SpeakEnd, SpeakLiveRequest
 from tests.contract.test_providers import LISTEN, SPEAK_LIVE
 from tests.contract.vendors import KEY, rig
+from tests.fakes.cells import Cells
 from tests.fakes.hosting import ResettingTransport
 
 DEADLINE_S = 30.0
@@ -183,9 +184,22 @@ async def _read(session, last) -> None:
         events += await session.receive()
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize(("type_", "kind"), SOCKETS, ids=IDS)
-async def test_a_socket_that_fails(type_, kind, fault, nursery, autojump_clock):
+async def test_a_socket_that_fails(type_, kind, autojump_clock):
+    cells = Cells(at_least=len(FAULTS))
+    for fault in FAULTS:
+        with cells.cell(fault.name):
+            async with trio.open_nursery() as vendor:
+                await meet_fault(type_, kind, fault, vendor)
+                vendor.cancel_scope.cancel()
+    cells.check()
+
+
+def test_the_matrix_is_as_large_as_it_was():
+    assert len(SOCKETS) * len(FAULTS) >= 333
+
+
+async def meet_fault(type_: str, kind: str, fault: Fault, nursery: trio.Nursery) -> None:
     made = rig(type_, nursery)
     upstream = Upstream(fault)
     made.net.hosts.update(dict.fromkeys(made.net.hosts, fault.connect or upstream))

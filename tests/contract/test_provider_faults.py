@@ -26,6 +26,7 @@ from tests.contract import faults
 from tests.contract.faults import Good, Play
 from tests.contract.test_providers import FAR, LAST, audio, opened, said
 from tests.contract.vendors import VENDORS, Rig, rig
+from tests.fakes.cells import Cells
 from tests.fakes.hosting import ResettingTransport
 from tests.fakes.net import ServerSide
 
@@ -381,10 +382,19 @@ def check(found: str | bytes | ProviderError | None, content: str | bytes, fault
         assert found == content
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize(("type_", "kind", "stream"), FORMS, ids=IDS)
-async def test_a_fault_is_an_error_in_time_or_does_no_harm(type_, kind, stream, fault, nursery, autojump_clock):
+async def test_every_fault_is_an_error_in_time_or_does_no_harm(type_, kind, stream, nursery, autojump_clock):
     answers, content = await tape(type_, kind, stream, nursery)
+    cells = Cells(at_least=len(FAULTS))
+    for fault in FAULTS:
+        with cells.cell(fault.name):
+            async with trio.open_nursery() as vendor:
+                await meet_fault(type_, kind, stream, fault, answers, content, vendor)
+                vendor.cancel_scope.cancel()
+    cells.check()
+
+
+async def meet_fault(type_, kind, stream, fault: Fault, answers: list[Taped], content, nursery: trio.Nursery) -> None:
     for at in range(len(answers) if fault.play is not None else 1):
         made = rig(type_, nursery)
         seen = spoilt(made, fault, answers, at)
@@ -398,6 +408,10 @@ async def test_a_fault_is_an_error_in_time_or_does_no_harm(type_, kind, stream, 
         await made.pool.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert (made.net.open, made.net.live) == (0, 0)
+
+
+def test_the_matrix_is_as_large_as_it_was():
+    assert len(FORMS) * len(FAULTS) >= 2_088
 
 
 def test_every_far_type_is_met():
