@@ -13,7 +13,7 @@ from gw.errors import UnknownModelError, UnknownProjectError
 from gw.registry.catalog import Catalog, Model, Provider, Stack
 from gw.types.project import Project
 from gw.types.secret import Secret
-from tests.fakes.house import NOON, keep, open_house, record
+from tests.fakes.temporary_gateway import NOON, open_test_gateway, record, store_records
 
 EMPTY = Catalog(providers={}, models={}, projects={})
 
@@ -79,8 +79,8 @@ def test_a_short_key_shows_nothing_of_itself():
 
 @pytest.mark.parametrize(("requests", "status"), [(0, "ok"), (6, "ok"), (7, "warning"), (8, "exceeded")])
 async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
-    async with open_house(tmp_path) as gateway:
-        await keep(gateway, *(record(n + 1) for n in range(requests)))
+    async with open_test_gateway(tmp_path) as gateway:
+        await store_records(gateway, *(record(n + 1) for n in range(requests)))
         found = await listings.project(
             gateway.store, gateway.live.catalog, NOON, "shop", spent=gateway.ledger.spent
         )
@@ -88,7 +88,7 @@ async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
 
 
 async def test_spend_of_a_project_that_is_gone_is_left_out(tmp_path: Path):
-    async with open_house(tmp_path) as gateway:
-        await keep(gateway, record(1, project="gone"))
+    async with open_test_gateway(tmp_path) as gateway:
+        await store_records(gateway, record(1, project="gone"))
         found = await listings.projects(gateway.store, gateway.live.catalog, NOON)
     assert set(found["stats"]) == {"default", "shop"}

@@ -8,8 +8,8 @@ from gw.admin import keys, models, pages, projects, providers
 from gw.errors import RequestError
 from gw.pricing.rate_tables import load_book
 from gw.registry.merge import build
-from tests.fakes.house import NOON
 from tests.fakes.registrar import BY, settings_of
+from tests.fakes.temporary_gateway import NOON
 
 
 def _by(rows, field):

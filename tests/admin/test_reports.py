@@ -9,14 +9,14 @@ import pytest
 from gw.admin import logs, overview, reports
 from gw.errors import RequestError, UnknownProjectError
 from gw.types.usage import AttemptRecord, Usage
-from tests.fakes.house import DAY_S, NOON, keep, open_house, record
+from tests.fakes.temporary_gateway import DAY_S, NOON, open_test_gateway, record, store_records
 
 GPT = "groq/openai/gpt-oss-20b"
 
 
 @pytest.fixture
 async def gateway(tmp_path: Path):
-    async with open_house(tmp_path) as opened:
+    async with open_test_gateway(tmp_path) as opened:
         yield opened
 
 
@@ -76,7 +76,7 @@ async def test_an_empty_database(gateway):
 
 async def test_costs_add_up_exactly_in_every_group(gateway):
     cents = 10_000_000  # ten of them are 0.1 USD, which floats cannot add
-    await keep(
+    await store_records(
         gateway,
         *(record(n, cost_nusd=cents) for n in range(1, 11)),
         record(11, project="default", model_id="sim/echo", provider="sim", cost_nusd=0),
@@ -100,7 +100,7 @@ async def test_costs_add_up_exactly_in_every_group(gateway):
 
 
 async def test_what_reached_nobody_is_added_up_and_told_of_each_request(gateway):
-    await keep(
+    await store_records(
         gateway,
         record(1, modality="tts", wasted_units=12, wasted_nusd=120_000_000),
         record(2, wasted_units=3.5, wasted_nusd=1),
@@ -118,7 +118,7 @@ async def test_what_reached_nobody_is_added_up_and_told_of_each_request(gateway)
 
 async def test_costs_of_a_period_and_a_project(gateway):
     midnight = 20_000 * DAY_S
-    await keep(
+    await store_records(
         gateway,
         record(1, timestamp=midnight),
         record(2, timestamp=midnight - 0.001),
@@ -142,7 +142,7 @@ async def test_costs_of_a_period_and_a_project(gateway):
 
 
 async def test_latency_per_model(gateway):
-    await keep(
+    await store_records(
         gateway,
         *(record(n, ttfb_ms=100.0, total_latency_ms=400.0) for n in range(1, 100)),
         record(100, ttfb_ms=1_000.0, total_latency_ms=4_000.0),
@@ -168,7 +168,7 @@ async def test_latency_takes_only_the_periods_of_its_endpoint(gateway):
 
 
 async def test_a_log_record_has_every_field(gateway):
-    await keep(gateway, record(1, session_id="call-7", turn_id="t1", key_id="till"))
+    await store_records(gateway, record(1, session_id="call-7", turn_id="t1", key_id="till"))
     (entry,) = await logs.page(gateway.store, gateway.live.catalog)
     assert entry == {
         "id": record(1).id,
@@ -228,7 +228,7 @@ def test_an_unpriced_record_has_no_cost():
 
 
 async def test_logs_are_filtered_before_they_are_limited(gateway):
-    await keep(
+    await store_records(
         gateway,
         record(1, modality="tts", model_id="sim/tone", provider="sim"),
         record(2, status="error"),
@@ -263,7 +263,7 @@ async def test_bad_filters_are_named(gateway, name, value):
 
 
 async def test_one_request_with_its_attempts(gateway):
-    await keep(
+    await store_records(
         gateway,
         record(
             1,
@@ -296,7 +296,7 @@ async def test_one_request_with_its_attempts(gateway):
 
 async def test_overview(gateway):
     yesterday = record().timestamp - DAY_S
-    await keep(
+    await store_records(
         gateway,
         record(1),
         record(2, status="error", cost_nusd=0),

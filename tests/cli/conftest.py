@@ -59,7 +59,7 @@ serve: {port: 0}
 
 
 @attrs.define
-class House:
+class RealGateway:
     """A real gateway in a thread. `ask` makes one chat request of it and waits until its record can be read."""
 
     url: str = ""
@@ -91,26 +91,26 @@ class House:
 
 
 @contextmanager
-def house_in(folder: Path, text: str = DAEMON) -> Iterator[House]:
+def gateway_in(folder: Path, text: str = DAEMON) -> Iterator[RealGateway]:
     (folder / "gw.yaml").write_text(text)
     settings = parse(text, file=str(folder / "gw.yaml"), env={}, data_dir=folder)
     tracking = attrs.evolve(settings.cost_tracking, db_path=folder / "gw.db")
     settings = attrs.evolve(settings, cost_tracking=tracking, secret_folder=folder)
-    house = House()
-    thread = threading.Thread(target=trio.run, args=(house.live, settings))
+    real_gateway = RealGateway()
+    thread = threading.Thread(target=trio.run, args=(real_gateway.live, settings))
     thread.start()
-    assert house.up.wait(10)
+    assert real_gateway.up.wait(10)
     try:
-        yield house
+        yield real_gateway
     finally:
-        trio.from_thread.run_sync(house.stop.set, trio_token=house.token)
+        trio.from_thread.run_sync(real_gateway.stop.set, trio_token=real_gateway.token)
         thread.join(10)
 
 
 @pytest.fixture
-def house(tmp_path) -> Iterator[House]:
+def real_gateway(tmp_path) -> Iterator[RealGateway]:
     """A real gateway that holds gw.db of the folder, beside its gw.yaml: commands find it by the lock file."""
-    with house_in(tmp_path) as running:
+    with gateway_in(tmp_path) as running:
         yield running
 
 

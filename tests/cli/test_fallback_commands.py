@@ -11,7 +11,7 @@ def chains(run) -> dict[str, list[str]]:
     return {line.split("\t")[0]: line.split("\t")[1:] for line in lines[1:]}
 
 
-@pytest.mark.parametrize("where", ["house", "configured"])
+@pytest.mark.parametrize("where", ["real_gateway", "configured"])
 def test_set_and_reset(run, request, where):
     request.getfixturevalue(where)
     assert chains(run) == {"stt": ["", "yaml"], "llm": ["sim/echo", "yaml"], "tts": ["", "yaml"]}
@@ -25,8 +25,8 @@ def test_set_and_reset(run, request, where):
     assert chains(run)["llm"] == ["sim/echo", "yaml"]
 
 
-def test_it_holds_from_the_next_request_on(run, house):
+def test_it_holds_from_the_next_request_on(run, real_gateway):
     run("fallbacks", "set", "llm", "flaky/echo", "sim/echo")
-    house.ask("flaky/echo")
+    real_gateway.ask("flaky/echo")
     (record,) = json.loads(run("logs", "--json").stdout)
     assert (record["status"], record["fallback_from"]) == ("fallback", "flaky/echo")

@@ -13,7 +13,7 @@ cost_tracking: {db_path: gw.db}
 """
 
 
-@pytest.mark.parametrize("where", ["house", "configured"])
+@pytest.mark.parametrize("where", ["real_gateway", "configured"])
 def test_a_key_is_printed_once_and_alone(run, request, where):
     request.getfixturevalue(where)
     made = run("keys", "add", "--project", "shop", "--name", "till", "--expires-days", "1")
@@ -38,20 +38,20 @@ def test_keys_of_the_file_are_listed(run, tmp_path):
     assert (row["key_id"], row["source"], row["key_masked"]) == ("old", "yaml", "gwk…6789")
 
 
-def test_as_json(run, house):
+def test_as_json(run, real_gateway):
     found = json.loads(run("keys", "add", "--json").stdout)
     assert found["key"].startswith("gwk_")
     assert found["project"] == "default"
 
 
 @pytest.mark.parametrize("command", [["show"], ["rm", "--yes"]])
-def test_one_that_there_is_not(run, house, command):
+def test_one_that_there_is_not(run, real_gateway, command):
     result = run("keys", *command, "key_none")
     assert result.exit_code == 1
     assert "unknown key 'key_none'; available: none" in result.stderr
 
 
-def test_of_a_project_that_there_is_not(run, house):
+def test_of_a_project_that_there_is_not(run, real_gateway):
     result = run("keys", "add", "--project", "nobody")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "unknown project 'nobody'" in result.stderr

@@ -81,15 +81,15 @@ def test_no_gateway(run, configured):
     assert "no gateway answers" in result.stderr
 
 
-def test_a_real_gateway_tells_of_a_request_as_it_ends(run, house):
+def test_a_real_gateway_tells_of_a_request_as_it_ends(run, real_gateway):
     results = []
-    follower = threading.Thread(target=lambda: results.append(run("logs", "-f", "--limit", "1", "--json", "--url", house.url)))
-    house.ask()
+    follower = threading.Thread(target=lambda: results.append(run("logs", "-f", "--limit", "1", "--json", "--url", real_gateway.url)))
+    real_gateway.ask()
     follower.start()
-    until(lambda: house.gateway.store.watcher is not None)
-    house.ask("flaky/echo")
-    until(lambda: all(not listener.events for listener in house.gateway.store.watcher.listeners))
-    trio.from_thread.run_sync(house.gateway.store.watcher.end, trio_token=house.token)
+    until(lambda: real_gateway.gateway.store.watcher is not None)
+    real_gateway.ask("flaky/echo")
+    until(lambda: all(not listener.events for listener in real_gateway.gateway.store.watcher.listeners))
+    trio.from_thread.run_sync(real_gateway.gateway.store.watcher.end, trio_token=real_gateway.token)
     follower.join(10)
     lines = [json.loads(line) for line in results[0].stdout.splitlines()]
     assert [line["status"] for line in lines] in (["success", "fallback"], ["fallback"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import house_in
+from tests.cli.conftest import gateway_in
 
 USAGE, FAILED, CONFIG, CHECK = 2, 1, 3, 5
 
@@ -137,7 +137,7 @@ def folder(tmp_path_factory):
     """One gateway for all of them: none changes anything."""
     path = tmp_path_factory.mktemp("gw")
     (path / "broken.yaml").write_text("providers: {sim: {}}\nmodels: {lllm: []}\n")
-    with house_in(path):
+    with gateway_in(path):
         yield path
 
 

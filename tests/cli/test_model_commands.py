@@ -15,7 +15,7 @@ def ids(run, *args: str) -> list[str]:
     return [line.split("\t")[0] for line in run("models", "list", *args).stdout.splitlines()[1:]]
 
 
-def test_list(run, house):
+def test_list(run, real_gateway):
     result = run("models", "list")
     assert result.stdout.splitlines() == [
         "model\tmodality\tprovider",
@@ -26,26 +26,26 @@ def test_list(run, house):
     assert result.stderr == ""
 
 
-def test_list_of_a_stack_or_a_modality(run, house):
+def test_list_of_a_stack_or_a_modality(run, real_gateway):
     assert ids(run, "--project", "shop") == ["sim/tone", "sim/echo"]
     assert ids(run, "--modality", "tts") == ["sim/tone"]
     found = json.loads(run("models", "list", "--modality", "llm", "--json").stdout)
     assert list(found["models"]) == ["sim/echo", "flaky/echo"]
 
 
-def test_show_by_id_or_alias(run, house):
+def test_show_by_id_or_alias(run, real_gateway):
     rows = dict(line.split("\t") for line in run("models", "show", "parrot").stdout.splitlines())
     assert (rows["id"], rows["display_name"], rows["source"], rows["modalities"]) == ("sim/echo", "Echo", "yaml", "llm")
     assert json.loads(run("models", "show", "sim/tone", "--json").stdout)["modalities"] == ["stt", "tts"]
 
 
-def test_one_that_there_is_not(run, house):
+def test_one_that_there_is_not(run, real_gateway):
     result = run("models", "show", "no/where")
     assert result.exit_code == 1
     assert "unknown model 'no/where'; available: sim/tone, sim/echo" in result.stderr
 
 
-@pytest.mark.parametrize("where", ["house", "configured"])
+@pytest.mark.parametrize("where", ["real_gateway", "configured"])
 def test_add_set_and_delete(run, request, where):
     request.getfixturevalue(where)
     request.getfixturevalue("db_provider")
@@ -72,21 +72,21 @@ def test_without_a_gateway_a_change_goes_through_the_database(run, configured, d
     assert run("models", "list").stderr.endswith(f"read from {configured}\n")
 
 
-def test_the_audit_log_says_that_it_was_the_command_line(run, house, db_provider):
+def test_the_audit_log_says_that_it_was_the_command_line(run, real_gateway, db_provider):
     run("models", "add", "stt", "dg/nova-3")
     import httpx2
 
-    entries = httpx2.get(f"{house.url}/v1/audit-log").json()
+    entries = httpx2.get(f"{real_gateway.url}/v1/audit-log").json()
     assert [(entry["entity_id"], entry["source"]) for entry in entries] == [("dg/nova-3", "cli"), ("dg", "cli")]
 
 
-def test_what_the_file_says_is_changed_there(run, house):
+def test_what_the_file_says_is_changed_there(run, real_gateway):
     for result in (run("models", "rm", "sim/echo", "--yes"), run("models", "set", "sim/echo", "--voice", "x")):
         assert result.exit_code == 1
         assert "model 'sim/echo' is defined in gw.yaml; change it there" in result.stderr
 
 
-def test_nobody_to_ask(run, house, db_provider):
+def test_nobody_to_ask(run, real_gateway, db_provider):
     run("models", "add", "stt", "dg/nova-3")
     result = run("models", "rm", "dg/nova-3")
     assert result.exit_code == 1
@@ -99,7 +99,7 @@ def test_nobody_to_ask(run, house, db_provider):
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 130, True), ("y\n", 0, False), ("", 130, True)])
-def test_a_person_is_asked(run, house, db_provider, monkeypatch, answer, code, left):
+def test_a_person_is_asked(run, real_gateway, db_provider, monkeypatch, answer, code, left):
     run("models", "add", "stt", "dg/nova-3")
     from gw.cli import backend
 
@@ -114,7 +114,7 @@ def test_a_person_is_asked(run, house, db_provider, monkeypatch, answer, code, l
     assert ("dg/nova-3" in ids(run)) is left
 
 
-def test_a_name_may_hold_anything(run, house, db_provider):
+def test_a_name_may_hold_anything(run, real_gateway, db_provider):
     name = "dg/a b/c?d#e%2Ff"
     assert run("models", "add", "stt", name).exit_code == 0
     assert f"id\t{name}" in run("models", "show", name).stdout

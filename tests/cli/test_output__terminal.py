@@ -19,7 +19,7 @@ import apsw
 import pytest
 
 from gw.store import migrations
-from tests.cli.conftest import house_in
+from tests.cli.conftest import gateway_in
 
 pytestmark = pytest.mark.process
 ESCAPE = "\x1b"
@@ -27,9 +27,9 @@ DECORATION = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory):
+def real_gateway(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gw")
-    with house_in(folder) as running:
+    with gateway_in(folder) as running:
         running.ask()
         yield running, folder
 
@@ -67,8 +67,8 @@ class Terminal:
 
 
 @pytest.mark.parametrize("command", ["models list", "costs", "logs", "status", "projects list", "latency", "top --once"])
-def test_a_table_on_a_terminal_and_tabs_in_a_pipe(house, command):
-    _, folder = house
+def test_a_table_on_a_terminal_and_tabs_in_a_pipe(real_gateway, command):
+    _, folder = real_gateway
     code, text = Terminal(*command.split(), folder=folder).end()
     assert code == 0, text
     assert "─" in text
@@ -82,16 +82,16 @@ def test_a_table_on_a_terminal_and_tabs_in_a_pipe(house, command):
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_where_none_is_wanted(house, env):
-    _, folder = house
+def test_no_colour_where_none_is_wanted(real_gateway, env):
+    _, folder = real_gateway
     code, text = Terminal("models", "list", folder=folder, **env).end()
     assert code == 0
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]", text), "a colour"
     assert "sim/echo" in text
 
 
-def test_ctrl_c_ends_the_live_log(house):
-    _, folder = house
+def test_ctrl_c_ends_the_live_log(real_gateway):
+    _, folder = real_gateway
     terminal = Terminal("logs", "-f", folder=folder)
     terminal.read_until(lambda text: "sim/echo" in text)
     terminal.process.send_signal(signal.SIGINT)
@@ -101,8 +101,8 @@ def test_ctrl_c_ends_the_live_log(house):
     assert "Error" not in text
 
 
-def test_ctrl_c_ends_top_and_the_screen_is_as_before(house):
-    _, folder = house
+def test_ctrl_c_ends_top_and_the_screen_is_as_before(real_gateway):
+    _, folder = real_gateway
     terminal = Terminal("top", "--every", "0.2", folder=folder)
     terminal.read_until(lambda text: "requests" in text)
     assert f"{ESCAPE}[?1049h" in terminal.text, "the other screen"
@@ -113,8 +113,8 @@ def test_ctrl_c_ends_top_and_the_screen_is_as_before(house):
     assert "Traceback" not in text
 
 
-def test_ctrl_c_ends_a_status_that_watches(house):
-    _, folder = house
+def test_ctrl_c_ends_a_status_that_watches(real_gateway):
+    _, folder = real_gateway
     terminal = Terminal("status", "--watch", "0.2", folder=folder)
     terminal.read_until(lambda text: text.count("gateway") > 1)
     terminal.process.send_signal(signal.SIGINT)
@@ -122,8 +122,8 @@ def test_ctrl_c_ends_a_status_that_watches(house):
     assert (code, "Traceback" in text) == (130, False)
 
 
-def test_a_person_is_asked_before_something_is_deleted(house):
-    _, folder = house
+def test_a_person_is_asked_before_something_is_deleted(real_gateway):
+    _, folder = real_gateway
     made = subprocess.run(
         [sys.executable, "-m", "gw", "projects", "add", "app"], cwd=folder, capture_output=True, text=True, check=True
     )
@@ -136,14 +136,14 @@ def test_a_person_is_asked_before_something_is_deleted(house):
     assert "deleted project app" in DECORATION.sub("", text)
 
 
-def test_online_checks_have_a_bar(house):
-    _, folder = house
+def test_online_checks_have_a_bar(real_gateway):
+    _, folder = real_gateway
     _, text = Terminal("check", "--online", folder=folder).end()
     assert "asking providers" in text
 
 
-def test_a_long_bill_has_a_bar(house):
-    _, folder = house
+def test_a_long_bill_has_a_bar(real_gateway):
+    _, folder = real_gateway
     bill = folder / "bill.csv"
     bill.write_text("model,input_tokens,output_tokens,cost_usd\n" + "gpt-x,1,1,0.01\n" * 20_000)
     command = ["reconcile", "--provider", "openai", "--provider-usage-file", str(bill)]
@@ -156,8 +156,8 @@ def test_a_long_bill_has_a_bar(house):
     assert "reading" not in piped.stdout + piped.stderr
 
 
-def test_ctrl_c_ends_the_reading_of_a_bill(house):
-    _, folder = house
+def test_ctrl_c_ends_the_reading_of_a_bill(real_gateway):
+    _, folder = real_gateway
     bill = folder / "long.csv"
     bill.write_text("model,input_tokens,output_tokens,cost_usd\n" + "gpt-x,1,1,0.01\n" * 1_000_000)
     terminal = Terminal("reconcile", "--provider", "openai", "--provider-usage-file", str(bill), folder=folder)

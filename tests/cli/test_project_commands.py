@@ -5,8 +5,8 @@ import json
 import pytest
 
 
-def test_list(run, house):
-    house.ask(project="shop")
+def test_list(run, real_gateway):
+    real_gateway.ask(project="shop")
     head, default, shop = (line.split("\t") for line in run("projects", "list").stdout.splitlines())
     assert head == ["project", "name", "requests_today", "cost_today", "daily_budget", "action", "stack", "source"]
     assert default[:3] == ["default", "default", "0"]
@@ -16,16 +16,16 @@ def test_list(run, house):
     assert set(json.loads(run("projects", "list", "--json").stdout)["stats"]) == {"default", "shop"}
 
 
-def test_for_people(run, house, terminal):
+def test_for_people(run, real_gateway, terminal):
     assert "$1.00" in run("projects", "list").stdout
 
 
 @pytest.mark.parametrize("gateway_runs", [True, False])
 def test_show(run, tmp_path, gateway_runs):
-    from tests.cli.conftest import house_in
+    from tests.cli.conftest import gateway_in
 
-    with house_in(tmp_path) as house:
-        house.ask(project="shop")
+    with gateway_in(tmp_path) as real_gateway:
+        real_gateway.ask(project="shop")
         online = run("projects", "show", "shop")
     result = online if gateway_runs else run("projects", "show", "shop")
     rows = dict(line.split("\t") for line in result.stdout.splitlines())
@@ -39,7 +39,7 @@ def test_show_without_a_database(run, configured):
     assert (found["daily_budget"], found["today"]["requests_today"]) == (1.0, 0)
 
 
-@pytest.mark.parametrize("where", ["house", "configured"])
+@pytest.mark.parametrize("where", ["real_gateway", "configured"])
 def test_add_set_and_delete(run, request, where):
     request.getfixturevalue(where)
     args = ("--daily-budget", "5", "--budget-action", "block", "--tag", "x", "--tag", "y", "--accent", "#102030")
@@ -55,7 +55,7 @@ def test_add_set_and_delete(run, request, where):
     assert run("projects", "show", "app").exit_code == 1
 
 
-def test_twice_is_a_conflict(run, house):
+def test_twice_is_a_conflict(run, real_gateway):
     run("projects", "add", "app")
     result = run("projects", "add", "app")
     assert (result.exit_code, "there is a project 'app' already" in result.stderr) == (1, True)

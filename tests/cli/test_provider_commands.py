@@ -13,7 +13,7 @@ def rows(run) -> dict[str, list[str]]:
     return {line.split("\t")[0]: line.split("\t")[1:] for line in lines[1:]}
 
 
-def test_list_and_show(run, house):
+def test_list_and_show(run, real_gateway):
     assert rows(run) == {"sim": ["sim", "local", "yaml", "yes", "", ""], "flaky": ["sim", "local", "yaml", "yes", "", ""]}
     shown = dict(line.split("\t") for line in run("providers", "show", "sim").stdout.splitlines())
     assert (shown["provider_type"], shown["configured"], shown["base_url"]) == ("sim", "yes", "")
@@ -21,7 +21,7 @@ def test_list_and_show(run, house):
     assert json.loads(run("providers", "show", "sim", "--json").stdout)["enabled"] is True
 
 
-@pytest.mark.parametrize("where", ["house", "configured"])
+@pytest.mark.parametrize("where", ["real_gateway", "configured"])
 @pytest.mark.parametrize("given", ["env", "file", "stdin", "plain"])
 def test_the_key_comes_from_where_it_is_kept(run, request, tmp_path, where, given):
     request.getfixturevalue(where)
@@ -38,11 +38,11 @@ def test_the_key_comes_from_where_it_is_kept(run, request, tmp_path, where, give
     assert "added provider dg; next: gw providers test dg" in result.stderr
     row = rows(run)["dg"]
     assert row[:3] == ["deepgram", "cloud", "db"]
-    if where == "house":  # who only reads the database has no secret, and does not open stored keys
+    if where == "real_gateway":  # who only reads the database has no secret, and does not open stored keys
         assert row[3:5] == ["yes", "dg-…cdef"]
 
 
-def test_set_and_delete_with_its_models(run, house):
+def test_set_and_delete_with_its_models(run, real_gateway):
     run("providers", "add", "dg", "--type", "deepgram", "--api-key", KEY)
     moved = run("providers", "set", "dg", "--base-url", "https://api.eu.deepgram.com")
     assert moved.exit_code == 1
@@ -67,7 +67,7 @@ def test_deleting_without_a_gateway(run, configured):
     assert "dg" not in rows(run)
 
 
-@pytest.mark.parametrize("where", ["house", "configured"])
+@pytest.mark.parametrize("where", ["real_gateway", "configured"])
 def test_test(run, request, where):
     request.getfixturevalue(where)
     result = run("providers", "test", "sim")
@@ -88,7 +88,7 @@ def test_test(run, request, where):
         (["--api-key-env", "NOT_SET_ANYWHERE"], "the environment variable NOT_SET_ANYWHERE is not set"),
     ],
 )
-def test_keys_that_are_not_there(run, house, args, words):
+def test_keys_that_are_not_there(run, real_gateway, args, words):
     result = run("providers", "add", "dg", "--type", "deepgram", *args)
     assert result.exit_code == 2
     assert words in result.stderr

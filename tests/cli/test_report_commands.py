@@ -148,8 +148,8 @@ def test_latency_as_json(gw):
     assert json.loads(gw("latency", "--json").stdout) == LATENCY
 
 
-def test_latency_without_a_gateway(run, house, tmp_path):
-    house.ask()
+def test_latency_without_a_gateway(run, real_gateway, tmp_path):
+    real_gateway.ask()
     assert run("latency").stdout.splitlines()[1].startswith("sim/echo\t1\t")
 
 

@@ -14,29 +14,29 @@ def rows(result) -> dict[str, str]:
     return dict(line.split("\t") for line in result.stdout.splitlines())
 
 
-def test_a_gateway_that_runs(run, house):
-    house.ask(project="shop")
+def test_a_gateway_that_runs(run, real_gateway):
+    real_gateway.ask(project="shop")
     result = run("status")
     assert result.exit_code == 0, result.output
     found = rows(result)
-    assert (found["gateway"], found["address"], found["models"], found["projects"]) == ("ready", house.url, "3", "2")
+    assert (found["gateway"], found["address"], found["models"], found["projects"]) == ("ready", real_gateway.url, "3", "2")
     assert (found["provider sim"], found["requests today"], found["running now"]) == ("configured (local)", "1", "0")
     assert found["budget shop"] == "0% of $1.00, ok"
     assert float(found["cost today"]) > 0
 
 
-def test_for_people(run, house, terminal):
-    house.ask()
+def test_for_people(run, real_gateway, terminal):
+    real_gateway.ask()
     assert " ms" in run("status").stdout
 
 
-def test_as_json(run, house):
+def test_as_json(run, real_gateway):
     found = json.loads(run("status", "--json").stdout)
-    assert (found["running"], found["ready"], found["url"]) == (True, True, house.url)
+    assert (found["running"], found["ready"], found["url"]) == (True, True, real_gateway.url)
     assert set(found) >= {"health", "status", "overview"}
 
 
-def test_quiet_says_nothing(run, house):
+def test_quiet_says_nothing(run, real_gateway):
     assert (run("status", "--quiet").exit_code, run("status", "-q").output) == (0, "")
 
 

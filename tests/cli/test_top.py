@@ -11,11 +11,11 @@ from gw.cli.daemon import Daemon
 
 
 @pytest.fixture
-def busy(house):
+def busy(real_gateway):
     for model, times in (("sim/echo", 3), ("flaky/echo", 1)):
         for _ in range(times):
-            house.ask(model)
-    return house
+            real_gateway.ask(model)
+    return real_gateway
 
 
 def test_the_last_minute_model_by_model(run, busy):

@@ -98,10 +98,10 @@ def as_wav() -> Callable[..., bytes]:
 @pytest.fixture(scope="session")
 def drop_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A gateway with every vendor's fake behind it, and the engine inside."""
-    from tests.clients.house import house
+    from tests.clients.gateway_pair import open_gateway_pair
 
-    with house(tmp_path_factory.mktemp("house")) as made:
-        yield made
+    with open_gateway_pair(tmp_path_factory.mktemp("gateways")) as pair:
+        yield pair
 
 
 _results = Results()

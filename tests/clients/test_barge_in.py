@@ -17,7 +17,7 @@ import trio
 from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
 from tests.clients.conftest import Gateway
-from tests.clients.house import hosted
+from tests.clients.gateway_pair import hosted
 from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Upstream, asked
 from tests.contract.readers import READERS, send
 from tests.e2e.conftest import starter

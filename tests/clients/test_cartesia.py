@@ -10,7 +10,7 @@ import pytest
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.wire import wav
-from tests.clients.house import TEXT, said
+from tests.clients.gateway_pair import TEXT, said
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 

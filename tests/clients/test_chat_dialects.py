@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clients.house import TEXT
+from tests.clients.gateway_pair import TEXT
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 

@@ -16,7 +16,7 @@ import trio
 
 from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
-from tests.clients.house import hosted
+from tests.clients.gateway_pair import hosted
 from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Behind, Dripping, Form, asked, is_audio
 from tests.contract.readers import READERS, Reader, send
 from tests.e2e.conftest import starter

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.house import INFERENCE, TEXT, said
+from tests.clients.gateway_pair import INFERENCE, TEXT, said
 
 pytestmark = [
     pytest.mark.clients,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.house import TEXT, said
+from tests.clients.gateway_pair import TEXT, said
 
 pytestmark = pytest.mark.clients
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.house import TEXT
+from tests.clients.gateway_pair import TEXT
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.house import TEXT
-from tests.clients.house import said as told
+from tests.clients.gateway_pair import TEXT
+from tests.clients.gateway_pair import said as told
 
 pytestmark = [
     pytest.mark.clients,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.house import TEXT, said
+from tests.clients.gateway_pair import TEXT, said
 
 pytestmark = [
     pytest.mark.clients,

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from gw.web.routes import TABLE
-from tests.fakes.house import WITH_AUTH, YAML
 from tests.fakes.running import open_running
+from tests.fakes.temporary_gateway import WITH_AUTH, YAML
 
 ADMIN, SHOP = "admin-token-0123456789", "gwk_shop_0123456789"
 NOT_THERE = {"model_id": "none/none", "modality": "video"}

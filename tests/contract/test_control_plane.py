@@ -11,8 +11,8 @@ import pytest
 
 from gw.web.operations import Raw
 from gw.web.routes import TABLE
-from tests.fakes.house import NOON, YAML, keep, record
 from tests.fakes.running import open_running
+from tests.fakes.temporary_gateway import NOON, YAML, record, store_records
 
 BY_ID = {operation.id: operation for operation in TABLE.operations}
 PROJECT = {
@@ -81,7 +81,7 @@ NO_JSON = {"metrics", "openapi", "live", "logs_csv"}
 
 async def test_every_read_has_its_shape(running):
     failed = record(2, status="error", cost_nusd=None, ttfb_ms=None, attempts=())
-    await keep(running.gateway, record(1, turn_id="t1", session_id="s1"), failed)
+    await store_records(running.gateway, record(1, turn_id="t1", session_id="s1"), failed)
     await running.ask("POST", "/v1/projects", PROJECT)
     await running.ask("POST", "/v1/keys", {})
     for operation_id, target in READS.items():
@@ -124,7 +124,7 @@ async def test_costs(running, path):
     week = record(3, timestamp=NOON - 3 * 86_400)
     month = record(4, timestamp=NOON - 20 * 86_400)
     old = record(5, timestamp=NOON - 80 * 86_400)
-    await keep(running.gateway, record(1), record(2, project="default"), week, month, old)
+    await store_records(running.gateway, record(1), record(2, project="default"), week, month, old)
     assert (await running.get(path)).body == (await running.get(path + "?period=today")).body
     totals = {p: (await running.get(f"{path}?period={p}")).json["total"] for p in ("today", "week", "month", "all")}
     assert totals == {"today": 0.5, "week": 0.75, "month": 1.0, "all": 1.25}
@@ -141,7 +141,7 @@ async def test_costs(running, path):
 @pytest.mark.parametrize("path", ["/v1/latency", "/api/latency"])
 async def test_latency(running, path):
     assert (await running.get(path)).json == {}
-    await keep(running.gateway, record(1), record(2, timestamp=NOON - 3 * 86_400, total_latency_ms=800.0))
+    await store_records(running.gateway, record(1), record(2, timestamp=NOON - 3 * 86_400, total_latency_ms=800.0))
     today = (await running.get(path)).json["groq/openai/gpt-oss-20b"]
     assert (today["avg_ttfb_ms"], today["avg_latency_ms"], today["request_count"]) == (100.0, 400.0, 1)
     assert set(today["ttfb_percentiles"]) == set(today["latency_percentiles"]) == {"p50", "p95", "p99"}
@@ -153,7 +153,7 @@ async def test_latency(running, path):
 @pytest.mark.parametrize("path", ["/v1/logs", "/api/logs"])
 async def test_logs(running, path):
     speech = record(3, modality="tts", model_id="sim/tone", provider="sim", project="default")
-    await keep(running.gateway, *(record(10 + n) for n in range(101)), speech)
+    await store_records(running.gateway, *(record(10 + n) for n in range(101)), speech)
     rows = (await running.get(path)).json
     assert [len(rows), rows[0]["id"]] == [100, f"{110:032x}"]
     fields = {"timestamp", "project", "modality", "model_id", "cost_usd", "total_latency_ms", "status"}
@@ -165,7 +165,7 @@ async def test_logs(running, path):
 
 
 async def test_overview(running):
-    await keep(running.gateway, record(1), record(2, project="default"), record(3, timestamp=NOON - 9 * 86_400))
+    await store_records(running.gateway, record(1), record(2, project="default"), record(3, timestamp=NOON - 9 * 86_400))
     spec = ("total_requests", "total_cost_today", "total_cost_all", "active_models", "providers_configured")
     body = (await running.get("/api/overview")).json
     assert [body[name] for name in spec] == [3, 0.5, 0.75, 4, 2]
@@ -181,7 +181,7 @@ async def test_dashboard_status(running):
 
 
 async def test_projects(running):
-    await keep(running.gateway, record(1))
+    await store_records(running.gateway, record(1))
     body = (await running.get("/v1/projects")).json
     assert body == (await running.get("/api/projects")).json
     shop = next(entry for entry in body["projects"] if entry["id"] == "shop")
@@ -194,7 +194,7 @@ async def test_projects(running):
 
 @pytest.mark.parametrize(("nusd", "status"), [(1_590_000_000, "ok"), (1_600_000_000, "warning"), (2_000_000_000, "exceeded")])
 async def test_one_project(running, nusd, status):
-    await keep(running.gateway, record(1, cost_nusd=nusd))
+    await store_records(running.gateway, record(1, cost_nusd=nusd))
     body = (await running.get("/v1/projects/shop")).json
     assert (body["budget_action"], body["today_spend"], body["budget_status"]) == ("block", nusd / 1e9, status)
     assert body["today"] == {"cost_today": nusd / 1e9, "requests_today": 1}
@@ -216,7 +216,7 @@ async def test_providers(running):
 
 
 async def test_metrics(running):
-    await keep(running.gateway, record(1))
+    await store_records(running.gateway, record(1))
     answer = await running.get("/v1/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     text = answer.body.decode()

@@ -32,9 +32,9 @@ from gw.errors import (
 )
 from gw.net.http1 import Origin, Pool
 from gw.types.entities import Actor
-from tests.fakes.house import YAML, keep, open_house, record
 from tests.fakes.running import open_running
-from tests.mcp.conftest import open_house as open_mcp
+from tests.fakes.temporary_gateway import YAML, open_test_gateway, record, store_records
+from tests.mcp.conftest import open_test_gateway as open_mcp
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 
@@ -114,7 +114,7 @@ async def test_unknown_provider(tmp_path):
 
 async def test_budget_exceeded(tmp_path):
     async with open_running(tmp_path) as running:
-        await keep(running.gateway, record(1, cost_nusd=2_000_000_000))
+        await store_records(running.gateway, record(1, cost_nusd=2_000_000_000))
         answer = await running.ask("POST", "/v1/chat/completions", {"model": "groq/openai/gpt-oss-20b", **CHAT}, x_gw_project="shop")
         found = checked(answer, 402, BudgetExceededError, "budget_exceeded")
         assert (found["project"], found["daily_budget"], found["spent"]) == ("shop", 2.0, 2.0)
@@ -182,7 +182,7 @@ async def test_local_server_unreachable(tmp_path, closed_port):
 
 async def test_a_stored_key_after_the_secret_has_changed(tmp_path):
     made = {"provider_id": "mine", "provider_type": "openai", "api_key": "sk-0123456789abcdef", "base_url": "https://a.example/v1"}
-    async with open_house(tmp_path, secret="first") as gateway:
+    async with open_test_gateway(tmp_path, secret="first") as gateway:
         await create_provider(gateway.registrar, made, Actor(source="api", name="admin"))
     async with open_running(tmp_path, secret="second") as running:
         found = (await running.get("/v1/providers/mine")).json
@@ -214,9 +214,9 @@ async def test_an_engine_that_is_not_installed(tmp_path, monkeypatch):
 
 
 async def test_a_second_gateway_on_one_database(tmp_path):
-    async with open_house(tmp_path):
+    async with open_test_gateway(tmp_path):
         with pytest.raises(DatabaseLocked) as caught:
-            async with open_house(tmp_path):
+            async with open_test_gateway(tmp_path):
                 raise AssertionError("two writers")
     assert str(caught.value).startswith("database is locked: ")
     assert "is in use by process" in str(caught.value)

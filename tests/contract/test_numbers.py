@@ -20,9 +20,9 @@ from gw.store.writer import GATHER_S
 from gw.types.audio import AudioFormat
 from gw.types.usage import Usage
 from gw.wire import wav
-from tests.fakes.house import NOON, SetClock
 from tests.fakes.running import Running, open_running
 from tests.fakes.serve import serve_asgi
+from tests.fakes.temporary_gateway import NOON, SetClock
 from tests.fakes.vendors.openai import FakeOpenAI
 
 DAY_S = 86_400

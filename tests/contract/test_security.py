@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from gw.types.usage import Intent
 from gw.web.routes import TABLE
-from tests.fakes.house import NOON, YAML, keep, record
 from tests.fakes.running import open_running
+from tests.fakes.temporary_gateway import NOON, YAML, record, store_records
 
 YAML_KEY = "gsk_canaryyaml_aaaaaaaaaaaaaaaa"
 ADMIN = "canaryadmin-bbbbbbbbbbbbbbbbbbbb"
@@ -109,7 +109,7 @@ INJECTIONS = [
 
 @pytest.mark.parametrize("text", INJECTIONS)
 async def test_filters_are_values_not_sql(running, text):
-    await keep(running.gateway, record(1))
+    await store_records(running.gateway, record(1))
     value = quote(text)
     for target in (f"/v1/logs?model={value}", f"/v1/audit-log?entity_id={value}"):
         answer = await running.get(target)
@@ -125,7 +125,8 @@ async def test_hostile_names_stay_inside_their_labels(running):
     assert (await running.ask("POST", "/v1/models", made)).status == 200
     for name in ("two\nlines", "car\rriage", "n\x00ul", "\x1b[31mred"):
         assert (await running.ask("POST", "/v1/models", {**made, "model_name": name})).status == 422
-    await keep(running.gateway, record(1, model_id=f"sim/{hostile}", provider="sim"), record(2, model_id="un\nknown", provider='x"y'))
+    records = record(1, model_id=f"sim/{hostile}", provider="sim"), record(2, model_id="un\nknown", provider='x"y')
+    await store_records(running.gateway, *records)
     text = (await running.get("/v1/metrics")).body.decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert "gw_evil" not in families

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from tests.fakes.house import NOON, SetClock
 from tests.fakes.running import open_running
+from tests.fakes.temporary_gateway import NOON, SetClock
 
 KEY, TILL, ADMIN = "gwk_shop-0123456789", "gwk_till-0123456789", "admin-0123456789"
 CONFIG = f"""

@@ -37,7 +37,7 @@ def free_port():
 
 
 @pytest.fixture
-def house(tmp_path):
+def configuration(tmp_path):
     """A folder with a configuration, and the environment of its commands."""
 
     def made(enabled="false"):
@@ -74,8 +74,8 @@ async def tool(session, name, **arguments):
     return json.loads(answer.content[0].text)
 
 
-async def test_inside_the_daemon(house):
-    (_, port), env = house("true")
+async def test_inside_the_daemon(configuration):
+    (_, port), env = configuration("true")
     with running({**env, "GW_MCP_TOKEN": "t"}, "serve", until="ready in"):
         headers = {"authorization": "Bearer t"}
         async with sse_client(f"http://127.0.0.1:{port}/sse", headers=headers) as streams, ClientSession(*streams) as session:
@@ -85,9 +85,9 @@ async def test_inside_the_daemon(house):
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["on the database itself", "through the daemon"])
-async def test_over_stdio(house, beside):
+async def test_over_stdio(configuration, beside):
     """It never asks for a token, and works through the daemon where one holds the database."""
-    (port, _), env = house()
+    (port, _), env = configuration()
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "gw", "mcp"], env={**env, "GW_MCP_TOKEN": "not asked for"}
     )
@@ -121,8 +121,8 @@ def bare(env, folder):
 
 
 @pytest.mark.parametrize("by", ["--url", "GW_URL"])
-async def test_without_a_configuration_a_gateway_is_enough(house, by, tmp_path_factory):
-    (port, _), env = house()
+async def test_without_a_configuration_a_gateway_is_enough(configuration, by, tmp_path_factory):
+    (port, _), env = configuration()
     folder, url = tmp_path_factory.mktemp("elsewhere"), f"http://127.0.0.1:{port}"
     arguments, more = (["--url", url], {}) if by == "--url" else ([], {"GW_URL": url})
     command = ["-m", "gw", "mcp", *arguments]
@@ -133,8 +133,8 @@ async def test_without_a_configuration_a_gateway_is_enough(house, by, tmp_path_f
             await tool(session, "create_project", project_id="app")
 
 
-def test_a_gateway_that_was_named_must_answer(house, tmp_path_factory):
-    (port, _), env = house()
+def test_a_gateway_that_was_named_must_answer(configuration, tmp_path_factory):
+    (port, _), env = configuration()
     folder = tmp_path_factory.mktemp("elsewhere")
     command = [sys.executable, "-m", "gw", "mcp", "--url", f"http://127.0.0.1:{port}"]
     done = subprocess.run(command, env=bare(env, folder), cwd=folder, capture_output=True, text=True, timeout=30)
@@ -152,9 +152,9 @@ HELLO = {
 
 @pytest.mark.parametrize("arguments", [(), ("--transport", "http", "--port", "0")], ids=["stdio", "http"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_in_order(house, arguments, number, code):
+def test_a_signal_ends_it_in_order(configuration, arguments, number, code):
     """Also while it waits for what the client says next. The database is let go of."""
-    _, env = house()
+    _, env = configuration()
     command = [sys.executable, "-m", "gw", "mcp", *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:

@@ -15,7 +15,7 @@ from gw.gateway import Gateway
 from gw.net.http1 import Origin, Pool
 from gw.serve import serve
 from gw.web.drain import Drain
-from tests.fakes.house import YAML, Answer, SetClock, open_house
+from tests.fakes.temporary_gateway import YAML, Response, SetClock, open_test_gateway
 
 LARGEST = 10_000_000
 
@@ -37,7 +37,7 @@ class Running:
         fields = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
         return self.client.open("client", method.encode(), Origin.parse(self.url), target.encode(), fields, body)
 
-    async def ask(self, method: str, target: str, body: object = None, **headers: str) -> Answer:
+    async def ask(self, method: str, target: str, body: object = None, **headers: str) -> Response:
         """`body`: bytes as they are, anything else as JSON; None = none."""
         data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         if body is not None:
@@ -46,9 +46,9 @@ class Running:
             async with self.open(method, target, data, **headers) as response:
                 received = await response.read(LARGEST)
                 found: Mapping[str, str] = {k.decode().lower(): v.decode("latin-1") for k, v in response.headers}
-                return Answer(response.status, found, received)
+                return Response(response.status, found, received)
 
-    async def get(self, target: str, **headers: str) -> Answer:
+    async def get(self, target: str, **headers: str) -> Response:
         return await self.ask("GET", target, **headers)
 
 
@@ -58,7 +58,7 @@ async def open_running(
 ) -> AsyncIterator[Running]:
     """`text` may have a `serve` of its own, with `port: 0`."""
     serving = "" if "\nserve:" in text else "\nserve: {port: 0}\n"
-    async with open_house(folder, text + serving, clock, secret=secret) as gateway:
+    async with open_test_gateway(folder, text + serving, clock, secret=secret) as gateway:
         drain, client = Drain(), Pool()
         async with trio.open_nursery() as nursery:
             (url,) = await nursery.start(serve, gateway, drain, nursery.cancel_scope)

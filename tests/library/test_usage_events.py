@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 from gw.library.log_forwarding import log_to_program
 from gw.library.usage_events import EVENTS, UsageFeed, event_of, tell_here
 from gw.types.usage import Usage
-from tests.fakes.house import record
+from tests.fakes.temporary_gateway import record
 
 
 def test_an_event_says_what_its_record_says():

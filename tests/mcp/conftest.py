@@ -29,7 +29,7 @@ TOKEN = "a token of gw"
 
 
 @attrs.define
-class House:
+class McpGateway:
     """A gateway with its MCP server on a port of loopback."""
 
     gateway: object
@@ -62,12 +62,12 @@ def transport(request):
 
 
 @asynccontextmanager
-async def open_house(folder, *, read_only=False, token=TOKEN, text=TEXT):
+async def open_mcp_gateway(folder, *, read_only=False, token=TOKEN, text=TEXT):
     settings = attrs.evolve(
         parse(text, file="gw.yaml", env={}, data_dir=folder), secret=Secret("x"), secret_folder=folder
     )
     async with open_gateway(settings) as gateway, trio.open_nursery() as nursery:
         server = build(Inside(control_plane(gateway), settings.auth.admin_token), read_only=read_only)
         urls = await nursery.start(_listen, server, Secret(token), settings.serve, Drain())
-        yield House(gateway, urls[0])
+        yield McpGateway(gateway, urls[0])
         nursery.cancel_scope.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.mcp.conftest import TOKEN, open_house
+from tests.mcp.conftest import TOKEN, open_mcp_gateway
 
 pytestmark = pytest.mark.filterwarnings(
     # the official client and its server transport leave generators and streams to the collector when a session ends
@@ -36,8 +36,8 @@ async def ask(url, method, path, *headers, host="localhost"):
 
 
 @pytest.fixture
-async def house(tmp_path):
-    async with open_house(tmp_path) as made:
+async def mcp_gateway(tmp_path):
+    async with open_mcp_gateway(tmp_path) as made:
         yield made
 
 
@@ -57,16 +57,16 @@ async def house(tmp_path):
         (b"authorization: Bearer \xff\xfe", b"Invalid token"),
     ],
 )
-async def test_who_does_not_show_the_token(house, method, path, header, body):
-    status, answer, head = await ask(house.url, method, path, *([header] if header else []))
+async def test_who_does_not_show_the_token(mcp_gateway, method, path, header, body):
+    status, answer, head = await ask(mcp_gateway.url, method, path, *([header] if header else []))
     assert (status, answer) == (401, body)
     assert b"www-authenticate: bearer" in head
 
 
 @pytest.mark.parametrize("spelling", ["Bearer", "bearer", "BEARER"])
-async def test_who_shows_it(house, spelling):
+async def test_who_shows_it(mcp_gateway, spelling):
     header = f"authorization: {spelling} {TOKEN}".encode()
-    status, body, _ = await ask(house.url, "GET", "/sse", header)
+    status, body, _ = await ask(mcp_gateway.url, "GET", "/sse", header)
     assert (status, b"event: endpoint" in body or b"endpoint" in body) == (200, True)
 
 
@@ -87,33 +87,33 @@ OURS = "schlüssel-ключ-🗝"
     ids=["its bytes", "Latin-1", "another normal form", "a character cut off", "replaced by ?"],
 )
 async def test_a_token_that_is_no_ascii(tmp_path, method, path, shown, let_in):
-    async with open_house(tmp_path, token=OURS) as house:
-        status, body, _ = await ask(house.url, method, path, b"authorization: Bearer " + shown)
+    async with open_mcp_gateway(tmp_path, token=OURS) as mcp_gateway:
+        status, body, _ = await ask(mcp_gateway.url, method, path, b"authorization: Bearer " + shown)
     assert (status == 401) is not let_in
     assert (body == b"Invalid token") is not let_in
 
 
 async def test_a_token_of_any_bytes(tmp_path):
     """The environment of a process holds bytes; Python keeps those that are no UTF-8 as surrogates."""
-    async with open_house(tmp_path, token=b"\xff\xfetoken".decode("utf-8", "surrogateescape")) as house:
-        assert (await ask(house.url, "GET", "/sse", b"authorization: Bearer \xff\xfetoken"))[0] == 200
-        assert (await ask(house.url, "GET", "/sse", b"authorization: Bearer \xfftoken"))[:2] == (401, b"Invalid token")
+    async with open_mcp_gateway(tmp_path, token=b"\xff\xfetoken".decode("utf-8", "surrogateescape")) as mcp_gateway:
+        assert (await ask(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer \xff\xfetoken"))[0] == 200
+        assert (await ask(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer \xfftoken"))[:2] == (401, b"Invalid token")
 
 
 async def test_without_a_token_nobody_is_asked(tmp_path):
-    async with open_house(tmp_path, token="") as house:
-        assert (await ask(house.url, "GET", "/sse"))[0] == 200
-        assert (await ask(house.url, "GET", "/sse", b"authorization: Bearer anything"))[0] == 200
+    async with open_mcp_gateway(tmp_path, token="") as mcp_gateway:
+        assert (await ask(mcp_gateway.url, "GET", "/sse"))[0] == 200
+        assert (await ask(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer anything"))[0] == 200
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES[:3])
 async def test_pages_of_other_sites_do_not_get_in(tmp_path, method, path):
-    async with open_house(tmp_path, token="") as house:
-        assert (await ask(house.url, method, path, host="evil.example"))[0] in (403, 421)
-        assert (await ask(house.url, method, path, b"origin: https://evil.example"))[0] == 403
+    async with open_mcp_gateway(tmp_path, token="") as mcp_gateway:
+        assert (await ask(mcp_gateway.url, method, path, host="evil.example"))[0] in (403, 421)
+        assert (await ask(mcp_gateway.url, method, path, b"origin: https://evil.example"))[0] == 403
 
 
-async def test_other_paths(house):
+async def test_other_paths(mcp_gateway):
     header = f"authorization: Bearer {TOKEN}".encode()
-    assert (await ask(house.url, "GET", "/v1/providers", header))[0] == 404
-    assert (await ask(house.url, "GET", "/v1/providers"))[0] == 401
+    assert (await ask(mcp_gateway.url, "GET", "/v1/providers", header))[0] == 404
+    assert (await ask(mcp_gateway.url, "GET", "/v1/providers"))[0] == 401

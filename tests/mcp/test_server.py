@@ -6,7 +6,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from gw.mcp.prompts import PROMPTS
-from tests.mcp.conftest import open_house
+from tests.mcp.conftest import open_mcp_gateway
 
 pytestmark = pytest.mark.filterwarnings(
     # the official client and its server transport leave generators and streams to the collector when a session ends
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture
-async def house(tmp_path):
-    async with open_house(tmp_path) as made:
+async def mcp_gateway(tmp_path):
+    async with open_mcp_gateway(tmp_path) as made:
         yield made
 
 
-async def test_resources(house, transport):
-    async with house.client(transport) as session:
+async def test_resources(mcp_gateway, transport):
+    async with mcp_gateway.client(transport) as session:
         listed = (await session.list_resources()).resources
         for resource in listed:
             assert resource.description
@@ -34,21 +34,21 @@ async def test_resources(house, transport):
 
 
 @pytest.mark.parametrize("uri", ["gw://nothing", "gw://projects/x", "gw://projects/a/b", "file:///etc/passwd"])
-async def test_resources_there_are_not(house, uri):
-    async with house.client() as session:
+async def test_resources_there_are_not(mcp_gateway, uri):
+    async with mcp_gateway.client() as session:
         with pytest.raises(MCPError, match=uri.replace("/", "/")):
             await session.read_resource(uri)
 
 
-async def test_keys_are_masked_in_resources(house):
-    async with house.client() as session:
+async def test_keys_are_masked_in_resources(mcp_gateway):
+    async with mcp_gateway.client() as session:
         text = (await session.read_resource("gw://providers")).contents[0].text
         assert "sk-from-the-file-0123" not in text
         assert "sk-…0123" in text
 
 
-async def test_prompts(house, transport):
-    async with house.client(transport) as session:
+async def test_prompts(mcp_gateway, transport):
+    async with mcp_gateway.client(transport) as session:
         listed = (await session.list_prompts()).prompts
         assert {prompt.name for prompt in listed} == set(PROMPTS)
         for prompt in listed:

@@ -9,7 +9,7 @@ import pytest
 
 from gw.mcp.tools import TOOLS
 from tests.fakes.records import record
-from tests.mcp.conftest import called, open_house
+from tests.mcp.conftest import called, open_mcp_gateway
 
 pytestmark = pytest.mark.filterwarnings(
     # the official client and its server transport leave generators and streams to the collector when a session ends
@@ -29,8 +29,8 @@ KEY = "sk-canary-0123456789"
 
 
 @pytest.fixture
-async def house(tmp_path):
-    async with open_house(tmp_path) as made:
+async def mcp_gateway(tmp_path):
+    async with open_mcp_gateway(tmp_path) as made:
         made.gateway.store.finish(
             record("r1", timestamp=made.gateway.clock.now(), cost_nusd=2_000_000, session_id="s", turn_id="t1")
         )
@@ -61,8 +61,8 @@ def test_the_tools_are_those_their_users_know():
     assert NAMES == CONTRACT
 
 
-async def test_what_an_agent_is_told(house, transport):
-    async with house.client(transport) as session:
+async def test_what_an_agent_is_told(mcp_gateway, transport):
+    async with mcp_gateway.client(transport) as session:
         listed = (await session.list_tools()).tools
         assert {tool.name for tool in listed} == NAMES
         for tool in listed:
@@ -78,8 +78,8 @@ async def test_what_an_agent_is_told(house, transport):
             assert tool.annotations.destructive_hint is tool.name.startswith("delete_")
 
 
-async def test_reports(house, transport):
-    async with house.client(transport) as session:
+async def test_reports(mcp_gateway, transport):
+    async with mcp_gateway.client(transport) as session:
         assert (await good(session, "get_health"))["status"] == "ok"
         assert (await good(session, "get_provider_status"))["model_count"] == 3
         costs = await good(session, "get_costs", period="today")
@@ -94,9 +94,9 @@ async def test_reports(house, transport):
         assert (await good(session, "get_audit_log"))["items"] == []
 
 
-async def test_providers(house, transport):
-    live = house.gateway.live
-    async with house.client(transport) as session:
+async def test_providers(mcp_gateway, transport):
+    live = mcp_gateway.gateway.live
+    async with mcp_gateway.client(transport) as session:
         made = await good(session, "add_provider", provider_id="mine", provider_type="openai", api_key=KEY)
         assert made["api_key_masked"] == "sk-…6789"
         assert live.catalog.provider("mine").api_key.reveal() == KEY
@@ -115,9 +115,9 @@ async def test_providers(house, transport):
         assert KEY not in str(log)
 
 
-async def test_models_and_chains(house, transport):
-    live = house.gateway.live
-    async with house.client(transport) as session:
+async def test_models_and_chains(mcp_gateway, transport):
+    live = mcp_gateway.gateway.live
+    async with mcp_gateway.client(transport) as session:
         await good(session, "register_model", modality="llm", provider_id="sim", model_name="a/b")
         assert "llm:sim/a/b" in live.catalog.models
         assert "sim/a/b" in (await good(session, "list_models"))["models"]
@@ -130,9 +130,9 @@ async def test_models_and_chains(house, transport):
         assert "llm:sim/a/b" not in live.catalog.models
 
 
-async def test_projects(house, transport):
-    live = house.gateway.live
-    async with house.client(transport) as session:
+async def test_projects(mcp_gateway, transport):
+    live = mcp_gateway.gateway.live
+    async with mcp_gateway.client(transport) as session:
         await good(session, "create_project", project_id="app", daily_budget=1.5, budget_action="block")
         assert live.catalog.project("app").daily_budget_nusd == 1_500_000_000
         await good(session, "update_project", project_id="app", daily_budget=3)
@@ -143,8 +143,8 @@ async def test_projects(house, transport):
         assert "app" not in live.catalog.projects
 
 
-async def test_a_bill(house, transport):
-    async with house.client(transport) as session:
+async def test_a_bill(mcp_gateway, transport):
+    async with mcp_gateway.client(transport) as session:
         rows = [{"model": "gpt-x", "input_tokens": 1, "output_tokens": 1, "cost_usd": 0.002}]
         report = await good(session, "run_reconcile", provider="openai", rows=rows)
         [row] = report["rows"]
@@ -152,8 +152,8 @@ async def test_a_bill(house, transport):
         assert "openai, deepgram" in (await bad(session, "run_reconcile", provider="groq", rows=rows))["message"]
 
 
-async def test_what_goes_wrong_says_how_to_mend_it(house):
-    async with house.client() as session:
+async def test_what_goes_wrong_says_how_to_mend_it(mcp_gateway):
+    async with mcp_gateway.client() as session:
         told = await bad(session, "get_costs", period="ever")
         assert (told["code"], told["param"]) == ("invalid_request", "period")
         assert (await bad(session, "get_logs", limit="many"))["param"] == "limit"
@@ -167,7 +167,7 @@ async def test_what_goes_wrong_says_how_to_mend_it(house):
 
 
 async def test_read_only_hides_what_changes(tmp_path):
-    async with open_house(tmp_path, read_only=True) as house, house.client() as session:
+    async with open_mcp_gateway(tmp_path, read_only=True) as mcp_gateway, mcp_gateway.client() as session:
         names = {tool.name for tool in (await session.list_tools()).tools}
         hidden = NAMES - names
         assert hidden == {

@@ -8,7 +8,7 @@ from gw.types.asgi import ASGIApp
 from gw.web.app import make_app, make_reads
 from gw.web.drain import Drain
 from gw.web.static_files import Frontend
-from tests.fakes.house import WITH_AUTH, YAML, open_house
+from tests.fakes.temporary_gateway import WITH_AUTH, YAML, open_test_gateway
 
 
 async def _no_data_plane(scope, receive, send):
@@ -17,14 +17,14 @@ async def _no_data_plane(scope, receive, send):
 
 @pytest.fixture
 async def gateway(tmp_path: Path):
-    async with open_house(tmp_path) as opened:
+    async with open_test_gateway(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
 async def guarded(tmp_path: Path):
     """One that asks for credentials."""
-    async with open_house(tmp_path, YAML + WITH_AUTH) as opened:
+    async with open_test_gateway(tmp_path, YAML + WITH_AUTH) as opened:
         yield opened
 
 

@@ -6,7 +6,7 @@ import attrs
 import pytest
 import structlog
 
-from tests.fakes.house import call
+from tests.fakes.temporary_gateway import call
 
 
 class Hot:

@@ -10,7 +10,7 @@ import pytest
 from gw.config.settings import Auth, CostTracking, Serve, Settings
 from gw.types.secret import Secret
 from gw.web.authorization import fenced, host_allowed, host_of
-from tests.fakes.house import ADMIN, call
+from tests.fakes.temporary_gateway import ADMIN, call
 
 TOKEN = Auth(admin_token=Secret("admin-token-0123456789"))
 

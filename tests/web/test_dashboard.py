@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.house import ADMIN, SHOP, call, keep, record
+from tests.fakes.temporary_gateway import ADMIN, SHOP, call, record, store_records
 
 
 async def test_status(app):
@@ -15,7 +15,7 @@ async def test_status(app):
 
 
 async def test_costs_by_project_only_without_a_filter(gateway, app):
-    await keep(gateway, record(1), record(2, project="default"))
+    await store_records(gateway, record(1), record(2, project="default"))
     body = (await call(app, "/api/costs")).json
     assert body["by_project"] == {
         "default": {"cost": 0.25, "requests": 1},
@@ -32,7 +32,7 @@ async def test_periods_of_latency(app, period, status):
 
 
 async def test_overview(gateway, app):
-    await keep(gateway, record(1), record(2, status="error", cost_nusd=0), record(3, timestamp=record().timestamp - 9 * 86_400))
+    await store_records(gateway, record(1), record(2, status="error", cost_nusd=0), record(3, timestamp=record().timestamp - 9 * 86_400))
     body = (await call(app, "/api/overview")).json
     assert {
         "total_requests": 3,
@@ -48,7 +48,7 @@ async def test_overview(gateway, app):
 
 
 async def test_logs_and_projects_are_those_of_the_public_api(gateway, app):
-    await keep(gateway, record(1))
+    await store_records(gateway, record(1))
     for name in ("logs", "projects"):
         assert (await call(app, f"/api/{name}")).json == (await call(app, f"/v1/{name}")).json
 
@@ -64,7 +64,7 @@ async def test_everything_needs_the_admin_token(guarded, app_of, name):
 async def test_the_models_that_moved_most_against_the_same_hours_of_yesterday(gateway, app):
     now = record().timestamp
     day, hour = 86_400, 3_600
-    await keep(
+    await store_records(
         gateway,
         record(1, model_id="sim/echo", cost_nusd=3_000_000_000),
         record(2, model_id="sim/echo", cost_nusd=1_000_000_000, timestamp=now - day),

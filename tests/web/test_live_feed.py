@@ -13,7 +13,7 @@ from gw.admin.reports import log_record
 from gw.types.usage import Intent
 from gw.web.drain import Drain
 from gw.web.live_feed import BUFFER, KEEPALIVE_S, MOST_LISTENERS, Feed, Listener, Stream, event
-from tests.fakes.house import NOON, SHOP, call, record
+from tests.fakes.temporary_gateway import NOON, SHOP, call, record
 
 
 def intent(number: int = 1, attempt: int = 0) -> Intent:

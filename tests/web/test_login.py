@@ -6,7 +6,7 @@ import pytest
 
 from gw.web.login import FAILURES_A_MINUTE, MOST_ADDRESSES, Failures, TooManyLogins
 from gw.web.session_cookie import LASTS_S
-from tests.fakes.house import ADMIN, SHOP, call
+from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
 JSON = {"content-type": "application/json"}
 GOOD = b'{"token": "admin-token-0123456789"}'

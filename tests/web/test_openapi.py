@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 
 from gw import __version__
 from gw.web.openapi import document
-from tests.fakes.house import call
+from tests.fakes.temporary_gateway import call
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.house import ADMIN, SHOP, call, keep, record
+from tests.fakes.temporary_gateway import ADMIN, SHOP, call, record, store_records
 
 NAMES = ("providers", "models", "projects", "keys", "playground", "settings", "costs", "latency")
 
@@ -21,7 +21,7 @@ async def test_a_page_needs_the_admin_token_and_shows_no_secret(guarded, app_of,
 
 
 async def test_costs(gateway, app):
-    await keep(gateway, record(1), record(2, project="default"))
+    await store_records(gateway, record(1), record(2, project="default"))
     body = (await call(app, "/api/pages/costs?project=shop&by=provider")).json
     assert body["costs"]["total"] == 0.25
     assert [(line["name"], line["total"]) for line in body["series"]["series"]] == [("groq", 0.25)]
@@ -30,7 +30,7 @@ async def test_costs(gateway, app):
 
 
 async def test_latency_draws_the_model_that_was_asked_most(gateway, app):
-    await keep(gateway, record(1), record(2), record(3, model_id="sim/echo", provider="sim"))
+    await store_records(gateway, record(1), record(2), record(3, model_id="sim/echo", provider="sim"))
     body = (await call(app, "/api/pages/latency")).json
     assert [line["model"] for line in body["lines"]] == ["groq/openai/gpt-oss-20b"]
     body = (await call(app, "/api/pages/latency?model=sim/echo&other=groq/openai/gpt-oss-20b&metric=latency")).json

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gw.web.drain import Drain
-from tests.fakes.house import ADMIN, SHOP, call, keep, record
+from tests.fakes.temporary_gateway import ADMIN, SHOP, call, record, store_records
 
 
 async def test_health(gateway, app):
@@ -101,7 +101,7 @@ async def test_a_model_by_its_alias_and_an_unknown_one(app):
 
 
 async def test_costs(gateway, app):
-    await keep(gateway, record(1), record(2, project="default", model_id="sim/echo", provider="sim", cost_nusd=0))
+    await store_records(gateway, record(1), record(2, project="default", model_id="sim/echo", provider="sim", cost_nusd=0))
     body = (await call(app, "/v1/costs")).json
     assert (body["period"], body["project"], body["total"]) == ("today", None, 0.25)
     assert body["by_provider"] == {"groq": {"cost": 0.25, "requests": 1}, "sim": {"cost": 0.0, "requests": 1}}
@@ -142,13 +142,13 @@ async def test_an_unknown_project_is_404_everywhere(app, path):
 
 async def test_latency(gateway, app):
     assert (await call(app, "/v1/latency")).json == {}
-    await keep(gateway, record(1))
+    await store_records(gateway, record(1))
     body = (await call(app, "/v1/latency?period=month")).json
     assert body["groq/openai/gpt-oss-20b"]["request_count"] == 1
 
 
 async def test_logs_and_one_request(gateway, app):
-    await keep(gateway, *(record(n) for n in range(1, 6)))
+    await store_records(gateway, *(record(n) for n in range(1, 6)))
     body = (await call(app, "/v1/logs?limit=2")).json
     assert [entry["id"] for entry in body] == [record(5).id, record(4).id]
     older = (await call(app, f"/v1/logs?limit=2&before={body[-1]['id']}")).json
@@ -164,7 +164,7 @@ async def test_reports_show_a_request_that_has_just_ended(gateway, app):
 
 
 async def test_projects(gateway, app):
-    await keep(gateway, *(record(n) for n in range(1, 8)))
+    await store_records(gateway, *(record(n) for n in range(1, 8)))
     body = (await call(app, "/v1/projects")).json
     shop = next(entry for entry in body["projects"] if entry["id"] == "shop")
     assert {"project_id": "shop", "name": "The shop", "daily_budget": 2.0, "default_stack": "demo"}.items() <= shop.items()
@@ -191,7 +191,7 @@ async def test_providers_never_show_a_key(app):
 
 
 async def test_metrics(gateway, app):
-    await keep(gateway, record(1))
+    await store_records(gateway, record(1))
     gateway.clock.at += 3
     answer = await call(app, "/v1/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")

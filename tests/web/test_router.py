@@ -14,8 +14,8 @@ from gw.web.operations import Table
 from gw.web.router import Reply, Router, RouteTable, shown
 from gw.web.transport import StreamTransport
 from tests.fakes.edge import Client, Stuck, request
-from tests.fakes.house import ADMIN, SHOP, call
 from tests.fakes.running import open_running
+from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
 LONG = bytes(range(256)) * 1_000
 

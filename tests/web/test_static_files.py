@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gw.web.static_files import CSP, Frontend, load
-from tests.fakes.house import call
+from tests.fakes.temporary_gateway import call
 
 HTML = {"accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
 INDEX = b"<!doctype html><title>gw</title>"

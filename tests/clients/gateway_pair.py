@@ -92,7 +92,7 @@ INFERENCE = {"stt": "deepgram/nova-2", "llm": "openai/gpt-4.1", "tts": "cartesia
 
 
 @attrs.frozen
-class House:
+class GatewayPair:
     """Two gateways before the same fakes: in `own` a vendor's model is its own, in `other` another vendor's has its name.
 
     So an app changes its address, `at(vendor, "own")`, and nothing else. `at(vendor, "fake")` is the fake itself, which the
@@ -148,7 +148,7 @@ def hosted(app: ASGIApp) -> Iterator[str]:
 
 
 @contextmanager
-def house(folder: Path) -> Iterator[House]:
+def open_gateway_pair(folder: Path) -> Iterator[GatewayPair]:
     with ExitStack() as stack:
         fakes = {name: stack.enter_context(hosted(vendor.fake())) for name, vendor in VENDORS.items()}
         gateways: dict[str, Daemon] = {}
@@ -156,7 +156,7 @@ def house(folder: Path) -> Iterator[House]:
             place = folder / who
             place.mkdir()
             gateways[who] = stack.enter_context(starter(place))(json.dumps(_settings(fakes, who)))
-        yield House(gateways, fakes)
+        yield GatewayPair(gateways, fakes)
 
 
 def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:

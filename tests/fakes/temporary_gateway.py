@@ -55,7 +55,7 @@ class SetClock:
 
 
 @asynccontextmanager
-async def open_house(
+async def open_test_gateway(
     tmp_path: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = ""
 ) -> AsyncIterator[Gateway]:
     settings = parse(text, file="gw.yaml", env={"GW_SECRET": secret}, data_dir=tmp_path)
@@ -91,7 +91,7 @@ def record(number: int = 1, **changes: object) -> RequestRecord:
     return RequestRecord(**(fields | changes))
 
 
-async def keep(gateway: Gateway, *records: RequestRecord) -> None:
+async def store_records(gateway: Gateway, *records: RequestRecord) -> None:
     """Finish these requests: their records, their cost in the ledger, their counts."""
     for one in records:
         gateway.store.finish(one)
@@ -101,7 +101,7 @@ async def keep(gateway: Gateway, *records: RequestRecord) -> None:
 
 
 @attrs.frozen
-class Answer:
+class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -124,7 +124,7 @@ async def call(
     body: bytes = b"",
     client: str = "127.0.0.1",
     scheme: str = "http",
-) -> Answer:
+) -> Response:
     """One request; the app is cancelled when it has sent its last byte, as a server would go on to the next."""
     raw_path, _, query = target.partition("?")
     fields = {"host": "127.0.0.1:8080"} | {name.lower(): value for name, value in (headers or {}).items()}
@@ -157,4 +157,4 @@ async def call(
     await app(scope, receive, send)
     start, *parts = sent
     names = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
-    return Answer(start["status"], names, b"".join(part.get("body", b"") for part in parts))
+    return Response(start["status"], names, b"".join(part.get("body", b"") for part in parts))
