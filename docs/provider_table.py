@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.resources import files
 
-from gw.providers.spec import CALLS, TYPES, ProviderSpec, spec_of
+from gw.providers.spec import CALLS, ProviderSpec, spec_of
+from gw.types.provider_types import PROVIDER_TYPES
 
 INTRODUCTION = """\
 # Providers
@@ -47,7 +48,7 @@ and AAC with `gw[audio]`; MP4 is not decoded as it comes. Without the extra the 
 
 def provider_page() -> str:
     """docs/providers/README.md as it should be."""
-    specs = [spec_of(name) for name in TYPES]
+    specs = [spec_of(name) for name in PROVIDER_TYPES]
     parts = [INTRODUCTION, "| type | where | does | transport | billed by |\n|---|---|---|---|---|\n"]
     parts += [row for spec in specs for row in _calls(spec)]
     parts += [_LAST, "| type | speaks | at | live |\n|---|---|---|---|\n"]

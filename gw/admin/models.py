@@ -10,9 +10,9 @@ from msgspec import UNSET
 from gw.admin.registrar import Registrar
 from gw.admin.reports import Json
 from gw.admin.request_models import CreateModel, UpdateModel, checked_model_name, checked_text, read
-from gw.config.provider_types import PROVIDER_TYPES
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError
 from gw.types.entities import Actor, StoredModel, name_of
+from gw.types.provider_types import PROVIDER_TYPES
 
 
 async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> Json:
@@ -28,7 +28,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
     )
     async with registrar.change(by) as draft:
         provider = registrar.catalog.provider(made.provider)
-        offered = PROVIDER_TYPES[provider.type][1]
+        offered = PROVIDER_TYPES[provider.type].modalities
         if made.modality not in offered:
             what = f"the type {provider.type!r} offers {', '.join(offered)}, not {made.modality}"
             raise RequestError(what=what, param="modality")

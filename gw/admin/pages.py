@@ -13,13 +13,13 @@ from gw.admin import fallbacks, forecast, keys, listings, reports, series
 from gw.admin.registrar import Registrar
 from gw.admin.reports import Json, usd
 from gw.admin.setting_sources import Origin
-from gw.config.provider_types import PROVIDER_TYPES
 from gw.policy import budget
 from gw.pricing.book import Price, PriceBook
 from gw.registry.catalog import Catalog, Model
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.ids import MODALITIES
+from gw.types.provider_types import PROVIDER_TYPES
 
 MOST_COMPARED = 2
 _RATES = (
@@ -46,8 +46,8 @@ def providers(registrar: Registrar) -> Json:
             for entry in catalog.providers.values()
         ],
         "types": [
-            {"type": name, "location": location, "modalities": list(modalities)}
-            for name, (location, modalities) in PROVIDER_TYPES.items()
+            {"type": name, "location": kind.location, "modalities": list(kind.modalities)}
+            for name, kind in PROVIDER_TYPES.items()
         ],
     }
 
@@ -57,7 +57,7 @@ def models(registrar: Registrar, book: PriceBook, now: float) -> Json:
     catalog, origin = registrar.catalog, Origin(registrar.settings)
     return {
         "models": [_model(catalog, entry, origin, book, utc_day(now)) for entry in catalog.models.values()],
-        "providers": {p.id: list(PROVIDER_TYPES[p.type][1]) for p in catalog.providers.values()},
+        "providers": {p.id: list(PROVIDER_TYPES[p.type].modalities) for p in catalog.providers.values()},
         **fallbacks.listing(registrar),
     }
 

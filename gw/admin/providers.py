@@ -11,10 +11,10 @@ from gw.admin.addresses import checked_base_url
 from gw.admin.registrar import Registrar, address_of
 from gw.admin.reports import Json
 from gw.admin.request_models import CreateProvider, UpdateProvider, checked_api_key, checked_id, read
-from gw.config.provider_types import PROVIDER_TYPES
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
 from gw.types.address import host_of
 from gw.types.entities import Actor, StoredModel, StoredProvider, name_of
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
 _REDACTED = "(redacted)"
@@ -100,7 +100,7 @@ def _models(registrar: Registrar, provider_id: str) -> list[StoredModel]:
 
 
 def _check_models(models: Iterable[StoredModel], kind: str) -> None:
-    offered = PROVIDER_TYPES[kind][1]
+    offered = PROVIDER_TYPES[kind].modalities
     if misfits := sorted(model.id for model in models if model.modality not in offered):
         what = f"the type {kind!r} offers {', '.join(offered)} only; delete {', '.join(misfits)} first"
         raise ConflictError(what=what)
@@ -115,7 +115,7 @@ def _checked_type(name: str, *, explicit: bool) -> str:
 
 
 def _address(registrar: Registrar, kind: str, base_url: str | None) -> str | None:
-    return checked_base_url(base_url, PROVIDER_TYPES[kind][0], registrar.settings.serve.provider_base_url_hosts)
+    return checked_base_url(base_url, PROVIDER_TYPES[kind].location, registrar.settings.serve.provider_base_url_hosts)
 
 
 async def _moved(registrar: Registrar, before: StoredProvider, after: StoredProvider) -> StoredProvider:

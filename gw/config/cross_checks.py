@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from gw.config.fields import suggestion
 from gw.config.load import Document, Path
 from gw.config.loopback import bind_refused, is_loopback
-from gw.config.provider_types import PROVIDER_TYPES
 from gw.config.settings import ModelSettings, Settings
 from gw.types.ids import MODALITIES, Modality
+from gw.types.provider_types import PROVIDER_TYPES
 
 DEFAULT_PROJECT = "default"
 Chains = Mapping[Modality, tuple[str, ...]]
@@ -56,7 +56,7 @@ def _models(document: Document, settings: Settings) -> None:
         provider = settings.providers.get(model.provider)
         if provider is None or provider.type not in PROVIDER_TYPES:
             continue
-        offered = PROVIDER_TYPES[provider.type][1]
+        offered = PROVIDER_TYPES[provider.type].modalities
         if model.modality not in offered:
             what = f"model {model.id!r} stands under {model.modality}, which the type {provider.type!r} has not"
             document.problem(path, what, f"{provider.type} offers {', '.join(offered)}", key=True)
@@ -139,7 +139,7 @@ def _serve(document: Document, settings: Settings) -> None:
 def warnings(document: Document, settings: Settings) -> Iterator[str]:
     """Things that work but deserve a look, with their position."""
     for provider in settings.providers.values():
-        cloud = PROVIDER_TYPES[provider.type][0] == "cloud"
+        cloud = PROVIDER_TYPES[provider.type].location == "cloud"
         own = any(provider.id in project.providers for project in settings.projects.values())
         if provider.enabled and cloud and not provider.api_key and not own:
             yield _at(document, ("providers", provider.id), f"providers.{provider.id} has no api_key: it is not used")

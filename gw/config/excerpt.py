@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gw.config.provider_types import ENGINE_OPTIONS
+from gw.types.provider_types import PROVIDER_TYPES
 
 _SECRET_NAMES = frozenset({"api_key", "admin_token", "key", "token", "secret", "password", "credential", "credentials"})
-_HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open"}).union(*ENGINE_OPTIONS.values())
+_HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open"}).union(
+    *(kind.options for kind in PROVIDER_TYPES.values())
+)
 _KEY_FORM = re.compile(r"\b(?:sk|gsk|gwk|pk|xai|key|tok|eyJ)[-_][A-Za-z0-9_\-]{6,}|\b(?=[a-z]*[0-9])[0-9a-f]{28,}\b")
 _REFERENCE = re.compile(r"(?:\$\{[A-Za-z_][A-Za-z0-9_]*\})+")
 _PASSWORD = re.compile(r"//[^/\s]*@")

@@ -38,7 +38,6 @@ from gw.config.fields import (
     upstream_url,
 )
 from gw.config.load import load
-from gw.config.provider_types import ENGINE_OPTIONS, ON_BARE_CONNECTIONS, PROVIDER_TYPES, SIM_FAULTS
 from gw.config.settings import (
     Auth,
     AuthKey,
@@ -57,6 +56,7 @@ from gw.config.settings import (
 )
 from gw.errors import ConfigError, Problem
 from gw.types.ids import MODALITIES, Modality, split_model_id
+from gw.types.provider_types import PROVIDER_TYPES, SIM_FAULTS
 from gw.types.secret import Secret
 
 T = TypeVar("T")
@@ -174,8 +174,9 @@ def _provider(provider_id: str, place: Place) -> ProviderSettings:
         if "type" not in given:
             hint += "; an entry of another name needs 'type'"
         at.problem(f"unknown provider type {kind!r}", hint, key="type" not in given)
-    options = {name: OPTIONS[name] for name in ENGINE_OPTIONS.get(kind, ())}
-    address: Fields = {"base_url": upstream_url} if kind in ON_BARE_CONNECTIONS else {}
+    known = PROVIDER_TYPES.get(kind)
+    options = {name: OPTIONS[name] for name in (known.options if known else ())}
+    address: Fields = {"base_url": upstream_url} if known and known.tcp else {}
     values = record(place, {**PROVIDER, **address, **options})
     values.pop("type", None)
     own = {name: values.pop(name) for name in options if name in values}

@@ -14,8 +14,8 @@ from typing import Any
 
 from gw.config import fields, load, parse, starter
 from gw.config.fields import Choice, Fields, Integer, Number
-from gw.config.provider_types import ENGINE_OPTIONS, PROVIDER_TYPES, SIM_FAULTS
 from gw.types.ids import ID_PATTERN, MODALITIES
+from gw.types.provider_types import PROVIDER_TYPES, SIM_FAULTS
 
 Json = dict[str, Any]
 
@@ -107,12 +107,10 @@ class _Writer:
         entry = self.mapping("providers.*", table, special, {"type": {"enum": list(PROVIDER_TYPES)}})
         entry["allOf"] = [
             {
-                "if": {"required": ["type"], "properties": {"type": {"const": kind}}},
-                "then": {
-                    "properties": {name: False for name in parse.OPTIONS if name not in ENGINE_OPTIONS.get(kind, ())}
-                },
+                "if": {"required": ["type"], "properties": {"type": {"const": name}}},
+                "then": {"properties": {option: False for option in parse.OPTIONS if option not in kind.options}},
             }
-            for kind in PROVIDER_TYPES
+            for name, kind in PROVIDER_TYPES.items()
         ]
         return self.named(entry)
 

@@ -47,7 +47,6 @@ def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[
 
 SPEC = ProviderSpec(
     type="anthropic",
-    location="cloud",
     base_url="https://api.anthropic.com",
     dialect="anthropic",
     abilities=frozenset({"stream", "tools", "vision"}),

@@ -105,7 +105,6 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 
 SPEC = ProviderSpec(
     type="assemblyai",
-    location="cloud",
     base_url="https://api.assemblyai.com",
     dialect="assemblyai",
     transcribe=transcribe,

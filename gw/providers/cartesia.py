@@ -199,7 +199,6 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 
 SPEC = ProviderSpec(
     type="cartesia",
-    location="cloud",
     base_url="https://api.cartesia.ai",
     dialect="cartesia",
     transcribe=transcribe,

@@ -143,7 +143,6 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 SPEC = ProviderSpec(
     type="deepgram",
-    location="cloud",
     base_url="https://api.deepgram.com",
     dialect="deepgram",
     transcribe=transcribe,

@@ -261,7 +261,6 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 
 SPEC = ProviderSpec(
     type="elevenlabs",
-    location="cloud",
     base_url="https://api.elevenlabs.io",
     dialect="elevenlabs",
     transcribe=transcribe,

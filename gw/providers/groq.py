@@ -63,7 +63,6 @@ def _in_wav(request: SpeakRequest, account: Account) -> AbstractAsyncContextMana
 
 SPEC = ProviderSpec(
     type="groq",
-    location="cloud",
     base_url="https://api.groq.com/openai/v1",
     dialect="openai",
     abilities=frozenset({"stream", "tools", "vision"}),

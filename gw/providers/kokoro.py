@@ -70,7 +70,6 @@ async def check(account: Account) -> None:
 
 SPEC = ProviderSpec(
     type="kokoro",
-    location="local",
     base_url="http://127.0.0.1:8880/v1",
     dialect="openai",
     speak=speak,

@@ -36,7 +36,6 @@ def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[
 
 SPEC = ProviderSpec(
     type="ollama",
-    location="local",
     base_url="http://127.0.0.1:11434",
     dialect="ollama",
     abilities=frozenset({"stream", "tools", "vision"}),

@@ -73,7 +73,6 @@ def speak_live(request: SpeakLiveRequest, account: Account) -> AbstractAsyncCont
 
 SPEC = ProviderSpec(
     type="openai",
-    location="cloud",
     base_url="https://api.openai.com/v1",
     dialect="openai",
     abilities=frozenset({"stream", "tools", "vision", "audio_in"}),

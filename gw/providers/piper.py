@@ -191,7 +191,6 @@ async def check(account: Account) -> None:
 
 SPEC = ProviderSpec(
     type="piper",
-    location="local",
     base_url="http://127.0.0.1:5000",
     dialect="piper",
     speak=speak,

@@ -29,6 +29,7 @@ from gw.types.audio import AudioFormat
 from gw.types.ids import Location, Modality
 from gw.types.llm import Ability, ChatEvent, ChatRequest
 from gw.types.pending import Pending
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
@@ -187,10 +188,10 @@ _TRANSPORTS = {
 
 @attrs.frozen(kw_only=True)
 class ProviderSpec:
-    """One provider type. The contract suite runs against every entry of `TYPES`, by what it offers."""
+    """One provider type. The contract suite runs against every entry of `PROVIDER_TYPES`, by what it offers."""
 
     type: str
-    location: Location
+    """Key of `gw.types.provider_types.PROVIDER_TYPES`, which has what the configuration must know as well."""
     base_url: str
     """Default root, as the vendor's own SDK takes it."""
     api_path: str = ""
@@ -236,6 +237,10 @@ class ProviderSpec:
     """and what brings them: `gw[...]`."""
 
     @property
+    def location(self) -> Location:
+        return PROVIDER_TYPES[self.type].location
+
+    @property
     def modalities(self) -> tuple[Modality, ...]:
         offers: list[tuple[Modality, bool]] = [
             ("stt", self.transcribe is not None or self.listen is not None),
@@ -266,22 +271,6 @@ class ProviderSpec:
         return bool(self.engine_option) and self.engine_option in options and not base_url
 
 
-TYPES: Mapping[str, str] = {
-    "openai": "gw.providers.openai",
-    "anthropic": "gw.providers.anthropic",
-    "groq": "gw.providers.groq",
-    "deepgram": "gw.providers.deepgram",
-    "cartesia": "gw.providers.cartesia",
-    "elevenlabs": "gw.providers.elevenlabs",
-    "assemblyai": "gw.providers.assemblyai",
-    "ollama": "gw.providers.ollama",
-    "whisper": "gw.providers.whisper",
-    "kokoro": "gw.providers.kokoro",
-    "piper": "gw.providers.piper",
-    "sim": "gw.providers.sim",
-}
-"""Provider type → module with a `SPEC`. A new provider is one line here."""
-
 _loaded: dict[str, ProviderSpec] = {}
 
 
@@ -289,8 +278,7 @@ def spec_of(provider_type: str) -> ProviderSpec:
     """The spec of a type; its module is imported on first use. Raises UnknownProviderError listing the types."""
     spec = _loaded.get(provider_type)
     if spec is None:
-        module = TYPES.get(provider_type)
-        if module is None:
-            raise UnknownProviderError(name=provider_type, available=tuple(TYPES))
-        spec = _loaded[provider_type] = import_module(module).SPEC
+        if provider_type not in PROVIDER_TYPES:
+            raise UnknownProviderError(name=provider_type, available=tuple(PROVIDER_TYPES))
+        spec = _loaded[provider_type] = import_module(f"gw.providers.{provider_type}").SPEC
     return spec

@@ -214,7 +214,6 @@ async def _get(account: Account, path: bytes) -> None:
 
 SPEC = ProviderSpec(
     type="whisper",
-    location="local",
     base_url="http://127.0.0.1:8000/v1",
     dialect="openai",
     transcribe=transcribe,

@@ -16,7 +16,6 @@ from typing import TypeVar
 import attrs
 
 from gw.config.cross_checks import DEFAULT_PROJECT
-from gw.config.provider_types import PROVIDER_TYPES
 from gw.config.settings import ModelSettings, ProjectSettings, ProviderSettings, RateLimit, Settings
 from gw.errors import KeyDecryptError
 from gw.registry.catalog import AccessKey, Catalog, Model, Provider, Stack
@@ -24,6 +23,7 @@ from gw.types.address import host_of, split_address
 from gw.types.entities import Stored, StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider, name_of
 from gw.types.ids import MODALITIES
 from gw.types.project import Project
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 from gw.types.usage import NANO
 
@@ -112,7 +112,7 @@ def _has_provider(model: StoredModel, providers: Mapping[str, Provider], warning
     provider, fault = providers.get(model.provider), ""
     if provider is None:
         fault = f"its provider {model.provider!r} is gone"
-    elif model.modality not in PROVIDER_TYPES[provider.type][1]:
+    elif model.modality not in PROVIDER_TYPES[provider.type].modalities:
         fault = f"its provider {model.provider!r} is of the type {provider.type!r}, which offers no {model.modality}"
     return _fits(model, fault, warnings)
 
@@ -142,7 +142,7 @@ def _provider(entry: ProviderSettings, limit: RateLimit) -> Provider:
     return Provider(
         id=entry.id,
         type=entry.type,
-        location=PROVIDER_TYPES[entry.type][0],
+        location=PROVIDER_TYPES[entry.type].location,
         base_url=entry.base_url,
         api_key=entry.api_key,
         enabled=entry.enabled,
@@ -162,7 +162,7 @@ def _stored_provider(
         except KeyDecryptError as failure:
             error = failure.message
             warnings.append(error)
-    location = PROVIDER_TYPES[entry.type][0]
+    location = PROVIDER_TYPES[entry.type].location
     listed = entry.base_url is not None and host_of(entry.base_url) in {h.lower() for h in allowed_hosts}
     return Provider(
         id=entry.id,

@@ -16,7 +16,6 @@ from structlog.testing import capture_logs
 
 from gw.admin import fallbacks, keys, models, projects, providers
 from gw.admin.registrar import Registrar
-from gw.config.provider_types import PROVIDER_TYPES
 from gw.config.settings import Settings
 from gw.errors import (
     ConflictError,
@@ -32,6 +31,7 @@ from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
 from gw.store import entity_rows
 from gw.store.migrations import migrate
+from gw.types.provider_types import PROVIDER_TYPES
 from tests.fakes.records import HandClock
 from tests.fakes.registrar import BY, settings_of
 
@@ -124,7 +124,7 @@ class CatalogMachine(RuleBasedStateMachine):
     @property
     def models_in_force(self) -> set[str]:
         types = self.types
-        fitting = {f"{m}:{p}/{n}" for m, p, n in self.models if p in types and m in PROVIDER_TYPES[types[p]][1]}
+        fitting = {f"{m}:{p}/{n}" for m, p, n in self.models if p in types and m in PROVIDER_TYPES[types[p]].modalities}
         return fitting | IN_FILE[self.file][1]
 
     @property
@@ -172,7 +172,7 @@ class CatalogMachine(RuleBasedStateMachine):
         expected: type[GwError] | None = None
         if provider not in self.types:
             expected = UnknownProviderError
-        elif modality not in PROVIDER_TYPES[self.types[provider]][1]:
+        elif modality not in PROVIDER_TYPES[self.types[provider]].modalities:
             expected = RequestError
         elif f"{modality}:{provider}/{name}" in self.models_in_force:
             expected = ConflictError

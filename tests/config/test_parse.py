@@ -7,7 +7,6 @@ import pytest
 from gw.config.fields import PRICE
 from gw.config.load import load
 from gw.config.parse import load_settings, parse
-from gw.config.provider_types import ENGINE_OPTIONS
 from gw.config.settings import (
     Auth,
     AuthKey,
@@ -27,6 +26,7 @@ from gw.config.settings import (
 from gw.config.starter import example_text, key_names
 from gw.errors import ConfigError
 from gw.pricing.book import Price
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
 DATA = Path("/data")
@@ -68,7 +68,7 @@ def fields(kind, *without):
 EVERY_SETTING = {
     *fields(Settings, "path", "warnings", "lines", "secret", "previous_secret", "secret_folder", "mcp_token"),
     *(f"providers.*.{name}" for name in fields(ProviderSettings, "id", "options")),
-    *(f"providers.*.{name}" for names in ENGINE_OPTIONS.values() for name in names),
+    *(f"providers.*.{name}" for kind in PROVIDER_TYPES.values() for name in kind.options),
     *(f"models.llm.*.{name}" for name in fields(ModelSettings, "id", "modality")),
     *(f"models.llm.*.price.{name}" for name in PRICE),
     *(f"stacks.*.{name}" for name in fields(StackSettings, "name")),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gw.config import provider_types
+import gw.providers
 from gw.pricing.rate_tables import load_book, parse_table
 from gw.providers import spec
+from gw.types.provider_types import PROVIDER_TYPES, ProviderType
 from gw.wire import wav
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -31,18 +33,15 @@ def block(language: str) -> str:
 
 @pytest.fixture
 def _acme(tmp_path, monkeypatch):
-    """The file of the page, and its lines in the two tables."""
-    (tmp_path / "acme_provider.py").write_text(block("python"), encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    types = re.search(r'`"acme": "(.+?)",`', PAGE)
-    offers = re.search(r'`"acme": \("(\w+)", \((.+?)\)\),`', PAGE)
-    assert types is not None
-    assert offers is not None
-    assert types[1] == "gw.providers.acme"
-    monkeypatch.setitem(spec.TYPES, "acme", "acme_provider")
-    monkeypatch.setitem(provider_types.PROVIDER_TYPES, "acme", (offers[1], tuple(re.findall(r"\w+", offers[2]))))
+    """The file of the page, and its line in the table of types."""
+    (tmp_path / "acme.py").write_text(block("python"), encoding="utf-8")
+    monkeypatch.setattr(gw.providers, "__path__", [*gw.providers.__path__, str(tmp_path)])
+    line = re.search(r'`"acme": ProviderType\("(\w+)", \((.+?)\)\),`', PAGE)
+    assert line is not None
+    monkeypatch.setitem(PROVIDER_TYPES, "acme", ProviderType(line[1], tuple(re.findall(r"\w+", line[2]))))
     yield
     spec._loaded.pop("acme")
+    sys.modules.pop("gw.providers.acme")
 
 
 def test_it_takes_ten_lines():
@@ -51,7 +50,7 @@ def test_it_takes_ten_lines():
 
 @pytest.mark.usefixtures("_acme")
 async def test_it_answers_at_its_price(tmp_path, autojump_clock):
-    assert spec.spec_of("acme").modalities == provider_types.PROVIDER_TYPES["acme"][1]
+    assert spec.spec_of("acme").modalities == PROVIDER_TYPES["acme"].modalities
     async with open_plane(CONFIGURATION, tmp_path) as plane:
         plane.net.hosts["api.acme.example", 443] = hosted(FakeOpenAI(reply="I am Acme", speech_pcm=bytes(4_800)))
         body = {"model": "acme/acme-large-2026-11-01", "messages": [{"role": "user", "content": "who are you"}]}

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 import trio
 
-from gw.providers.spec import TYPES, spec_of
+from gw.providers.spec import spec_of
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.usage import Usage
 from tests.contract.endpoints import CHAT_STREAM, CHAT_WHOLE, ENDPOINTS, SPEECH, TRANSCRIPTION, TRANSCRIPTION_STREAM
 from tests.fakes.hosting import hosted, open_plane
@@ -110,7 +111,7 @@ def slow(fake, gap_s, *, first_s=0.0):
 
 
 def test_every_dialect_spoken_to_apps_is_in_the_suite():
-    assert {e.dialect for e in ENDPOINTS} <= {spec_of(t).dialect for t in TYPES}
+    assert {e.dialect for e in ENDPOINTS} <= {spec_of(t).dialect for t in PROVIDER_TYPES}
     assert {e.dialect for e in ENDPOINTS} == set(FAKES)
     assert all(e.dialect != spec_of("sim").dialect for e in ENDPOINTS)
 

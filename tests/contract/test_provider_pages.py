@@ -11,8 +11,9 @@ import pytest
 
 from gw.config.parse import parse
 from gw.pricing.rate_tables import load_book
-from gw.providers.spec import TYPES, spec_of
+from gw.providers.spec import spec_of
 from gw.registry.merge import build
+from gw.types.provider_types import PROVIDER_TYPES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "providers").glob("*.md"))
@@ -26,8 +27,8 @@ DAY = 20_800
 
 
 def test_every_type_has_a_page_with_a_configuration():
-    assert {page.stem for page in PAGES} == {name for name in TYPES if name != "sim"} | {"README"}
-    assert {block.values[0] for block in BLOCKS} == set(TYPES) - {"sim"}
+    assert {page.stem for page in PAGES} == {name for name in PROVIDER_TYPES if name != "sim"} | {"README"}
+    assert {block.values[0] for block in BLOCKS} == set(PROVIDER_TYPES) - {"sim"}
 
 
 @pytest.mark.parametrize(("page", "text"), BLOCKS)

@@ -1,6 +1,6 @@
 """What every provider type keeps, by what its SPEC offers: order, pace, usage, cancellation, errors, secrets.
 
-A type is in the suite by standing in `gw.providers.spec.TYPES`; its fake is named in `vendors.VENDORS`.
+A type is in the suite by standing in `gw.types.provider_types.PROVIDER_TYPES`; its fake is named in `vendors.VENDORS`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import trio
 
 from gw.errors import ProviderError, ProviderRefused
 from gw.providers.sim import fsk
-from gw.providers.spec import TYPES, spec_of
+from gw.providers.spec import spec_of
 from gw.relay import usage_counters
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.llm import ChatEnd, Completion, Delta, UsageReport
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
 from gw.wire import openai_chat, wav
@@ -25,7 +26,7 @@ TEXTS = ["ça va, 你好 🎈 é", "word " * 5_000 + "end", " leading", 'a\nb\t"
 
 
 def offering(*kinds: str) -> list[str]:
-    return [t for t in TYPES if any(getattr(spec_of(t), kind) is not None for kind in kinds)]
+    return [t for t in PROVIDER_TYPES if any(getattr(spec_of(t), kind) is not None for kind in kinds)]
 
 
 CHAT, TRANSCRIBE, SPEAK = offering("chat"), offering("transcribe"), offering("speak")
@@ -35,9 +36,9 @@ FAR = [(t, kind) for t, kind in CALLS if spec_of(t).needs_address]
 
 
 def test_every_type_is_in_the_suite():
-    assert set(VENDORS) == set(TYPES)
-    assert {spec_of(t).dialect for t in TYPES} <= set(ERRORS)
-    assert all(spec_of(t).type == t and spec_of(t).modalities for t in TYPES)
+    assert set(VENDORS) == set(PROVIDER_TYPES)
+    assert {spec_of(t).dialect for t in PROVIDER_TYPES} <= set(ERRORS)
+    assert all(spec_of(t).type == t and spec_of(t).modalities == kind.modalities for t, kind in PROVIDER_TYPES.items())
 
 
 class Recording:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from gw.config.provider_types import PROVIDER_TYPES
 from gw.pricing import retired
+from gw.types.provider_types import PROVIDER_TYPES
 
 
 def test_a_model_that_ends_and_one_that_goes_on():

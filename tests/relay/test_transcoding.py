@@ -16,7 +16,7 @@ from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd
 from gw.wire import wav
 
-SPEC = ProviderSpec(type="x", location="cloud", base_url="https://x.test", dialect="x")
+SPEC = ProviderSpec(type="x", base_url="https://x.test", dialect="x")
 WAV_48K = AudioFormat(encoding="wav", sample_rate_hz=48_000)
 WAV_24K = AudioFormat(encoding="wav", sample_rate_hz=24_000)
 MP3 = AudioFormat(encoding="mp3")

@@ -17,7 +17,6 @@ __all__ = ["KNOBS", "MODELS", "SPEC"]
 
 SPEC = ProviderSpec(
     type="sim",
-    location="local",
     base_url="",
     dialect="sim",
     chat=chat,

@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 import attrs
 
-_FAULTS = ("reset", "malformed", "refused", "slow")
+from gw.types.provider_types import SIM_FAULTS
+
 _LATENESS_CAP_MS = 600_000.0
 
 
@@ -48,12 +49,12 @@ def _flag(value: object) -> bool:
 
 
 def _fail_with(value: object) -> int | str:
-    if isinstance(value, str) and value in _FAULTS:
+    if isinstance(value, str) and value in SIM_FAULTS:
         return value
     try:
         return _whole(400, 599)(value)
     except ValueError:
-        words = ", ".join(_FAULTS)
+        words = ", ".join(SIM_FAULTS)
         raise ValueError(f"must be an HTTP status from 400 to 599 or one of {words}, not {value!r}") from None
 
 

@@ -1,0 +1,45 @@
+"""The provider types: where each runs, what it offers, and what only its configuration entries take.
+
+Each type has a module `gw.providers.<type>` with a `SPEC`. These facts stand below the configuration, which must know
+them without importing network code.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from gw.types.ids import Location, Modality
+
+
+@attrs.frozen
+class ProviderType:
+    location: Location
+    modalities: tuple[Modality, ...]
+    options: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    """Keys of a provider entry that only this type takes."""
+    tcp: bool = attrs.field(default=False, kw_only=True)
+    """`base_url` may be `tcp://host:port`, a server of the Wyoming protocol."""
+
+
+SIM_FAULTS = ("reset", "malformed", "refused", "slow")
+"""Values of the demo engine's option `fail_with` besides an HTTP status."""
+_SIM_OPTIONS = (
+    *("latency_ms", "token_ms", "fail_rate", "fail_with", "retry_after_s"),
+    *("rate_limit", "refuse", "cut_after", "script"),
+)
+
+PROVIDER_TYPES: dict[str, ProviderType] = {
+    "openai": ProviderType("cloud", ("stt", "llm", "tts")),
+    "anthropic": ProviderType("cloud", ("llm",)),
+    "groq": ProviderType("cloud", ("stt", "llm", "tts")),
+    "deepgram": ProviderType("cloud", ("stt", "tts")),
+    "cartesia": ProviderType("cloud", ("stt", "tts")),
+    "elevenlabs": ProviderType("cloud", ("stt", "tts")),
+    "assemblyai": ProviderType("cloud", ("stt",)),
+    "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),
+    "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),
+    "kokoro": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device")),
+    "piper": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device"), tcp=True),
+    "sim": ProviderType("local", ("stt", "llm", "tts"), options=_SIM_OPTIONS),
+}
+"""A new provider type is one line here and its module."""
