@@ -24,6 +24,8 @@ OLDER = "*/test_older*.py"
 BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
+PARALLEL = ("-n", "auto", "--dist", "worksteal")
+"""pytest-xdist: one process per core; `nox -s tests -- -n 0` runs in one process."""
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -50,7 +52,7 @@ def tests(session: nox.Session) -> None:
     install(session, "test")
     # Left out by folder as well: their modules import what only their own sessions install.
     apart = [f"--ignore={folder}" for folder in (CLIENTS, BROWSER)]
-    session.run("pytest", "-q", "-m", "not clients and not browser", *apart, *session.posargs)
+    session.run("pytest", "-q", *PARALLEL, "-m", "not clients and not browser", *apart, *session.posargs)
 
 
 @nox.session
@@ -128,7 +130,7 @@ def clients(session: nox.Session) -> None:
     else:
         session.warn("LEFT OUT: Node SDKs and MCP tools, because node or npm is not installed (Debian packages: nodejs, npm)")
         leave_out += ["--ignore-glob=*/test_node*.py", "--ignore-glob=*/test_mcp*.py"]
-    session.run("pytest", "-q", "-m", "clients", str(CLIENTS), *leave_out, *session.posargs)
+    session.run("pytest", "-q", *PARALLEL, "-m", "clients", str(CLIENTS), *leave_out, *session.posargs)
 
 
 @nox.session
@@ -173,7 +175,7 @@ def browser(session: nox.Session) -> None:
     else:
         session.warn("LEFT OUT: axe, because node or npm is not installed (Debian packages: nodejs, npm)")
         leave_out.append("--ignore-glob=*/test_axe.py")
-    session.run("pytest", "-q", "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
+    session.run("pytest", "-q", *PARALLEL, "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
 
 
 @nox.session
