@@ -23,8 +23,8 @@ from gw.dialects.request_io import send_whole
 from gw.errors import AllCandidatesFailed, GwError, ProviderError
 from gw.relay.relay import ChatAnswer
 from gw.types.llm import ChatEvent, ChatRequest
-from gw.wire import anthropic_errors, sse
-from gw.wire.anthropic_messages_encode import MessagesEncoder
+from gw.wire import sse
+from gw.wire.anthropic_messages_encode import MessagesEncoder, error_body
 from gw.wire.anthropic_messages_parse import parse_request, wants_thinking
 
 _CHARACTERS_A_TOKEN = 4
@@ -37,7 +37,7 @@ def _error_body(error: GwError, request_id: str) -> bytes:
         facts["outcome"] = error.outcome
     if isinstance(error, AllCandidatesFailed):
         facts["attempts"] = error_bodies.attempts_of(error)
-    return anthropic_errors.error_body(
+    return error_body(
         status=error_bodies.status_of(error),
         message=error.message,
         request_id=request_id,

@@ -23,7 +23,7 @@ from gw.dialects.upload import Upload, read_upload
 from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError
 from gw.types.stt import TranscribeRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, sse
+from gw.wire import cartesia_listen, cartesia_speak, sse
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
@@ -33,7 +33,7 @@ def error_body(error: GwError, request_id: str) -> bytes:
         facts["outcome"] = error.outcome
     if isinstance(error, AllCandidatesFailed):
         facts["attempts"] = error_bodies.attempts_of(error)
-    return cartesia_errors.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
+    return cartesia_speak.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
 
 
 def _in_band(body: bytes) -> bytes:

@@ -19,6 +19,7 @@ from gw.dialects.http_handler import JSON, Handler, HttpExchange, body_of
 from gw.dialects.request_io import send_whole
 from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog
+from gw.wire.json_codec import BAD_JSON
 
 _T = TypeVar("_T")
 _MANY = 1_000_000_000
@@ -274,7 +275,7 @@ async def _told(exchange: HttpExchange, shape: type[_T]) -> _T:
     """The body, which may be left out. Raises ClientProtocolError."""
     try:
         return msgspec.json.decode(await body_of(exchange) or b"{}", type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except BAD_JSON as error:
         raise ClientProtocolError(what=f"the body is not the JSON expected: {error}") from None
 
 

@@ -12,7 +12,7 @@ from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.spec import Account, ChatStream, ProviderSpec
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
-from gw.wire import anthropic_errors, anthropic_messages
+from gw.wire import anthropic_messages, vendor_errors
 
 VERSION = b"2023-06-01"
 
@@ -35,7 +35,7 @@ _MESSAGES = ChatWire(
     body=lambda request, account: anthropic_messages.upstream_body(request, account.model),
     decoder=lambda provider, keep_raw: anthropic_messages.MessagesDecoder(provider, keep_raw=keep_raw),
     whole=lambda body, provider, keep_raw: anthropic_messages.decode_message(body, provider, keep_raw=keep_raw),
-    classify=anthropic_errors.classify,
+    classify=vendor_errors.classify_anthropic,
     passed=_passed,
 )
 

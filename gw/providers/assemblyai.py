@@ -16,7 +16,7 @@ from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeSt
 from gw.providers.ws_session import ListenSocket
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
-from gw.wire import assemblyai_audio, assemblyai_batch, assemblyai_stream
+from gw.wire import assemblyai_audio, assemblyai_batch, assemblyai_stream, vendor_errors
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
@@ -67,7 +67,7 @@ async def _answer(
     all_headers = [*headers, *key_headers(account.api_key)]
     async with account.pool.open(account.provider_id, method, account.origin, path, all_headers, body) as response:
         if response.status != 200:
-            raise await rejection(response, account, assemblyai_batch.classify)
+            raise await rejection(response, account, vendor_errors.classify)
         return await response.read(_ANSWER_LIMIT)
 
 

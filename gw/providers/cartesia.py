@@ -30,7 +30,7 @@ from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, multipart
+from gw.wire import cartesia_listen, cartesia_speak, multipart, vendor_errors
 from gw.wire.cartesia_context import CartesiaSpeaker
 from gw.wire.cartesia_listen import CartesiaListener, silence
 from gw.wire.cartesia_turns import TurnsListener
@@ -87,7 +87,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     headers = json_lines(key_headers, account.api_key.reveal())
     body = cartesia_speak.body(request, account.model)
     path = b"/tts/sse" if as_events else b"/tts/bytes"
-    return HttpCall(account, path, headers, body, cartesia_errors.classify, read)
+    return HttpCall(account, path, headers, body, vendor_errors.classify_cartesia, read)
 
 
 class _Speech(SpeakSocket):
@@ -158,7 +158,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     path = cartesia_listen.path_of(request).encode()
     body = FormBody(head, request.audio, tail)
     read = partial(_Transcript, provider=account.provider_id, keep_raw=request.dialect == "cartesia")
-    return HttpCall(account, path, headers, body, cartesia_errors.classify, read)
+    return HttpCall(account, path, headers, body, vendor_errors.classify_cartesia, read)
 
 
 async def _keep_alive(

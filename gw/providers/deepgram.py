@@ -28,11 +28,11 @@ from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import (
     deepgram_batch,
-    deepgram_errors,
     deepgram_flux_client,
     deepgram_flux_speak,
     deepgram_listen_client,
     deepgram_speak,
+    vendor_errors,
 )
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
@@ -62,7 +62,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     headers = [(b"content-type", content_type.encode()), (b"accept", b"application/json")]
     headers += key_headers(account.api_key)
     read = partial(_Transcript, provider=account.provider_id, keep_raw=request.dialect == "deepgram")
-    return HttpCall(account, path, headers, request.audio, deepgram_errors.classify, read)
+    return HttpCall(account, path, headers, request.audio, vendor_errors.classify_deepgram, read)
 
 
 def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
@@ -77,7 +77,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     flux = deepgram_flux_speak.is_flux(account.model)
     path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
     headers = json_lines(key_headers, account.api_key.reveal())
-    return HttpCall(account, path, headers, deepgram_speak.body(request), deepgram_errors.classify, read)
+    return HttpCall(account, path, headers, deepgram_speak.body(request), vendor_errors.classify_deepgram, read)
 
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:

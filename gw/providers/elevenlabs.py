@@ -33,9 +33,10 @@ from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire import elevenlabs_listen, elevenlabs_scribe, elevenlabs_speak, elevenlabs_tts_client, multipart
-from gw.wire.elevenlabs_errors import classify, close_fault
+from gw.wire.elevenlabs_errors import close_error
 from gw.wire.elevenlabs_scribe import ScribeListener
 from gw.wire.elevenlabs_tts_client import ElevenSpeaker
+from gw.wire.vendor_errors import classify_elevenlabs
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
@@ -82,11 +83,11 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     path = elevenlabs_speak.http_path(request).encode()
     headers = json_lines(key_headers, account.api_key.reveal())
     body = elevenlabs_speak.body(request, account.model)
-    return HttpCall(account, path, headers, body, classify, read)
+    return HttpCall(account, path, headers, body, classify_elevenlabs, read)
 
 
 def _why_closed(provider: str, closed: WsClosed) -> ProviderError:
-    return close_fault(provider, closed.reason) or why_closed(provider, closed)
+    return close_error(provider, closed.reason) or why_closed(provider, closed)
 
 
 class _Speaking:
@@ -210,7 +211,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     headers = [(b"content-type", b"multipart/form-data; boundary=" + boundary), *key_headers(account.api_key)]
     body = FormBody(head, request.audio, tail)
     read = partial(_Transcript, provider=account.provider_id, keep_raw=request.dialect == "elevenlabs")
-    return HttpCall(account, b"/v1/speech-to-text", headers, body, classify, read)
+    return HttpCall(account, b"/v1/speech-to-text", headers, body, classify_elevenlabs, read)
 
 
 class _Listening(ListenSocket):

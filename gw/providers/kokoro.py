@@ -19,7 +19,7 @@ from gw.providers.http_call import rejection
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ProviderSpec, SpeakSession, SpeakStream, bearer
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_errors
+from gw.wire import vendor_errors
 
 _OPENAI_VOICES = {
     "alloy": "am_adam", "ash": "af_nicole", "coral": "bf_emma", "echo": "af_bella", "fable": "af_sarah",
@@ -65,7 +65,7 @@ async def check(account: Account) -> None:
     headers = [(b"accept", b"application/json"), *bearer(account.api_key)]
     async with account.pool.open(account.provider_id, b"GET", account.origin, b"/models", headers) as response:
         if response.status != 200:
-            raise await rejection(response, account, openai_errors.classify)
+            raise await rejection(response, account, vendor_errors.classify)
 
 
 SPEC = ProviderSpec(

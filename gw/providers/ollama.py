@@ -14,7 +14,7 @@ from gw.providers import openai_like
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.spec import Account, ChatStream, ProviderSpec, bearer
 from gw.types.llm import ChatRequest
-from gw.wire import ollama_chat, openai_errors
+from gw.wire import ollama_chat, vendor_errors
 
 _NATIVE = ChatWire(
     dialect="ollama",
@@ -24,7 +24,7 @@ _NATIVE = ChatWire(
     body=lambda request, account: ollama_chat.upstream_body(request, account.model, account.options),
     decoder=lambda provider, keep_raw: ollama_chat.OllamaDecoder(provider, keep_raw=keep_raw),
     whole=lambda body, provider, keep_raw: ollama_chat.decode_answer(body, provider, keep_raw=keep_raw),
-    classify=openai_errors.classify,
+    classify=vendor_errors.classify,
 )
 _OPENAI = attrs.evolve(openai_like.CHAT, path=b"/v1/chat/completions")
 

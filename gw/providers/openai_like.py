@@ -18,7 +18,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.llm import ChatRequest
 from gw.types.stt import TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakRequest
-from gw.wire import multipart, openai_audio, openai_chat, openai_errors
+from gw.wire import multipart, openai_audio, openai_chat, vendor_errors
 
 _JSON = b"application/json"
 _SSE = b"text/event-stream"
@@ -33,7 +33,7 @@ CHAT = ChatWire(
     body=lambda request, account: openai_chat.upstream_body(request, account.model),
     decoder=lambda provider, keep_raw: openai_chat.ChatDecoder(provider, keep_raw=keep_raw),
     whole=openai_chat.decode_completion,
-    classify=openai_errors.classify,
+    classify=vendor_errors.classify,
 )
 
 
@@ -95,7 +95,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
             return _StreamedTranscript(response, account.provider_id, keep_raw)
         return _WholeTranscript(response, account, "json" if request.stream else request.response_format, keep_raw)
 
-    return HttpCall(account, path, headers, body, openai_errors.classify, read)
+    return HttpCall(account, path, headers, body, vendor_errors.classify, read)
 
 
 class _SpokenEvents(EventStream[SpeakEvent]):
@@ -124,4 +124,4 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
     body = openai_audio.speech_body(request, account.model, request.voice)
     headers = json_lines(bearer, account.api_key.reveal(), _SSE if request.want_events else b"*/*")
-    return HttpCall(account, b"/audio/speech", headers, body, openai_errors.classify, read)
+    return HttpCall(account, b"/audio/speech", headers, body, vendor_errors.classify, read)

@@ -21,7 +21,7 @@ from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ProviderSpec, SpeakSession, SpeakStream
 from gw.types.audio import PCM_24K, AudioFormat, Encoding
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_errors, piper_http, wav
+from gw.wire import piper_http, vendor_errors, wav
 from gw.wire.sentences import sentences
 
 _HEADERS = [(b"content-type", b"application/json"), (b"accept", b"audio/wav")]
@@ -66,7 +66,7 @@ class _Spoken:
             if response.status == 200:
                 known[origin] = path
                 return True
-            refused = await rejection(response, self._account, openai_errors.classify)
+            refused = await rejection(response, self._account, vendor_errors.classify)
             await self.close()
             if response.status not in _NO_SUCH_PATH:
                 break
@@ -186,7 +186,7 @@ async def check(account: Account) -> None:
     account = await _at_its_server(account)
     async with account.pool.open(account.provider_id, b"GET", account.origin, b"/voices", _HEADERS[1:]) as response:
         if response.status != 200:
-            raise await rejection(response, account, openai_errors.classify)
+            raise await rejection(response, account, vendor_errors.classify)
 
 
 SPEC = ProviderSpec(

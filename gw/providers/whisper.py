@@ -28,7 +28,7 @@ from gw.providers.utterance_stt import Utterance
 from gw.providers.ws_session import ListenSocket, send
 from gw.types.audio import PCM_16K
 from gw.types.stt import AudioSource, ListenRequest, TranscribeEvent, TranscribeRequest
-from gw.wire import multipart, openai_errors, openai_realtime_beta, wav, whisper_cpp, wyoming
+from gw.wire import multipart, openai_realtime_beta, vendor_errors, wav, whisper_cpp, wyoming
 
 _TRANSCRIPT_LIMIT = 25 * 1024 * 1024
 _MOST_SAMPLES = 64 * 2**20
@@ -183,7 +183,7 @@ async def _at_whisper_cpp(request: TranscribeRequest, account: Account) -> Async
     body = FormBody(head, audio, tail)
     async with account.pool.open(account.provider_id, b"POST", account.origin, b"", headers, body) as response:
         if response.status != 200:
-            raise await rejection(response, account, openai_errors.classify)
+            raise await rejection(response, account, vendor_errors.classify)
         yield _Whole(response, account.provider_id)
 
 
@@ -209,7 +209,7 @@ async def _get(account: Account, path: bytes) -> None:
     headers = [(b"accept", b"application/json"), *bearer(account.api_key)]
     async with account.pool.open(account.provider_id, b"GET", account.origin, path, headers) as response:
         if response.status != 200:
-            raise await rejection(response, account, openai_errors.classify)
+            raise await rejection(response, account, vendor_errors.classify)
 
 
 SPEC = ProviderSpec(

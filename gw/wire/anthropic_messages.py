@@ -21,6 +21,7 @@ from gw.types.llm import ChatRequest
 from gw.wire.anthropic_messages_decode import MessagesDecoder, decode_message
 from gw.wire.anthropic_messages_encode import MessagesEncoder
 from gw.wire.anthropic_messages_parse import MessagesRequest, parse_request, wants_thinking
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.tool_arguments import object_of
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
 
 DEFAULT_MAX_TOKENS = 4_096
 """The member is mandatory here and optional in OpenAI's dialect."""
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PASSED_ON = ("thinking", "top_k", "cache_control", "output_config", "speed", "container")
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
@@ -117,11 +117,11 @@ def upstream_body(request: ChatRequest, model: str) -> bytes:
     if request.dialect == "anthropic" and request.native:
         try:
             return msgspec.json.encode({**_FIELDS.decode(request.native), "model": model})
-        except _BAD_JSON:
+        except BAD_JSON:
             raise ClientProtocolError(what="the body is not a JSON object") from None
     try:
         asked = msgspec.json.decode(msgspec.json.encode(request.fields), type=_Request)
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise ClientProtocolError(what=f"the request is not of the expected form: {error}") from None
     version = _version(model)
     system, turns = _conversation(asked.messages)

@@ -17,10 +17,10 @@ from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, Too
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import tokens
-from gw.wire.openai_errors import failed_within, stream_fault
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.stream_decoder import Midway
+from gw.wire.vendor_errors import error_within, stream_error
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _END = ChatEnd()
 FINISH_REASONS = {
     "end_turn": "stop",
@@ -170,10 +170,10 @@ class MessagesDecoder(Midway[ChatEvent]):
             event = _EVENT.decode(piece.data)
             kind = event.type or piece.event
             told = self._told(kind, event)
-        except _BAD_JSON:
+        except BAD_JSON:
             raise UpstreamProtocolError(provider=self._provider, detail="an event is not the JSON expected") from None
         if kind == "error" or event.error is not None:
-            code, message = stream_fault(piece.data if event.error is None else event.error)
+            code, message = stream_error(piece.data if event.error is None else event.error)
             self._ended = True
             events.append(StreamError(code=code, message=message))
             return
@@ -252,10 +252,10 @@ def decode_message(body: bytes, provider: str, *, keep_raw: bool = False) -> Com
         found = _WHOLE.decode(body)
         uses = (block for block in found.content or () if block.type == "tool_use")
         calls = tuple(_whole_call(i, block) for i, block in enumerate(uses))
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
     if found.error is not None or found.type == "error":
-        raise failed_within(provider, body if found.error is None else found.error)
+        raise error_within(provider, body if found.error is None else found.error)
     blocks = found.content or []
     text = "".join(block.text or "" for block in blocks if block.type == "text")
     reason = found.stop_reason or "end_turn"

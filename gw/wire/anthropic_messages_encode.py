@@ -204,3 +204,18 @@ def _usage_object(usage: Usage | None) -> dict[str, int]:
         "cache_read_input_tokens": read,
         "output_tokens": used.output_tokens,
     }
+
+
+_ERROR_TYPES = {
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
+    404: "not_found_error", 409: "conflict_error", 413: "request_too_large", 422: "invalid_request_error",
+    429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
+}  # fmt: skip
+
+
+def error_body(*, status: int, message: str, request_id: str, **facts: object) -> bytes:
+    """Return an error as the SDKs read it: its type follows from `status`; `facts` are further members."""
+    kind = _ERROR_TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    return msgspec.json.encode(
+        {"type": "error", "error": {**facts, "type": kind, "message": message}, "request_id": request_id}
+    )

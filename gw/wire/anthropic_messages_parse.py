@@ -15,8 +15,8 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types.llm import Ability, ChatRequest
 from gw.wire.bounds import MOST_TOKENS
+from gw.wire.json_codec import BAD_JSON
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 
@@ -108,7 +108,7 @@ def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
         asked = _REQUEST.decode(body)
     except msgspec.ValidationError as error:
         raise ClientProtocolError(what=f"the body is not of the expected form: {error}", param=_member(error)) from None
-    except _BAD_JSON:
+    except BAD_JSON:
         raise ClientProtocolError(what="the body is not JSON") from None
     if not asked.messages:
         raise ClientProtocolError(what="messages: at least one message is required", param="messages")
@@ -137,7 +137,7 @@ def wants_thinking(body: bytes) -> bool:
     """Whether a request asks for thinking, so that an answer may hold it."""
     try:
         told = msgspec.json.decode(body, type=_Thinks)
-    except _BAD_JSON:
+    except BAD_JSON:
         return False
     return told.thinking is not None and told.thinking.type not in ("", "disabled")
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, UpstreamProtocolError
+from gw.errors import ClientProtocolError, ProviderFailed, UpstreamProtocolError
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
-from gw.wire import openai_errors
 from gw.wire.bounds import seconds
-from gw.wire.openai_errors import filtered
+from gw.wire.json_codec import BAD_JSON
+from gw.wire.vendor_errors import filtered
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SET = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
 _REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})
 """Of recordings; every other language goes without its region."""
@@ -61,7 +60,7 @@ def upload_url(body: bytes, provider: str) -> str:
     """Of the answer to `POST /v2/upload`. Raises UpstreamProtocolError."""
     try:
         return msgspec.json.decode(body, type=_Uploaded).upload_url
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the upload's answer is not the JSON expected") from None
 
 
@@ -95,7 +94,7 @@ def job_of(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool
     """The id of a job that is not done yet, or its transcript. Raises ProviderError for one that failed."""
     try:
         job = _JOB.decode(body)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
     match job.status:
         case "completed":
@@ -132,18 +131,6 @@ def _word(word: _Word) -> Word:
     )
 
 
-def classify(
-    provider: str,
-    status: int,
-    retry_after: bytes | None,
-    body: bytes,
-    secrets: Iterable[str] = (),
-    date: bytes | None = None,
-) -> ProviderError:
-    """The error that `status` and `{"error": "text"}` stand for; never raises. As `openai_errors.classify`."""
-    return openai_errors.classify(provider, status, retry_after, body, secrets, date)
-
-
 # ---- the server's side
 
 
@@ -163,7 +150,7 @@ def parse_job(body: bytes) -> tuple[TranscriptOptions, tuple[tuple[str, str], ..
     try:
         asked = msgspec.json.decode(body, type=TranscriptOptions)
         members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise ClientProtocolError(what=f"the body is not of the expected form: {error}") from None
     others = tuple((name, bytes(raw).decode()) for name, raw in members.items() if name not in _SET)
     return asked, others

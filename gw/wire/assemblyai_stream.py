@@ -38,7 +38,7 @@ from gw.types.usage import Usage
 from gw.wire.assemblyai_audio import ENCODINGS, Frames
 from gw.wire.assemblyai_batch import spoken_language
 from gw.wire.bounds import seconds
-from gw.wire.openai_errors import filtered
+from gw.wire.vendor_errors import filtered
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
 _OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_mulaw": "mulaw", "opus": "opus", "ogg_opus": "ogg", "aac": "aac"}

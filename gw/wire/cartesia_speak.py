@@ -19,8 +19,8 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
-from gw.wire.cartesia_errors import classify
 from gw.wire.stream_decoder import Midway
+from gw.wire.vendor_errors import CARTESIA, ErrorFacts, error_of
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 ENCODINGS: dict[str, str] = {
@@ -111,11 +111,14 @@ def decode(frame: str | bytes, provider: str) -> VendorMessage:
 
 def fault(told: VendorMessage, provider: str, secrets: Iterable[str]) -> ProviderError:
     """An `error` message: the answer of HTTP it would have been."""
-    words = told.message or told.title or told.error or ""
-    code = told.error_code or ""
-    body = msgspec.json.encode({"error_code": code, "message": words})
+    facts = ErrorFacts(code=told.error_code or "", message=told.message or told.title or told.error or "")
     status = told.status_code or 500
-    return classify(provider, status if status >= 400 else 500, None, body, secrets)
+    return error_of(provider, status if status >= 400 else 500, facts, secrets, dialect=CARTESIA)
+
+
+def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
+    """Return the body of a failed HTTP answer."""
+    return msgspec.json.encode({**facts, "error_code": code, "title": code, "message": message, "request_id": request_id})
 
 
 def events_of(told: VendorMessage, provider: str) -> list[SpeakEvent]:

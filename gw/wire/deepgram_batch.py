@@ -17,8 +17,8 @@ from gw.types.usage import Usage
 from gw.wire.bounds import seconds
 from gw.wire.deepgram_listen_client import audio_fields, default_language
 from gw.wire.deepgram_listen_server import format_of, is_true, keyterms_of, pairs_of
+from gw.wire.json_codec import BAD_JSON
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _OURS = frozenset({"model", "callback", "callback_method"})
 _OF_RAW = frozenset({"encoding", "sample_rate", "channels"})
 
@@ -92,7 +92,7 @@ def decode(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
     """Raises UpstreamProtocolError. Channels are told one after the other."""
     try:
         told = _ANSWER.decode(body)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
     best = [channel.alternatives[0] for channel in told.results.channels if channel.alternatives]
     length_s = seconds(told.metadata.duration)

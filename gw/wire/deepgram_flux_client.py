@@ -25,9 +25,8 @@ from gw.types.stt import (
     VendorFrame,
     Word,
 )
-from gw.wire.deepgram_errors import code_of
 from gw.wire.deepgram_listen_client import CLOSE_STREAM, audio_fields, by_turns, settings
-from gw.wire.openai_errors import filtered
+from gw.wire.vendor_errors import filtered, safe_code
 
 FORCE_END_TURN = '{"type":"ForceEndTurn"}'
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -203,7 +202,7 @@ class FluxListener:
         )
 
     def _error(self, told: _Frame) -> ProviderError:
-        words, code = filtered(told.description or "", self._secrets), code_of(told.code, self._secrets)
+        words, code = filtered(told.description or "", self._secrets), safe_code(told.code, self._secrets)
         detail = "an error inside the session" + (f" {code}" if code else "") + (f": {words}" if words else "")
         return ProviderFailed(provider=self._provider, detail=detail, upstream_status=101, upstream_code=code)
 

@@ -27,8 +27,7 @@ from gw.types.stt import (
 )
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.deepgram_errors import code_of
-from gw.wire.openai_errors import filtered
+from gw.wire.vendor_errors import filtered, safe_code
 
 FINALIZE = '{"type":"Finalize"}'
 CLOSE_STREAM = '{"type":"CloseStream"}'
@@ -220,7 +219,7 @@ class DeepgramListener:
 
     def _error(self, told: _Frame) -> ProviderError:
         words = filtered(told.description or told.message, self._secrets)
-        code = code_of(told.code, self._secrets) or code_of(told.variant, self._secrets)
+        code = safe_code(told.code, self._secrets) or safe_code(told.variant, self._secrets)
         detail = "an error inside the session" + (f" {code}" if code else "") + (f": {words}" if words else "")
         return ProviderFailed(provider=self._provider, detail=detail, upstream_status=101, upstream_code=code)
 

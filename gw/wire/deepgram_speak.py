@@ -17,10 +17,9 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire.deepgram_errors import code_of
 from gw.wire.deepgram_listen_client import ENCODINGS
 from gw.wire.deepgram_listen_server import pairs_of, whole
-from gw.wire.openai_errors import filtered
+from gw.wire.vendor_errors import filtered, safe_code
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _QUERY = "query:"
@@ -184,7 +183,7 @@ class DeepgramSpeaker:
                 words = filtered(told.description, self._secrets)
                 detail = "an error inside the session" + (f": {words}" if words else "")
                 raise ProviderFailed(
-                    provider=self._provider, detail=detail, upstream_status=101, upstream_code=code_of(told.code, self._secrets)
+                    provider=self._provider, detail=detail, upstream_status=101, upstream_code=safe_code(told.code, self._secrets)
                 )
         return [VendorFrame(raw=frame)] if raw is not None else []
 

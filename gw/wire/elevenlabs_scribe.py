@@ -19,13 +19,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import ProviderError, ProviderRejected, UpstreamProtocolError
+from gw.errors import ProviderError, UpstreamProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, UtteranceEnd, VendorFrame, Word
 from gw.wire.bounds import seconds
-from gw.wire.elevenlabs_errors import named
+from gw.wire.elevenlabs_errors import as_rejection, session_error
 from gw.wire.elevenlabs_listen import TIMED, bare
+from gw.wire.json_codec import BAD_JSON
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SET = frozenset({"model_id", "audio_format", "include_timestamps"})
 _LEAST_S = 0.3
 """Of audio in a commit."""
@@ -174,7 +174,7 @@ class ScribeListener:
         """Raises ProviderError for an error message, UpstreamProtocolError for what is no frame of this dialect."""
         try:
             told = _TOLD.decode(frame)
-        except _BAD_JSON:
+        except BAD_JSON:
             raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
         kind = told.message_type
         if kind in _FAULTS or kind in _REFUSED or (kind == _NOTHING_HEARD and not self._finishing):
@@ -217,10 +217,7 @@ class ScribeListener:
         return [ListenEnd()]
 
     def _fault(self, kind: str, message: str) -> ProviderError:
-        error = named(self._provider, _FAULTS.get(kind) or kind, message, self._secrets)
+        error = session_error(self._provider, _FAULTS.get(kind) or kind, message, self._secrets)
         if kind not in _REFUSED:
             return error
-        return ProviderRejected(
-            provider=self._provider, detail=error.detail.replace("HTTP 500", "HTTP 400"), upstream_status=400,
-            upstream_code=kind, fault="candidate",
-        )  # fmt: skip
+        return as_rejection(error, kind)

@@ -17,7 +17,7 @@ import msgspec
 from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
-from gw.wire import openai_errors
+from gw.wire import vendor_errors
 from gw.wire.stream_decoder import Midway
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -219,7 +219,7 @@ class TimedDecoder(Midway[SpeakEvent]):
         except (*_BAD_JSON, ValueError):
             raise UpstreamProtocolError(provider=self._provider, detail="a line is not the JSON expected") from None
         if told.detail is not None or told.error is not None:
-            raise openai_errors.failed_within(self._provider, line)
+            raise vendor_errors.error_within(self._provider, line)
         events: list[SpeakEvent] = []
         if audio:
             self._seen = True

@@ -24,7 +24,7 @@ import msgspec
 from gw.errors import UpstreamProtocolError
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
 from gw.wire.bounds import LONGEST_S
-from gw.wire.elevenlabs_errors import frame_fault
+from gw.wire.elevenlabs_errors import frame_error
 from gw.wire.elevenlabs_speak import Words, language_of, output_format, sent_for, speed_of
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -212,7 +212,7 @@ class ElevenSpeaker:
             audio = b64decode(told.audio or "", validate=True)
         except (*_BAD_JSON, ValueError):
             raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
-        error = frame_fault(self._provider, frame, self._secrets) if not audio else None
+        error = frame_error(self._provider, frame, self._secrets) if not audio else None
         named = told.contextId or told.context_id
         context = named or self._current
         if error is not None and (named is None or named == self._current):

@@ -14,12 +14,12 @@ BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for input that is not the expected JSON: wrong syntax or types, wrong UTF-8, too deep."""
 
 
-def decode_upstream(decoder: msgspec.json.Decoder[T], data: str | bytes, provider: str) -> T:
-    """Decode a frame or body that `provider` sent. Raises UpstreamProtocolError."""
+def decode_upstream(decoder: msgspec.json.Decoder[T], data: str | bytes, provider: str, what: str = "a frame") -> T:
+    """Decode a frame or body that `provider` sent; `what` names it in the error. Raises UpstreamProtocolError."""
     try:
         return decoder.decode(data)
     except BAD_JSON:
-        raise UpstreamProtocolError(provider=provider, detail="a frame is not the JSON expected") from None
+        raise UpstreamProtocolError(provider=provider, detail=f"{what} is not the JSON expected") from None
 
 
 def decode_client(decoder: msgspec.json.Decoder[T], data: str | bytes) -> T:
@@ -30,9 +30,27 @@ def decode_client(decoder: msgspec.json.Decoder[T], data: str | bytes) -> T:
         raise ClientProtocolError(what="a message is not the JSON expected") from None
 
 
+def decode_request(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """Decode the body of an HTTP request. Raises ClientProtocolError, with `param` if a member is at fault."""
+    try:
+        body.decode()  # msgspec does not check raw members
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise ClientProtocolError(what=f"the body is not of the expected form: {error}", param=_member(error)) from None
+    except BAD_JSON:
+        raise ClientProtocolError(what="the body is not JSON") from None
+
+
 def decode_or(decoder: msgspec.json.Decoder[T], data: str | bytes, default: T) -> T:
     """Decode `data`; return `default` for input that is not the expected JSON."""
     try:
         return decoder.decode(data)
     except BAD_JSON:
         return default
+
+
+def _member(error: msgspec.ValidationError) -> str | None:
+    """Return the member that a validation error names, at `$.name` or in "missing required field `name`"."""
+    text = str(error)
+    at = text.rpartition("`$.")[2] if "`$." in text else text.rpartition("field `")[2] if "field `" in text else ""
+    return at.partition("`")[0].partition(".")[0].partition("[")[0] or None

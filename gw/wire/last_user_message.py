@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gw.types.llm import ChatRequest, LastUser
+from gw.wire.json_codec import BAD_JSON
 
 LOOKED_AT = 32
 """Messages from the end; what a turn's tools say stands after the user's message."""
@@ -32,7 +33,7 @@ def last_user(request: ChatRequest) -> LastUser | None:
             if message.role == "user":
                 before = bytes(messages[at - 1]) if at else b""
                 return LastUser(_text(message.content), hash((at, before)))
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (KeyError, *BAD_JSON):
         pass
     return None
 

@@ -15,12 +15,12 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types.llm import Ability, ChatRequest
 from gw.wire.bounds import MOST_TOKENS
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.ollama_chat_answer import OllamaDecoder, OllamaEncoder, decode_answer, error_body
 from gw.wire.tool_arguments import object_of
 
 __all__ = ["OllamaDecoder", "OllamaEncoder", "decode_answer", "error_body", "parse_request", "upstream_body"]
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
 """Of the same name on both sides."""
@@ -91,7 +91,7 @@ def upstream_body(request: ChatRequest, model: str, settings: Mapping[str, objec
         return _native_body(request.native, model, settings)
     try:
         asked = msgspec.json.decode(msgspec.json.encode(request.fields), type=_Request)
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise ClientProtocolError(what=f"the request is not of the expected form: {error}") from None
     body: Object = {"model": model, "messages": _messages(asked.messages), "stream": request.stream}
     if asked.tools and asked.tool_choice != "none":
@@ -114,7 +114,7 @@ def _native_body(native: bytes, model: str, settings: Mapping[str, object]) -> b
     try:
         body: Object = {**_FIELDS.decode(native), "model": model}
         options = msgspec.json.decode(body["options"], type=Object | None) if "options" in body else None
-    except _BAD_JSON:
+    except BAD_JSON:
         raise ClientProtocolError(what="the body is not of the expected form") from None
     if "num_ctx" in settings:
         body["options"] = {"num_ctx": settings["num_ctx"], **(options or {})}
@@ -137,7 +137,7 @@ def _options(request: ChatRequest, asked: _Request, settings: Mapping[str, objec
     if "options" in fields:   # an addition of the caller's to OpenAI's members
         try:
             options |= msgspec.json.decode(fields["options"], type=Object)
-        except _BAD_JSON:
+        except BAD_JSON:
             raise ClientProtocolError(what="'options' must be an object", param="options") from None
     return options
 
@@ -228,7 +228,7 @@ def parse_request(body: bytes) -> ChatRequest:
         asked = _NATIVE.decode(body)
     except msgspec.ValidationError as error:
         raise ClientProtocolError(what=f"the body is not of the expected form: {error}") from None
-    except _BAD_JSON:
+    except BAD_JSON:
         raise ClientProtocolError(what="the body is not JSON") from None
     stream = asked.stream is not False
     fields: Object = {"model": asked.model, "messages": _common_messages(asked.messages), "stream": stream}

@@ -14,11 +14,11 @@ from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire.bounds import tokens
-from gw.wire.openai_errors import failed_within, stream_fault
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.stream_decoder import Midway
 from gw.wire.tool_arguments import object_of
+from gw.wire.vendor_errors import error_within, stream_error
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _END = ChatEnd()
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """A line is a token or a list of tool calls; an unstreamed answer is read whole elsewhere."""
@@ -132,10 +132,10 @@ class OllamaDecoder(Midway[ChatEvent]):
         try:
             line = _LINE.decode(raw)
             told = self._told(line)
-        except _BAD_JSON:
+        except BAD_JSON:
             raise self._malformed("a line is not the JSON expected") from None
         if line.error is not None:
-            code, message = stream_fault(line.error)
+            code, message = stream_error(line.error)
             self._ended = True
             events.append(StreamError(code=code, message=message))
             return
@@ -175,10 +175,10 @@ def decode_answer(body: bytes, provider: str, *, keep_raw: bool = False) -> Comp
         found = _LINE.decode(body)
         said = found.message or _Said()
         calls = _calls(found, said, 0)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
     if found.error is not None:
-        raise failed_within(provider, found.error)
+        raise error_within(provider, found.error)
     reason = _reason(found, bool(calls))
     if not (said.content or calls or said.thinking) and reason != "length":
         raise UpstreamProtocolError(provider=provider, detail="empty answer")

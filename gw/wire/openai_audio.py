@@ -19,7 +19,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import tokens
-from gw.wire.openai_errors import failed_within
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.openai_transcript import (
     RESPONSE_FORMATS,
     TranscriptDecoder,
@@ -28,13 +28,13 @@ from gw.wire.openai_transcript import (
     encode_transcript_events,
 )
 from gw.wire.stream_decoder import Midway
+from gw.wire.vendor_errors import error_within
 
 __all__ = [
     "RESPONSE_FORMATS", "SpeechDecoder", "TranscriptDecoder", "decode_transcript", "encode_speech", "encode_transcript",
     "encode_transcript_events", "parse_speech", "parse_transcription", "speech_body", "transcription_fields",
 ]
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODINGS: dict[str, Encoding] = {
     "mp3": "mp3", "opus": "opus", "aac": "aac", "flac": "flac", "wav": "wav", "pcm": "pcm_s16le", "ogg": "ogg",
@@ -72,7 +72,7 @@ def parse_speech(body: bytes) -> SpeakRequest:
         found = _SPEECH.decode(body)
     except msgspec.ValidationError as error:
         raise ClientProtocolError(what=f"the body is not of the expected form: {error}", param=_member(error)) from None
-    except _BAD_JSON:
+    except BAD_JSON:
         raise ClientProtocolError(what="the body is not JSON") from None
     if not found.input.strip():
         raise ClientProtocolError(what="'input' must not be empty", param="input")
@@ -177,10 +177,10 @@ class SpeechDecoder(Midway[SpeakEvent]):
             event = _SPEECH_EVENT.decode(payload)
             if event.type == "speech.audio.delta" and event.audio is not None:
                 return AudioChunk(data=b64decode(event.audio, validate=True))
-        except (*_BAD_JSON, ValueError):
+        except (*BAD_JSON, ValueError):
             raise UpstreamProtocolError(provider=self._provider, detail="an event is not what was expected") from None
         if event.error is not None or event.type == "error":
-            raise failed_within(self._provider, payload if event.error is None else event.error)
+            raise error_within(self._provider, payload if event.error is None else event.error)
         if event.type != "speech.audio.done":
             return None
         self._ended = True

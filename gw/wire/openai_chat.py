@@ -16,9 +16,9 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types.llm import Ability, ChatRequest, ToolCallPiece
 from gw.wire.bounds import MOST_TOKENS
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.openai_chat_decode import ChatDecoder, decode_completion
-from gw.wire.openai_chat_encode import ChatEncoder
-from gw.wire.openai_errors import error_body
+from gw.wire.openai_chat_encode import ChatEncoder, error_body
 
 __all__ = [
     "ChatDecoder", "ChatEncoder", "ChatMessage", "InputAudio", "decode_completion", "error_body", "messages",
@@ -36,7 +36,6 @@ _NULL = msgspec.Raw(b"null")
 _TRUE = msgspec.Raw(b"true")
 _EMPTY_LIST = re.compile(rb"\[\s*\]")
 _NEEDS_NOTHING: frozenset[Ability] = frozenset()
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def parse_request(body: bytes) -> ChatRequest:
@@ -149,7 +148,7 @@ _MESSAGES = msgspec.json.Decoder(list[_Message])
 def _conversation(raw: bytes | msgspec.Raw) -> list[ChatMessage]:
     try:
         return [_message(m) for m in _MESSAGES.decode(raw)]
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise ClientProtocolError(what=f"a message is not of the expected form: {error}", param="messages") from None
 
 
@@ -212,14 +211,14 @@ def _string(raw: msgspec.Raw, name: str) -> str:
         return ""
     try:
         return _TEXT.decode(raw)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise ClientProtocolError(what=f"'{name}' must be a string", param=name) from None
 
 
 def _array(raw: msgspec.Raw, name: str) -> list[msgspec.Raw]:
     try:
         return _LIST.decode(raw)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise ClientProtocolError(what=f"'{name}' must be a list", param=name) from None
 
 
@@ -235,7 +234,7 @@ def _limit(fields: Mapping[str, msgspec.Raw]) -> int | None:
             continue
         try:
             limit = _INT.decode(raw)
-        except _BAD_JSON:
+        except BAD_JSON:
             raise ClientProtocolError(what=f"'{name}' must be a whole number", param=name) from None
         if limit > MOST_TOKENS:
             raise ClientProtocolError(what=f"'{name}' must be at most {MOST_TOKENS}", param=name)
@@ -247,7 +246,7 @@ def _limit(fields: Mapping[str, msgspec.Raw]) -> int | None:
 def _options(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
     try:
         return _FIELDS.decode(raw)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise ClientProtocolError(what="'stream_options' must be an object", param="stream_options") from None
 
 

@@ -19,10 +19,10 @@ from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, Too
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import tokens
-from gw.wire.openai_errors import failed_within, stream_fault
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.stream_decoder import Midway
+from gw.wire.vendor_errors import error_within, stream_error
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _DONE = b"[DONE]"
 _END = ChatEnd()
 _SAY_WHY = ("content_filter", "length")
@@ -182,7 +182,7 @@ class ChatDecoder(Midway[ChatEvent]):
         payload = piece.data
         try:
             chunk = _CHUNK.decode(payload)
-        except _BAD_JSON:
+        except BAD_JSON:
             raise UpstreamProtocolError(provider=self._provider, detail="a chunk is not the JSON expected") from None
         usage = chunk.usage
         groq = chunk.x_groq
@@ -191,7 +191,7 @@ class ChatDecoder(Midway[ChatEvent]):
             usage = usage or groq.usage
             fault = fault or groq.error
         if fault is not None or piece.event == "error":
-            code, message = stream_fault(payload if fault is None else fault)
+            code, message = stream_error(payload if fault is None else fault)
             self._ended = True
             events.append(StreamError(code=code, message=message))
         elif chunk.choices:
@@ -265,11 +265,11 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     """
     try:
         found = _CHUNK.decode(body)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
     fault = found.error or (found.x_groq.error if found.x_groq else None)
     if fault is not None:
-        raise failed_within(provider, fault)
+        raise error_within(provider, fault)
     if not found.choices:
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     choice = found.choices[0]

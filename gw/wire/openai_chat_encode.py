@@ -176,3 +176,11 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
         },
         "completion_tokens_details": {"audio_tokens": usage.output_audio_tokens},
     }
+
+
+def error_body(
+    *, type: str, code: str, message: str, param: str | None, request_id: str, **facts: object   # noqa: A002  the wire's name
+) -> bytes:
+    """Return `{"error": {…}}` as OpenAI's SDKs read it, with our request id and the error's other facts."""
+    error = {"message": message, "type": type, "param": param, "code": code, "request_id": request_id}
+    return msgspec.json.encode({"error": {**facts, **error}})

@@ -22,7 +22,7 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamP
 from gw.types.audio import PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import converter
-from gw.wire.openai_errors import classify
+from gw.wire.vendor_errors import classify
 from gw.wire.whisper_cpp import bare_language
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

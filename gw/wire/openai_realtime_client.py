@@ -30,7 +30,7 @@ from gw.types.stt import (
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds, tokens
 from gw.wire.convert import CannotConvert, converter
-from gw.wire.openai_errors import classify
+from gw.wire.vendor_errors import classify
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FINISH = "gw-finish"

@@ -17,7 +17,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import Usage
-from gw.wire.openai_errors import filtered
+from gw.wire.vendor_errors import filtered
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _G711 = {"audio/pcmu": "mulaw", "audio/pcma": "alaw"}

@@ -16,7 +16,7 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
-from gw.wire.openai_errors import filtered
+from gw.wire.vendor_errors import filtered
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PREFIX = "conversation.item.input_audio_transcription."

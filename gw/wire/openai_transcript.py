@@ -17,14 +17,14 @@ from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import seconds, tokens
-from gw.wire.openai_errors import failed_within
+from gw.wire.json_codec import BAD_JSON
 from gw.wire.stream_decoder import Midway
+from gw.wire.vendor_errors import error_within
 
 RESPONSE_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _JSON_FORMATS = ("json", "verbose_json", "diarized_json")
 _TEXT_TYPES = {"text": "text/plain; charset=utf-8", "srt": "application/x-subrip", "vtt": "text/vtt; charset=utf-8"}
 _SSE = "text/event-stream"
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _CLOCK = r"((?:\d+:)?\d\d:\d\d[.,]\d{3})"
 _CUE = re.compile(_CLOCK + r"[ \t]+-->[ \t]+" + _CLOCK + r"[^\n]*\n(.*?)(?:\n\n|\Z)", re.DOTALL)
 
@@ -81,7 +81,7 @@ def decode_transcript(body: bytes, content_type: str, response_format: str, prov
     if response_format in _JSON_FORMATS or (is_json and body.lstrip().startswith(b"{")):
         found = _decoded(body, provider)
         if found.error is not None:
-            raise failed_within(provider, found.error)
+            raise error_within(provider, found.error)
         if found.text is None:
             raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
         same_form = response_format in _JSON_FORMATS
@@ -104,7 +104,7 @@ def decode_transcript(body: bytes, content_type: str, response_format: str, prov
 def _decoded(payload: bytes, provider: str) -> _Body:
     try:
         return _BODY.decode(payload)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
 
 
@@ -266,7 +266,7 @@ class TranscriptDecoder(Midway[TranscribeEvent]):
             return None
         found = _decoded(payload, self._provider)
         if found.error is not None or found.type == "error":
-            raise failed_within(self._provider, payload if found.error is None else found.error)
+            raise error_within(self._provider, payload if found.error is None else found.error)
         if found.type == "transcript.text.delta":
             return TextDelta(text=found.delta or "", raw=payload)
         if found.type == "transcript.text.segment":

@@ -11,6 +11,7 @@ import re
 import msgspec
 
 from gw.errors import ClientProtocolError
+from gw.wire.json_codec import BAD_JSON
 
 _VOICE = re.compile(r"[a-z]{2,3}_[A-Z]{2}-\w+")
 """`en_US-lessac-medium`."""
@@ -38,7 +39,7 @@ def parse(data: bytes) -> Synthesis:
     """Raises ClientProtocolError."""
     try:
         return _SYNTHESIS.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except BAD_JSON:
         raise ClientProtocolError(what="the body is not what was expected") from None
 
 

@@ -11,9 +11,8 @@ import msgspec
 from gw.errors import UpstreamProtocolError
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.wire.bounds import seconds
-from gw.wire.openai_errors import failed_within
-
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+from gw.wire.json_codec import BAD_JSON
+from gw.wire.vendor_errors import error_within
 
 
 class _Word(msgspec.Struct):
@@ -66,10 +65,10 @@ def decode(body: bytes, provider: str) -> Transcript:
     a space and end with a line."""
     try:
         found = _ANSWER.decode(body)
-    except _BAD_JSON:
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the transcript is not what was expected") from None
     if found.error is not None:
-        raise failed_within(provider, found.error)
+        raise error_within(provider, found.error)
     if found.text is None:
         raise UpstreamProtocolError(provider=provider, detail="an answer without a text")
     segments = tuple(

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from gw.types.audio import AudioFormat
+from gw.wire.json_codec import BAD_JSON
 
 LINE_BYTES = 65_536
 DATA_BYTES = 4 * 2**20
@@ -209,7 +210,6 @@ class _Header(msgspec.Struct):
 
 _HEADER = msgspec.json.Decoder(_Header)
 _DATA = msgspec.json.Decoder(dict[str, Any])
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def encode(message: Message) -> bytes:
@@ -274,7 +274,7 @@ class Decoder:
         self._searched = 0
         try:
             header = _HEADER.decode(bytes(self._buffer[:end]))
-        except _BAD_JSON:
+        except BAD_JSON:
             raise self._fault("an event is not what was expected") from None
         del self._buffer[: end + 1]
         if not 0 <= (header.data_length or 0) <= DATA_BYTES or not 0 <= (header.payload_length or 0) <= PAYLOAD_BYTES:
@@ -291,7 +291,7 @@ class Decoder:
             if kind is AudioPiece:
                 data["audio"] = payload
             message = msgspec.convert(data, kind, builtin_types=(bytes,))
-        except _BAD_JSON:
+        except BAD_JSON:
             raise self._fault(f"an event {header.type!r} is not what was expected") from None
         if isinstance(message, (AudioStart, AudioPiece)) and not _is_samples(message):
             raise self._fault("audio is not of 16-bit samples")

@@ -10,7 +10,7 @@ from gw.net.http1 import Origin, Pool
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, bearer
 from gw.types.secret import Secret
-from gw.wire import openai_errors
+from gw.wire import vendor_errors
 from tests.fakes.net import FakeNet, ServerSide
 
 
@@ -34,7 +34,7 @@ class Rig:
     def call(self, read=lambda response: response):
         origin = Origin.parse("http://api.test")
         account = Account(provider_id="p", model="m", origin=origin, api_key=Secret("sk-never-told"), pool=self.pool)
-        return HttpCall(account, b"/x", b"", b"{}", openai_errors.classify, read)
+        return HttpCall(account, b"/x", b"", b"{}", vendor_errors.classify, read)
 
 
 async def test_a_call_gives_what_is_read_and_keeps_its_connection(nursery, autojump_clock):

@@ -20,6 +20,7 @@ from gw.errors import (
 from gw.types.stt import TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire import assemblyai_batch as batch
+from gw.wire.vendor_errors import classify
 from tests.fakes.golden import golden
 
 BODY = golden("assemblyai/transcript").strip()
@@ -186,7 +187,7 @@ def test_a_transcript_of_another_provider():
     ],
 )  # fmt: skip
 def test_error_answers(status, error, retryable):
-    found = batch.classify("p", status, b"7", batch.error_body("the key a-secret is bad"), ("a-secret",))
+    found = classify("p", status, b"7", batch.error_body("the key a-secret is bad"), ("a-secret",))
     assert type(found) is error
     assert found.retryable is retryable
     assert "a-secret" not in found.message

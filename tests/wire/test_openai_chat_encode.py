@@ -8,7 +8,7 @@ import pytest
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire.openai_chat_decode import ChatDecoder, decode_completion
-from gw.wire.openai_chat_encode import ChatEncoder
+from gw.wire.openai_chat_encode import ChatEncoder, error_body
 from tests.fakes.golden import golden
 
 USAGE = Usage(input_tokens=7, cached_input_tokens=3, output_tokens=2, input_audio_tokens=1, source="vendor")
@@ -173,3 +173,18 @@ class TestWholeAnswers:
 
     def test_from_nothing(self):
         assert json.loads(encoder().completion([ChatEnd()]))["choices"][0]["message"]["content"] == ""
+
+
+def test_our_error_body():
+    found = msgspec.json.decode(
+        error_body(
+            type="BudgetExceededError", code="budget_exceeded", message="m", param=None, request_id="r1",
+            daily_budget=2.5, message_="x",
+        )
+    )
+    assert found == {
+        "error": {
+            "type": "BudgetExceededError", "code": "budget_exceeded", "message": "m", "param": None, "request_id": "r1",
+            "daily_budget": 2.5, "message_": "x",
+        }
+    }

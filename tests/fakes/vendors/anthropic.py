@@ -12,7 +12,8 @@ import msgspec
 import trio
 
 from gw.types.llm import ChatEnd, ChatEvent, StreamError, UsageReport
-from gw.wire import anthropic_errors, anthropic_messages, sse
+from gw.wire import anthropic_messages, sse
+from gw.wire.anthropic_messages_encode import error_body
 from tests.fakes.vendors.scripted import Answer, Entry, ScriptedVendor, json_of
 
 
@@ -29,7 +30,7 @@ class FakeAnthropic(ScriptedVendor):
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
     def told_error(self, status: int, code: str, message: str) -> bytes:
-        return anthropic_errors.error_body(status=status, message=message, request_id=f"req_{len(self.ledger)}")
+        return error_body(status=status, message=message, request_id=f"req_{len(self.ledger)}")
 
     def told_stream_error(self, code: str) -> bytes:
         return anthropic_messages.MessagesEncoder(id="", model="").encode(

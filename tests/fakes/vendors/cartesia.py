@@ -10,7 +10,7 @@ import trio
 from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import ListenEnd, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
-from gw.wire import cartesia_errors, cartesia_listen, cartesia_speak, cartesia_turns, wav
+from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns, wav
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -51,7 +51,7 @@ class FakeCartesia(LiveVendor):
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
     def told_error(self, status: int, code: str, message: str) -> bytes:
-        return cartesia_errors.error_body(code, message, "r")
+        return cartesia_speak.error_body(code, message, "r")
 
     def told_stream_error(self, code: str) -> bytes:
         return cartesia_speak.as_sse([self.told_socket_error()])

@@ -12,7 +12,7 @@ from gw.errors import (
     RateLimitError,
     UpstreamProtocolError,
 )
-from gw.wire.openai_errors import classify, error_body, failed_within, filtered, parse_retry_after, stream_fault
+from gw.wire.vendor_errors import classify, error_within, filtered, parse_retry_after, stream_error
 
 
 def body(code: str | None = None, kind: str | None = "invalid_request_error", message: str = "no") -> bytes:
@@ -152,25 +152,10 @@ def test_retry_after(value, now, seconds):
 
 
 def test_faults_inside_a_stream():
-    assert stream_fault(b'{"message":"over","code":"overloaded","type":"server_error"}') == ("overloaded", "over")
-    assert stream_fault(b'{"message":"over","type":"server_error","code":null}') == ("server_error", "over")
-    assert stream_fault("plain text") == ("upstream_error", "plain text")
-    assert stream_fault(b'{"error":{"message":"m","code":502}}') == ("502", "m")
-
-
-def test_our_error_body():
-    found = json.loads(
-        error_body(
-            type="BudgetExceededError", code="budget_exceeded", message="m", param=None, request_id="r1",
-            daily_budget=2.5, message_="x",
-        )
-    )
-    assert found == {
-        "error": {
-            "type": "BudgetExceededError", "code": "budget_exceeded", "message": "m", "param": None, "request_id": "r1",
-            "daily_budget": 2.5, "message_": "x",
-        }
-    }
+    assert stream_error(b'{"message":"over","code":"overloaded","type":"server_error"}') == ("overloaded", "over")
+    assert stream_error(b'{"message":"over","type":"server_error","code":null}') == ("server_error", "over")
+    assert stream_error("plain text") == ("upstream_error", "plain text")
+    assert stream_error(b'{"error":{"message":"m","code":502}}') == ("502", "m")
 
 
 def test_every_status_is_a_provider_error():
@@ -179,7 +164,7 @@ def test_every_status_is_a_provider_error():
 
 
 def test_a_failure_within_an_answer_tells_its_code_only():
-    found = failed_within("p", {"message": "your prompt was: my secret", "code": "server_error"})
+    found = error_within("p", {"message": "your prompt was: my secret", "code": "server_error"})
     assert (found.upstream_status, found.upstream_code) == (200, "server_error")
     assert found.detail == "an error inside the answer: server_error"
-    assert failed_within("p", "my secret").detail == "an error inside the answer: upstream_error"
+    assert error_within("p", "my secret").detail == "an error inside the answer: upstream_error"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gw.errors import ProviderFailed, ProviderRejected, RateLimitError
-from gw.wire.deepgram_errors import classify
+from gw.wire.vendor_errors import classify_deepgram as classify
 
 
 def old(code: str, message: str = "no") -> bytes:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimitError
-from gw.wire.cartesia_errors import classify, error_body
+from gw.wire.cartesia_speak import error_body
+from gw.wire.vendor_errors import classify_cartesia as classify
 
 
 def told(code: str | None, message: str = "Something is wrong.", **more: object) -> bytes:

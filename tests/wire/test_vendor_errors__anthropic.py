@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from gw.errors import ProviderFailed, ProviderRejected, RateLimitError
-from gw.wire.anthropic_errors import classify, error_body
+from gw.wire.anthropic_messages_encode import error_body
+from gw.wire.vendor_errors import classify_anthropic as classify
 
 
 def body(kind: str, message: str = "no", code: str | None = None) -> bytes:

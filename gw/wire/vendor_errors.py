@@ -1,0 +1,387 @@
+"""Vendors' error bodies → the ProviderError that decides whether the next candidate is tried.
+
+Every dialect has a function that reads its body into `ErrorFacts`, and a predicate for refusals that concern only this
+candidate. The rest is common. Sources, November 2026:
+
+- OpenAI: openai-python 3.52.0, groq-python 1.7.0, Kokoro-FastAPI. Compatible servers use several shapes: `{"error":{…}}`,
+  `{"error":"text"}` (Ollama, AssemblyAI), `{"detail":{…}}` or a list (FastAPI), the bare object.
+- Anthropic: anthropic-python 2.11.0, `types/shared` and `_exceptions`: `{"error":{"type","message","details"?}}`.
+- Cartesia: cartesia 4.2.0 and the vendor's page on errors: `{"error_code","title","message","request_id"}`, the code null when
+  there is none; older versions send plain text.
+- Deepgram: deepgram-sdk 7.17.0 and the vendor's guide to errors: `{err_code, err_msg, request_id}` or
+  `{category, message, details, request_id}`; sometimes plain text.
+- ElevenLabs: elevenlabs 2.78.0 and the vendor's error page: `{"detail":{"status","message"}}`, the newer
+  `{"detail":{"type","code","message","status"}}`, and `{"detail":[{"loc","msg","type"}]}` for validation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from email.utils import parsedate_to_datetime
+from functools import partial
+
+import msgspec
+
+from gw.errors import (
+    ProviderError,
+    ProviderFailed,
+    ProviderRefused,
+    ProviderRejected,
+    RateLimitError,
+    UpstreamProtocolError,
+)
+from gw.wire.json_codec import decode_or
+
+DETAIL_CHARACTERS = 300
+MAX_RETRY_AFTER_S = 86_400.0
+"""Some limits count per day; a longer wait carries no information."""
+_MAX_BODY_BYTES = 65_536
+
+_OUT_OF_MONEY = frozenset(
+    {
+        "insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
+        "insufficient_balance", "insufficient_credits", "payment_required",
+    }
+)
+_FILTERED = frozenset({"content_policy_violation", "content_filter", "moderation_blocked"})
+_CANDIDATE_CODES = frozenset(
+    {
+        "context_length_exceeded", "model_not_found", "invalid_model", "unsupported_model", "model_decommissioned",
+        "model_not_available", "model_terms_required", "tool_use_failed", "unsupported_parameter", "unsupported_value",
+        "unsupported_country_region_territory", "invalid_api_key", "max_tokens_exceeded", "request_too_large",
+    }
+)
+"""Codes of a 4xx that another model or account may not return."""
+_CANDIDATE_STATUSES = frozenset({401, 403, 404, 405, 410, 413, 415})
+_FAILED_STATUSES = frozenset({402, 408, 409, 424, 425, 498, 499})
+"""402: no credit; 408, 409: retried by the vendors' SDKs; 424, 498 (flex capacity), 499: Groq's."""
+
+_TOKEN = re.compile(
+    r"(?i)\bbearer\s+\S+"
+    r"|\b(?:sk|gsk|pk|rk|ek|xai|key|api|org|proj)[-_][\w*.-]{6,}"
+    r"|\bAIza[\w-]{10,}"
+    r"|\b(?=\w*\d)(?=\w*[A-Za-z])\w{24,}"   # a hyphen ends a run: long model names are not keys
+)
+_QUOTED = re.compile(r"""(?s)'[^']{48,}'|"[^"]{48,}"|`[^`]{48,}`""")
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_SECONDS = re.compile(rb"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+
+
+class ErrorFacts(msgspec.Struct, frozen=True, gc=False):
+    """Contents of an error body; "" for a missing member. `alias` is a second code for the same error."""
+
+    code: str = ""
+    kind: str = ""
+    message: str = ""
+    alias: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.code.lower(), self.kind.lower(), self.alias.lower())) - {""}
+
+
+class ErrorDialect(msgspec.Struct, frozen=True, kw_only=True):
+    """Error conventions of one vendor. `read` returns None for a body that is not in the vendor's own shape."""
+
+    read: Callable[[bytes], ErrorFacts | None] = lambda body: None
+    out_of_money: Callable[[int, ErrorFacts], str] = lambda status, facts: ""
+    """Code of a limit that waiting does not lift, else ""."""
+    is_candidate_fault: Callable[[int, ErrorFacts], bool] = lambda status, facts: False
+
+
+OPENAI = ErrorDialect()
+
+
+def classify(
+    provider: str,
+    status: int,
+    retry_after: bytes | None,
+    body: bytes,
+    secrets: Iterable[str] = (),
+    date: bytes | None = None,
+    *,
+    dialect: ErrorDialect = OPENAI,
+) -> ProviderError:
+    """Return the error that an answer's `status` and `body` stand for; never raise.
+
+    `retry_after` and `date` are header values: a date to retry at is measured against the vendor's own clock.
+    `detail` holds the vendor's message, filtered and without `secrets`.
+    """
+    facts = ErrorFacts()
+    if len(body) <= _MAX_BODY_BYTES:
+        facts = dialect.read(body) or _facts(_json(body))
+    wait_s = parse_retry_after(retry_after, _unix_time(date)) if retry_after else None
+    return error_of(provider, status, facts, secrets, wait_s, dialect=dialect)
+
+
+def error_of(
+    provider: str,
+    status: int,
+    facts: ErrorFacts,
+    secrets: Iterable[str] = (),
+    retry_after_s: float | None = None,
+    *,
+    dialect: ErrorDialect = OPENAI,
+) -> ProviderError:
+    """Return the error for `facts`, under the HTTP status that they came with or would have come with."""
+    secrets = tuple(secrets)
+    code, kind = safe_code(facts.code, secrets), safe_code(facts.kind, secrets)
+    upstream_code = code or kind
+    message = filtered(facts.message, secrets)
+    detail = f"HTTP {status}" + (f" {upstream_code}" if upstream_code else "")
+    detail = (f"{detail}: {message}" if message else detail)[:DETAIL_CHARACTERS]
+    if status < 300:
+        return UpstreamProtocolError(provider=provider, detail=detail)
+    names = facts.names
+    spent = dialect.out_of_money(status, facts) or (upstream_code if names & _OUT_OF_MONEY else "")
+    if names & _FILTERED and not spent:
+        return ProviderRefused(provider=provider, detail=detail)
+    if status == 429 and not spent:
+        return RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s)
+    if status >= 500 or status in _FAILED_STATUSES or spent:
+        return ProviderFailed(
+            provider=provider, detail=detail, upstream_status=status, upstream_code=spent or upstream_code
+        )
+    is_candidates = status < 400 or status in _CANDIDATE_STATUSES or bool(names & _CANDIDATE_CODES)
+    is_candidates = is_candidates or dialect.is_candidate_fault(status, facts)
+    return ProviderRejected(
+        provider=provider, detail=detail, upstream_status=status, upstream_code=upstream_code,
+        fault="candidate" if is_candidates else "caller",
+    )
+
+
+# ---- OpenAI's shapes, and errors inside an answer of status 200
+
+
+def stream_error(error: object) -> tuple[str, str]:
+    """Return code and filtered message of an error inside a stream: a decoded JSON value, or the bytes of one."""
+    facts = _facts(_json(error) if isinstance(error, bytes) else error)
+    return safe_code(facts.code) or safe_code(facts.kind) or "upstream_error", filtered(facts.message)
+
+
+def error_within(provider: str, error: object) -> ProviderFailed:
+    """Return the error for an answer of status 200 that holds an error: its code, without the vendor's message.
+
+    The message could quote secrets, which are not known here as they are in `classify`.
+    """
+    code, _ = stream_error(error)
+    return ProviderFailed(
+        provider=provider, detail=f"an error inside the answer: {code}", upstream_status=200, upstream_code=code
+    )
+
+
+def _json(body: bytes) -> object:
+    return decode_or(_ANY, body, None) if len(body) <= _MAX_BODY_BYTES else None
+
+
+def _facts(value: object) -> ErrorFacts:
+    """Return what a decoded body says, in whichever of the known shapes it is."""
+    for _ in range(4):
+        if isinstance(value, list) and value:
+            value = value[0]
+        elif isinstance(value, dict) and isinstance(value.get("error"), (dict, str)) and "message" not in value:
+            value = value["error"]
+        elif isinstance(value, dict) and isinstance(value.get("detail"), (dict, list, str)):
+            value = value["detail"]
+    if isinstance(value, str):
+        return ErrorFacts(message=value)
+    if not isinstance(value, dict):
+        return ErrorFacts()
+    message = value.get("message") or value.get("msg")
+    code = value.get("code") or (value.get("error") if "message" in value else None)
+    return ErrorFacts(
+        code=_word(code), kind=_word(value.get("type")), message=message if isinstance(message, str) else ""
+    )
+
+
+def _word(value: object) -> str:
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    return safe_code(text)
+
+
+# ---- what may be shown
+
+
+def safe_code(code: str | None, secrets: Iterable[str] = ()) -> str:
+    """Return `code` if it looks like one, else "": other text may quote what was sent."""
+    if not code or not _CODE.fullmatch(code) or _TOKEN.search(code):
+        return ""
+    return "" if any(secret and secret in code for secret in secrets) else code
+
+
+def filtered(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return `text` on one line, at most 300 characters, without `secrets`, key-like tokens and long quotations.
+
+    What a vendor quotes at length is the caller's prompt.
+    """
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "[removed]")
+    text = _QUOTED.sub("[…]", _TOKEN.sub("[removed]", text[:8_192]))
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(text.split())[:DETAIL_CHARACTERS]
+
+
+# ---- Retry-After
+
+
+def parse_retry_after(value: bytes, now_unix: float | None) -> float | None:
+    """Return the seconds of a Retry-After header, at most a day; None if it cannot be read.
+
+    The value is a number, or an HTTP date if `now_unix` is given.
+    """
+    value = value.strip()
+    if _SECONDS.fullmatch(value):
+        return min(float(value), MAX_RETRY_AFTER_S)
+    at = _unix_time(value)
+    if now_unix is None or at is None:
+        return None
+    return min(max(0.0, at - now_unix), MAX_RETRY_AFTER_S)
+
+
+def _unix_time(http_date: bytes | None) -> float | None:
+    if http_date is None:
+        return None
+    try:
+        return parsedate_to_datetime(http_date.decode("ascii")).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+# ---- the vendors' own bodies
+
+
+class _AnthropicDetails(msgspec.Struct, gc=False):
+    error_code: str = ""
+
+
+class _AnthropicError(msgspec.Struct, gc=False):
+    type: str = ""
+    message: str = ""
+    details: _AnthropicDetails | None = None
+
+
+class _AnthropicBody(msgspec.Struct, gc=False):
+    error: _AnthropicError
+
+
+class _CartesiaBody(msgspec.Struct, gc=False):
+    error_code: str | None = None
+    title: str | None = None
+    message: str | None = None
+
+
+class _DeepgramBody(msgspec.Struct, gc=False):
+    err_code: str = ""
+    err_msg: str = ""
+    category: str = ""
+    message: str = ""
+    details: str = ""
+
+
+class _ElevenLabsDetail(msgspec.Struct, gc=False):
+    status: str | int | None = None
+    code: str | int | None = None
+    type: str | None = None
+    message: str | None = None
+
+
+class _ElevenLabsBody(msgspec.Struct, gc=False):
+    detail: _ElevenLabsDetail | None = None
+
+
+_ANY = msgspec.json.Decoder()
+_ANTHROPIC = msgspec.json.Decoder(_AnthropicBody | None)
+_CARTESIA = msgspec.json.Decoder(_CartesiaBody | None)
+_DEEPGRAM = msgspec.json.Decoder(_DeepgramBody | None)
+_ELEVENLABS = msgspec.json.Decoder(_ElevenLabsBody | None)
+
+
+def _read_anthropic(body: bytes) -> ErrorFacts | None:
+    decoded = decode_or(_ANTHROPIC, body, None)
+    if decoded is None:
+        return None
+    error = decoded.error
+    return ErrorFacts(kind=error.type, message=error.message, alias=error.details.error_code if error.details else "")
+
+
+def _read_cartesia(body: bytes) -> ErrorFacts | None:
+    decoded = decode_or(_CARTESIA, body, None)
+    if decoded is None or not (decoded.error_code or decoded.message or decoded.title):
+        return None
+    return ErrorFacts(code=decoded.error_code or "", message=decoded.message or decoded.title or "")
+
+
+def _read_deepgram(body: bytes) -> ErrorFacts | None:
+    decoded = decode_or(_DEEPGRAM, body, None)
+    if decoded is None:
+        return None
+    message = decoded.err_msg or ": ".join(filter(None, (decoded.message, decoded.details)))
+    facts = ErrorFacts(code=decoded.err_code or decoded.category, message=message)
+    return facts if facts.code or message else None
+
+
+def _read_elevenlabs(body: bytes) -> ErrorFacts | None:
+    decoded = decode_or(_ELEVENLABS, body, None)
+    detail = decoded.detail if decoded is not None else None
+    if detail is None:
+        return None
+    code = str(detail.code or detail.status or detail.type or "")
+    return ErrorFacts(code=code, message=detail.message or "", alias=str(detail.status or ""))
+
+
+_ANTHROPIC_LIMITS = frozenset(
+    {
+        "contract_spend_limit_reached", "enforced_spend_limit_reached", "ramp_limit_exceeded",
+        "linked_organization_spend_limit_reached", "linked_organization_billing_unavailable", "organization_on_hold",
+    }
+)  # fmt: skip
+"""`details.error_code` of a limit that waiting does not lift."""
+_ANTHROPIC_NO_CREDIT = re.compile(r"(?i)credit balance is too low")
+_ANTHROPIC_CANDIDATE = re.compile(
+    r"(?i)prompt is too long|context (?:limit|window)|too many tokens|prefill|temperature|top_p|top_k|tool_choice|effort"
+    r"|output_config|thinking|not support"
+)
+"""Found in the message of a 400 that another model need not return."""
+_CARTESIA_CANDIDATE = ("model_", "voice_", "language_", "plan_", "subscription_")
+"""Prefixes of codes about things that another provider may have."""
+ELEVENLABS_OUT_OF_MONEY = frozenset({"quota_exceeded", "payment_required", "insufficient_credits"})
+"""Come with status 401, as a wrong key does."""
+ELEVENLABS_CANDIDATE = frozenset(
+    {
+        "voice_not_found", "voice_does_not_exist", "voice_id_does_not_exist", "model_not_found", "model_does_not_exist",
+        "model_id_does_not_exist", "unsupported_model", "unsupported_language", "invalid_output_format",
+        "output_format_not_allowed", "max_character_limit_exceeded", "text_too_long", "invalid_api_key",
+        "missing_permissions", "detected_unusual_activity", "unaccepted_terms",
+    }
+)  # fmt: skip
+"""Codes of a 400 that another vendor, voice or plan would not return."""
+
+
+def _anthropic_out_of_money(status: int, facts: ErrorFacts) -> str:
+    if facts.alias in _ANTHROPIC_LIMITS:
+        return facts.alias
+    return "billing_error" if status == 400 and _ANTHROPIC_NO_CREDIT.search(facts.message) else ""
+
+
+def _anthropic_candidate_fault(status: int, facts: ErrorFacts) -> bool:
+    return status == 400 and _ANTHROPIC_CANDIDATE.search(facts.message) is not None
+
+
+ANTHROPIC = ErrorDialect(
+    read=_read_anthropic, out_of_money=_anthropic_out_of_money, is_candidate_fault=_anthropic_candidate_fault
+)
+CARTESIA = ErrorDialect(
+    read=_read_cartesia, is_candidate_fault=lambda status, facts: facts.code.lower().startswith(_CARTESIA_CANDIDATE)
+)
+DEEPGRAM = ErrorDialect(read=_read_deepgram)
+ELEVENLABS = ErrorDialect(
+    read=_read_elevenlabs,
+    out_of_money=lambda status, facts: min(facts.names & ELEVENLABS_OUT_OF_MONEY, default=""),
+    is_candidate_fault=lambda status, facts: bool(facts.names & ELEVENLABS_CANDIDATE),
+)
+classify_anthropic = partial(classify, dialect=ANTHROPIC)
+classify_cartesia = partial(classify, dialect=CARTESIA)
+classify_deepgram = partial(classify, dialect=DEEPGRAM)
+classify_elevenlabs = partial(classify, dialect=ELEVENLABS)
