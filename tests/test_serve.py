@@ -20,9 +20,9 @@ async def test_the_sample_history_is_the_past_and_today_is_empty(tmp_path):
         await load_sample_history(gateway)
         assert (await gateway.store.totals(today - 6)).cost_nusd > 0
         assert (await gateway.store.totals(today)).requests == 0
-        assert {gateway.ledger.spent(project) for project in ("default", "demo")} == {0}
+        assert {gateway.ledger.spent(project) for project in ("default", "demo", "demo-history")} == {0}
         [newest] = await gateway.store.logs(limit=1)
-        assert newest.endpoint == "sample"
+        assert newest.project == "demo-history"
 
 
 async def test_a_database_that_takes_no_history_does_not_stop_the_demo(tmp_path):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from gw.admin.demo_history import ENDPOINT, ID_PREFIX
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog, Model
 from gw.store import queries
@@ -244,27 +243,24 @@ async def request_detail(store: Reader, record_id: str) -> Json:
 
 
 async def overview(store: Reader, catalog: Catalog, now: float, *, project: str | None = None) -> Json:
-    """The figures of the front page. For a project with a default stack, the models are those of the stack.
-
-    Totals are those of real requests: demo mode's made-up past has figures of its own (`sample_requests`, `sample_cost`).
-    """
+    """The figures of the front page. For a project with a default stack, the models are those of the stack."""
     only = known_project(catalog, project)
     return overview_figures(catalog, only, await store.ask(sums_of(now, only)))
 
 
 def sums_of(now: float, only: str | None) -> Query[Sums]:
     """What `overview_figures` are made of."""
-    return work(as_it_is, queries.sums, utc_day(now), only, id_prefix=ID_PREFIX, endpoint=ENDPOINT)
+    return work(as_it_is, queries.sums, utc_day(now), only)
 
 
 def overview_figures(catalog: Catalog, only: str | None, found: Sums) -> Json:
     """Of a project, or of all."""
-    today, ever, (sample, sample_nusd) = found.today, found.ever, found.made_up
+    today, ever = found.today, found.ever
     usable = {provider.id for provider in catalog.providers.values() if provider.configured}
     return {
-        "total_requests": ever.requests - sample,
+        "total_requests": ever.requests,
         "total_cost_today": usd(today.cost_nusd),
-        "total_cost_all": usd(ever.cost_nusd - sample_nusd),
+        "total_cost_all": usd(ever.cost_nusd),
         "active_models": len({model.id for model in models_of(catalog, only) if model.provider in usable}),
         "providers_configured": len(usable),
         "requests_today": today.requests,
@@ -272,6 +268,4 @@ def overview_figures(catalog: Catalog, only: str | None, found: Sums) -> Json:
         "fallbacks_today": today.fallbacks,
         "cancelled_today": today.cancelled,
         "unpriced_today": today.unpriced,
-        "sample_requests": sample,
-        "sample_cost": usd(sample_nusd),
     }

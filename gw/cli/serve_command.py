@@ -13,7 +13,7 @@ import attrs
 import click
 
 import gw
-from gw.admin.demo_history import DAYS, ID_PREFIX
+from gw.admin.demo_history import DAYS, PROJECT
 from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside
@@ -117,7 +117,7 @@ def banner(settings: Settings, ready: ServeInfo, *, demo: bool) -> str:
             lines.append(f"{modality:<10} " + "  ".join(ids[:MODELS_SHOWN]) + more)
     lines += [f"{'chain ' + m:<10} " + " -> ".join(chain) for m, chain in settings.fallbacks.items() if chain]
     if demo:
-        lines.append(f"history    {DAYS} made-up days before today, every id begins with {ID_PREFIX}")
+        lines.append(f"history    {DAYS} made-up days before today, in the project {PROJECT}")
     else:
         lines.append(f"database   {ready.db_path}")
     next_step = '        next: gw say "hello" -o hi.wav' if demo else ""

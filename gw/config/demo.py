@@ -29,6 +29,13 @@ projects:
     budget_action: block
     default_stack: demo
     tags: [demo]
+  demo-history:
+    name: Sample history
+    description: Made-up requests of the 13 days before this demo began
+    daily_budget: 0.1
+    budget_action: block
+    default_stack: demo
+    tags: [demo]
 voices:
 """
 _VOICES = (

@@ -44,11 +44,8 @@ class Attempts:
 
 @attrs.frozen(kw_only=True)
 class Sums:
-    """`made_up` are the records that are marked as such, and their cost; they are in `ever`, and not in `today`."""
-
     today: Totals
     ever: Totals
-    made_up: tuple[int, int]
 
 
 def costs(desk: QueryContext, since_day: int | None, project: str | None) -> list[CostRow]:
@@ -65,12 +62,11 @@ def totals(desk: QueryContext, since_day: int | None, project: str | None) -> To
     return rollups.totals(desk.db, since_day, project)
 
 
-def sums(desk: QueryContext, day: int, project: str | None, *, id_prefix: str, endpoint: str) -> Sums:
-    """Of the UTC day and of all time; what is made up is known by its id and endpoint."""
+def sums(desk: QueryContext, day: int, project: str | None) -> Sums:
+    """Return the totals of a UTC day and of all time."""
     return Sums(
         today=rollups.totals(desk.db, day, project),
         ever=rollups.totals(desk.db, None, project),
-        made_up=requests.made_up(desk.db, id_prefix=id_prefix, endpoint=endpoint, project=project),
     )
 
 

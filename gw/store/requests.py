@@ -66,10 +66,6 @@ _TTFBS = """
 select modality, ttfb_ms from requests
 where timestamp >= :since and timestamp < :until and (:project is null or project = :project) and ttfb_ms is not null"""
 
-_MADE_UP = """
-select count(*), coalesce(sum(cost_nusd), 0) from requests
-where id >= :prefix and id < :prefix_end and endpoint = :endpoint and (:project is null or project = :project)"""
-
 _PRUNE = """
 delete from requests
 where seq in (select seq from requests where timestamp < :before order by timestamp limit :limit)"""
@@ -227,13 +223,6 @@ def between(
     bindings = {"since": since, "until": until, "project": project}
     [row] = db.execute(_TALLY, bindings)
     return Totals.of(row), [(modality, ttfb) for modality, ttfb in db.execute(_TTFBS, bindings)]
-
-
-def made_up(db: apsw.Connection, *, id_prefix: str, endpoint: str, project: str | None) -> tuple[int, int]:
-    """How many records are marked so, and their cost in nano-USD."""
-    bindings = {"prefix": id_prefix, "prefix_end": _after_prefix(id_prefix), "endpoint": endpoint, "project": project}
-    [(count, cost)] = db.execute(_MADE_UP, bindings)
-    return count, cost
 
 
 def find(db: apsw.Connection, record_id: str) -> RequestRecord | None:

@@ -67,8 +67,8 @@ class BudgetState(Schema):
 
 
 class Overview(Schema):
-    """`yesterday` ends at the same time of day as `today`. Demo mode's made-up past is not in the totals: it is in
-    `sample_requests` and `sample_cost`. `active_requests` are those of all projects."""
+    """`yesterday` ends at the same time of day as `today`. `active_requests` are those of all
+    projects."""
 
     total_requests: int
     total_cost_today: Usd
@@ -80,8 +80,6 @@ class Overview(Schema):
     fallbacks_today: int
     cancelled_today: int
     unpriced_today: int
-    sample_requests: int
-    sample_cost: Usd
     active_requests: int
     today: DayFigures
     yesterday: DayFigures

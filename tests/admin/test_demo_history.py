@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from gw.admin.demo_history import DAYS, ENDPOINT, ID_PREFIX, sample_records
+from gw.admin.demo_history import DAYS, PROJECT, sample_records
 from gw.config.demo import demo_settings
 from gw.pricing.rate_tables import load_book
 from gw.telemetry.clock import DAY_S, utc_day
@@ -28,8 +28,9 @@ def settings(tmp_path):
 
 
 def test_every_record_is_marked_and_is_unique(records):
-    assert {record.endpoint for record in records} == {ENDPOINT} == {"sample"}
-    assert all(record.id.startswith(ID_PREFIX) for record in records)
+    assert {record.project for record in records} == {PROJECT} == {"demo-history"}
+    assert {record.endpoint for record in records} == {"sample"}
+    assert all(record.id.startswith("sample-") for record in records)
     assert len({record.id for record in records}) == len(records)
 
 
@@ -51,7 +52,7 @@ def test_no_session_reaches_into_the_next_day():
     last_begin = 23 * 3_600 + 3_300
     assert late < last_begin + 6 * 40  # its turns
     for record in sample_records(NOW, 60, book=BOOK):
-        assert record.id.startswith(f"{ID_PREFIX}{utc_day(record.timestamp)}-")
+        assert record.id.startswith(f"sample-{utc_day(record.timestamp)}-")
 
 
 def test_a_day_is_the_same_whenever_it_is_asked_for(records):
@@ -75,7 +76,7 @@ def test_models_projects_and_chain_are_those_of_the_demo(records, settings):
     known = {(model.modality, model.id) for model in settings.models.values()}
     used = {(record.modality, attempt.model_id) for record in records for attempt in record.attempts}
     assert used == known
-    assert {record.project for record in records} == set(settings.projects)
+    assert PROJECT in settings.projects
     assert {record.provider for record in records} == set(settings.providers)
     for record in (record for record in records if record.attempts):
         others = [model for model in settings.fallbacks.get(record.modality, ()) if model != record.requested_model]
@@ -94,11 +95,11 @@ def test_money_is_what_the_price_book_says(records):
         assert cost.nusd > 0
 
 
-def test_the_small_budget_stops_the_second_project(records, settings):
-    budget = settings.projects["demo"].daily_budget * NANO
+def test_the_daily_budget_stops_the_busiest_days(records, settings):
+    budget = settings.projects[PROJECT].daily_budget * NANO
     spent: dict[int, int] = defaultdict(int)
     refused = 0
-    for record in (record for record in records if record.project == "demo"):
+    for record in records:
         day = utc_day(record.timestamp)
         if record.error_code == "budget_exceeded":
             assert spent[day] >= budget

@@ -316,8 +316,6 @@ async def test_overview(gateway):
         "fallbacks_today": 1,
         "cancelled_today": 1,
         "unpriced_today": 1,
-        "sample_requests": 0,
-        "sample_cost": 0.0,
     }
     of_shop = await reports.overview(gateway.store, gateway.live.catalog, NOON, project="shop")
     assert (of_shop["total_requests"], of_shop["total_cost_all"], of_shop["active_models"]) == (5, 0.75, 2)

@@ -40,7 +40,7 @@ def test_the_banner_tells_a_newcomer_what_there_is(settings):
         "  llm        sim/flaky  sim/echo  sim/scripted",
         "  tts        sim/tone",
         "  chain llm  sim/flaky -> sim/echo",
-        "  history    13 made-up days before today, every id begins with sample-",
+        "  history    13 made-up days before today, in the project demo-history",
         '  ready in 1.2 s   Ctrl-C stops        next: gw say "hello" -o hi.wav',
     ]
 

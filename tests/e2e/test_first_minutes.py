@@ -67,10 +67,10 @@ def sample_week(url: str) -> dict[str, object]:
 
 
 def check_past(url: str) -> None:
-    """A past that is marked, and nothing today."""
+    """Sample records in a project of their own, and nothing today."""
     week = sample_week(url)
     assert week["total"] > 0
-    assert set(week["by_project"]) == {"default", "demo"}
+    assert set(week["by_project"]) == {"demo-history"}
     today = httpx2.get(f"{url}/v1/costs", params={"period": "today"}).json()
     assert (today["total"], today["requests"]) == (0, 0)
     (newest,) = httpx2.get(f"{url}/v1/logs", params={"limit": 1}).json()

@@ -1806,8 +1806,8 @@ export interface components {
         };
         /**
          * Overview
-         * @description `yesterday` ends at the same time of day as `today`. Demo mode's made-up past is not in the totals: it is in
-         *         `sample_requests` and `sample_cost`. `active_requests` are those of all projects.
+         * @description `yesterday` ends at the same time of day as `today`. `active_requests` are those of all
+         *         projects.
          */
         Overview: {
             active_models: number;
@@ -1820,9 +1820,6 @@ export interface components {
             movers: components["schemas"]["Mover"][];
             providers_configured: number;
             requests_today: number;
-            /** @description USD */
-            sample_cost: number;
-            sample_requests: number;
             today: components["schemas"]["DayFigures"];
             /** @description USD */
             total_cost_all: number;
