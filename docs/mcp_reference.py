@@ -9,7 +9,6 @@ import mcp_types as types
 import trio
 from mcp import Client
 
-from gw.mcp.api import Api
 from gw.mcp.server import build
 
 Json = dict[str, Any]
@@ -19,9 +18,9 @@ INTRODUCTION = """\
 
 Written from what the server tells its clients, by `uv run nox -s docs -- --write`.
 
-A coding agent can look into the gateway and manage it over the Model Context Protocol. The tools do what the
-[HTTP API](api.md) does, with the same checks and errors; changes stand in the audit log with the source `mcp`. They work
-through the running gateway, or on the database itself where none runs.
+A coding agent can inspect and manage the gateway over the Model Context Protocol. The tools do what the
+[HTTP API](api.md) does, with the same checks and errors; the audit log records their changes with the source `mcp`. They
+work through the running gateway, or on the database itself where none runs.
 
 On the agent's own machine, over stdio:
 
@@ -36,15 +35,15 @@ Streamable HTTP is at `/mcp`, server-sent events at `/sse` with `/messages/`.
 {"mcpServers": {"gw": {"url": "http://127.0.0.1:8090/mcp", "headers": {"Authorization": "Bearer …"}}}}
 ```
 
-- `GW_MCP_TOKEN`: what every HTTP request must carry as a bearer token; unset, nothing is asked for. Stdio never asks.
-  Set it wherever others can reach the port, and put TLS in front of it.
+- `GW_MCP_TOKEN`: the bearer token that every HTTP request must carry. Unset, no token is required. Stdio never requires
+  one. Set it wherever others can reach the port, and put TLS in front of it.
 - `gw mcp --url` (or `GW_URL`): the gateway to work through. Without a configuration file it is the one at the default
   address, so that `gw mcp` works beside `gw serve --demo`.
 - `gw mcp --key` (or `GW_API_KEY`): the admin token of a running gateway that asks for one.
 - `gw mcp --read-only` offers no tool that changes anything.
-- A deletion without `confirm: true` deletes nothing and tells what it would delete.
-- Keys of providers are written, never read.
-- What fails is a result with `isError` and `{code, message, hint}`, so that an agent can mend its call.
+- A deletion without `confirm: true` deletes nothing and says what it would delete.
+- Provider keys can be written but never read.
+- A failure is a result with `isError` and `{code, message, hint}`, so that an agent can correct its call.
 """
 
 
@@ -70,29 +69,29 @@ async def _parts() -> list[str]:
     return parts
 
 
-class _NoApi(Api):
-    """Nothing is called here."""
+class _NoApi:
+    """An API that nothing calls: the page is made of lists."""
 
-    async def call(self, method: str, path: str, query: Any, body: Any) -> tuple[int, Any]:
+    async def call(self, *request: Any) -> tuple[int, Any]:
         raise AssertionError("only lists are read")
 
 
 def _tool(tool: types.Tool) -> Iterator[str]:
-    notes = tool.annotations
-    assert notes is not None, "every tool has annotations"
-    kind = "reads" if notes.read_only_hint else "deletes" if notes.destructive_hint else "changes"
-    asks = ", calls the provider" if notes.open_world_hint else ""
-    yield f"\n### {tool.name}\n\n{tool.description}\n\n{kind.capitalize()}{asks}.\n"
+    hints = tool.annotations
+    assert hints is not None, "every tool has annotations"
+    kind = "Reads" if hints.read_only_hint else "Deletes" if hints.destructive_hint else "Changes"
+    calls = ", calls the provider" if hints.open_world_hint else ""
+    yield f"\n### {tool.name}\n\n{tool.description}\n\n{kind}{calls}.\n"
     fields: Json = tool.input_schema.get("properties", {})
     if fields:
         yield "\n| argument | type | |\n|---|---|---|\n"
     for name, schema in fields.items():
-        told = ["required"] if name in tool.input_schema.get("required", ()) else []
+        notes = ["required"] if name in tool.input_schema.get("required", ()) else []
         if schema.get("default") not in (None, "", False):
-            told.append(f"default `{schema['default']}`")
+            notes.append(f"default `{schema['default']}`")
         if description := schema.get("description"):
-            told.append(description)
-        yield f"| `{name}` | {_type(schema)} | {'; '.join(told)} |\n"
+            notes.append(description)
+        yield f"| `{name}` | {_type(schema)} | {'; '.join(notes)} |\n"
 
 
 def _type(schema: Json) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 import attrs
@@ -23,7 +23,7 @@ from gw.relay.ledger import Ledger
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
-from gw.store.store import Store, open_store
+from gw.store.store import Store, open_readonly, open_store
 from gw.telemetry.clock import Clock, SystemClock, utc_day
 from gw.telemetry.metrics import Metrics
 from gw.types.secret import Secret
@@ -89,27 +89,34 @@ async def open_gateway(
     make_pool: Callable[[], Pool] = Pool,
     learn: Callable[[Iterable[Secret]], None] = _forget,
     reports_apart: bool = False,
+    read_only: bool = False,
 ) -> AsyncIterator[Gateway]:
     """Build everything, in the order in which it must end: the store is opened first and closes last.
 
-    `learn` is told every secret that must not get into a log; `reports_apart`: in a process of their own. Raises
+    `learn` is told every secret that must not get into a log; `reports_apart`: in a process of their own. With `read_only`
+    another gateway may hold the database, stored provider keys are not decrypted and nothing can be recorded. Raises
     ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
     tracking = settings.cost_tracking
     book = load_book()
     live = CurrentCatalog(build(settings))
-    async with open_store(
-        tracking.db_path,
-        clock=clock,
-        durability=tracking.durability,
-        retention_days=tracking.retention_days,
-        reports_apart=reports_apart,
-    ) as store:
+    opening: AbstractAsyncContextManager[Store] = (
+        open_readonly(tracking.db_path, clock=clock)
+        if read_only
+        else open_store(
+            tracking.db_path,
+            clock=clock,
+            durability=tracking.durability,
+            retention_days=tracking.retention_days,
+            reports_apart=reports_apart,
+        )
+    )
+    async with opening as store:
         limits, metrics = ProviderLimits(settings.routing.breaker), Metrics()
         follow = partial(_follow, limits, metrics)
         registrar = Registrar(settings, live=live, store=store, clock=clock, learn=learn, follow=follow)
-        await registrar.load()
+        await registrar.load(decrypt=not read_only)
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
         pool = make_pool()
         books = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)

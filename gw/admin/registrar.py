@@ -135,10 +135,13 @@ class Registrar:
     def stored(self) -> Mapping[Name, Stored]:
         return self._stored
 
-    async def load(self) -> None:
-        """Read the database and put the first catalog in force. Raises StoreUnavailable, ConfigError (the secret)."""
+    async def load(self, *, decrypt: bool = True) -> None:
+        """Read the database and put the first catalog in force. Raises StoreUnavailable, ConfigError (the secret).
+
+        Without `decrypt` the secret is not read, and providers with a stored key cannot be used.
+        """
         self._stored = {name_of(entity): entity for entity in await self.store.entities()}
-        if any(isinstance(entity, StoredProvider) and entity.key for entity in self._stored.values()):
+        if decrypt and any(isinstance(entity, StoredProvider) and entity.key for entity in self._stored.values()):
             vault = await self.vault()
             check = await self.store.meta(KEY_CHECK)
             if check is not None and not vault.recognises(check):

@@ -48,7 +48,7 @@ def mcp(
 
     from gw.mcp.run import run_http, run_stdio
 
-    settings, through = _settings(config, url, key)
+    settings, gateway_url = _settings(config, url, key)
     bearer = settings.mcp_token
     token = Secret(key) if key else settings.auth.admin_token
     redactor.learn([bearer, token])
@@ -58,7 +58,7 @@ def mcp(
             await run_stdio(
                 settings,
                 token,
-                through=through,
+                gateway_url=gateway_url,
                 read_only=read_only,
                 ready=lambda where: aside(f"MCP on stdio, through {where}"),
             )
@@ -74,7 +74,7 @@ def mcp(
 
     async def over_http() -> None:
         await run_http(
-            settings, token, bearer, through=through, host=host, port=number, read_only=read_only, ready=ready
+            settings, token, gateway_url=gateway_url, host=host, port=number, read_only=read_only, ready=ready
         )
 
     try:

@@ -1,7 +1,7 @@
-"""The tools: which operation of the HTTP API each is, and what an agent is told about it.
+"""The tools: which operation of the HTTP API each one is, and what it tells a model beyond the operation's description.
 
-Arguments and results are those of the operation, so their schemas are made from its table. A list comes wrapped, since
-a tool's result is an object; a deletion without `confirm` says what it would do.
+Arguments and results are those of the operation, so the schemas are derived from the table of routes. A list is wrapped
+in an object, since a tool's result is one; a deletion without `confirm` returns a preview.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any
 import attrs
 import msgspec
 
+from gw.web.control_api import path_with
 from gw.web.operations import Operation, Raw
 from gw.web.routes import TABLE
 
 Json = dict[str, Any]
 _OPERATIONS = {operation.id: operation for operation in TABLE.operations}
-_PATH_WORDS = {
+_READING_POSTS = ("test_provider", "run_reconcile")
+_PATH_ARGUMENTS = {
     "model_id": "`<provider>/<model>`, as in list_models.",
     "project_id": "The project's id.",
     "provider_id": "The provider's id.",
@@ -30,13 +32,12 @@ _PATH_WORDS = {
 
 @attrs.frozen(kw_only=True, slots=False)
 class Tool:
-    """`operation` is its id in the table of routes."""
+    """`operation` is an id in the table of routes; `more` is added to the operation's own description."""
 
     name: str
     operation: str
     title: str
     more: str = ""
-    """What an agent should know beyond the operation's own description."""
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
@@ -47,25 +48,24 @@ class Tool:
 
     @property
     def read_only(self) -> bool:
-        return self.op.method == "GET" or self.name in ("test_provider", "run_reconcile", "simulate_route")
+        return self.op.method == "GET" or self.name in _READING_POSTS
 
     @property
     def description(self) -> str:
         return " ".join(part for part in (self.op.what, self.op.more, self.more) if part)
 
     @cached_property
-    def parameters(self) -> tuple[str, ...]:
-        """Names that stand in the path."""
+    def path_arguments(self) -> tuple[str, ...]:
         return tuple(part[1:-1] for part in self.op.path.split("/") if part.startswith("{"))
 
     @cached_property
     def input_schema(self) -> Json:
         properties: Json = {
-            name: {"type": "string", "minLength": 1, "description": _PATH_WORDS[name]} for name in self.parameters
+            name: {"type": "string", "minLength": 1, "description": _PATH_ARGUMENTS[name]} for name in self.path_arguments
         }
-        required = list(self.parameters)
+        required = list(self.path_arguments)
         for field in self.op.query:
-            properties[field.name] = {**_as_told(field.schema), "description": field.what}
+            properties[field.name] = {**_argument_schema(field.schema), "description": field.what}
         definitions: Json = {}
         if self.op.body is not None and not isinstance(self.op.body, Raw):
             schema = msgspec.json.schema(self.op.body)
@@ -73,44 +73,41 @@ class Tool:
             body = definitions.pop(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else schema
             properties |= body.get("properties", {})
             required += body.get("required", [])
-        found: Json = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        return {**found, "$defs": definitions} if definitions else found
+        schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return {**schema, "$defs": definitions} if definitions else schema
 
     @cached_property
     def output_schema(self) -> Json:
-        shapes = [shape for shape in self.op.answers if not isinstance(shape, Raw)]
-        schemas = [msgspec.json.schema(shape) for shape in shapes]
-        definitions: Json = {}
-        for schema in schemas:
-            definitions |= schema.pop("$defs", {})
-        one = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-        found: Json = {"type": "object"}
         if self.deletes:
-            found["properties"] = {"action": {"enum": ["would_delete", "deleted"]}}
-            found["required"] = ["action"]
-            return found
-        if one.get("type") == "array":
-            found |= {"properties": {"items": one, "count": {"type": "integer"}}, "required": ["items", "count"]}
-        else:
-            found |= one
-        return {**found, "$defs": definitions} if definitions else found
+            actions = {"action": {"enum": ["would_delete", "deleted"]}}
+            return {"type": "object", "properties": actions, "required": ["action"]}
+        shapes = [msgspec.json.schema(shape) for shape in self.op.answers if not isinstance(shape, Raw)]
+        definitions: Json = {}
+        for shape in shapes:
+            definitions |= shape.pop("$defs", {})
+        result = shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+        if result.get("type") == "array":
+            members = {"items": result, "count": {"type": "integer"}}
+            result = {"properties": members, "required": ["items", "count"]}
+        schema: Json = {"type": "object"} | result
+        return {**schema, "$defs": definitions} if definitions else schema
 
     @property
     def deletes(self) -> bool:
         return any(field.name == "confirm" for field in self.op.query)
 
-    def call(self, arguments: Mapping[str, Any]) -> tuple[Mapping[str, str], Mapping[str, str], Json | None]:
-        """Arguments → those of the path, of the query and of the body."""
-        path = {name: str(arguments[name]) for name in self.parameters}
+    def request(self, arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, str], Json | None]:
+        """Return path, query and body of the API request that these arguments make."""
+        path = {name: str(arguments[name]) for name in self.path_arguments}
         fields = {field.name for field in self.op.query}
-        query = {name: _text(arguments[name]) for name in fields if arguments.get(name) is not None}
+        query = {name: _query_text(arguments[name]) for name in fields if arguments.get(name) is not None}
         body = None
         if self.op.body is not None:
             body = {name: value for name, value in arguments.items() if name not in path and name not in fields}
-        return path, query, body
+        return path_with(self.op.path, **path), query, body
 
     def result(self, answer: Any) -> Json:
-        """What the operation answered, as this tool's result."""
+        """Return the operation's answer as this tool's result."""
         if isinstance(answer, list):
             return {"items": answer, "count": len(answer)}
         if self.deletes and "would_delete" in answer:
@@ -120,20 +117,15 @@ class Tool:
         return dict(answer)
 
 
-def _as_told(schema: Mapping[str, object]) -> Json:
-    """Flags of a query are booleans for an agent."""
+def _argument_schema(schema: Mapping[str, object]) -> Json:
+    """Return the schema of a query field as a tool's argument: a flag is a boolean."""
     if "pattern" in schema and "Tt" in str(schema["pattern"]):
         return {"type": "boolean", "default": False}
-    told = dict(schema)
-    if "enum" in told and "type" not in told:
-        told["type"] = "string"
-    return told
+    return {"type": "string", **schema} if "enum" in schema else dict(schema)
 
 
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+def _query_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 TOOLS: tuple[Tool, ...] = (
@@ -145,9 +137,9 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         name="get_logs", operation="logs", title="Request log",
         more="One per finished request: its project, model and provider, units and cost, time to the first byte and in "
-        "all, how it ended, and each attempt, so that a fallback and its reason can be read; never what was said. Every "
+        "total, its outcome and each attempt, which shows a fallback and its reason; never any prompt or transcript. Every "
         "filter applies before the limit: `status: error` with `limit: 20` is the last 20 failures. For older ones, call "
-        "again with `before` set to the last id. get_request and get_turn tell more of one.",
+        "again with `before` set to the last id. get_request and get_turn return more about one.",
     ),
     Tool(name="get_request", operation="request", title="One request"),
     Tool(name="get_turn", operation="turn", title="One turn of a conversation"),

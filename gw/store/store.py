@@ -14,7 +14,7 @@ import msgspec
 import structlog
 import trio
 
-from gw.errors import one_error
+from gw.errors import StoreUnavailable, one_error
 from gw.store import entity_rows, lock, requests, rollups_usage
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
@@ -288,15 +288,31 @@ async def _running(store: Store, journal: Journal, writer: Writer, apart: Report
             journal.close()
 
 
+class ReadOnlyStore(Store):
+    """A store that answers questions only, beside a daemon or without one. Nothing can be recorded in it."""
+
+    queue_depth = 0
+    degraded = ""
+    accepting = False
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        Reader.__init__(self, path, clock)
+        self.watcher = None
+
+    async def change(self, change: entity_rows.Change) -> None:
+        """Raise StoreUnavailable."""
+        raise StoreUnavailable(what=f"{self._path} is open for reading only")
+
+
 @asynccontextmanager
-async def open_readonly(path: Path, *, clock: Clock | None = None) -> AsyncIterator[Reader]:
-    """Reports from a database that a daemon may have open or not. Raises StoreUnavailable."""
+async def open_readonly(path: Path, *, clock: Clock | None = None) -> AsyncIterator[ReadOnlyStore]:
+    """Open a database that a daemon may hold or not, for reports. Raises StoreUnavailable."""
     await trio.to_thread.run_sync(lambda: open_reader(path).close())
-    reader = Reader(path, clock or SystemClock())
+    store = ReadOnlyStore(path, clock or SystemClock())
     try:
-        yield reader
+        yield store
     finally:
-        reader.close()
+        store.close()
 
 
 def _replay(db: apsw.Connection, path: Path) -> Replayed:

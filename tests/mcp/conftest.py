@@ -12,11 +12,10 @@ from mcp.client.streamable_http import create_mcp_http_client, streamable_http_c
 
 from gw.config.parse import parse
 from gw.gateway import open_gateway
-from gw.mcp.api import Inside
-from gw.mcp.run import _listen, control_plane
+from gw.mcp.run import listen
 from gw.mcp.server import build
 from gw.types.secret import Secret
-from gw.web.drain import Drain
+from gw.web.control_api import InProcessApi
 
 TEXT = """
 providers: {sim: {}, openai: {api_key: sk-from-the-file-0123}}
@@ -67,7 +66,7 @@ async def open_mcp_gateway(folder, *, read_only=False, token=TOKEN, text=TEXT):
         parse(text, file="gw.yaml", env={}, data_dir=folder), secret=Secret("x"), secret_folder=folder
     )
     async with open_gateway(settings) as gateway, trio.open_nursery() as nursery:
-        server = build(Inside(control_plane(gateway), settings.auth.admin_token), read_only=read_only)
-        urls = await nursery.start(_listen, server, Secret(token), settings.serve, Drain())
+        server = build(InProcessApi(gateway, settings.auth.admin_token, "mcp"), read_only=read_only)
+        urls = await nursery.start(listen, server, Secret(token), settings.serve)
         yield McpGateway(gateway, urls[0])
         nursery.cancel_scope.cancel()

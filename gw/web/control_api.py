@@ -1,0 +1,189 @@
+"""The control plane's HTTP API as the command line and the MCP server call it.
+
+One process writes a database. Where a gateway holds it, calls go to that gateway over HTTP; where none does, the same
+ASGI app answers in this process. So the checks, errors and audit log are the same either way.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from urllib.parse import quote, unquote, urlencode
+
+import attrs
+import trio
+
+from gw.errors import DatabaseLocked, ProviderError
+from gw.net.http_client import client
+from gw.store.lock import holder
+from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
+from gw.types.secret import Secret
+
+if TYPE_CHECKING:  # a gateway takes a third of a second to import, which a call over HTTP does without
+    from gw.config.settings import Settings
+    from gw.gateway import Gateway
+
+Source = Literal["cli", "mcp"]
+"""Through which face a change came, for the audit log."""
+_NO_QUERY: Mapping[str, str] = {}
+
+
+class ControlApi(Protocol):
+    async def call(
+        self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
+    ) -> tuple[int, Any]:
+        """Return the status and the decoded JSON of an answer; an answer that is not JSON comes as text."""
+        ...
+
+
+def path_with(template: str, *values: str, **named: str) -> str:
+    """Fill `/v1/models/{}` or `/v1/models/{model_id}`, with every character escaped that has a meaning in a path."""
+    return template.format(*map(_escaped, values), **{name: _escaped(value) for name, value in named.items()})
+
+
+def _escaped(value: str) -> str:
+    return quote(value, safe="")
+
+
+@attrs.frozen
+class HttpApi:
+    """The control plane of the gateway at `url`."""
+
+    url: str
+    token: Secret
+    source: Source
+
+    async def call(
+        self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
+    ) -> tuple[int, Any]:
+        """As `ControlApi.call`; 502 where the gateway cannot be reached."""
+        try:
+            return await trio.to_thread.run_sync(self.call_blocking, method, path, query, body)
+        except ProviderError as error:
+            return 502, {"error": {"code": "gateway_unreachable", "message": str(error), "hint": "is `gw serve` running?"}}
+
+    def call_blocking(
+        self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
+    ) -> tuple[int, Any]:
+        """As `call`, for threads without trio. Raises ProviderUnreachable, UpstreamCut."""
+        headers = {"x-gw-source": self.source, "content-type": "application/json"}
+        content = None if body is None else json.dumps(body)
+        with client(self.url, self.token) as http:
+            response = http.request(method, path, params=dict(query), content=content, headers=headers)
+            return response.status_code, decoded(response.content)
+
+
+class InProcessApi:
+    """The control plane of a gateway in this process. `token` is its admin token, if it has one."""
+
+    def __init__(self, gateway: Gateway, token: Secret, source: Source) -> None:
+        from gw.web.app import make_app
+        from gw.web.drain import Drain
+
+        self._app: ASGIApp = make_app(gateway, _no_data_plane, lambda method, path: False, Drain())
+        self._headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"x-gw-source", source.encode())]
+        if token:
+            self._headers.append((b"authorization", b"Bearer " + token.reveal().encode()))
+
+    async def call(
+        self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
+    ) -> tuple[int, Any]:
+        content = b"" if body is None else json.dumps(body).encode()
+        status, parts = 0, list[bytes]()
+        requests: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
+
+        async def receive() -> Message:
+            if not requests:
+                await trio.sleep_forever()  # the caller stays until the answer; the app cancels this at its end
+            return requests.pop()
+
+        async def send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message["type"] == "http.response.body":
+                parts.append(message.get("body", b""))
+
+        await self._app(self._scope(method, path, query, len(content)), receive, send)
+        return status, decoded(b"".join(parts))
+
+    def _scope(self, method: str, path: str, query: Mapping[str, str], length: int) -> Scope:
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.5"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(path),
+            "raw_path": path.encode("ascii"),
+            "query_string": urlencode(query).encode("ascii"),
+            "root_path": "",
+            "headers": [*self._headers, (b"content-length", b"%d" % length)],
+            "client": ("127.0.0.1", 0),
+            "server": ("localhost", 0),
+            "extensions": {},
+        }
+
+
+async def _no_data_plane(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("the control plane's app was asked for the data plane")
+
+
+def decoded(body: bytes) -> Any:
+    """Return the JSON that `body` is, else its text."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+
+
+@asynccontextmanager
+async def open_control_api(settings: Settings, token: Secret, source: Source) -> AsyncIterator[tuple[ControlApi, str]]:
+    """Yield the control plane of the configured database, and where it is, in words.
+
+    `token` is the admin token of a gateway that already runs. Raises ConfigError, StoreUnavailable, and DatabaseLocked
+    when a process holds the database and does not say at which address.
+    """
+    path = settings.cost_tracking.db_path
+    facts = await trio.to_thread.run_sync(holder, path)
+    if facts is None:
+        async with open_in_process(settings, source) as api:
+            yield api, f"the database {path}"
+        return
+    url = str(facts.get("url") or "")
+    if not url:
+        raise DatabaseLocked(what=f"{path} is held by process {facts.get('pid')}, which does not answer at any address")
+    yield HttpApi(url, token, source), f"the gateway at {url}"
+
+
+@asynccontextmanager
+async def open_in_process(
+    settings: Settings,
+    source: Source,
+    *,
+    read_only: bool = False,
+    learn: Callable[[Iterable[Secret]], None] | None = None,
+) -> AsyncIterator[ControlApi]:
+    """Open the configured database in this process and yield its control plane, with every right.
+
+    `read_only` leaves the database as it is, and shows the configuration alone where there is no database yet. `learn` is
+    told every secret that must not get into a log. Raises ConfigError, DatabaseLocked, StoreUnavailable.
+    """
+    from gw.gateway import open_gateway
+
+    token = settings.auth.admin_token or Secret(secrets.token_urlsafe())
+    settings = attrs.evolve(settings, auth=attrs.evolve(settings.auth, admin_token=token))
+    opening = open_gateway if learn is None else partial(open_gateway, learn=learn)
+    with ExitStack() as stack:
+        if read_only and not settings.cost_tracking.db_path.exists():
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gw-"))
+            tracking = attrs.evolve(settings.cost_tracking, db_path=Path(folder) / "gw.db")
+            settings, read_only = attrs.evolve(settings, cost_tracking=tracking), False
+        async with opening(settings, read_only=read_only) as gateway:
+            yield InProcessApi(gateway, token, source)
