@@ -145,7 +145,7 @@ def clients_older(session: nox.Session) -> None:
 
 @nox.session
 def frontend(session: nox.Session) -> None:
-    """Type-check and build the dashboard: its types and the build must be what is committed. Needs node and npm."""
+    """Check the format, lint, test and build the dashboard; its types and the build must equal what is committed. Needs node and npm."""
     if not (shutil.which("node") and shutil.which("npm")):
         session.warn("LEFT OUT: building the dashboard, because node or npm is not installed (Debian packages: nodejs, npm)")
         return
@@ -157,6 +157,8 @@ def frontend(session: nox.Session) -> None:
     session.run("python", "frontend/scripts/write_types.py")
     if types.read_bytes() != committed:
         session.error(f"{types} was older than the API; it is written anew")
+    for script in ("lint", "test"):
+        session.run("npm", "run", script, "--prefix", str(FRONTEND), external=True)
     session.run("npm", "run", "build", "--prefix", str(FRONTEND), external=True, env={"GW_FRONTEND_OUT": str(out)})
     session.run("diff", "-r", "frontend_dist", str(out), external=True)
 

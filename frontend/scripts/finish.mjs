@@ -1,5 +1,5 @@
 // After `vite build`: compress, write build.json, and put the result in the place of ../frontend_dist in one step.
-import { cpSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { gzipSync } from "fflate";
 import { sourcesDigest } from "./sources.mjs";

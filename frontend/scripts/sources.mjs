@@ -1,6 +1,6 @@
 // One digest over everything the build is made from. tests/browser/test_build.py computes the same.
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const ROOTS = ["index.html", "package.json", "package-lock.json", "public", "scripts", "src", "svelte.config.js", "tsconfig.json", "vite.config.ts"];

@@ -36,7 +36,7 @@ def test_jump_by_ctrl_k(demo, view):
 def test_search_help_and_the_way_past_the_navigation(demo, view):
     page = view(demo).open("/logs")
     page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Request id begins with"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Request id starts with"
     page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("?")

@@ -40,7 +40,7 @@ def test_filters_are_in_the_url_and_the_rows_are_the_apis(used, view):
     assert page.locator(ROWS).count() == 1
     page.get_by_role("button", name="Clear 2 filters").click()
     page.wait_for_url("**/logs")
-    page.get_by_label("Request id begins with").fill(wanted["id"][:12])
+    page.get_by_label("Request id starts with").fill(wanted["id"][:12])
     page.keyboard.press("Enter")
     page.wait_for_url("**q=*")
     seen.settle()
@@ -49,7 +49,7 @@ def test_filters_are_in_the_url_and_the_rows_are_the_apis(used, view):
 
 def test_a_filter_that_matches_nothing(used, view):
     page = view(used).open("/logs?error_code=never_heard_of")
-    assert page.get_by_text("No request matches").count() == 1
+    assert page.get_by_text("No requests match").count() == 1
 
 
 def test_pages_by_key(used, view):

@@ -195,7 +195,7 @@ def test_settings(guarded, view):
 
 def test_an_unknown_path_says_so(used, view):
     page = view(used).open("/nothing-here")
-    assert page.locator("main h1").inner_text() == "There is no such page"
+    assert page.locator("main h1").inner_text() == "Page not found"
 
 
 def test_a_page_says_when_the_gateway_is_gone(used, view):

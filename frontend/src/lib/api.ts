@@ -1,6 +1,7 @@
-// The gateway's API: typed by its own OpenAPI document, errors as it tells them.
-import type { components } from "./types.gen";
+// Client of the gateway's API, typed from its OpenAPI document.
+
 import { session } from "./session.svelte";
+import type { components } from "./types.gen";
 
 export type Shapes = components["schemas"];
 export type Params = Record<string, string | number | boolean | null | undefined>;
@@ -26,21 +27,21 @@ export function url(path: string, params: Params = {}): string {
   return text ? `${path}?${text}` : path;
 }
 
-/** A path segment per argument, so that ids with slashes and other signs stay one segment. */
+/** Encode each argument as one path segment, including ids with slashes. */
 export function path(strings: TemplateStringsArray, ...ids: string[]): string {
   return String.raw({ raw: strings }, ...ids.map(encodeURIComponent));
 }
 
 export async function failure(response: Response): Promise<ApiError> {
-  let told: Record<string, unknown> = {};
+  let body: Record<string, unknown> = {};
   try {
-    told = ((await response.json()) as { error?: Record<string, unknown> }).error ?? {};
+    body = ((await response.json()) as { error?: Record<string, unknown> }).error ?? {};
   } catch {
-    // an answer of somebody else's, such as a proxy before the gateway
+    // not the gateway's response, but for example that of a proxy in front of it
   }
-  const message = typeof told.message === "string" ? told.message : `HTTP ${response.status} ${response.statusText}`;
-  const param = typeof told.param === "string" ? told.param : null;
-  return new ApiError(response.status, String(told.code ?? "http_error"), message, param, told);
+  const message = typeof body.message === "string" ? body.message : `HTTP ${response.status} ${response.statusText}`;
+  const param = typeof body.param === "string" ? body.param : null;
+  return new ApiError(response.status, String(body.code ?? "http_error"), message, param, body);
 }
 
 async function call(method: string, target: string, body: unknown, signal?: AbortSignal): Promise<Response> {
@@ -71,6 +72,6 @@ export async function send<T>(method: "POST" | "PUT" | "PATCH" | "DELETE", targe
   return (await call(method, target, body)).json() as Promise<T>;
 }
 
-export function told(error: unknown): string {
+export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,4 @@
-// The microphone as a WAV file: 16-bit PCM, which every provider of transcription takes.
+// Record the microphone as a WAV file of 16-bit PCM, which every STT provider accepts.
 const RATE = 16_000;
 
 export class Recorder {
@@ -21,7 +21,7 @@ export class Recorder {
     });
   }
 
-  /** `level` is told the loudness, 0 to 1, as it changes. Throws an Error that says what is wrong. */
+  /** `level` is called with the loudness, 0 to 1, when it changes. Throws an Error that says what is wrong. */
   static async start(level: (value: number) => void): Promise<Recorder> {
     if (!navigator.mediaDevices?.getUserMedia) throw new Error("The browser gives the microphone only to HTTPS pages and to localhost.");
     const raw = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
@@ -41,14 +41,14 @@ export class Recorder {
   async stop(): Promise<File> {
     this.#node.port.postMessage("stop");
     await this.#ended;
-    this.#stream.getTracks().forEach((track) => track.stop());
+    for (const track of this.#stream.getTracks()) track.stop();
     const rate = this.#context.sampleRate;
     await this.#context.close();
     return new File([wav(this.#pieces, rate)], "microphone.wav", { type: "audio/wav" });
   }
 }
 
-/** At 16 kHz where the browser resamples a microphone, else at its own rate. */
+/** Open at 16 kHz where the browser can resample the microphone, else at its native rate. */
 function opened(stream: MediaStream): { context: AudioContext; source: MediaStreamAudioSourceNode } {
   const wanted = new AudioContext({ sampleRate: RATE });
   try {
@@ -64,7 +64,9 @@ function wav(pieces: readonly Float32Array[], rate: number): ArrayBuffer {
   const samples = pieces.reduce((sum, piece) => sum + piece.length, 0);
   const file = new ArrayBuffer(44 + samples * 2);
   const view = new DataView(file);
-  const text = (at: number, value: string): void => [...value].forEach((sign, index) => view.setUint8(at + index, sign.charCodeAt(0)));
+  const text = (at: number, value: string): void => {
+    for (let index = 0; index < value.length; index++) view.setUint8(at + index, value.charCodeAt(index));
+  };
   text(0, "RIFF");
   view.setUint32(4, 36 + samples * 2, true);
   text(8, "WAVEfmt ");
@@ -78,9 +80,10 @@ function wav(pieces: readonly Float32Array[], rate: number): ArrayBuffer {
   text(36, "data");
   view.setUint32(40, samples * 2, true);
   let at = 44;
-  for (const piece of pieces) for (const sample of piece) {
-    view.setInt16(at, Math.max(-1, Math.min(1, sample)) * 0x7fff, true);
-    at += 2;
-  }
+  for (const piece of pieces)
+    for (const sample of piece) {
+      view.setInt16(at, Math.max(-1, Math.min(1, sample)) * 0x7fff, true);
+      at += 2;
+    }
   return file;
 }

@@ -1,4 +1,4 @@
-// Numbers and times as people read them. Times are UTC, because days, budgets and rollups are.
+// Format numbers and times for people. Times are UTC, as days, budgets and rollups are.
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
@@ -15,7 +15,7 @@ export function usd(value: number | null | undefined): string {
   const size = Math.abs(value);
   if (size === 0) return "$0.00";
   const digits = size >= 0.1 ? 2 : Math.min(9, 1 - Math.floor(Math.log10(size)));
-  return (value < 0 ? "-" : "") + "$" + size.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: digits });
+  return `${value < 0 ? "-" : ""}$${size.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
 }
 
 export function ms(value: number | null | undefined): string {
@@ -46,7 +46,7 @@ export function moment(seconds: number): string {
   return `${day(seconds)} ${clock(seconds)}`;
 }
 
-/** A bucket's beginning: the hour, or the day of the month. */
+/** Format the start of a bucket: its hour, or its day. */
 export function bucket(seconds: number, grain: "hour" | "day"): string {
   return grain === "hour" ? `${day(seconds).slice(5)} ${clock(seconds).slice(0, 5)}` : day(seconds).slice(5);
 }

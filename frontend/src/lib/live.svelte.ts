@@ -1,10 +1,10 @@
-// `GET /api/live`: what runs and what has finished, as it happens. One connection for as long as somebody listens.
+// Client of `GET /api/live`: requests as they start and finish. One connection while a page listens.
 import { get, type Shapes } from "./api";
 import { session } from "./session.svelte";
 
 export type LogRecord = Shapes["LogRecord"];
 
-/** One call of a provider; a fallback brings another with the same id and a higher attempt. */
+/** A provider call that started. A fallback sends another one with the same id and a higher attempt. */
 export interface Started {
   id: string;
   attempt: number;
@@ -28,7 +28,7 @@ export interface Listener {
 
 export class Feed {
   state = $state<"off" | "connecting" | "on" | "lost">("off");
-  /** Events the gateway did not send, because this page did not read in time. */
+  /** Events the gateway dropped because this page did not read fast enough. */
   missed = $state(0);
   #source: EventSource | undefined;
 
@@ -58,11 +58,11 @@ export class Feed {
   }
 }
 
-/** A stream that is refused does not tell its status. */
+/** EventSource does not report the status of a refused stream, so ask separately. */
 async function askWhetherLoggedIn(): Promise<void> {
   try {
     session.missing = !(await get<Shapes["SessionState"]>("/api/session")).authenticated;
   } catch {
-    // the gateway is gone: the page says already that the stream is
+    // the gateway is unreachable: the page already shows that the stream is lost
   }
 }

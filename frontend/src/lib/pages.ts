@@ -1,4 +1,4 @@
-// The pages: where they are, what they are called, and how their code is fetched.
+// The pages: path, name, and how their code is loaded.
 import type { Component } from "svelte";
 
 export interface Page {
@@ -33,7 +33,7 @@ export const GROUPS = [
   { id: "more", name: "Use" },
 ] as const;
 
-/** The page at a path; `/turns/abc` belongs to `/turns`. */
+/** Find the page of a path; `/turns/abc` belongs to `/turns`. */
 export function pageAt(path: string): Page | undefined {
   return PAGES.find((page) => page.path === path || (page.path !== "/" && path.startsWith(`${page.path}/`)));
 }

@@ -1,5 +1,5 @@
-// One thing read from the API, again whenever its address changes. What was read last stays on show meanwhile.
-import { get, told } from "./api";
+// A value loaded from the API, and loaded again when its URL changes. The previous value stays visible meanwhile.
+import { errorText, get } from "./api";
 
 export class Resource<T> {
   data = $state.raw<T | undefined>();
@@ -8,7 +8,7 @@ export class Resource<T> {
   #target: () => string;
   #running: AbortController | undefined;
 
-  /** To be made while a component is set up. An empty address reads nothing. */
+  /** Construct during component initialization. An empty URL loads nothing. */
   constructor(target: () => string) {
     this.#target = target;
     $effect(() => {
@@ -35,13 +35,13 @@ export class Resource<T> {
       this.error = "";
     } catch (error) {
       if (running.signal.aborted) return;
-      this.error = told(error);
+      this.error = errorText(error);
     }
     this.loading = false;
   }
 }
 
-/** Call `what` every `ms` while the page is looked at. To be used while a component is set up. */
+/** Call `what` every `ms` while the page is visible. Use during component initialization. */
 export function every(ms: number, what: () => void): void {
   $effect(() => {
     const timer = setInterval(() => {

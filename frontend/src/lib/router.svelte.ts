@@ -1,4 +1,4 @@
-// Paths with the history API; all state that a link should carry is in the query.
+// Router on the history API. State that a link should carry is kept in the query.
 class Router {
   path = $state(location.pathname);
   search = $state(location.search);
@@ -23,7 +23,7 @@ class Router {
     return this.query.get(name) ?? "";
   }
 
-  /** Change query fields; an empty value takes one away. */
+  /** Set query fields; an empty value removes one. */
   set(fields: Record<string, string>, replace = false): void {
     const query = new URLSearchParams(this.search);
     for (const [name, value] of Object.entries(fields)) {
@@ -34,7 +34,7 @@ class Router {
     this.go(text ? `${this.path}?${text}` : this.path, replace);
   }
 
-  /** Clicks on links of our own stay in the page, unless they are meant for another tab or a download. */
+  /** Handle clicks on the app's own links, except those for another tab or a download. */
   click = (event: MouseEvent): void => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const anchor = (event.target as Element).closest("a");

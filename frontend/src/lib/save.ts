@@ -1,6 +1,6 @@
-// Files made in the page.
+// Files that the page creates and downloads.
 
-/** A cell for spreadsheets: quoted where needed, and a quote before what they would run as a formula. */
+/** Encode a CSV cell: quoted where needed, with an apostrophe before text that a spreadsheet would run as a formula. */
 function cell(value: string | number | null): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);
@@ -9,7 +9,7 @@ function cell(value: string | number | null): string {
 }
 
 export function csv(rows: readonly (readonly (string | number | null)[])[]): string {
-  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 }
 
 export function save(name: string, type: string, content: BlobPart): void {

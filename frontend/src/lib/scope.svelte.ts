@@ -1,4 +1,4 @@
-// What every page looks at: one project or all, and a period. Both live in the URL and go along from page to page.
+// Filters shared by all pages: one project or all, and a period. Both are kept in the URL and in every link.
 import { router } from "./router.svelte";
 
 export type Period = "today" | "week" | "month";
@@ -13,7 +13,7 @@ class Scope {
   period = $derived(PERIODS.find((one) => one.id === router.get("period"))?.id ?? "today");
   name = $derived(PERIODS.find((one) => one.id === this.period)?.name ?? "");
 
-  /** `target` with the project and period in force. */
+  /** Add the current project and period to `target`. */
   link(target: string, fields: Record<string, string> = {}): string {
     const query = new URLSearchParams();
     if (this.project) query.set("project", this.project);

@@ -1,10 +1,10 @@
-// Whether the gateway has asked for a credential. Nothing secret is kept here: the session is an HttpOnly cookie.
+// Login state. No secret is stored here: the session is an HttpOnly cookie.
 const KEY = "gw.logged-in";
 
 class Session {
-  /** An answer was 401: show the login page. */
+  /** A response was 401: show the login page. */
   missing = $state(false);
-  /** Somebody logged in here, so there is something to log out of. */
+  /** The user logged in, so there is a session to end. */
   known = $state(localStorage.getItem(KEY) === "1");
 
   began(): void {

@@ -1,4 +1,4 @@
-// How to ask for the same thing from elsewhere.
+// Commands that repeat a recorded request.
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
@@ -14,7 +14,7 @@ interface Asked {
   stream: boolean;
 }
 
-/** A request like a recorded one. What was said is not recorded, so there is an example in its place. */
+/** Build a curl command like a recorded request. Content is not recorded, so an example stands in for it. */
 export function asCurl(record: Asked): string {
   const model = record.requested_model || record.model_id;
   const known = /^\/(openai\/)?v1\/(chat|audio)\//.test(record.endpoint);
@@ -26,9 +26,7 @@ export function asCurl(record: Asked): string {
     lines.push(`-F ${quoted(`model=${model}`)}`, `-F file=@speech.wav`);
   } else {
     const body =
-      record.modality === "llm"
-        ? { model, messages: [{ role: "user", content: "…" }], ...(record.stream ? { stream: true } : {}) }
-        : { model, input: "…" };
+      record.modality === "llm" ? { model, messages: [{ role: "user", content: "…" }], ...(record.stream ? { stream: true } : {}) } : { model, input: "…" };
     lines.push(`-H 'Content-Type: application/json'`, `-d ${quoted(JSON.stringify(body))}`);
     if (record.modality === "tts") lines.push("-o speech.wav");
   }

@@ -5,7 +5,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 class Look {
   theme = $state<Theme>(read());
   #system = $state(dark.matches);
-  /** What is drawn; charts are painted anew when it changes. */
+  /** Theme in effect. Charts are redrawn when it changes. */
   dark = $derived(this.theme === "system" ? this.#system : this.theme === "dark");
 
   constructor() {
@@ -36,7 +36,7 @@ function read(): Theme {
 
 export const look = new Look();
 
-/** A custom property as a colour a canvas understands, in the theme in force. */
+/** Resolve a CSS custom property to a color for a canvas, in the current theme. */
 export function colour(name: string): string {
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;

@@ -1,4 +1,4 @@
-// The data plane, as an app would use it. On a gateway that asks for credentials the dashboard's session is enough.
+// Client of the data plane for the playground. The dashboard's session cookie is its credential.
 import { failure, get, path, type Shapes } from "./api";
 import { session } from "./session.svelte";
 
@@ -10,14 +10,14 @@ export interface Asker {
 
 export interface Step<T> {
   value: T;
-  /** As measured here: until the first content, and in all. */
+  /** Milliseconds measured in the browser: to the first content, and in total. */
   first_ms: number;
   total_ms: number;
   request_id: string;
 }
 
 async function ask(who: Asker, target: string, body: BodyInit, json: boolean, signal: AbortSignal): Promise<Response> {
-  // The session counts beside the header only, which a page of another site cannot send.
+  // The gateway accepts the session cookie only together with this header, which a page of another site cannot send.
   const headers: Record<string, string> = { "X-GW-Dashboard": "1", "X-GW-Project": who.project, "X-GW-Session": who.session, "X-GW-Turn": who.turn };
   if (json) headers["Content-Type"] = "application/json";
   const response = await fetch(target, { method: "POST", headers, body, signal, credentials: "same-origin" });
@@ -44,7 +44,7 @@ interface Chunk {
   error?: { message?: string };
 }
 
-/** `grew` is called with the answer so far. */
+/** Calls `grew` with the text received so far. */
 export async function chat(who: Asker, model: string, system: string, said: string, grew: (text: string) => void, signal: AbortSignal): Promise<Step<string>> {
   const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: said }];
   const began = performance.now();
@@ -94,7 +94,7 @@ export async function speak(who: Asker, model: string, voice: string, format: st
   return { value: new Blob(parts, { type }), first_ms: first, total_ms: performance.now() - began, request_id: idOf(response) };
 }
 
-/** What the gateway recorded of a step; null when it is not there yet, which its answer does not wait for. */
+/** Fetch the record of a step. Records are written after the response, so this retries; null when there is none. */
 export async function recorded(id: string): Promise<Shapes["RequestDetail"] | null> {
   for (let attempt = 0; attempt < 4; attempt++) {
     try {
