@@ -7,7 +7,7 @@ open_gateway
   ├ MCP server           when `mcp.enabled`, on its own port
   ├ data plane keepalive
   ├ sample history       demo mode only: ends when it is loaded
-  └ front.serve          every connection
+  └ listener.serve       every connection
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ from gw.telemetry.log import setup_logging
 from gw.telemetry.redact import Redactor
 from gw.types.secret import Secret
 from gw.web import listener
-from gw.web.app import make_app, make_reads
-from gw.web.authorization import fenced
+from gw.web.app import make_dispatch
 from gw.web.drain import Drain
-from gw.web.http_server import SecondaryApp
 
 _SWITCH_S = 0.001
 """The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
@@ -135,15 +133,10 @@ async def serve(
 ) -> None:
     """Both planes on one port; returns (and cancels `stop`) when a drain has ended the last connection."""
     plane = DataPlane(gateway)
-    hot = fenced(plane, gateway)
-    reads = make_reads(gateway, drain)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
         await listener.serve(
-            hot=hot,
-            is_hot=plane.is_hot,
-            cold=make_app(gateway, hot, plane.is_hot, drain, reads=reads),
-            aside=SecondaryApp(fenced(reads, gateway), reads.takes),
+            dispatch=make_dispatch(gateway, plane, plane.is_hot, drain),
             config=gateway.settings.serve,
             drain=drain,
             task_status=task_status,

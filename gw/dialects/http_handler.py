@@ -31,7 +31,7 @@ from gw.types.usage import NANO
 from gw.wire import sse
 
 JSON = b"application/json"
-_MEGABYTE = 1024 * 1024
+_MEGABYTE = 1_000_000
 
 S = TypeVar("S")
 E = TypeVar("E")

@@ -17,11 +17,11 @@ from gw.gateway import Gateway
 from gw.mcp.http_transport import mounted
 from gw.mcp.server import build
 from gw.mcp.stdin import Stdin
-from gw.types.asgi import Receive, Scope, Send
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.control_api import ControlApi, HttpApi, InProcessApi, open_control_api
 from gw.web.drain import Drain
+from gw.web.http_server import HostedApp
 
 _log = structlog.get_logger("gw.mcp")
 
@@ -85,16 +85,8 @@ async def listen(
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the HTTP transports until cancelled; report the addresses when ready. Raises OSError."""
-
-    async def no_data_plane(scope: Scope, receive: Receive, send: Send) -> None:
-        raise AssertionError("the MCP port has no data plane")
-
     async with mounted(server, bearer, serve.allowed_hosts) as app:
+        hosted = HostedApp(app=app, max_body_bytes=int(serve.max_body_mb * 1_000_000))
         await listener.serve(
-            hot=no_data_plane,
-            is_hot=lambda method, path: False,
-            cold=app,
-            config=serve,
-            drain=Drain(),
-            task_status=task_status,
+            dispatch=lambda method, path: hosted, config=serve, drain=Drain(), task_status=task_status
         )

@@ -1,9 +1,9 @@
 """Names for the ASGI call shape (https://asgi.readthedocs.io, HTTP and WebSocket message format 2.5).
 
-What the express host adds: `"gw.cancels"` is a key of `scope["extensions"]` when the app is cancelled as soon as
+Additions of the gateway's own host: `"gw.cancels"` is a key of `scope["extensions"]` when the app is cancelled as soon as
 its client leaves, so it need not watch `receive()` for a disconnect. `scope["state"]["drain"]` is the host's drain: its
 `draining` and `wait_begun()` let a long session end at a good place.
-`scope["gw.known"]` is a dict for what was found about the head, kept while the connection sends the same one again.
+`scope["gw.known"]` is a dict of facts derived from the head, kept while the connection sends the same one again.
 """
 
 from __future__ import annotations

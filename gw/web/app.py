@@ -1,103 +1,118 @@
-"""The control plane as one ASGI app: what reads and, in Quart-Trio, what writes, with the data plane mounted beside them.
+"""The control plane: the router for what reads, Quart-Trio for changes and the live feed, each an app of the HTTP host.
 
-The express host runs what reads and the data plane itself. Here both are mounted for connections that went to Hypercorn
-because a change or the live view was asked for first: their requests never enter Quart, which would hold the
-answers in its own response machinery.
+Quart takes 0.2 s to import and about 20 MB, so it is loaded at the first request that needs it, in a thread: audio goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import cast
+from collections.abc import Callable
+from importlib import import_module
 
-from quart import Response, request
-from quart_trio import QuartTrio
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+import trio
 
 from gw.dialects.auth import request_id
-from gw.errors import GwError
+from gw.dialects.data_plane import raw_path
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import asking, dashboard, error_responses, live_feed, login, managed, page_views, public, site, static_files
-from gw.web.authorization import authorize, fenced
+from gw.web import asking, dashboard, login, managed, page_views, public, site, static_files
+from gw.web.authorization import fenced
 from gw.web.drain import Drain
-from gw.web.operations import check_query, path_of, right_of
-from gw.web.request_body import BODY_BYTES, scope
+from gw.web.http_server import Dispatch, HostedApp
+from gw.web.request_body import BODY_BYTES
 from gw.web.router import Router
 from gw.web.routes import TABLE
 
-IsHot = Callable[[bytes, bytes], bool]
-
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+Serves = Callable[[bytes, bytes], bool]
+"""(method, raw path without query) → whether the data plane answers."""
 
 
 def make_reads(gateway: Gateway, drain: Drain, files: static_files.Frontend | None = None) -> Router:
-    """`files`: the dashboard's; None = look for them."""
+    """Return the router. `files`: the dashboard's; None = look for them."""
     files = files or static_files.load()
     views = [site.views(gateway, files), public.views(gateway, drain), dashboard.views(gateway), page_views.views(gateway)]
     views += [managed.views(gateway), asking.views(gateway), login.views(gateway)]
     return Router(gateway, views, TABLE, site.others(files))
 
 
-def make_app(
-    gateway: Gateway,
-    hot: ASGIApp,
-    is_hot: IsHot,
-    drain: Drain,
-    reads: Router | None = None,
-) -> ASGIApp:
-    """`is_hot(method, raw path without query)` says what belongs to `hot`, which comes with its own fence.
+def make_dispatch(
+    gateway: Gateway, data_plane: ASGIApp, serves: Serves, drain: Drain, reads: Router | None = None
+) -> Dispatch:
+    """Return what chooses the app of a request. `serves(method, raw path)` says whether it is `data_plane`.
 
     `reads`: None = make them.
     """
     public.announce(gateway)
     reads = reads or make_reads(gateway, drain)
-    quart = _quart(gateway, drain, is_hot, reads)
-    reading = fenced(reads, gateway)
-    cold = fenced(_identified(cast("ASGIApp", quart)), gateway)  # its annotations name every ASGI message; ours do not
+    data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)
+    reading = HostedApp(app=fenced(reads, gateway), max_body_bytes=BODY_BYTES)
+    changes = QuartApp(gateway, drain, serves, reads)
+    changing = HostedApp(app=fenced(_identified(changes), gateway), max_body_bytes=BODY_BYTES)
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and is_hot(_method(scope), _raw_path(scope)):
-            await hot(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await _no_such_socket(scope, send)
-        elif scope["type"] == "http" and reads.takes(_method(scope), _raw_path(scope)):
-            await reading(scope, receive, send)
+    def dispatch(method: bytes, path: bytes) -> HostedApp:
+        if serves(method, path):
+            return data
+        return reading if reads.takes(method, path) else changing
+
+    return dispatch
+
+
+def as_app(dispatch: Dispatch) -> ASGIApp:
+    """Return one ASGI app for all, for another host than ours and for calls inside the process."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:  # a coroutine function, as other hosts expect
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        hosted = dispatch(scope.get("method", "GET").encode("latin-1"), raw_path(scope))
+        if scope["type"] == "websocket" and not hosted.websockets:
+            await send({"type": "websocket.close", "code": 1008})  # before the accept: a refusal over HTTP
         else:
-            await cold(scope, receive, send)
+            await hosted.app(scope, receive, send)
 
     return app
 
 
-def _method(scope: Scope) -> bytes:
-    method: str = scope.get("method", "GET")
-    return method.encode("latin-1")
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Acknowledge the host's start and end. Nothing begins or ends with them: the gateway outlives its server."""
+    kind = ""
+    while kind != "lifespan.shutdown":
+        kind = (await receive())["type"]
+        await send({"type": f"{kind}.complete"})
 
 
-def _raw_path(scope: Scope) -> bytes:
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    return raw.partition(b"?")[0]
+def make_app(gateway: Gateway, drain: Drain, reads: Router | None = None) -> ASGIApp:
+    """Return the control plane alone as one ASGI app."""
+    return as_app(make_dispatch(gateway, _no_data_plane, lambda method, path: False, drain, reads))
 
 
-async def _no_such_socket(scope: Scope, send: Send) -> None:
-    """The control plane has no WebSockets: 404 where the host can say so, else its refusal (403)."""
-    if "websocket.http.response" not in scope.get("extensions", {}):
-        await send({"type": "websocket.close", "code": 1008})
-        return
-    ident = request_id(scope)
-    status, headers, body = error_responses.of_http(NotFound(), ident)
-    headers = [*headers, (b"content-length", b"%d" % len(body)), (b"x-request-id", ident.encode())]
-    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": body})
+async def _no_data_plane(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("the data plane is not mounted here")
+
+
+class QuartApp:
+    """The Quart app, loaded at its first request."""
+
+    def __init__(self, gateway: Gateway, drain: Drain, serves: Serves, reads: Router) -> None:
+        self._arguments = (gateway, drain, serves, reads)
+        self._app: ASGIApp | None = None
+        self._loading = trio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app or await self._load()
+        await app(scope, receive, send)
+
+    async def _load(self) -> ASGIApp:
+        async with self._loading:
+            if self._app is None:
+                module = await trio.to_thread.run_sync(import_module, "gw.web.quart_app")
+                self._app = module.make_quart(*self._arguments)
+            return self._app
 
 
 def _identified(app: ASGIApp) -> ASGIApp:
-    """Put `X-Request-Id` and `nosniff` on every answer; keep the body back that a HEAD request does not get."""
+    """Put `X-Request-Id` and `nosniff` on every answer; send no body in answer to HEAD."""
 
     async def identified(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
         added = [(b"x-request-id", request_id(scope).encode()), (b"x-content-type-options", b"nosniff")]
 
         async def send_with_id(message: Message) -> None:
@@ -110,72 +125,3 @@ def _identified(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, send_with_id)
 
     return identified
-
-
-def routes_of(gateway: Gateway, drain: Drain, is_hot: IsHot) -> set[tuple[str, str]]:
-    """Method and path (as in OpenAPI) of every route of the control plane."""
-    reads = make_reads(gateway, drain)
-    rules = _quart(gateway, drain, is_hot, reads).url_map.iter_rules()
-    written = {(method, path_of(rule.rule)) for rule in rules for method in rule.methods or () if method != "HEAD"}
-    return written | reads.routes
-
-
-def _quart(gateway: Gateway, drain: Drain, is_hot: IsHot, reads: Router) -> QuartTrio:
-    app = QuartTrio(__name__, static_folder=None)
-    app.url_map.merge_slashes = False
-    app.url_map.strict_slashes = False
-    app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
-    app.register_blueprint(managed.blueprint(gateway))
-    app.register_blueprint(asking.blueprint(gateway))
-    app.register_blueprint(login.blueprint(gateway))
-    app.register_blueprint(live_feed.blueprint(gateway, drain))
-    _add_errors(app, is_hot, reads)
-
-    @app.before_request
-    async def check() -> None:
-        """The right first, then the query: who may not ask learns nothing about what may be asked."""
-        if request.url_rule is not None:  # an unknown path has no view, and shows nothing
-            operation = TABLE.find(request.method, request.url_rule.rule)
-            authorize(gateway, right_of(operation), scope(), gateway.clock.now())
-            check_query(operation, request.args.items(multi=True))
-
-    return app
-
-
-def _add_errors(app: QuartTrio, is_hot: IsHot, reads: Router) -> None:
-    @app.errorhandler(GwError)
-    async def of_gateway(error: GwError) -> Response:
-        return _response(error_responses.of_gateway(error, request_id(scope())))
-
-    @app.errorhandler(HTTPException)
-    async def of_http(error: HTTPException) -> Response:
-        return _response(error_responses.of_http(error, request_id(scope())))
-
-    @app.errorhandler(MethodNotAllowed)
-    async def not_allowed(error: MethodNotAllowed) -> Response:
-        return _response(error_responses.of_http(_with_others(error, error.valid_methods or ()), request_id(scope())))
-
-    @app.errorhandler(NotFound)
-    async def not_found(error: NotFound) -> Response:
-        return _response(error_responses.of_http(_with_others(error, ()), request_id(scope())))
-
-    @app.errorhandler(Exception)
-    async def of_unexpected(error: Exception) -> Response:
-        return _response(error_responses.of_unexpected(error, request_id(scope())))
-
-    def _with_others(error: HTTPException, known: Iterable[str]) -> HTTPException:
-        """405 when the path is somebody's: the methods of Quart's routes that are `known`, the reads' and the data plane's."""
-        path = _raw_path(scope())
-        methods = [method for method in _METHODS if is_hot(method.encode(), path)]
-        methods += ["GET", "HEAD"] if reads.rules_on(path) else []
-        methods += known
-        return MethodNotAllowed(list(dict.fromkeys(methods))) if methods else error
-
-
-def _response(answer: error_responses.Answer) -> Response:
-    status, headers, body = answer
-    response = Response(body, status)
-    for name, value in headers:
-        response.headers[name.decode()] = value.decode("latin-1")
-    return response

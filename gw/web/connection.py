@@ -1,9 +1,9 @@
-"""One express connection's bytes, read in one of two ways, and writes with a deadline.
+"""One client connection: its bytes, read in one of two ways, and writes with a deadline.
 
-Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and `hung_up` is called from
-outside when the client leaves while the app runs. With one (WebSockets, TLS) the reader puts what arrives into `buffer`,
-or has it given to `sink` as it arrives, and rests while more than UNREAD_BYTES wait there. Either way a client that
-leaves is seen at once: `on_left` is called, which cancels the app. (A reader that rests sees it at the next write.)
+Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and the poller calls `hung_up`
+when the client leaves while the app runs. With one (WebSockets, TLS) the reader appends what arrives to `buffer`, or passes
+it to `sink`, and pauses while more than UNREAD_BYTES wait. Either way a client that leaves is noticed at once: `on_left` is
+called, which cancels the app. (A paused reader notices it at the next write.)
 """
 
 from __future__ import annotations
@@ -49,58 +49,25 @@ class ServerLimits:
     max_connections: int = 10_000
 
 
-async def send_bounded(
-    transport: ClientTransport, data: bytes, write_s: float, drain: Drain, *, shield: bool = False
-) -> None:
-    """Send all of `data`. Raises OSError when the client is gone or does not read in time; the caller aborts then."""
-    try:
-        sent = transport.send_now(data)
-        if sent == len(data):
-            return
-        view = memoryview(data)[sent:]
-        while view:
-            with drain.writing(write_s, shield=shield) as scope:
-                await transport.send_all(view[:PIECE_BYTES])
-            if scope.cancelled_caught:
-                raise OSError(errno.ETIMEDOUT, "the client stopped reading")
-            view = view[PIECE_BYTES:]
-    except GONE as error:
-        raise OSError(errno.EPIPE, "the client is gone") from error
-
-
 class Connection:
     __slots__ = (
-        "_paused",
-        "_room",
-        "_tell",
-        "_unwatch",
-        "_waiter",
-        "buffer",
-        "dead",
-        "discarding",
-        "drain",
-        "dropped",
-        "left",
-        "limits",
-        "on_left",
-        "reading",
-        "sink",
-        "transport",
-    )
+        "_hung_up", "_paused", "_room", "_unwatch", "_waiter", "buffer", "dead", "discarding", "drain", "dropped", "left",
+        "limits", "on_left", "reading", "sink", "transport",
+    )  # fmt: skip
 
     def __init__(self, transport: ClientTransport, limits: ServerLimits, drain: Drain) -> None:
         self.transport = transport
         self.limits = limits
         self.drain = drain
-        self._tell = self.hung_up  # one object, so that `poller` knows it again
+        self._hung_up = self.hung_up  # one object, which the poller recognises
         self.buffer = bytearray()
         self.left = False
         """The client has finished sending, or the connection broke; a half-close counts as leaving."""
         self.dead = False
-        """A write failed; what the app raises because of it is no fault of the app."""
+        """A write failed; what the app raises because of it is not a crash."""
         self.on_left: Callable[[], object] | None = None
         self.sink: Callable[[bytes], Pending] | None = None
-        """Takes what arrives in place of `buffer`; what it leaves to wait for holds the reader back."""
+        """Takes what arrives in place of `buffer`; the reader waits for what it returns."""
         self.discarding = False
         self.dropped = 0
         self.reading = False
@@ -112,7 +79,7 @@ class Connection:
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[None]:
-        """A reader task for as long as the block; whatever has been received then is in `buffer`."""
+        """Run a reader task for the block; afterwards all that was received is in `buffer`."""
         self.reading = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.read)
@@ -120,12 +87,12 @@ class Connection:
             nursery.cancel_scope.cancel()
 
     def watch(self, poller: Poller) -> bool:
-        """Be told of the client's leaving by `poller`; False where a reader must find out."""
+        """Have `poller` report when the client leaves; False where only a reader can notice."""
         descriptor = self.transport.descriptor
         if descriptor is None:
             return False
-        self._unwatch = partial(poller.forget, descriptor, self._tell)
-        poller.watch(descriptor, self._tell)
+        self._unwatch = partial(poller.forget, descriptor, self._hung_up)
+        poller.watch(descriptor, self._hung_up)
         return True
 
     def unwatch(self) -> None:
@@ -134,7 +101,7 @@ class Connection:
             self._unwatch = None
 
     async def read(self) -> None:
-        """The reader task; ends when the client leaves. Its owner cancels it, losing nothing that was received."""
+        """Read until the client leaves. Its owner may cancel it, which loses nothing that was received."""
         while not self.left:
             while len(self.buffer) > UNREAD_BYTES:
                 self._paused = True
@@ -144,17 +111,17 @@ class Connection:
     async def _read_once(self) -> None:
         try:
             if self.sink is not None:
-                rest = await self.transport.receive_each(self._arrived)
-                over = rest is None
+                pending = await self.transport.receive_each(self._arrived)
+                ended = pending is None
             else:
                 data = await self.transport.receive_some()
-                over, rest = not data, self._arrived(data) if data else None
+                ended, pending = not data, self._arrived(data) if data else None
         except GONE:
-            over, rest = True, None
-        if over:
+            ended, pending = True, None
+        if ended:
             self.hung_up()
-        elif rest is not None:
-            await rest
+        elif pending is not None:
+            await pending
             self.wake()
 
     def _arrived(self, data: bytes) -> Pending:
@@ -162,33 +129,33 @@ class Connection:
             self.dropped += len(data)
         elif self.sink is None:
             self.buffer += data
-        elif (rest := self.sink(data)) is not None:
-            return rest
+        elif (pending := self.sink(data)) is not None:
+            return pending
         self.wake()
         return None
 
     def hung_up(self) -> None:
-        """The client has finished sending, or the connection broke."""
+        """Record that the client has finished sending, or that the connection broke."""
         if self.left:
             return
         self.left = True
-        if self.on_left is not None and not self.dead:  # else the app hears it from its `send`
+        if self.on_left is not None and not self.dead:  # else the app learns it from its `send`
             self.on_left()
         self.wake()
 
     def wait(self) -> Awaitable[None]:
-        """Until bytes arrive or the client leaves; returns at once when it has left. For one task at a time."""
+        """Wait until bytes arrive or the client leaves; return at once when it has left. For one task at a time."""
         if self.left:
             return done()
         return self.wait_changed() if self.reading else self._read_once()
 
     async def wait_changed(self) -> None:
-        """Until `wake`: bytes from a reader task, the client's leaving, the end of an answer. Reads nothing itself.
+        """Wait until `wake`: bytes from a reader task, a client that left, the end of an answer. Reads nothing itself.
 
         A bare trap in place of a ParkingLot: with a reader this runs once per request.
         """
         if self._waiter is not None:
-            raise trio.BusyResourceError("another task waits for this client already")
+            raise trio.BusyResourceError("another task already waits for this client")
         self._waiter = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(self._abort_wait)
 
@@ -197,35 +164,51 @@ class Connection:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def wake(self) -> None:
-        """Let `wait` return, because something changed that its caller looks at."""
+        """Let `wait` return, because something its caller checks has changed."""
         if self._waiter is not None:
             task, self._waiter = self._waiter, None
             trio.lowlevel.reschedule(task)
 
     def taken(self) -> None:
-        """To be called after removing bytes from `buffer`."""
+        """Let a paused reader go on; call this after removing bytes from `buffer`."""
         if self._paused and len(self.buffer) <= UNREAD_BYTES:
             self._paused = False
             self._room.unpark_all()
 
     def send_now(self, data: bytes) -> bytes:
-        """Hand over what can be taken without waiting; returns the rest. Of a broken connection only `send` tells."""
+        """Send what needs no waiting and return the remainder. Only `send` reports a broken connection."""
         try:
             return data[self.transport.send_now(data) :]
         except GONE:
             return data
 
     async def send(self, data: bytes) -> None:
-        """Raises OSError when the client is gone or does not take `data` in time; the connection is then dead."""
+        """Send all of `data`. Raises OSError when the client is gone or does not read in time; the connection is then dead."""
         try:
-            await send_bounded(self.transport, data, self.limits.write_s, self.drain)
+            await self._send_bounded(data)
+        except GONE as error:
+            await self._give_up()
+            raise OSError(errno.EPIPE, "the client is gone") from error
         except OSError:
-            self.dead = True
-            await self.transport.abort()
+            await self._give_up()
             raise
 
+    async def _send_bounded(self, data: bytes) -> None:
+        transport = self.transport
+        unsent = memoryview(data)[transport.send_now(data) :]
+        while unsent:
+            with self.drain.writing(self.limits.write_s) as scope:
+                await transport.send_all(unsent[:PIECE_BYTES])
+            if scope.cancelled_caught:
+                raise OSError(errno.ETIMEDOUT, "the client stopped reading")
+            unsent = unsent[PIECE_BYTES:]
+
+    async def _give_up(self) -> None:
+        self.dead = True
+        await self.transport.abort()
+
     async def linger(self) -> None:
-        """After the last answer to a client that may still be sending: finish our side, drop what comes."""
+        """After the last answer to a client that may still be sending: finish our side, drop what still arrives."""
         self.discarding = True
         self.buffer.clear()
         self.taken()

@@ -1,6 +1,6 @@
-"""Stopping without cutting anybody off: one object that every connection of both planes asks.
+"""Stopping without cutting anybody off: one object that every connection consults.
 
-`begin()` is called once, by whoever handles the stop signal. From then on idle connections are closed, answers carry
+`begin()` is called once, by the handler of the stop signal. From then on idle connections are closed, answers carry
 `connection: close`, and no write may wait for its client past the drain's end. `halt()` ends the waiting writes now.
 """
 
@@ -23,20 +23,20 @@ class Drain:
         self.in_flight = 0
         """Requests and sessions of the data plane now running."""
         self.idle: dict[trio.CancelScope, float] = {}
-        """Scopes around the wait for a next request → when that wait is over, on trio's clock, in the order added.
+        """Scopes around the wait for a next request → the deadline of that wait, on trio's clock, in the order added.
 
-        Whoever cancels one removes it first, so that its owner sees that no request may begin under it.
+        A scope is removed before it is cancelled, so that its owner sees that no request may begin under it.
         """
         self._writes: set[trio.CancelScope] = set()
         self._at_begin: list[Callable[[], None]] = []
-        self._begun = trio.Event()
+        self._started = trio.Event()
         self._all_done = trio.lowlevel.ParkingLot()
 
     def begin(self, within_s: float = inf) -> None:
-        """Stop taking work; what runs may go on for `within_s` seconds. A second call may only bring the end nearer."""
+        """Stop taking work; what runs may go on for `within_s` seconds. A second call can only shorten that."""
         self.deadline = min(self.deadline, trio.current_time() + within_s)
         self.draining = True
-        self._begun.set()
+        self._started.set()
         while self._at_begin:
             self._at_begin.pop()()
         while self.idle:
@@ -45,18 +45,18 @@ class Drain:
             scope.deadline = min(scope.deadline, self.deadline)
 
     def halt(self) -> None:
-        """Give up on every write that waits for its client, the shielded ones too."""
+        """Give up on every write that waits for its client."""
         self.begin(-1.0)
 
     def at_begin(self, call: Callable[[], None]) -> None:
-        """Call this once when `begin` is called first, or at once when it has been."""
+        """Run `call` once at the first `begin`, or now when that has passed."""
         if self.draining:
             call()
         else:
             self._at_begin.append(call)
 
     async def wait_begun(self) -> None:
-        await self._begun.wait()
+        await self._started.wait()
 
     def enter(self) -> None:
         self.in_flight += 1
@@ -67,18 +67,18 @@ class Drain:
             self._all_done.unpark_all()
 
     async def wait_idle(self) -> None:
-        """Until no request of the data plane runs."""
+        """Wait until no request of the data plane runs."""
         while self.in_flight:
             await self._all_done.park()
 
     @contextmanager
-    def writing(self, within_s: float, *, shield: bool = False) -> Iterator[trio.CancelScope]:
+    def writing(self, within_s: float) -> Iterator[trio.CancelScope]:
         """Bound a write that waits for its client by `within_s` and by what is left of the drain.
 
-        The scope is `cancelled_caught` when time ran out. With `shield` only time and `halt()` can stop the write.
+        The scope is `cancelled_caught` when time ran out.
         """
         deadline = min(trio.current_time() + within_s, self.deadline)
-        scope = trio.CancelScope(deadline=deadline, shield=shield)
+        scope = trio.CancelScope(deadline=deadline)
         self._writes.add(scope)
         try:
             with scope:

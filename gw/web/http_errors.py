@@ -1,4 +1,4 @@
-"""What the edge itself answers when a request never reaches an app: a status and the usual JSON error body."""
+"""The answers of the host itself when a request never reaches an app: a status and the usual JSON error body."""
 
 from __future__ import annotations
 
@@ -38,60 +38,57 @@ REASONS = {
     503: b"Service Unavailable",
     504: b"Gateway Timeout",
 }
-_TYPES = {408: "Timeout", 413: "TooLarge", 414: "TooLarge", 431: "TooLarge", 500: "InternalError", 503: "Overloaded"}
-_CODES = {
-    408: "timeout",
-    413: "too_large",
-    414: "too_large",
-    431: "too_large",
-    500: "internal_error",
-    503: "overloaded",
+_KINDS = {
+    404: ("NotFound", "not_found"),
+    408: ("Timeout", "timeout"),
+    413: ("TooLarge", "too_large"),
+    414: ("TooLarge", "too_large"),
+    431: ("TooLarge", "too_large"),
+    500: ("InternalError", "internal_error"),
+    503: ("Overloaded", "overloaded"),
 }
+"""`type` and `code` of the error body; ClientProtocolError for every other status."""
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class Refused(Exception):
-    """The request is answered with `status` and the connection closed. `message` quotes nothing of the request."""
+    """The request is answered with `status` and the connection closed. `message` quotes nothing of the request.
 
-    def __init__(self, status: int, message: str, *, retry_after_s: int = 0, headers: Headers | None = None) -> None:
+    `facts` are further members of the error body; `retry_after_s` among them becomes a header as well.
+    """
+
+    def __init__(self, status: int, message: str, *, headers: Headers | None = None, **facts: int) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
-        self.retry_after_s = retry_after_s
+        self.facts = facts
         self.request_id = uuid.uuid4().hex
-        self._more = headers or []
+        self._headers = headers or []
 
     @property
     def body(self) -> bytes:
-        error: dict[str, object] = {
-            "type": _TYPES.get(self.status, "ClientProtocolError"),
-            "code": _CODES.get(self.status, "invalid_request"),
-            "message": self.message,
-            "param": None,
-            "request_id": self.request_id,
-        }
-        if self.retry_after_s:
-            error["retry_after_s"] = self.retry_after_s
-        return msgspec.json.encode({"error": error})
+        kind, code = _KINDS.get(self.status, ("ClientProtocolError", "invalid_request"))
+        error: dict[str, object] = {"type": kind, "code": code, "message": self.message, "param": None}
+        return msgspec.json.encode({"error": error | {"request_id": self.request_id} | self.facts})
 
     @property
     def headers(self) -> Headers:
-        """Everything but content-length and connection."""
-        found = [(b"content-type", b"application/json"), (b"x-request-id", self.request_id.encode()), *self._more]
-        if self.retry_after_s:
-            found.append((b"retry-after", b"%d" % self.retry_after_s))
-        return found
+        """All but content-length and connection."""
+        headers = [(b"content-type", b"application/json"), (b"x-request-id", self.request_id.encode()), *self._headers]
+        if "retry_after_s" in self.facts:
+            headers.append((b"retry-after", b"%d" % self.facts["retry_after_s"]))
+        return headers
 
     def response(self, *, with_body: bool = True) -> bytes:
-        """A whole HTTP/1.1 response that closes the connection."""
-        return whole_response(self.status, self.headers, self.body, with_body=with_body)
+        """Return a complete HTTP/1.1 response that closes the connection."""
+        return closing_response(self.status, self.headers, self.body, with_body=with_body)
 
 
-def whole_response(
+def closing_response(
     status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes, *, with_body: bool = True
 ) -> bytes:
-    """HTTP/1.1 bytes of a response that closes its connection. Raises ValueError for a header with a line break."""
+    """Return the HTTP/1.1 bytes of a response that closes its connection. Raises ValueError for a header with a line break."""
     fields = [(name, value) for name, value in headers if name not in (b"content-length", b"connection")]
     if any(b"\r" in part or b"\n" in part for field in fields for part in field):
         raise ValueError("a response header holds a line break")
@@ -105,8 +102,12 @@ def overloaded(message: str = "the gateway has reached its limit of requests in 
     return Refused(503, message, retry_after_s=1)
 
 
+def too_large(limit_bytes: int) -> Refused:
+    return Refused(413, f"the request body is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+
+
 def crashed(request_id: str = "") -> Refused:
-    """The app failed before it answered. `request_id` is the one its log line carries."""
-    refusal = Refused(500, "the gateway failed while handling this request")
-    refusal.request_id = request_id or refusal.request_id
-    return refusal
+    """Return the answer for an app that failed before it answered. `request_id` is the one in its log line."""
+    refused = Refused(500, "the gateway failed while handling this request")
+    refused.request_id = request_id or refused.request_id
+    return refused

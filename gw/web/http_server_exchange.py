@@ -1,8 +1,8 @@
-"""One HTTP request and its response as ASGI `receive` and `send` over a Link.
+"""One HTTP request and its response as ASGI `receive` and `send` over a Connection.
 
-`http.response.start` is held back and leaves with the first body message, in one write; every later body message is one
-write. Framing is the app's content-length, else chunks, else (HTTP/1.0) the end of the connection. An app that gives
-more or less than its content-length, or stops in the middle, leaves the response incomplete: the connection is cut.
+`http.response.start` is held back and sent with the first body message, in one write; every later body message is one
+write. Framing is the app's content-length, else chunks, else (HTTP/1.0) the end of the connection. An app that sends more
+or less than its content-length, or stops in the middle, leaves the response incomplete: the connection is cut.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 import trio
 
-from gw.errors import ClientProtocolError, RequestError
+from gw.errors import ClientProtocolError, RequestError, TooLarge
 from gw.telemetry.clock import Clock
 from gw.types.asgi import Message, Scope
 from gw.web.connection import Connection
-from gw.web.http_errors import REASONS, Refused
+from gw.web.http_errors import REASONS, Refused, too_large
 from gw.web.http_server_head import Head
 
 DRAIN_BYTES = 65_536
-"""An unread rest of a request body up to this size is dropped to keep the connection; a larger one closes it."""
+"""An unread remainder of a request body up to this size is dropped to keep the connection; a larger one closes it."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES = {status: b"HTTP/1.1 %d %b\r\n" % (status, reason) for status, reason in REASONS.items()}
-_OWN = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
+_HOST_FIELDS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
 _ASGI = {"version": "3.0", "spec_version": "2.5"}
 
 
@@ -33,7 +33,7 @@ class BodyTooSlow(RequestError):
 
 
 class DateField:
-    """The `date` header line with its line end, made once a second."""
+    """The `date` header line with its line end, formatted once a second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -48,8 +48,8 @@ class DateField:
         return self._line
 
 
-def base_scope(head: Head, link: Connection, kind: str, scheme: str) -> dict[str, Any]:
-    transport = link.transport
+def base_scope(head: Head, connection: Connection, kind: str, scheme: str) -> dict[str, Any]:
+    transport = connection.transport
     return {
         "type": kind,
         "asgi": _ASGI,
@@ -62,7 +62,7 @@ def base_scope(head: Head, link: Connection, kind: str, scheme: str) -> dict[str
         "headers": head.headers,
         "client": transport.client,
         "server": transport.server,
-        "state": {"drain": link.drain},
+        "state": {"drain": connection.drain},
         "extensions": {"gw.cancels": {}},
         "gw.known": {},
     }
@@ -72,66 +72,56 @@ class ServerExchange:
     """`keep` says whether the connection may carry another request; true only once `complete`."""
 
     __slots__ = (
-        "_chunked",
-        "_continue",
-        "_date",
-        "_delivered",
-        "_left",
-        "_link",
-        "_silent",
-        "_start",
-        "_waited_s",
-        "body",
-        "complete",
-        "head",
-        "keep",
-        "refused",
-        "started",
-        "taken_bytes",
-    )
+        "_chunked", "_connection", "_continue", "_date", "_delivered", "_max_body_bytes", "_no_body", "_start", "_unsent",
+        "_waited_s", "body", "complete", "head", "keep", "refused", "started", "taken_bytes",
+    )  # fmt: skip
 
-    def __init__(self, head: Head, link: Connection, date: DateField) -> None:
+    def __init__(self, head: Head, connection: Connection, date: DateField, max_body_bytes: int = 0) -> None:
+        """`max_body_bytes`: 0 = unlimited."""
         self.head = head
         self.body = head.body
         self.keep = False
         self.complete = False
         self.started = False
-        """Bytes of the response may have left."""
+        """Bytes of the response may have been sent."""
         self.refused: Refused | None = None
         self.taken_bytes = 0
-        self._link = link
+        self._connection = connection
         self._date = date
+        self._max_body_bytes = max_body_bytes
         self._continue = head.expects
         self._delivered = False
         self._waited_s = 0.0
         self._start: Message | None = None
         self._chunked = False
-        self._silent = False
-        self._left: int | None = None
+        self._no_body = False
+        self._unsent: int | None = None
+        """Of the content-length."""
 
     def scope(self) -> Scope:
         head = self.head
         if head.scope is None:
-            head.scope = base_scope(head, self._link, "http", "http")
+            head.scope = base_scope(head, self._connection, "http", "http")
             head.scope["method"] = head.method.decode("latin-1")
         return head.scope.copy()
 
     # ------------------------------------------------------------------ request
 
     async def receive(self) -> Message:
-        """The next piece of the request body; after its end, waits for the response's end or the client's leaving.
+        """Return the next piece of the request body; after its end, wait until the response ends or the client leaves.
 
-        Raises ClientProtocolError (malformed chunks) or BodyTooSlow; an app that lets it pass is answered for.
+        Raises ClientProtocolError (malformed chunks), BodyTooSlow or TooLarge; the host answers for an app that does not
+        catch them.
         """
-        link, body = self._link, self.body
-        while self._delivered and not self.complete and not link.left:
-            await link.wait_changed()
-        if self.complete or link.left:
+        connection, body = self._connection, self.body
+        while self._delivered and not self.complete and not connection.left:
+            await connection.wait_changed()
+        if self.complete or connection.left:
             return {"type": "http.disconnect"}
         try:
             if self._continue:
-                await self._say_continue()
-            data = body.take(link.buffer)
+                await self._send_continue()
+            data = body.take(connection.buffer)
             if not data and not body.done:
                 data = await self._awaited_piece()
         except Refused as refused:
@@ -140,44 +130,47 @@ class ServerExchange:
                 raise BodyTooSlow(what=refused.message) from None
             raise ClientProtocolError(what=refused.message) from None
         self.taken_bytes += len(data)
-        link.taken()
+        connection.taken()
+        if self._max_body_bytes and self.taken_bytes > self._max_body_bytes:
+            self.refused = too_large(self._max_body_bytes)
+            raise TooLarge(what=self.refused.message, limit_bytes=self._max_body_bytes)
         self._delivered = body.done
         return {"type": "http.request", "body": data, "more_body": not body.done}
 
-    async def _say_continue(self) -> None:
+    async def _send_continue(self) -> None:
         self._continue = False
-        if not self.started and not self.body.done and not self._link.buffer:
-            await self._link.send(_CONTINUE)
+        if not self.started and not self.body.done and not self._connection.buffer:
+            await self._connection.send(_CONTINUE)
 
     async def _awaited_piece(self) -> bytes:
-        """A piece that is not there yet. Raises Refused."""
-        link, body, data = self._link, self.body, b""
+        """Wait for a piece that has not arrived yet. Raises Refused."""
+        connection, body, data = self._connection, self.body, b""
         began = trio.current_time()
-        slack_s = link.limits.body_idle_s + self.taken_bytes / link.limits.body_rate - self._waited_s
-        with trio.move_on_after(max(0.0, min(link.limits.body_idle_s, slack_s))):
+        slack_s = connection.limits.body_idle_s + self.taken_bytes / connection.limits.body_rate - self._waited_s
+        with trio.move_on_after(max(0.0, min(connection.limits.body_idle_s, slack_s))):
             while not data and not body.done:
-                await link.wait()
-                if link.left:
+                await connection.wait()
+                if connection.left:
                     await trio.sleep_forever()  # the reader has cancelled the app
-                data = body.take(link.buffer)
+                data = body.take(connection.buffer)
         self._waited_s += trio.current_time() - began
         if not data and not body.done:
             raise Refused(408, "the request body came too slowly")
         return data
 
-    async def drop_rest(self) -> bool:
-        """Read and drop what the app left of the request body; False when that is too much or takes too long."""
+    async def drop_unread(self) -> bool:
+        """Read and drop what the app left unread of the request body; False when that is too much or takes too long."""
         dropped = 0
         with trio.move_on_after(1.0):
-            while not self.body.done and dropped <= DRAIN_BYTES and not self._link.left:
+            while not self.body.done and dropped <= DRAIN_BYTES and not self._connection.left:
                 try:
-                    data = self.body.take(self._link.buffer)
+                    data = self.body.take(self._connection.buffer)
                 except Refused:
                     return False
-                self._link.taken()
+                self._connection.taken()
                 dropped += len(data)
                 if not data and not self.body.done:
-                    await self._link.wait()
+                    await self._connection.wait()
         return self.body.done
 
     # ------------------------------------------------------------------ response
@@ -189,27 +182,27 @@ class ServerExchange:
             more = bool(message.get("more_body", False))
             out = self._framed(message.get("body", b""), more)
             self.started = True
-            if out and (rest := self._link.send_now(out)):
-                await self._link.send(rest)
+            if out and (unsent := self._connection.send_now(out)):
+                await self._connection.send(unsent)
             if not more:
                 self.complete = True
-                self._link.on_left = None
-                self._link.wake()
+                self._connection.on_left = None
+                self._connection.wake()
         elif kind == "http.response.start" and self._start is None:
             self._start = message
         else:
             raise RuntimeError(f"unexpected ASGI message {kind!r}")
 
     def _framed(self, data: bytes, more: bool) -> bytes:
-        """What a body message puts on the wire, the response head included when it is the first."""
+        """Return the bytes of a body message, with the response head before the first."""
         if self.complete or self._start is None:
             raise RuntimeError("a body message outside of a response")
         head = b"" if self.started else self._response_head()
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left < 0 or (self._left and not more):
+        if self._unsent is not None:
+            self._unsent -= len(data)
+            if self._unsent < 0 or (self._unsent and not more):
                 raise RuntimeError("the body does not match its content-length")
-        if self._silent:
+        if self._no_body:
             return head
         if not self._chunked:
             return head + data if head else data
@@ -221,23 +214,23 @@ class ServerExchange:
         status = self._start["status"]
         headers = self._start.get("headers", ())
         parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status, self._date.line()]
-        keep = self.head.keep and not self._link.drain.draining and self._body_is_cheap()
+        keep = self.head.keep and not self._connection.drain.draining and self._body_is_cheap()
         length: int | None = None
         breaks = 3
         for name, value in headers:
-            if name not in _OWN:
+            if name not in _HOST_FIELDS:
                 parts += (name, b": ", value, b"\r\n")
                 breaks += 1
             elif name == b"content-length":
                 length = int(value)
             elif name == b"connection":
                 keep = keep and value.lower() != b"close"
-        self._silent = self.head.method == b"HEAD" or status in (204, 304)
+        self._no_body = self.head.method == b"HEAD" or status in (204, 304)
         if length is not None and status != 204:
             parts.append(b"content-length: %d\r\n" % length)
             breaks += 1
-            self._left = None if self._silent else length
-        elif not self._silent:
+            self._unsent = None if self._no_body else length
+        elif not self._no_body:
             self._chunked = self.head.version == "1.1"
             if self._chunked:
                 parts.append(b"transfer-encoding: chunked\r\n")
@@ -253,8 +246,8 @@ class ServerExchange:
         return head
 
     def _body_is_cheap(self) -> bool:
-        """Whether what is left of the request body is known, small, and really coming."""
+        """Return whether the unread remainder of the request body is known, small, and really coming."""
         if self.body.done:
             return self.refused is None
-        left = self.body.left
-        return left is not None and left <= DRAIN_BYTES and not (self._continue and left) and self.refused is None
+        unread = self.body.left
+        return unread is not None and unread <= DRAIN_BYTES and not (self._continue and unread) and self.refused is None

@@ -1,8 +1,8 @@
-"""HTTP/1.1 request framing for the express host: where a head ends, what it says, and where its body ends.
+"""HTTP/1.1 request framing: where a head ends, its fields, and where its body ends. RFC 9112, sections 2 to 7.
 
 The connection cuts the head out of its buffer and gives exactly that to httptools, whose strict grammar refuses bare
 LF, obs-fold, a space before the colon, two lengths, a length beside chunks. Bodies are framed here, because httptools
-does not tell at which byte a message ended, and the bytes after it may belong to Hypercorn. RFC 9112, sections 2 to 7.
+does not report at which byte a message ended, and the next request may follow it.
 """
 
 from __future__ import annotations
@@ -45,15 +45,6 @@ def head_end(buffer: bytearray, searched: int = 0) -> int:
     if buffer and not (65 <= buffer[0] <= 90):
         raise Refused(400, "this is not an HTTP/1.1 request")
     return -1
-
-
-def route_of(data: bytes) -> tuple[bytes, bytes] | None:
-    """(method, path without query) of the request at the start of `data`; None when that is no request line."""
-    words = data[: data.index(b"\r\n")].split(b" ")
-    if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-        return None
-    target = _origin_form(words[1])
-    return words[0], target.partition(b"?")[0] if b"?" in target else target
 
 
 def _origin_form(target: bytes) -> bytes:

@@ -27,7 +27,7 @@ from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.pending import Pending
 from gw.web import http_errors
 from gw.web.connection import GONE, UNREAD_BYTES, Connection
-from gw.web.http_errors import Refused, whole_response
+from gw.web.http_errors import Refused, closing_response
 from gw.web.http_server_exchange import base_scope
 from gw.web.http_server_head import Head
 
@@ -353,7 +353,7 @@ class ServerWebSocket:
             raise ValueError("the body of a denied handshake is too large")
         if not message.get("more_body", False):
             headers = self._denial.get("headers", ())
-            await self._answer_http(whole_response(self._denial["status"], headers, self._denial_body))
+            await self._answer_http(closing_response(self._denial["status"], headers, self._denial_body))
 
     async def _answer_http(self, response: bytes) -> None:
         self._denied = True

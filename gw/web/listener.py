@@ -1,10 +1,8 @@
-"""The front door: one port for both planes.
+"""The listening sockets: accept, TLS, and one HttpServer for every connection.
 
-    accept ─▶ (TLS) ─▶ express ─ request not hot: its bytes ─▶ Hypercorn until the connection ends
+    accept ─▶ (TLS) ─▶ HttpServer.run_connection ─▶ close
 
-Express reads the head and decides, so a connection begins there and may move to Hypercorn at any request boundary; it
-never moves back, but Hypercorn's side sends hot requests to the same data-plane app. One connection's exception ends
-that connection only.
+An exception of one connection ends that connection only.
 """
 
 from __future__ import annotations
@@ -19,20 +17,17 @@ import trio
 from gw.config.settings import Serve
 from gw.net import poller
 from gw.telemetry.clock import Clock
-from gw.types.asgi import ASGIApp
 from gw.web import http_errors
-from gw.web.cold import Cold
 from gw.web.connection import GONE, ServerLimits
 from gw.web.drain import Drain
-from gw.web.http_server import HttpServer, IsHot, SecondaryApp, log_crash
-from gw.web.hypercorn import Hypercorn, open_hypercorn
+from gw.web.http_server import Dispatch, HttpServer, log_crash
 from gw.web.transport import ClientTransport, SocketTransport, StreamTransport, addresses
 
 BACKLOG = 4_096
 ACCEPTS_PER_PASS = 64
-"""Connections taken before other tasks get a turn."""
+"""Connections accepted before other tasks get a turn."""
 PAUSE_S = 0.1
-"""Between tries while the process is out of file descriptors or memory for sockets."""
+"""Between attempts while the process is out of file descriptors or memory for sockets."""
 KEEPALIVE_S = 60
 """TCP probes begin after this silence, so that a vanished peer does not hold a session for ever."""
 
@@ -44,78 +39,44 @@ log = structlog.get_logger("gw.web")
 
 async def serve(
     *,
-    hot: ASGIApp,
-    is_hot: IsHot,
-    cold: ASGIApp,
+    dispatch: Dispatch,
     config: Serve,
     drain: Drain,
     limits: ServerLimits | None = None,
     clock: Clock | None = None,
-    aside: SecondaryApp | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and serve until `drain` has begun and every connection has ended; the caller bounds that and cancels.
 
-    `aside`: of the control plane, what the data plane's host is to answer itself.
     Started with the bound addresses as "http://host:port". Raises OSError when an address cannot be bound, ssl.SSLError
-    or OSError for an unusable certificate, and what the cold app's start-up raises.
+    or OSError for an unusable certificate.
     """
     limits = limits or ServerLimits()
     context = _tls_context(config)
-    guarded = Cold(
-        app=cold,
-        hot=hot,
-        is_hot=is_hot,
-        drain=drain,
-        limits=limits,
-        max_in_flight=config.max_in_flight,
-        max_body_bytes=int(config.max_body_mb * 1_000_000),
-    )
     polled = poller.Poller() if poller.OFFERED else None
-    express = HttpServer(
-        hot,
-        is_hot,
-        drain,
-        limits=limits,
-        max_in_flight=config.max_in_flight,
-        clock=clock,
-        poller=polled,
-        aside=aside,
+    server = HttpServer(
+        dispatch, drain, limits=limits, max_in_flight=config.max_in_flight, clock=clock, poller=polled
     )
     listeners = await bind(config.host, config.port)
     try:
-        async with open_hypercorn(guarded, drain, limits) as hypercorn, trio.open_nursery() as nursery:
-            await nursery.start(_halt_when_cancelled, drain)
-            nursery.start_soon(express.close_idle)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.close_idle)
             if polled is not None:
                 nursery.start_soon(polled.run)
-            door = Listener(express, hypercorn, context, drain, limits)
             task_status.started([_url(listener, tls=context is not None) for listener in listeners])
-            await door.run(listeners)
+            await Listener(server, context).run(listeners)
             nursery.cancel_scope.cancel()
     finally:
         for listener in listeners:
             listener.close()
 
 
-async def _halt_when_cancelled(drain: Drain, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Shielded writes do not feel a cancellation of `serve`; tell them."""
-    task_status.started()
-    try:
-        await trio.sleep_forever()
-    finally:
-        drain.halt()
-
-
 class Listener:
-    def __init__(
-        self, express: HttpServer, hypercorn: Hypercorn, context: ssl.SSLContext | None, drain: Drain, limits: ServerLimits
-    ) -> None:
-        self._express = express
-        self._hypercorn = hypercorn
+    """Accepts connections and runs each in a task, until the server's drain begins."""
+
+    def __init__(self, server: HttpServer, context: ssl.SSLContext | None) -> None:
+        self._server = server
         self._context = context
-        self._drain = drain
-        self._limits = limits
         self._open = 0
 
     async def run(self, listeners: list[socket.socket]) -> None:
@@ -124,14 +85,13 @@ class Listener:
             async with trio.open_nursery() as accepting:
                 for listener in listeners:
                     accepting.start_soon(self._accept, listener, connections)
-                await self._drain.wait_begun()
+                await self._server.drain.wait_begun()
                 accepting.cancel_scope.cancel()
             for listener in listeners:
                 listener.close()
-            await self._hypercorn.close_idle()
 
     async def _accept(self, listener: socket.socket, connections: trio.Nursery) -> None:
-        """Ends only by cancellation: whatever `accept` says is about one connection or passes."""
+        """Accept until cancelled: any error of `accept` concerns one connection or passes."""
         exhausted = False
         while True:
             await trio.lowlevel.wait_readable(listener)
@@ -142,7 +102,7 @@ class Listener:
                     break
                 except OSError as error:
                     if error.errno not in _EXHAUSTED:
-                        continue  # that client has gone already
+                        continue  # that client has already left
                     if not exhausted:
                         log.error("accept_paused", errno=errno.errorcode[error.errno])
                     exhausted = True
@@ -152,20 +112,20 @@ class Listener:
                 connections.start_soon(self._connection, sock)
 
     async def _connection(self, sock: socket.socket) -> None:
-        """A connection's outermost function: nothing leaves it but cancellation."""
+        """The outermost function of a connection: nothing leaves it but cancellation."""
         self._open += 1
         try:
             _configure(sock)
-            await self._talk(sock)
+            await self._serve_socket(sock)
         except* (OSError, *GONE):
-            pass  # the client's side broke; nobody is left to tell
+            pass  # the client's side broke
         except* Exception as error:
             log_crash("connection_crashed", error)
         finally:
             self._open -= 1
             sock.close()
 
-    async def _talk(self, sock: socket.socket) -> None:
+    async def _serve_socket(self, sock: socket.socket) -> None:
         if self._context is None:
             transport: ClientTransport | None = SocketTransport(sock)
         else:
@@ -173,23 +133,20 @@ class Listener:
         if transport is None:
             return
         try:
-            if self._open > self._limits.max_connections:
+            if self._open > self._server.limits.max_connections:
                 transport.send_now(http_errors.overloaded("the gateway has reached its limit of connections").response())
-                return
-            rest = await self._express.run_connection(transport)
-            if rest is not None:
-                transport.unread(rest)
-                await self._hypercorn.run(transport)
+            else:
+                await self._server.run_connection(transport)
         finally:
             await transport.aclose()
 
     async def _tls(self, sock: socket.socket, context: ssl.SSLContext) -> ClientTransport | None:
-        """None when the handshake failed or took longer than a request head may."""
+        """Return None when the handshake failed or took longer than a request head may."""
         client, server = addresses(sock)
         stream = trio.SSLStream(
             trio.SocketStream(trio.socket.from_stdlib_socket(sock)), context, server_side=True, https_compatible=True
         )
-        with trio.move_on_after(self._limits.head_s):
+        with trio.move_on_after(self._server.limits.head_s):
             await stream.do_handshake()
             return StreamTransport(stream, tls=True, client=client, server=server)
         await trio.aclose_forcefully(stream)
@@ -197,15 +154,15 @@ class Listener:
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening, non-blocking sockets on every address `host` means ("" = all); one port for all of them.
+    """Return listening, non-blocking sockets on every address of `host` ("" = all); one port for all of them.
 
-    An address family this machine lacks is left out when another works. Raises OSError.
+    An address family that this machine lacks is left out when another works. Raises OSError.
     """
-    found = await trio.socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    resolved = await trio.socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listeners: list[socket.socket] = []
     missing: OSError | None = None
     try:
-        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in resolved):
             if port == 0 and listeners:
                 address = (address[0], listeners[0].getsockname()[1], *address[2:])
             try:

@@ -2,7 +2,7 @@
 
 The plain socket is called first and parked only when the kernel says so: a write that fits the send buffer costs one
 system call and no pass through the scheduler. Reads always park first, which keeps a fast sender from starving others.
-Both raise trio.BrokenResourceError and trio.ClosedResourceError like a trio stream, so Hypercorn can run on them too.
+Both raise trio.BrokenResourceError and trio.ClosedResourceError like a trio stream.
 """
 
 from __future__ import annotations
@@ -32,10 +32,6 @@ class ClientTransport(Protocol):
     server: Address | None
     descriptor: int | None
     """Of the plain socket it is; None where bytes pass through something else."""
-
-    def unread(self, data: bytes) -> None:
-        """Give back bytes that were read ahead; the next `receive_some` returns them."""
-        ...
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """At least one byte, or b"" when the peer has finished sending."""
@@ -81,19 +77,11 @@ class SocketTransport:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._first = b""
         self.descriptor = sock.fileno()
         self.client, self.server = addresses(sock)
         self._reading: poller.Reading | None = None
 
-    def unread(self, data: bytes) -> None:
-        self._first = data + self._first
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        if self._first:
-            await trio.lowlevel.checkpoint()
-            first, self._first = self._first, b""
-            return first
         sock = self._sock
         descriptor = sock.fileno()
         if descriptor < 0:
@@ -111,8 +99,6 @@ class SocketTransport:
         polled = poller.current()
         if polled is None:
             return await poller.each_by_task(self.receive_some, take)
-        if self._first and (rest := take(await self.receive_some())) is not None:
-            return rest
         if self._reading is None:
             self._reading = poller.Reading(polled, self._sock)
         try:
@@ -172,17 +158,9 @@ class StreamTransport:
         server: Address | None = None,
     ) -> None:
         self._stream = stream
-        self._first = b""
         self.tls, self.client, self.server = tls, client, server
 
-    def unread(self, data: bytes) -> None:
-        self._first = data + self._first
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        if self._first:
-            await trio.lowlevel.checkpoint()
-            first, self._first = self._first, b""
-            return first
         return bytes(await self._stream.receive_some(max_bytes or RECV_BYTES))
 
     async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:

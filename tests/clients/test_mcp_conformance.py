@@ -14,6 +14,7 @@ from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.drain import Drain
+from gw.web.http_server import HostedApp
 from tests.clients import mcp_npm
 from tests.fakes.mcp_server import conforming
 
@@ -37,10 +38,6 @@ def showing_the_token(app: ASGIApp) -> ASGIApp:
     return shown
 
 
-async def nothing_hot(scope: Scope, receive: Receive, send: Send) -> None:
-    raise AssertionError("nothing is hot here")
-
-
 def results(folder: Path) -> list[tuple[str, str, str, str]]:
     """Of every check: scenario, name, status and what was wrong."""
     return [
@@ -55,13 +52,9 @@ async def test_every_server_scenario(tmp_path):
     async with mounted(conforming(), Secret(TOKEN), ()) as app, trio.open_nursery() as nursery:
 
         async def serve(task_status: trio.TaskStatus[list[str]]) -> None:
+            hosted = HostedApp(app=showing_the_token(app))
             await listener.serve(
-                hot=nothing_hot,
-                is_hot=lambda method, path: False,
-                cold=showing_the_token(app),
-                config=Serve(port=0),
-                drain=Drain(),
-                task_status=task_status,
+                dispatch=lambda method, path: hosted, config=Serve(port=0), drain=Drain(), task_status=task_status
             )
 
         (url, *_) = await nursery.start(serve)

@@ -12,7 +12,7 @@ import trio.testing
 
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
-from gw.web.http_server import HttpServer
+from gw.web.http_server import HostedApp, HttpServer
 from gw.web.transport import StreamTransport
 
 
@@ -150,30 +150,27 @@ class StalledStream(trio.abc.Stream):
 class Host:
     client: Client
     drain: Drain
-    rest: bytes | None = None
     done: trio.Event = attrs.field(factory=trio.Event)
     cancel: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
 
 @asynccontextmanager
-async def express(app, *, first=b"", limits=None, max_in_flight=100, pair=trio.testing.memory_stream_pair):
-    """An express host on one end of a pair of streams, a Client on the other."""
+async def open_host(
+    app, *, limits=None, max_in_flight=100, pair=trio.testing.memory_stream_pair, **options
+):
+    """The gateway's HTTP host on one end of a pair of streams, a Client on the other. `options`: of the HostedApp."""
     ours, theirs = pair()
     host = Host(Client(ours), Drain())
+    hosted = HostedApp(app=app, **{"counted": True, "websockets": True} | options)
     server = HttpServer(
-        app,
-        lambda method, path: path.startswith(b"/hot"),
-        host.drain,
-        limits=limits or ServerLimits(),
-        max_in_flight=max_in_flight,
+        lambda method, path: hosted, host.drain, limits=limits or ServerLimits(), max_in_flight=max_in_flight
     )
     transport = StreamTransport(theirs)
 
     async def run():
         with host.cancel:
-            host.rest = await server.run_connection(transport, first)
-        if host.rest is None:
-            await transport.aclose()
+            await server.run_connection(transport)
+        await transport.aclose()
         host.done.set()
 
     async with trio.open_nursery() as nursery:

@@ -38,7 +38,7 @@ from gw.types.asgi import ASGIApp
 from gw.types.usage import Intent, RequestRecord
 from gw.web import connection
 from gw.web.drain import Drain
-from gw.web.http_server import HttpServer, IsHot
+from gw.web.http_server import HostedApp, HttpServer
 from gw.web.transport import StreamTransport
 from tests.fakes.net import FakeNet, Handler, MemoryTransport
 
@@ -46,12 +46,13 @@ NOON = 20_000 * 86_400 + 43_200
 GATEWAY = Origin.parse("http://gateway.test")
 
 
-def hosted(app: ASGIApp, is_hot: IsHot = lambda method, path: True) -> Handler:
+def hosted(app: ASGIApp) -> Handler:
     """A host for FakeNet that serves `app`."""
-    express = HttpServer(app, is_hot, Drain(), limits=connection.ServerLimits(idle_s=3_600))
+    mounted = HostedApp(app=app, counted=True, websockets=True)
+    server = HttpServer(lambda method, path: mounted, Drain(), limits=connection.ServerLimits(idle_s=3_600))
 
     async def serve(stream: trio.abc.Stream) -> None:
-        await express.run_connection(StreamTransport(stream))
+        await server.run_connection(StreamTransport(stream))
 
     return serve
 
@@ -247,7 +248,7 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
             nursery.start_soon(gateway.relay.running.keep)
-            front.hosts["gateway.test", 80] = hosted(app, app.is_hot)
+            front.hosts["gateway.test", 80] = hosted(app)
             plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front))
             yield plane
             await plane.check_nothing_left()

@@ -28,22 +28,6 @@ async def test_begin_cancels_idle_scopes_and_shortens_waiting_writes(autojump_cl
     assert ended_at == [(began + 5, True)]
 
 
-async def test_halt_ends_a_shielded_write(autojump_clock):
-    drain = Drain()
-    began = trio.current_time()
-    async with trio.open_nursery() as nursery:
-
-        async def write():
-            with drain.writing(100, shield=True):
-                await trio.sleep_forever()
-
-        nursery.start_soon(write)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.cancel_scope.cancel()
-        drain.halt()
-    assert trio.current_time() == began
-
-
 async def test_a_second_begin_only_brings_the_end_nearer():
     drain = Drain()
     assert drain.deadline == inf

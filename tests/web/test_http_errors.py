@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from gw.web.http_errors import Refused, crashed, overloaded, whole_response
+from gw.web.http_errors import Refused, closing_response, crashed, overloaded
 
 
-def test_a_refusal_is_a_whole_response_that_closes():
+def test_a_refusal_is_a_closing_response_that_closes():
     refused = Refused(431, "too many fields")
     head, _, body = refused.response().partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
@@ -41,4 +41,4 @@ def test_a_head_answer_has_no_body():
 
 def test_line_breaks_in_headers_are_refused():
     with pytest.raises(ValueError, match="line break"):
-        whole_response(200, [(b"x", b"a\r\nb: c")], b"")
+        closing_response(200, [(b"x", b"a\r\nb: c")], b"")

@@ -5,15 +5,15 @@ import trio.testing
 
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
-from gw.web.http_server import HttpServer
+from gw.web.http_server import HostedApp, HttpServer
 from gw.web.transport import StreamTransport
-from tests.fakes.edge import Client, StalledStream, Stuck, echo, express, read_all, request, respond
+from tests.fakes.edge import Client, StalledStream, Stuck, echo, open_host, read_all, request, respond
 
 BAD = b"POST /hot HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc"
 
 
 async def test_serves_requests_one_after_another():
-    async with express(echo) as host:
+    async with open_host(echo) as host:
         for body in (b"one", b"", b"three"):
             await host.client.send(request("POST", "/hot/a%20b?q=1", body))
             response = await host.client.response()
@@ -35,7 +35,7 @@ async def test_what_was_found_about_a_head_is_kept_while_it_is_sent_again():
         seen.append((known, scope["path"], dict(scope["headers"])[b"content-length"], message["body"]))
         await respond(send, b"")
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         for path, body in (("/hot", b"a"), ("/hot", b"four"), ("/hot/2", b"b"), ("/hot", b"c")):
             await host.client.send(request("POST", path, body))
             assert (await host.client.response()).status == 200
@@ -43,7 +43,7 @@ async def test_what_was_found_about_a_head_is_kept_while_it_is_sent_again():
 
 
 async def test_pipelined_requests_are_answered_in_order():
-    async with express(echo) as host:
+    async with open_host(echo) as host:
         await host.client.send(b"".join(request(body=b"%d" % n) for n in range(20)) + b"\r\n" + request(body=b"last"))
         bodies = [(await host.client.response()).body for _ in range(21)]
     assert bodies == [b"POST /hot %d" % n for n in range(20)] + [b"POST /hot last"]
@@ -57,7 +57,7 @@ async def test_pipelined_requests_are_answered_in_order():
     ],
 )
 async def test_a_request_may_be_cut_at_every_byte(data):
-    async with express(echo) as host:
+    async with open_host(echo) as host:
         for at in range(1, len(data)):
             await host.client.send(data[:at])
             await trio.testing.wait_all_tasks_blocked()
@@ -67,28 +67,11 @@ async def test_a_request_may_be_cut_at_every_byte(data):
 
 @pytest.mark.parametrize("at", range(0, len(BAD), 7))
 async def test_a_client_that_leaves_at_any_byte_leaves_nothing_behind(at):
-    async with express(echo) as host:
+    async with open_host(echo) as host:
         await host.client.send(request(body=b"hello!")[:at])
         await host.client.stream.aclose()
         await host.done.wait()
         assert host.drain.in_flight == 0
-
-
-async def test_the_connection_is_given_back_at_a_boundary():
-    async with express(echo, first=request(body=b"1") + request("GET", "/cold") + b"rest") as host:
-        assert (await host.client.response()).body == b"POST /hot 1"
-        await host.done.wait()
-        assert host.rest == request("GET", "/cold") + b"rest"
-
-
-async def test_bytes_that_arrive_while_deciding_are_not_lost():
-    async with express(echo) as host:
-        cold = request("GET", "/cold")
-        await host.client.send(cold[:9])
-        await trio.testing.wait_all_tasks_blocked()
-        await host.client.send(cold[9:] + b"body")
-        await host.done.wait()
-        assert host.rest == cold + b"body"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +87,7 @@ async def test_bytes_that_arrive_while_deciding_are_not_lost():
     ],
 )
 async def test_malformed_requests_get_one_4xx_and_a_close(data, status, autojump_clock):
-    async with express(echo) as host:
+    async with open_host(echo) as host:
         await host.client.send(data)
         response = await host.client.response()
         assert response.status == status
@@ -115,7 +98,7 @@ async def test_malformed_requests_get_one_4xx_and_a_close(data, status, autojump
 
 
 async def test_a_slow_head_is_given_up_after_its_deadline(autojump_clock):
-    async with express(echo, limits=ServerLimits(head_s=10)) as host:
+    async with open_host(echo, limits=ServerLimits(head_s=10)) as host:
         began = trio.current_time()
         for byte in request()[:5]:
             await host.client.send(bytes([byte]))
@@ -125,14 +108,14 @@ async def test_a_slow_head_is_given_up_after_its_deadline(autojump_clock):
 
 
 async def test_a_new_connection_that_says_nothing_is_closed_silently(autojump_clock):
-    async with express(echo, limits=ServerLimits(head_s=10)) as host:
+    async with open_host(echo, limits=ServerLimits(head_s=10)) as host:
         began = trio.current_time()
         assert await host.client.ended()
         assert trio.current_time() - began == pytest.approx(10)
 
 
 async def test_an_idle_connection_is_closed(autojump_clock):
-    async with express(echo, limits=ServerLimits(idle_s=75)) as host:
+    async with open_host(echo, limits=ServerLimits(idle_s=75)) as host:
         await host.client.send(request())
         await host.client.response()
         began = trio.current_time()
@@ -141,7 +124,8 @@ async def test_an_idle_connection_is_closed(autojump_clock):
 
 
 async def test_idle_connections_end_each_after_its_own_time(nursery, autojump_clock):
-    server = HttpServer(echo, lambda _method, _path: True, Drain(), limits=ServerLimits(idle_s=75))
+    hosted = HostedApp(app=echo, counted=True)
+    server = HttpServer(lambda _method, _path: hosted, Drain(), limits=ServerLimits(idle_s=75))
     nursery.start_soon(server.close_idle)
     began = trio.current_time()
     ended = []
@@ -167,14 +151,14 @@ async def test_idle_connections_end_each_after_its_own_time(nursery, autojump_cl
 
 
 async def test_a_slow_body_is_given_up(autojump_clock):
-    async with express(echo, limits=ServerLimits(body_idle_s=30)) as host:
+    async with open_host(echo, limits=ServerLimits(body_idle_s=30)) as host:
         await host.client.send(request(body=b"x" * 10)[:-5])
         assert (await host.client.response()).error()["code"] == "timeout"
         assert await host.client.ended()
 
 
 async def test_a_body_must_keep_up_a_rate(autojump_clock):
-    async with express(echo, limits=ServerLimits(body_idle_s=30, body_rate=100)) as host:
+    async with open_host(echo, limits=ServerLimits(body_idle_s=30, body_rate=100)) as host:
         began = trio.current_time()
         await host.client.send(request(body=b"x" * 1000)[:-1000])
         with trio.move_on_after(30.5):
@@ -185,9 +169,37 @@ async def test_a_body_must_keep_up_a_rate(autojump_clock):
         assert trio.current_time() - began < 32
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        request(body=b"x" * 101),
+        b"POST /hot HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + b"x" * 100 + b"\r\n1\r\nx\r\n0\r\n\r\n",
+        request("POST", "/hot", b"x" * 101, b"Expect: 100-continue")[:-101],
+    ],
+)
+async def test_a_body_beyond_the_limit_of_its_app_is_refused(data, autojump_clock):
+    async with open_host(echo, max_body_bytes=100) as host:
+        await host.client.send(request(body=b"x" * 100))
+        assert (await host.client.response()).status == 200
+        await host.client.send(data)
+        response = await host.client.response()
+        assert (response.status, response.headers["connection"]) == (413, "close")
+        assert (response.error()["code"], response.error()["limit_bytes"]) == ("too_large", 100)
+        assert await host.client.ended()
+
+
+async def test_an_app_without_websockets_answers_an_upgrade_with_404(autojump_clock):
+    async with open_host(echo, websockets=False) as host:
+        upgrade = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Key: " + b"A" * 22 + b"==")
+        await host.client.send(request("GET", "/hot", b"", *upgrade))
+        response = await host.client.response()
+        assert (response.status, response.error()["code"]) == (404, "not_found")
+        assert await host.client.ended()
+
+
 async def test_a_client_that_leaves_cancels_the_app():
     app = Stuck()
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(request())
         await app.started.wait()
         assert host.drain.in_flight == 1
@@ -207,7 +219,7 @@ async def test_the_app_may_go_on_after_its_answer_when_the_client_leaves():
         await trio.testing.wait_all_tasks_blocked()
         ended.set()
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(request())
         await host.client.response()
         await host.client.stream.aclose()
@@ -221,7 +233,7 @@ async def test_an_app_waiting_for_the_end_of_the_response_is_woken():
             nursery.start_soon(respond, send, b"ok")
             assert await receive() == {"type": "http.disconnect"}
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         for _ in range(2):
             await host.client.send(request(body=b"x"))
             assert (await host.client.response()).body == b"ok"
@@ -241,7 +253,7 @@ async def test_bodies_are_streamed_with_back_pressure():
         await respond(send, b"%d" % sum(pieces))
 
     ours, theirs = trio.testing.lockstep_stream_pair()
-    async with express(app, pair=lambda: (ours, theirs)) as host, trio.open_nursery() as nursery:
+    async with open_host(app, pair=lambda: (ours, theirs)) as host, trio.open_nursery() as nursery:
         sent = []
 
         async def upload():
@@ -265,7 +277,7 @@ async def test_continue_is_said_when_the_app_asks_for_the_body():
         await asked.wait()
         await echo(scope, receive, send)
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         data = request("POST", "/hot", b"hi", b"Expect: 100-continue")
         await host.client.send(data[:-2])
         await trio.testing.wait_all_tasks_blocked()
@@ -279,7 +291,7 @@ async def test_refusing_before_continue_closes_the_connection(autojump_clock):
     async def app(scope, receive, send):
         await respond(send, b"no", 413)
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(request("POST", "/hot", b"hi", b"Expect: 100-continue")[:-2])
         response = await host.client.response()
         assert (response.status, response.headers["connection"]) == (413, "close")
@@ -290,7 +302,7 @@ async def test_a_small_unread_body_keeps_the_connection_and_a_large_one_closes_i
     async def app(scope, receive, send):
         await respond(send, b"no", 413)
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(request(body=b"x" * 1000))
         assert "connection" not in (await host.client.response()).headers
         await host.client.send(request(body=b"x" * 100_000)[:-100_000])
@@ -305,7 +317,7 @@ async def test_a_streamed_response_is_chunked_with_one_write_per_piece():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body"})
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(request())
         response = await host.client.response()
         assert response.headers["transfer-encoding"] == "chunked"
@@ -317,7 +329,7 @@ async def test_responses_without_a_body(method, status):
     async def app(scope, receive, send):
         await respond(send, b"", status)
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         for _ in range(2):
             await host.client.send(request(method))
             response = await host.client.response(head_only=True)
@@ -327,7 +339,7 @@ async def test_responses_without_a_body(method, status):
 
 
 async def test_http_1_0_is_answered_by_closing():
-    async with express(echo) as host:
+    async with open_host(echo) as host:
         await host.client.send(b"GET /hot HTTP/1.0\r\n\r\n")
         response = await host.client.response()
         assert response.headers["connection"] == "close"
@@ -339,7 +351,7 @@ async def test_a_crash_before_the_start_is_a_500_with_the_id_in_the_log():
         raise ValueError("a secret of the request")
 
     with structlog.testing.capture_logs() as logs:
-        async with express(app) as host:
+        async with open_host(app) as host:
             await host.client.send(request())
             response = await host.client.response()
     assert response.status == 500
@@ -370,7 +382,7 @@ async def _too_much(scope, receive, send):
 @pytest.mark.parametrize("app", [_crash_in_the_middle, _stop_in_the_middle, _too_much])
 async def test_an_incomplete_response_is_cut(app):
     with structlog.testing.capture_logs():
-        async with express(app) as host:
+        async with open_host(app) as host:
             await host.client.send(request())
             with pytest.raises(AssertionError, match=r"cut|ended"):
                 await host.client.response()
@@ -397,7 +409,7 @@ async def _twice(scope, receive, send):
 @pytest.mark.parametrize("app", [_nothing, _line_break, _wrong_order, _twice])
 async def test_an_app_that_breaks_the_rules_is_a_500(app, autojump_clock):
     with structlog.testing.capture_logs():
-        async with express(app) as host:
+        async with open_host(app) as host:
             await host.client.send(request())
             assert (await host.client.response()).status == 500
             assert await host.client.ended()
@@ -419,7 +431,7 @@ async def test_a_client_that_stops_reading_is_dropped(autojump_clock):
         return ours, StalledStream(theirs)
 
     with structlog.testing.capture_logs() as logs:
-        async with express(app, pair=pair, limits=ServerLimits(write_s=30)) as host:
+        async with open_host(app, pair=pair, limits=ServerLimits(write_s=30)) as host:
             began = trio.current_time()
             await host.client.send(request())
             await host.done.wait()
@@ -434,7 +446,7 @@ async def test_a_drain_shortens_the_wait_for_a_stalled_client(autojump_clock):
         ours, theirs = trio.testing.memory_stream_pair()
         return ours, StalledStream(theirs)
 
-    async with express(echo, pair=pair, limits=ServerLimits(write_s=30)) as host:
+    async with open_host(echo, pair=pair, limits=ServerLimits(write_s=30)) as host:
         await host.client.send(request())
         await trio.sleep(1)
         began = trio.current_time()
@@ -445,7 +457,7 @@ async def test_a_drain_shortens_the_wait_for_a_stalled_client(autojump_clock):
 
 async def test_overload_is_shed():
     app = Stuck()
-    async with express(app, max_in_flight=0) as host:
+    async with open_host(app, max_in_flight=0) as host:
         await host.client.send(request())
         response = await host.client.response()
         assert (response.status, response.headers["retry-after"]) == (503, "1")
@@ -460,7 +472,7 @@ async def test_a_drain_closes_idle_connections_and_lets_running_ones_finish():
         await go.wait()
         await respond(send, b"done")
 
-    async with express(app) as running, express(app) as idle:
+    async with open_host(app) as running, open_host(app) as idle:
         await running.client.send(request())
         await trio.testing.wait_all_tasks_blocked()
         idle.drain.begin(30)
@@ -480,7 +492,7 @@ async def test_scope_has_what_asgi_asks_for():
         seen.update(scope)
         await respond(send, b"")
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(request("GET", "/hot/x?y=z"))
         await host.client.response()
     assert (seen["type"], seen["scheme"], seen["method"], seen["path"]) == ("http", "http", "GET", "/hot/x")

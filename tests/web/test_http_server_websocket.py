@@ -8,7 +8,7 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from gw.web import http_server_websocket
-from tests.fakes.edge import Stuck, express, request, respond
+from tests.fakes.edge import Stuck, open_host, request, respond
 
 
 class Peer:
@@ -60,7 +60,7 @@ async def ws_echo(scope, receive, send):
 
 
 async def test_echoes_text_binary_and_empty_frames(autojump_clock):
-    async with express(ws_echo) as host:
+    async with open_host(ws_echo) as host:
         peer = Peer(host.client)
         await peer.open()
         for send, data, opcode in (
@@ -82,7 +82,7 @@ async def test_echoes_text_binary_and_empty_frames(autojump_clock):
 
 
 async def test_fragments_are_joined_and_pings_answered_in_between(autojump_clock):
-    async with express(ws_echo) as host:
+    async with open_host(ws_echo) as host:
         peer = Peer(host.client)
         await peer.open()
         peer.protocol.send_binary(b"one ", fin=False)
@@ -102,7 +102,7 @@ async def test_fragments_are_joined_and_pings_answered_in_between(autojump_clock
 async def test_a_handshake_may_be_cut_anywhere_and_carry_frames_behind_it(autojump_clock):
     early = ClientProtocol(parse_uri("ws://gw/"), state=State.OPEN)
     early.send_binary(b"early")
-    async with express(ws_echo) as host:
+    async with open_host(ws_echo) as host:
         peer = Peer(host.client)
         await peer.open(behind=early.data_to_send())
         assert bytes((await peer.frame()).data) == b"early"
@@ -113,7 +113,7 @@ async def test_a_ping_is_answered_while_the_app_is_busy(autojump_clock):
         await send({"type": "websocket.accept"})
         await trio.sleep_forever()
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         peer = Peer(host.client)
         await peer.open()
         peer.protocol.send_ping(b"1")
@@ -128,7 +128,7 @@ async def test_scope_subprotocol_and_headers(autojump_clock):
         seen.update(scope)
         await send({"type": "websocket.accept", "subprotocol": "b", "headers": [(b"x-request-id", b"1")]})
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         peer = Peer(host.client, subprotocols=["a", "b"])
         await peer.open()
         assert peer.protocol.subprotocol == "b"
@@ -144,7 +144,7 @@ async def test_a_denied_handshake_answers_over_http(autojump_clock):
         await send({"type": "websocket.http.response.body", "body": b"no ", "more_body": True})
         await send({"type": "websocket.http.response.body", "body": b"key"})
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(_handshake())
         response = await host.client.response()
         assert (response.status, response.body, response.headers["x-a"]) == (401, b"no key", "b")
@@ -160,7 +160,7 @@ async def test_an_app_that_does_not_accept(message, status, autojump_clock):
             await send(message)
 
     with structlog.testing.capture_logs():
-        async with express(app) as host:
+        async with open_host(app) as host:
             await host.client.send(_handshake())
             assert (await host.client.response()).status == status
             assert await host.client.ended()
@@ -184,7 +184,7 @@ def _handshake(version=b"13", method="GET", body=b""):
 )
 async def test_bad_handshakes_are_refused_without_the_app(data, autojump_clock):
     app = Stuck()
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(data)
         assert (await host.client.response()).status == 400
         assert await host.client.ended()
@@ -201,7 +201,7 @@ async def test_bad_handshakes_are_refused_without_the_app(data, autojump_clock):
     ],
 )
 async def test_bad_frames_close_with_their_code(data, code, autojump_clock):
-    async with express(ws_echo) as host:
+    async with open_host(ws_echo) as host:
         peer = Peer(host.client)
         await peer.open()
         await host.client.send(data)
@@ -217,7 +217,7 @@ async def test_the_apps_close_code_and_reason_are_sent(autojump_clock):
         with pytest.raises(OSError, match="over"):
             await send({"type": "websocket.send", "text": "late"})
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         peer = Peer(host.client)
         await peer.open()
         assert await peer.closed() == 4001
@@ -231,7 +231,7 @@ async def test_a_crash_closes_with_1011(autojump_clock):
         raise KeyError
 
     with structlog.testing.capture_logs() as logs:
-        async with express(app) as host:
+        async with open_host(app) as host:
             peer = Peer(host.client)
             await peer.open()
             assert await peer.closed() == 1011
@@ -245,7 +245,7 @@ async def test_a_client_gone_without_a_close_frame_cancels_the_app(autojump_cloc
         await send({"type": "websocket.accept"})
         await app(scope, receive, send)
 
-    async with express(accepting) as host:
+    async with open_host(accepting) as host:
         peer = Peer(host.client)
         await peer.open()
         await app.started.wait()
@@ -262,7 +262,7 @@ async def test_after_a_close_frame_the_app_has_a_moment(autojump_clock):
         await send({"type": "websocket.accept"})
         await app(scope, receive, send)
 
-    async with express(accepting) as host:
+    async with open_host(accepting) as host:
         peer = Peer(host.client)
         await peer.open()
         peer.protocol.send_close(1000)
@@ -281,7 +281,7 @@ async def test_the_end_of_a_drain_closes_with_1012(autojump_clock):
         await send({"type": "websocket.accept"})
         await app(scope, receive, send)
 
-    async with express(accepting) as host:
+    async with open_host(accepting) as host:
         peer = Peer(host.client)
         await peer.open()
         await app.started.wait()
@@ -301,7 +301,7 @@ async def test_unread_messages_hold_the_client_back(autojump_clock):
         while (message := await receive())["type"] == "websocket.receive":
             sizes.append(len(message["bytes"]))
 
-    async with express(app, pair=trio.testing.lockstep_stream_pair) as host, trio.open_nursery() as nursery:
+    async with open_host(app, pair=trio.testing.lockstep_stream_pair) as host, trio.open_nursery() as nursery:
         peer = Peer(host.client)
         nursery.start_soon(peer.open)
         await trio.testing.wait_all_tasks_blocked()
@@ -324,7 +324,7 @@ async def test_unread_messages_hold_the_client_back(autojump_clock):
 
 
 async def test_overload_denies_the_handshake(autojump_clock):
-    async with express(ws_echo, max_in_flight=0) as host:
+    async with open_host(ws_echo, max_in_flight=0) as host:
         await host.client.send(_handshake())
         response = await host.client.response()
         assert (response.status, response.headers["retry-after"]) == (503, "1")
@@ -334,7 +334,7 @@ async def test_http_after_a_hot_request_may_become_a_websocket(autojump_clock):
     async def app(scope, receive, send):
         await (ws_echo if scope["type"] == "websocket" else _ok)(scope, receive, send)
 
-    async with express(app) as host:
+    async with open_host(app) as host:
         await host.client.send(request())
         assert (await host.client.response()).status == 200
         peer = Peer(host.client)

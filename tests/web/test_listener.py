@@ -16,15 +16,15 @@ from gw.config.settings import Serve
 from gw.web import listener
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
-from gw.web.http_server import HttpServer
+from gw.web.http_server import HostedApp, HttpServer
 from tests.fakes.edge import Client, Stuck, echo, read_all, request, respond
 
 
 def _control_plane():
     app = QuartTrio("control")
 
-    @app.route("/cold", methods=["GET", "POST"])
-    async def cold():
+    @app.route("/control", methods=["GET", "POST"])
+    async def control():
         return {"body": (await quart.request.get_data()).decode()}
 
     return app
@@ -58,16 +58,16 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(hot=_hot, cold=None, **options):
+async def serving(hot=_hot, control=None, **options):
     config = Serve(host="127.0.0.1", port=0, **options.pop("config", {}))
     drain = Drain()
     server = None
+    data = HostedApp(app=hot, counted=True, websockets=True)
+    changes = HostedApp(app=control or _control_plane(), max_body_bytes=1_000_000)
 
     async def run(task_status):
         await listener.serve(
-            hot=hot,
-            is_hot=lambda method, path: path.startswith(b"/hot"),
-            cold=cold or _control_plane(),
+            dispatch=lambda method, path: data if path.startswith(b"/hot") else changes,
             config=config,
             drain=drain,
             task_status=task_status,
@@ -90,14 +90,14 @@ async def test_one_port_serves_both_planes_on_one_connection():
         client = await server.client()
         await client.send(request(body=b"1"))
         assert (await client.response()).body == b"POST /hot 1"
-        await client.send(request(body=b"2") + request("POST", "/cold", b"hello"))
+        await client.send(request(body=b"2") + request("POST", "/control", b"hello"))
         assert (await client.response()).body == b"POST /hot 2"
         response = await client.response()
         assert (response.status, response.body) == (200, b'{"body":"hello"}\n')
         assert "server" not in response.headers
         await client.send(request(body=b"3"))
         assert (await client.response()).body == b"POST /hot 3"
-        await client.send(request("GET", "/cold"))
+        await client.send(request("GET", "/control"))
         assert (await client.response()).status == 200
 
 
@@ -116,10 +116,10 @@ async def test_a_websocket_client_of_the_real_world():
         await trio.to_thread.run_sync(talk, server.port)
 
 
-async def test_a_websocket_on_a_connection_that_began_cold():
+async def test_a_websocket_on_a_connection_that_began_with_the_control_plane():
     async with serving() as server:
         client = await server.client()
-        await client.send(request("GET", "/cold"))
+        await client.send(request("GET", "/control"))
         await client.response()
         await client.send(
             b"GET /hot/ws HTTP/1.1\r\nHost: gw\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -133,14 +133,14 @@ async def test_a_websocket_on_a_connection_that_began_cold():
 
 async def test_a_drain_closes_idle_connections_of_both_planes_at_once():
     async with serving() as server:
-        hot, cold, silent = [await server.client() for _ in range(3)]
+        hot, control, silent = [await server.client() for _ in range(3)]
         await hot.send(request())
         await hot.response()
-        await cold.send(request("GET", "/cold"))
-        await cold.response()
+        await control.send(request("GET", "/control"))
+        await control.response()
         with trio.fail_after(0.3):
             server.drain.begin(30)
-            for client in (hot, cold, silent):
+            for client in (hot, control, silent):
                 assert await client.ended()
             await server.ended.wait()
         with pytest.raises(OSError, match="connect"):
@@ -153,18 +153,15 @@ async def test_a_drain_lets_a_running_answer_finish_on_both_planes():
     begun = []
 
     async def app(scope, receive, send):
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-            return
         begun.append(scope["path"])
         if len(begun) == 2:
             both.set()
         await go.wait()
         await respond(send, b"done", headers=[(b"content-length", b"4")])
 
-    async with serving(hot=app, cold=app) as server:
+    async with serving(hot=app, control=app) as server:
         clients = [await server.client() for _ in range(2)]
-        for client, path in zip(clients, ("/hot", "/cold"), strict=True):
+        for client, path in zip(clients, ("/hot", "/control"), strict=True):
             await client.send(request("GET", path))
         await both.wait()
         server.drain.begin(30)
@@ -177,27 +174,17 @@ async def test_a_drain_lets_a_running_answer_finish_on_both_planes():
             await server.ended.wait()
 
 
-async def _lifespan(receive, send):
-    await receive()
-    await send({"type": "lifespan.startup.complete"})
-    await receive()
-    await send({"type": "lifespan.shutdown.complete"})
-
-
-@pytest.mark.parametrize("path", ["/hot", "/cold"])
+@pytest.mark.parametrize("path", ["/hot", "/control"])
 async def test_a_client_that_never_reads_cannot_hold_up_the_end(path):
     begun = trio.Event()
 
     async def app(scope, receive, send):
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-            return
         begun.set()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         while True:
             await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
 
-    async with serving(hot=app, cold=app, limits=ServerLimits(write_s=100)) as server:
+    async with serving(hot=app, control=app, limits=ServerLimits(write_s=100)) as server:
         client = await server.client()
         await client.send(request("GET", path))
         await begun.wait()
@@ -211,17 +198,14 @@ async def test_cancelling_serve_does_not_wait_for_stalled_writes():
     begun = trio.Event()
 
     async def app(scope, receive, send):
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-            return
         begun.set()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x" * 50_000_000})
 
     with trio.fail_after(2):
-        async with serving(hot=app, cold=app) as server:
+        async with serving(hot=app, control=app) as server:
             client = await server.client()
-            await client.send(request("GET", "/cold"))
+            await client.send(request("GET", "/control"))
             await begun.wait()
             await trio.testing.wait_all_tasks_blocked(0.01)
 
@@ -260,12 +244,12 @@ async def test_too_many_connections_are_told_so():
         assert (await first.response()).status == 200
 
 
-async def test_requests_in_flight_are_limited_on_both_ways_to_the_data_plane():
+async def test_requests_in_flight_are_limited_for_the_data_plane_only():
     async with serving(config={"max_in_flight": 0}) as server:
         client = await server.client()
         await client.send(request(body=b"1"))
         assert (await client.response()).status == 503
-        await client.send(request("GET", "/cold"))
+        await client.send(request("GET", "/control"))
         assert (await client.response()).status == 200
         await client.send(request(body=b"1"))
         assert (await client.response()).headers["retry-after"] == "1"
@@ -287,7 +271,7 @@ async def test_tls():
             client = Client(stream)
             await client.send(request(body=b"x" * 300_000))
             assert len((await client.response()).body) == 300_010
-            await client.send(request("GET", "/cold"))
+            await client.send(request("GET", "/control"))
             assert (await client.response()).status == 200
             plain = await server.client()
             await plain.send(request())
@@ -330,13 +314,13 @@ class Exhausted:
 
 async def test_accepting_survives_exhaustion_and_says_so_once():
     drain = Drain()
-    express = HttpServer(_hot, lambda method, path: True, drain)
+    hosted = HostedApp(app=_hot)
+    server = HttpServer(lambda method, path: hosted, drain)
     with structlog.testing.capture_logs() as logs:
         (inner,) = await listener.bind("127.0.0.1", 0)
         exhausted = Exhausted(inner, [errno.ECONNABORTED, errno.EMFILE, errno.EMFILE])
-        async with listener.open_hypercorn(_control_plane(), drain) as hypercorn, trio.open_nursery() as nursery:
-            door = listener.Listener(express, hypercorn, None, drain, ServerLimits())
-            nursery.start_soon(door.run, [exhausted])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listener.Listener(server, None).run, [exhausted])
             client = Client(await trio.open_tcp_stream("127.0.0.1", inner.getsockname()[1]))
             await client.send(request())
             assert (await client.response()).status == 200

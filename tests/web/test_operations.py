@@ -6,9 +6,10 @@ import pytest
 
 from gw.dialects import openai
 from gw.errors import RequestError
-from gw.web.app import routes_of
+from gw.web.app import make_reads
 from gw.web.drain import Drain
 from gw.web.operations import Field, Operation, Table, check_query, right_of
+from gw.web.quart_app import routes_of
 from gw.web.routes import TABLE
 
 LISTING = Operation(
@@ -18,7 +19,7 @@ LISTING = Operation(
 
 
 async def test_every_route_is_in_the_table_and_the_other_way_round(gateway):
-    served = routes_of(gateway, Drain(), lambda method, path: False)
+    served = routes_of(gateway, Drain(), lambda method, path: False, make_reads(gateway, Drain()))
     served |= {(method, prefix + path) for method, path in openai.ROUTES for prefix in ("", "/openai")}
     assert served == {(op.method, path) for op in TABLE.operations for path in op.paths}
 

@@ -1,4 +1,4 @@
-"""What reads, without a framework: which requests are its own, and how its answers are sent by either host."""
+"""What reads, without a framework: which requests are its own, and how its answers are sent."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import trio
 import trio.testing
 
 from gw.store.chunked_body import PIECE_BYTES, Encoded
-from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
-from gw.web.http_server import HttpServer, SecondaryApp
+from gw.web.http_server import HostedApp, HttpServer
 from gw.web.operations import Table
 from gw.web.router import Reply, Router, RouteTable, shown
 from gw.web.transport import StreamTransport
@@ -165,8 +164,8 @@ async def test_reads_are_neither_counted_nor_shed(gateway):
     ours, theirs = trio.testing.memory_stream_pair()
     others, other_ends = trio.testing.memory_stream_pair()
     drain, stuck, reads = Drain(), Stuck(), reads_of(gateway, it=told)
-    aside = SecondaryApp(reads, reads.takes)
-    host = HttpServer(stuck, lambda method, path: path == b"/hot", drain, limits=ServerLimits(), max_in_flight=1, aside=aside)
+    data, reading = HostedApp(app=stuck, counted=True), HostedApp(app=reads)
+    host = HttpServer(lambda method, path: data if path == b"/hot" else reading, drain, max_in_flight=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.run_connection, StreamTransport(other_ends))
         nursery.start_soon(host.run_connection, StreamTransport(theirs))
@@ -194,7 +193,8 @@ async def test_a_drain_waits_for_a_report_that_runs_and_begins_no_other(gateway)
         return shown("found")
 
     drain, reads = Drain(), reads_of(gateway, it=slow)
-    host = HttpServer(Stuck(), lambda method, path: False, drain, limits=ServerLimits(), aside=SecondaryApp(reads, reads.takes))
+    hosted = HostedApp(app=reads)
+    host = HttpServer(lambda method, path: hosted, drain)
     client = Client(ours)
 
     async def serve():
@@ -213,8 +213,8 @@ async def test_a_drain_waits_for_a_report_that_runs_and_begins_no_other(gateway)
         assert await client.ended()
 
 
-async def test_one_connection_carries_both_planes_and_what_is_quarts_last(tmp_path):
-    """A read, a chat, a read; then a change, after which the connection is Hypercorn's and all goes on there."""
+async def test_one_connection_carries_reads_chats_and_changes(tmp_path):
+    """Requests of all three kinds in any order; the connection is kept."""
     body = b'{"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}'
     json = b"Content-Type: application/json"
     async with open_running(tmp_path) as running:
@@ -238,6 +238,9 @@ async def test_one_connection_carries_both_planes_and_what_is_quarts_last(tmp_pa
         refused = await ask("POST", "/v1/costs", b"{}", json)
         assert (refused.status, refused.headers["allow"]) == (405, "get, head")
         await both_planes()
+        created = await ask("POST", "/v1/projects", b'{"project_id": "new"}', json)
+        assert (created.status, created.headers["x-content-type-options"]) == (200, "nosniff")
+        assert (await ask("POST", "/v1/projects", b"x" * 1_000_001, json)).status == 413
         await client.stream.aclose()
 
 

@@ -45,15 +45,6 @@ async def test_what_is_sent_arrives_and_eof_follows(pair):
     assert got == data
 
 
-async def test_bytes_given_back_come_first(pair):
-    near, far = pair
-    await near.send_all(b"c")
-    far.unread(b"b")
-    far.unread(b"a")
-    assert await far.receive_some() == b"ab"
-    assert await far.receive_some() == b"c"
-
-
 async def test_a_closed_transport_says_so(pair):
     near, _far = pair
     await near.aclose()

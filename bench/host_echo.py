@@ -1,6 +1,6 @@
-"""CPU per trivial request on the express host: keep-alive, a 200-byte JSON body in, a small one out.
+"""CPU per trivial request on the HTTP host: keep-alive, a 200-byte JSON body in, a small one out.
 
-    python bench/express_echo.py [requests] [connections]
+    python bench/host_echo.py [requests] [connections]
 
 The client is a second process, so only the server's own CPU time counts.
 """
@@ -16,7 +16,7 @@ import time
 import trio
 
 from gw.web.drain import Drain
-from gw.web.http_server import HttpServer
+from gw.web.http_server import HostedApp, HttpServer
 from gw.web.transport import SocketTransport
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"%b"}]}' % (b"x" * 150)
@@ -52,7 +52,8 @@ def client(address, requests, connections):
 async def main(requests, connections):
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
-    express = HttpServer(app, lambda method, path: True, Drain())
+    hosted = HostedApp(app=app, counted=True)
+    server = HttpServer(lambda method, path: hosted, Drain())
     process = multiprocessing.get_context("spawn").Process(
         target=client, args=(listener.getsockname(), requests, connections)
     )
@@ -65,7 +66,7 @@ async def main(requests, connections):
                 cpu, wall = time.process_time(), time.perf_counter()
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            nursery.start_soon(express.run_connection, SocketTransport(sock))
+            nursery.start_soon(server.run_connection, SocketTransport(sock))
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     process.join()
     print(f"{cpu / requests * 1e6:.1f} us CPU a request, {requests / wall:.0f} requests/s, {connections} connections")
