@@ -24,8 +24,7 @@ from gw.errors import AllCandidatesFailed, GwError, ProviderError
 from gw.relay.relay import ChatAnswer
 from gw.types.llm import ChatEvent, ChatRequest
 from gw.wire import sse
-from gw.wire.anthropic_messages_encode import MessagesEncoder, error_body
-from gw.wire.anthropic_messages_parse import parse_request, wants_thinking
+from gw.wire.anthropic_messages_server import MessagesEncoder, error_body, parse_request, wants_thinking
 
 _CHARACTERS_A_TOKEN = 4
 

@@ -14,7 +14,7 @@ from gw.errors import (
     RateLimitError,
     RequestError,
 )
-from gw.wire import openai_chat
+from gw.wire import openai_chat_server
 
 
 def status_of(error: GwError) -> int:
@@ -43,7 +43,7 @@ def body_of(error: GwError, request_id: str) -> bytes:
         facts["attempts"] = attempts_of(error)
     if isinstance(error, ProviderError):
         facts["outcome"] = error.outcome
-    return openai_chat.error_body(
+    return openai_chat_server.error_body(
         type=type(error).__name__,
         code=code_of(error),
         message=error.message,

@@ -23,8 +23,7 @@ from gw.dialects.request_io import send_whole
 from gw.errors import AllCandidatesFailed, GwError, ProviderError
 from gw.relay.relay import ChatAnswer
 from gw.types.llm import ChatEvent, ChatRequest
-from gw.wire.ollama_chat import parse_request
-from gw.wire.ollama_chat_answer import OllamaEncoder, error_body
+from gw.wire.ollama_chat import OllamaEncoder, error_body, parse_request
 
 _LINES = b"application/x-ndjson"
 

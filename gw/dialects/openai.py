@@ -28,7 +28,7 @@ from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.llm import ChatEvent, ChatRequest, Completion
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.types.tts import SpeakRequest
-from gw.wire import openai_audio, openai_chat
+from gw.wire import openai_audio, openai_chat_server
 
 DIALECT = Dialect(name="openai")
 
@@ -37,13 +37,13 @@ DIALECT = Dialect(name="openai")
 
 
 async def chat_completions(exchange: HttpExchange) -> None:
-    request = openai_chat.parse_request(await body_of(exchange))
+    request = openai_chat_server.parse_request(await body_of(exchange))
     answer = _chat_stream if request.stream else _chat_whole
     await while_connected(exchange, partial(answer, exchange, request))
 
 
-def _encoder(exchange: HttpExchange, answer: ChatAnswer, request: ChatRequest) -> openai_chat.ChatEncoder:
-    return openai_chat.ChatEncoder(
+def _encoder(exchange: HttpExchange, answer: ChatAnswer, request: ChatRequest) -> openai_chat_server.ChatEncoder:
+    return openai_chat_server.ChatEncoder(
         id="chatcmpl-" + exchange.caller.request_id,
         created=int(answer.meter.timestamp),
         model=answer.call.model.name,

@@ -23,7 +23,7 @@ from gw.types.caller import Caller
 from gw.types.llm import ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.tts import AudioChunk
 from gw.types.usage import Usage
-from gw.wire import openai_chat
+from gw.wire import openai_chat_server
 from gw.wire.openai_realtime_conversation import Members, RealtimeSession, assistant_item, base64, call_item
 
 Keep = Callable[[Members], str | None]
@@ -103,7 +103,7 @@ class Responder:
         return msgspec.structs.replace(self._caller, request_id=new_id())
 
     async def _think(self, body: bytes, voice: SpeakingSession | None) -> None:
-        request = openai_chat.parse_request(body)
+        request = openai_chat_server.parse_request(body)
         request = msgspec.structs.replace(request, dialect="")
         async with self._session.gateway.relay.chat(request, self._named()) as answer:
             if voice is not None:

@@ -37,7 +37,7 @@ from gw.types.ids import split_model_id
 from gw.types.stt import ListenRequest, Transcript
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import NANO, Cost
-from gw.wire import openai_audio, openai_chat, wav
+from gw.wire import openai_audio, openai_chat_server, wav
 
 ENDPOINT = "library"
 """What stands as `endpoint` in the records of such requests."""
@@ -82,7 +82,7 @@ class AsyncLlm:
         """
         asking = self._asking
         body = msgspec.json.encode({**fields, "model": asking.model, "messages": list(messages), "stream": True})
-        request = openai_chat.parse_request(body)
+        request = openai_chat_server.parse_request(body)
         with in_python_terms():
             async with asking.inner.relay.chat(request, asking.caller) as answer:
                 yield ChatReply(answer)

@@ -12,7 +12,7 @@ from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.spec import Account, ChatStream, ProviderSpec
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
-from gw.wire import anthropic_messages, vendor_errors
+from gw.wire import anthropic_messages_client, anthropic_messages_server, vendor_errors
 
 VERSION = b"2023-06-01"
 
@@ -23,7 +23,7 @@ def _headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 def _passed(request: ChatRequest) -> list[tuple[bytes, bytes]]:
     """What of a Messages request stands beside its body."""
-    beta = request.beta if isinstance(request, anthropic_messages.MessagesRequest) else b""
+    beta = request.beta if isinstance(request, anthropic_messages_server.MessagesRequest) else b""
     return [(b"anthropic-beta", beta)] if beta else []
 
 
@@ -32,9 +32,9 @@ _MESSAGES = ChatWire(
     path=b"/v1/messages",
     stream_type=b"text/event-stream",
     headers=_headers,
-    body=lambda request, account: anthropic_messages.upstream_body(request, account.model),
-    decoder=lambda provider, keep_raw: anthropic_messages.MessagesDecoder(provider, keep_raw=keep_raw),
-    whole=lambda body, provider, keep_raw: anthropic_messages.decode_message(body, provider, keep_raw=keep_raw),
+    body=lambda request, account: anthropic_messages_client.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: anthropic_messages_client.MessagesDecoder(provider, keep_raw=keep_raw),
+    whole=lambda body, provider, keep_raw: anthropic_messages_client.decode_message(body, provider, keep_raw=keep_raw),
     classify=vendor_errors.classify_anthropic,
     passed=_passed,
 )

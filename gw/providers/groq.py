@@ -18,7 +18,7 @@ from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakSession, S
 from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_chat
+from gw.wire import openai_chat_client
 
 _NOT_TAKEN = frozenset({"logprobs", "top_logprobs", "logit_bias"})
 _MESSAGES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
@@ -32,7 +32,7 @@ def _body(request: ChatRequest, account: Account) -> bytes:
         if named:
             fields["messages"] = _without_names(fields["messages"])
         request = msgspec.structs.replace(request, fields=fields)
-    return openai_chat.upstream_body(request, account.model)
+    return openai_chat_client.upstream_body(request, account.model)
 
 
 def _without_names(messages: msgspec.Raw) -> msgspec.Raw:

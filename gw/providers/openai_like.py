@@ -18,7 +18,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.llm import ChatRequest
 from gw.types.stt import TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakRequest
-from gw.wire import multipart, openai_audio, openai_chat, vendor_errors
+from gw.wire import multipart, openai_audio, openai_chat_client, vendor_errors
 
 _JSON = b"application/json"
 _SSE = b"text/event-stream"
@@ -30,9 +30,9 @@ CHAT = ChatWire(
     path=b"/chat/completions",
     stream_type=b"text/event-stream",
     headers=bearer,
-    body=lambda request, account: openai_chat.upstream_body(request, account.model),
-    decoder=lambda provider, keep_raw: openai_chat.ChatDecoder(provider, keep_raw=keep_raw),
-    whole=openai_chat.decode_completion,
+    body=lambda request, account: openai_chat_client.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: openai_chat_client.ChatDecoder(provider, keep_raw=keep_raw),
+    whole=openai_chat_client.decode_completion,
     classify=vendor_errors.classify,
 )
 

@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException
 from gw.dialects import error_bodies
 from gw.errors import GwError
 from gw.types.asgi import Send
-from gw.wire import openai_chat
+from gw.wire import openai_chat_server
 
 _log = structlog.get_logger("gw.web")
 
@@ -39,7 +39,7 @@ def of_http(error: HTTPException, request_id: str) -> Answer:
     for name, value in error.get_headers():
         if name.lower() in ("allow", "location"):
             headers.append((name.lower().encode(), value.encode("latin-1")))
-    body = openai_chat.error_body(
+    body = openai_chat_server.error_body(
         type=_TYPES.get(status, "RequestError"),
         code=_CODES.get(status, "invalid_request"),
         message=error.name,
@@ -52,7 +52,7 @@ def of_http(error: HTTPException, request_id: str) -> Answer:
 def of_unexpected(error: BaseException, request_id: str) -> Answer:
     """A fault of ours: the log gets everything, the caller the id under which it stands there."""
     _log.error("request_failed", request_id=request_id, exc_info=error)
-    body = openai_chat.error_body(
+    body = openai_chat_server.error_body(
         type="InternalError",
         code="internal_error",
         message="the gateway failed while handling this request",

@@ -19,7 +19,7 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
-from gw.wire.stream_decoder import Midway
+from gw.wire.stream_decoder import StreamDecoder
 from gw.wire.vendor_errors import CARTESIA, ErrorFacts, error_of
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -138,7 +138,7 @@ def events_of(told: VendorMessage, provider: str) -> list[SpeakEvent]:
     return []
 
 
-class SpeechDecoder(Midway[SpeakEvent]):
+class SpeechDecoder(StreamDecoder[SpeakEvent]):
     """The body of `/tts/sse`. With `keep_raw` what says nothing in common terms (phonemes) comes as it is."""
 
     def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:

@@ -18,7 +18,7 @@ from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamP
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.wire import vendor_errors
-from gw.wire.stream_decoder import Midway
+from gw.wire.stream_decoder import StreamDecoder
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN = frozenset({"text", "model_id", "language_code"})
@@ -178,7 +178,7 @@ class _Line(msgspec.Struct, gc=False):
     error: object = None
 
 
-class TimedDecoder(Midway[SpeakEvent]):
+class TimedDecoder(StreamDecoder[SpeakEvent]):
     """Lines of `/stream/with-timestamps`: bytes in, events out."""
 
     def __init__(self, provider: str) -> None:

@@ -7,8 +7,8 @@ import msgspec
 from gw.types.llm import ChatRequest, LastUser
 from gw.wire.json_codec import BAD_JSON
 
-LOOKED_AT = 32
-"""Messages from the end; what a turn's tools say stands after the user's message."""
+MAX_TRIED = 32
+"""Messages tried, from the end: a turn's tool results follow the user's message."""
 
 
 class _Part(msgspec.Struct, gc=False):
@@ -25,10 +25,10 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 def last_user(request: ChatRequest) -> LastUser | None:
-    """None where there is none, or messages are not of the usual form."""
+    """Return the last user message; None if there is none, or messages are not of the usual form."""
     try:
         messages = _LIST.decode(request.fields["messages"])
-        for at in range(len(messages) - 1, max(-1, len(messages) - 1 - LOOKED_AT), -1):
+        for at in range(len(messages) - 1, max(-1, len(messages) - 1 - MAX_TRIED), -1):
             message = _MESSAGE.decode(messages[at])
             if message.role == "user":
                 before = bytes(messages[at - 1]) if at else b""

@@ -1,8 +1,9 @@
-"""Ollama's POST /api/chat: the request, both roles. Answers: `ollama_chat_answer`.
+"""Ollama's POST /api/chat, both roles: requests, and answers of one JSON object a line (one object if not streamed).
 
-Source: ollama-python 0.6.3, `_types` (November 2026), and the project's API documentation. What differs from OpenAI's
-dialect: settings stand in `options`, arguments of tool calls are objects, calls have no ids (a result names the tool),
-pictures are bare base64, and a stream is the default.
+Source: ollama-python 0.6.3, `_types` and `_client` (November 2026), and the project's API documentation. Differences from
+OpenAI's dialect: settings are in `options`, tool arguments are objects, calls have no ids (a result names the tool), images are
+bare base64, and streaming is the default. The last line of an answer has `done: true`, the reason and the counts; a failure in
+mid-stream is a line `{"error": "…"}` under status 200.
 """
 
 from __future__ import annotations
@@ -12,107 +13,77 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError
-from gw.types.llm import Ability, ChatRequest
-from gw.wire.bounds import MOST_TOKENS
-from gw.wire.json_codec import BAD_JSON
-from gw.wire.ollama_chat_answer import OllamaDecoder, OllamaEncoder, decode_answer, error_body
-from gw.wire.tool_arguments import object_of
+from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
+from gw.types.llm import (
+    Ability,
+    ChatEnd,
+    ChatEvent,
+    ChatRequest,
+    Completion,
+    Delta,
+    StreamError,
+    ToolCallPiece,
+    UsageReport,
+)
+from gw.types.usage import Usage
+from gw.wire.bounds import MOST_TOKENS, tokens
+from gw.wire.chat_answer import CollectedAnswer, CollectedChoice, arguments_object, as_delta, with_raw
+from gw.wire.chat_messages import ChatFields, ChatMessage, decode_fields
+from gw.wire.json_codec import BAD_JSON, decode_request
+from gw.wire.stream_decoder import StreamDecoder
+from gw.wire.vendor_errors import error_within, stream_error
 
-__all__ = ["OllamaDecoder", "OllamaEncoder", "decode_answer", "error_body", "parse_request", "upstream_body"]
-
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""A line is a token or a list of tool calls; an unstreamed answer is read elsewhere."""
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
-"""Of the same name on both sides."""
+"""Settings with the same name in both dialects."""
 _PASSED_ON = ("keep_alive", "think", "format")
-_THINKS: dict[str, bool | str] = {
+_EFFORTS: dict[str, bool | str] = {
     "none": False, "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high",
 }  # fmt: skip
-_MEDIA = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGO": "image/gif", "UklGR": "image/webp"}
-"""How base64 of a picture begins → its type."""
+_IMAGE_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGO": "image/gif", "UklGR": "image/webp"}
+"""First characters of an image in base64 → its type."""
+_END = ChatEnd()
 
 Object = dict[str, Any]
 
 
-class _Address(msgspec.Struct, gc=False):
-    url: str = ""
+# ---- the request, as a client
 
 
-class _Part(msgspec.Struct, gc=False):
-    type: str = ""
-    text: str | None = None
-    refusal: str | None = None
-    image_url: _Address | str | None = None
-
-
-class _Function(msgspec.Struct, gc=False):
-    name: str = ""
-    arguments: str = ""
-
-
-class _Call(msgspec.Struct, gc=False):
-    id: str = ""
-    function: _Function | None = None
-
-
-class _Message(msgspec.Struct, gc=False):
-    role: str
-    content: str | list[_Part] | None = None
-    tool_calls: list[_Call] | None = None
-    tool_call_id: str | None = None
-    name: str | None = None
-
-
-class _Schema(msgspec.Struct, gc=False):
-    schema: Object = {}
-
-
-class _Format(msgspec.Struct, gc=False):
-    type: str = ""
-    json_schema: _Schema | None = None
-
-
-class _Request(msgspec.Struct, gc=False):
-    messages: list[_Message]
+class _Fields(ChatFields, gc=False):
     tools: list[Object] | None = None
     tool_choice: Any = None
-    stop: str | list[str] | None = None
-    response_format: _Format | None = None
-    reasoning_effort: str | None = None
 
 
 def upstream_body(request: ChatRequest, model: str, settings: Mapping[str, object]) -> bytes:
-    """The body for an upstream of this dialect. A caller's own request goes on with only `model` replaced.
+    """Return the body for an upstream of this dialect. A caller's own request goes on with only `model` replaced.
 
-    `settings` of the provider entry: `num_ctx`, `keep_alive`, `think`; what the caller says goes before them. Raises
-    ClientProtocolError for what cannot be said in this dialect.
+    `settings` are the provider entry's `num_ctx`, `keep_alive`, `think`; the caller's own values override them. Raises
+    ClientProtocolError for what this dialect cannot express.
     """
     if request.dialect == "ollama" and request.native:
         return _native_body(request.native, model, settings)
-    try:
-        asked = msgspec.json.decode(msgspec.json.encode(request.fields), type=_Request)
-    except BAD_JSON as error:
-        raise ClientProtocolError(what=f"the request is not of the expected form: {error}") from None
-    body: Object = {"model": model, "messages": _messages(asked.messages), "stream": request.stream}
-    if asked.tools and asked.tool_choice != "none":
-        body["tools"] = asked.tools
-    if options := _options(request, asked, settings):
+    fields = decode_fields(request, _Fields)
+    body: Object = {"model": model, "messages": _messages(fields), "stream": request.stream}
+    if fields.tools and fields.tool_choice != "none":
+        body["tools"] = fields.tools
+    if options := _options(request, fields, settings):
         body["options"] = options
     body |= {name: settings[name] for name in ("keep_alive", "think") if name in settings}
-    if asked.response_format is not None:
-        shape = asked.response_format.json_schema
-        if shape is not None:
-            body["format"] = shape.schema
-        elif asked.response_format.type == "json_object":
-            body["format"] = "json"
-    if asked.reasoning_effort in _THINKS:
-        body["think"] = _THINKS[asked.reasoning_effort]
+    if (schema := fields.json_schema) is not None:
+        body["format"] = schema
+    elif fields.wants_json:
+        body["format"] = "json"
+    if fields.reasoning_effort in _EFFORTS:
+        body["think"] = _EFFORTS[fields.reasoning_effort]
     return msgspec.json.encode(body | {name: request.fields[name] for name in _PASSED_ON if name in request.fields})
 
 
 def _native_body(native: bytes, model: str, settings: Mapping[str, object]) -> bytes:
     try:
-        body: Object = {**_FIELDS.decode(native), "model": model}
+        body: Object = {**_MEMBERS.decode(native), "model": model}
         options = msgspec.json.decode(body["options"], type=Object | None) if "options" in body else None
     except BAD_JSON:
         raise ClientProtocolError(what="the body is not of the expected form") from None
@@ -124,82 +95,83 @@ def _native_body(native: bytes, model: str, settings: Mapping[str, object]) -> b
     return msgspec.json.encode(body)
 
 
-def _options(request: ChatRequest, asked: _Request, settings: Mapping[str, object]) -> Object:
-    fields = request.fields
+def _options(request: ChatRequest, fields: _Fields, settings: Mapping[str, object]) -> Object:
+    raw = request.fields
     options: Object = {}
     if "num_ctx" in settings:
         options["num_ctx"] = settings["num_ctx"]
-    options |= {name: fields[name] for name in _OPTIONS if name in fields and bytes(fields[name]) != b"null"}
+    options |= {name: raw[name] for name in _OPTIONS if name in raw and bytes(raw[name]) != b"null"}
     if request.max_output_tokens is not None:
         options["num_predict"] = request.max_output_tokens
-    if asked.stop:
-        options["stop"] = [asked.stop] if isinstance(asked.stop, str) else asked.stop
-    if "options" in fields:   # an addition of the caller's to OpenAI's members
+    if fields.stop:
+        options["stop"] = fields.stops
+    if "options" in raw:   # added by a caller of OpenAI's dialect
         try:
-            options |= msgspec.json.decode(fields["options"], type=Object)
+            options |= msgspec.json.decode(raw["options"], type=Object)
         except BAD_JSON:
             raise ClientProtocolError(what="'options' must be an object", param="options") from None
     return options
 
 
-def _messages(messages: list[_Message]) -> list[Object]:
-    names: dict[str, str] = {}
+def _messages(fields: _Fields) -> list[Object]:
+    tools: dict[str, str] = {}
     """Id of a call → its tool."""
-    return [_message(message, names) for message in messages]
+    return [_message(message.joined(), tools) for message in fields.messages]
 
 
-def _message(message: _Message, names: dict[str, str]) -> Object:
-    content = message.content
-    parts = [_Part(type="text", text=content)] if isinstance(content, str) else content or []
-    made: Object = {"role": "system" if message.role == "developer" else message.role}
-    made["content"] = "\n".join(text for part in parts if (text := part.text or part.refusal))
-    if images := [_image(part.image_url) for part in parts if part.image_url]:
-        made["images"] = images
-    calls = [call for call in message.tool_calls or () if call.function is not None]
-    if calls:
-        made["tool_calls"] = [_called(call, names) for call in calls]
-    if message.role == "tool" and (name := names.get(message.tool_call_id or "") or message.name):
-        made["tool_name"] = name
-    return made
+def _message(message: ChatMessage, tools: dict[str, str]) -> Object:
+    body: Object = {"role": "system" if message.role == "developer" else message.role, "content": message.text}
+    if message.images:
+        body["images"] = [_base64(url) for url in message.images]
+    if message.tool_calls:
+        tools |= {call.id: call.name for call in message.tool_calls}
+        body["tool_calls"] = [_call_object(call) for call in message.tool_calls]
+    if message.role == "tool" and (name := tools.get(message.tool_call_id) or message.name):
+        body["tool_name"] = name
+    return body
 
 
-def _called(call: _Call, names: dict[str, str]) -> Object:
-    function = call.function or _Function()
-    names[call.id] = function.name
-    return {"function": {"name": function.name, "arguments": object_of(function.arguments)}}
+def _call_object(call: ToolCallPiece) -> Object:
+    return {"function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
 
 
-def _image(address: _Address | str) -> str:
-    url = address.url if isinstance(address, _Address) else address
+def _base64(url: str) -> str:
     head, _, data = url.partition(",")
     if not head.startswith("data:") or not head.endswith(";base64"):
-        raise ClientProtocolError(what="this server takes pictures as base64 data: addresses only", param="messages")
+        raise ClientProtocolError(what="this server takes images as base64 data: URLs only", param="messages")
     return data
 
 
-# ---- as a server
+# ---- the request, as a server
 
 
-class _NativeFunction(msgspec.Struct, gc=False):
+class _Function(msgspec.Struct, gc=False):
     name: str = ""
-    arguments: Object = {}
+    arguments: Object | None = None
+
+    @property
+    def arguments_text(self) -> str:
+        return msgspec.json.encode(self.arguments or {}).decode()
 
 
-class _NativeCall(msgspec.Struct, gc=False):
-    function: _NativeFunction
+class _Call(msgspec.Struct, gc=False):
+    function: _Function
     id: str | None = None
 
 
-class _NativeMessage(msgspec.Struct, gc=False):
-    role: str
+class _Message(msgspec.Struct, gc=False):
+    """A message of a request or of an answer."""
+
+    role: str = "assistant"
     content: str | None = None
+    thinking: str | None = None
     images: list[str] | None = None
-    tool_calls: list[_NativeCall] | None = None
+    tool_calls: list[_Call] | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
 
 
-class _NativeOptions(msgspec.Struct, gc=False):
+class _RequestOptions(msgspec.Struct, gc=False):
     num_predict: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -209,91 +181,76 @@ class _NativeOptions(msgspec.Struct, gc=False):
     stop: list[str] | None = None
 
 
-class _Native(msgspec.Struct, gc=False):
+class _Request(msgspec.Struct, gc=False):
     model: str = ""
-    messages: list[_NativeMessage] = []
+    messages: list[_Message] = []
     stream: bool | None = None
     tools: list[Object] | None = None
     format: Any = None
-    options: _NativeOptions | None = None
+    options: _RequestOptions | None = None
 
 
-_NATIVE = msgspec.json.Decoder(_Native)
+_REQUEST = msgspec.json.Decoder(_Request)
 
 
 def parse_request(body: bytes) -> ChatRequest:
-    """A caller's request → the common form. Raises ClientProtocolError."""
-    try:
-        body.decode()
-        asked = _NATIVE.decode(body)
-    except msgspec.ValidationError as error:
-        raise ClientProtocolError(what=f"the body is not of the expected form: {error}") from None
-    except BAD_JSON:
-        raise ClientProtocolError(what="the body is not JSON") from None
-    stream = asked.stream is not False
-    fields: Object = {"model": asked.model, "messages": _common_messages(asked.messages), "stream": stream}
-    needs: set[Ability] = {"vision"} if any(message.images for message in asked.messages) else set()
-    if asked.tools:
-        fields["tools"] = asked.tools
+    """Decode a caller's request into the common form. Raises ClientProtocolError."""
+    request = decode_request(_REQUEST, body)
+    stream = request.stream is not False
+    fields: Object = {"model": request.model, "messages": _common_messages(request.messages), "stream": stream}
+    needs: set[Ability] = {"vision"} if any(message.images for message in request.messages) else set()
+    if request.tools:
+        fields["tools"] = request.tools
         needs.add("tools")
-    if asked.format == "json":
+    if request.format == "json":
         fields["response_format"] = {"type": "json_object"}
-    elif isinstance(asked.format, dict):
-        fields["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": asked.format}}
-    limit = _settings(asked.options, fields)
+    elif isinstance(request.format, dict):
+        fields["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": request.format}}
+    options = msgspec.structs.asdict(request.options or _RequestOptions())
+    limit = options.pop("num_predict")
+    limit = min(limit, MOST_TOKENS) if limit is not None and limit > 0 else None  # -1 and -2: no limit
+    fields |= {name: value for name, value in options.items() if value is not None}
+    if limit is not None:
+        fields["max_completion_tokens"] = limit
     return ChatRequest(
-        model=asked.model,
+        model=request.model,
         fields={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()},
         stream=stream,
         include_usage=stream,
         needs=frozenset(needs),
-        input_characters=sum(len(message.content or "") for message in asked.messages),
+        input_characters=sum(len(message.content or "") for message in request.messages),
         max_output_tokens=limit,
         dialect="ollama",
         native=body,
     )
 
 
-def _settings(options: _NativeOptions | None, fields: Object) -> int | None:
-    """Adds OpenAI's members; returns the limit of tokens (-1 and -2 are none)."""
-    if options is None:
-        return None
-    told = msgspec.structs.asdict(options)
-    fields |= {name: value for name, value in told.items() if value is not None and name != "num_predict"}
-    limit = options.num_predict
-    if limit is None or limit <= 0:
-        return None
-    fields["max_completion_tokens"] = min(limit, MOST_TOKENS)
-    return min(limit, MOST_TOKENS)
-
-
-def _common_messages(messages: list[_NativeMessage]) -> list[Object]:
-    """Ids are made up: a result belongs to the first unanswered call of its tool."""
-    made: list[Object] = []
+def _common_messages(messages: list[_Message]) -> list[Object]:
+    """Return OpenAI's messages. Call ids are invented: a result belongs to the first unanswered call of its tool."""
+    common: list[Object] = []
     open_calls: list[tuple[str, str]] = []
     count = 0
     for message in messages:
-        told: Object = {"role": message.role, "content": message.content or ""}
+        converted: Object = {"role": message.role, "content": message.content or ""}
         if message.images:
-            pictures = [{"type": "image_url", "image_url": {"url": _data_address(image)}} for image in message.images]
-            told["content"] = [{"type": "text", "text": message.content or ""}, *pictures]
+            images = [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in message.images]
+            converted["content"] = [{"type": "text", "text": message.content or ""}, *images]
         calls: list[Object] = []
         for call in message.tool_calls or ():
             call_id = call.id or f"call_{count}"
             count += 1
             open_calls.append((call_id, call.function.name))
-            arguments = msgspec.json.encode(call.function.arguments).decode()
-            function = {"name": call.function.name, "arguments": arguments}
+            function = {"name": call.function.name, "arguments": call.function.arguments_text}
             calls.append({"id": call_id, "type": "function", "function": function})
         if calls:
-            told["tool_calls"] = calls
+            converted["tool_calls"] = calls
         if message.role == "tool":
-            told["tool_call_id"] = message.tool_call_id or _answered(open_calls, message.tool_name)
-        made.append(told)
-    return made
+            converted["tool_call_id"] = message.tool_call_id or _close_call(open_calls, message.tool_name)
+        common.append(converted)
+    return common
 
 
-def _answered(open_calls: list[tuple[str, str]], name: str | None) -> str:
+def _close_call(open_calls: list[tuple[str, str]], name: str | None) -> str:
     for at, (call_id, tool) in enumerate(open_calls):
         if name is None or tool == name:
             del open_calls[at]
@@ -301,6 +258,251 @@ def _answered(open_calls: list[tuple[str, str]], name: str | None) -> str:
     return f"call_{name or 0}"
 
 
-def _data_address(image: str) -> str:
-    kind = next((kind for start, kind in _MEDIA.items() if image.startswith(start)), "image/png")
+def _data_url(image: str) -> str:
+    kind = next((kind for start, kind in _IMAGE_TYPES.items() if image.startswith(start)), "image/png")
     return f"data:{kind};base64,{image}"
+
+
+# ---- the answer, as a client
+
+
+class _Line(msgspec.Struct, gc=False):
+    """A line of a streamed answer, or an unstreamed one."""
+
+    message: _Message | None = None
+    created_at: str = ""
+    done: bool = False
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    error: Any = None
+
+    def usage(self) -> Usage | None:
+        """Return usage; None if the input was not counted (the server had it cached): an estimate is nearer."""
+        if self.prompt_eval_count is None:
+            return None
+        return Usage(
+            input_tokens=tokens(self.prompt_eval_count), output_tokens=tokens(self.eval_count), source="vendor"
+        )
+
+    def calls(self, first: int) -> tuple[ToolCallPiece, ...]:
+        """Return complete calls, counted from `first`. Ids contain the line's time, so that those of two turns differ."""
+        stamp = "".join(c for c in self.created_at if c.isdigit())[:23]
+        calls = (self.message.tool_calls if self.message is not None else None) or ()
+        return tuple(
+            ToolCallPiece(
+                index=first + i,
+                id=call.id or f"call_{stamp}_{first + i}",
+                name=call.function.name,
+                arguments=call.function.arguments_text,
+            )
+            for i, call in enumerate(calls)
+        )
+
+    def finish_reason(self, has_calls: bool) -> str:
+        if self.done_reason == "length":
+            return "length"
+        return "tool_calls" if has_calls else "stop"
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+class OllamaDecoder(StreamDecoder[ChatEvent]):
+    """Bytes of a streamed answer in, events out; with `keep_raw` the first event of a line carries it, without its LF."""
+
+    def __init__(self, provider: str, *, keep_raw: bool = False) -> None:
+        self._provider = provider
+        self._keep_raw = keep_raw
+        self._buffer = bytearray()
+        self._calls = 0
+        self._has_content = self._ended = False
+
+    def feed(self, data: bytes) -> list[ChatEvent]:
+        """Return the events that `data` completes.
+
+        Raises UpstreamProtocolError for a malformed line, and at the end of an answer without content.
+        """
+        buffer = self._buffer
+        at = data.rfind(b"\n")
+        if at < 0:
+            buffer += data
+            if len(buffer) > MAX_LINE_BYTES:
+                raise self._malformed("a line is too long")
+            return []
+        lines = bytes(buffer) + data[:at]
+        self._buffer = bytearray(data[at + 1 :])
+        if len(self._buffer) > MAX_LINE_BYTES:
+            raise self._malformed("a line is too long")
+        events: list[ChatEvent] = []
+        try:
+            for line in lines.split(b"\n"):
+                self._decode(line.strip(), events)
+        except UpstreamProtocolError as error:
+            return self.failed(error, events)
+        return events
+
+    def end(self) -> list[ChatEvent]:
+        """Return the last events after the connection ended cleanly; the last line may lack its LF.
+
+        Raises UpstreamCut unless a line has said `done`.
+        """
+        events: list[ChatEvent] = []
+        last, self._buffer = bytes(self._buffer).strip(), bytearray()
+        if last and not self._ended:
+            try:
+                self._decode(last, events)
+            except UpstreamProtocolError:
+                raise UpstreamCut(provider=self._provider, detail="the stream ended inside a line") from None
+        if not self._ended:
+            raise UpstreamCut(provider=self._provider, detail="the stream ended without a line that says done")
+        return events
+
+    def _decode(self, raw: bytes, events: list[ChatEvent]) -> None:
+        if not raw or self._ended:
+            return
+        try:
+            line = _LINE.decode(raw)
+            common = self._common_events(line)
+        except BAD_JSON:
+            raise self._malformed("a line is not the JSON expected") from None
+        if line.error is not None:
+            code, message = stream_error(line.error)
+            self._ended = True
+            events.append(StreamError(code=code, message=message))
+            return
+        events += with_raw(common, raw) if self._keep_raw else common
+        if line.done:
+            if not self._has_content:
+                raise self._malformed("empty answer")
+            self._ended = True
+            events.append(_END)
+
+    def _common_events(self, line: _Line) -> list[Delta | UsageReport]:
+        events: list[Delta | UsageReport] = []
+        message = line.message
+        if message is not None and (message.content or message.thinking or message.tool_calls):
+            self._has_content = True
+            calls = line.calls(self._calls)
+            self._calls += len(calls)
+            events.append(Delta(text=message.content or "", reasoning=message.thinking or "", tool_calls=calls))
+        if line.done:
+            reason = line.finish_reason(self._calls > 0)
+            self._has_content = self._has_content or reason == "length"
+            events.append(Delta(finish_reason=reason))
+            if (usage := line.usage()) is not None:
+                events.append(UsageReport(usage=usage))
+        return events
+
+    def _malformed(self, detail: str) -> UpstreamProtocolError:
+        return UpstreamProtocolError(provider=self._provider, detail=detail)
+
+
+def decode_answer(body: bytes, provider: str, *, keep_raw: bool = False) -> Completion:
+    """Decode an unstreamed answer.
+
+    Raises UpstreamProtocolError (malformed, or without content), ProviderFailed (an error with status 200).
+    """
+    try:
+        answer = _LINE.decode(body)
+        calls = answer.calls(0)
+    except BAD_JSON:
+        raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
+    if answer.error is not None:
+        raise error_within(provider, answer.error)
+    message = answer.message or _Message()
+    reason = answer.finish_reason(bool(calls))
+    if not (message.content or calls or message.thinking) and reason != "length":
+        raise UpstreamProtocolError(provider=provider, detail="empty answer")
+    return Completion(
+        text=message.content or "", tool_calls=calls, finish_reason=reason, usage=answer.usage(),
+        raw=body if keep_raw else None,
+    )
+
+
+# ---- the answer, as a server
+
+
+class OllamaEncoder:
+    """Events in, lines out; or one object. Events with `raw` are sent unchanged; tool calls are sent complete, near the end.
+
+    `created_at` (RFC 3339) is that of every line. A refusal becomes text: this dialect has no member for it.
+    """
+
+    def __init__(self, *, model: str, created_at: str) -> None:
+        self._common = {"model": model, "created_at": created_at}
+        self._choice = CollectedChoice()
+        self._usage: Usage | None = None
+        self._passes_raw = self._done = False
+
+    def encode(self, events: list[ChatEvent]) -> bytes:
+        """Return one bytes object for all of `events`; b"" if there is nothing to send."""
+        parts: list[bytes] = []
+        for event in events:
+            if isinstance(event, (Delta, UsageReport)) and event.raw is not None:
+                self._passes_raw = True
+                if event.raw:
+                    parts.append(event.raw + b"\n")
+            elif isinstance(event, Delta):
+                self._delta(event, parts)
+            elif isinstance(event, UsageReport):
+                self._usage = event.usage
+            elif isinstance(event, ChatEnd):
+                self._end(parts)
+            elif isinstance(event, StreamError):
+                parts.append(error_body(event.message or event.code) + b"\n")
+            else:
+                self._usage = event.usage
+                self._delta(as_delta(event), parts)
+                self._end(parts)
+        return b"".join(parts)
+
+    def answer(self, events: list[ChatEvent]) -> bytes:
+        """Return the JSON body of an unstreamed answer: the upstream's own, or put together from events."""
+        answer = CollectedAnswer(events)
+        if answer.raw is not None:
+            return answer.raw
+        choice = answer.first
+        message: Object = {"content": choice.text + choice.refusal}
+        if thinking := choice.reasoning:
+            message["thinking"] = thinking
+        if calls := choice.tool_calls:
+            message["tool_calls"] = [_call_object(call) for call in calls]
+        return msgspec.json.encode(self._object(message, **_last(choice, answer.usage)))
+
+    def _delta(self, delta: Delta, parts: list[bytes]) -> None:
+        if delta.choice != 0:
+            return
+        self._choice.add(delta)
+        message: Object = {"content": delta.text + delta.refusal}
+        if delta.reasoning:
+            message["thinking"] = delta.reasoning
+        if message["content"] or delta.reasoning:
+            parts.append(self._line(message, done=False))
+
+    def _end(self, parts: list[bytes]) -> None:
+        if self._done or self._passes_raw:
+            return
+        self._done = True
+        if calls := self._choice.tool_calls:
+            message = {"content": "", "tool_calls": [_call_object(call) for call in calls]}
+            parts.append(self._line(message, done=False))
+        parts.append(self._line({"content": ""}, **_last(self._choice, self._usage)))
+
+    def _line(self, message: Object, **members: Any) -> bytes:
+        return msgspec.json.encode(self._object(message, **members)) + b"\n"
+
+    def _object(self, message: Object, **members: Any) -> Object:
+        return {**self._common, "message": {"role": "assistant", **message}, **members}
+
+
+def _last(choice: CollectedChoice, usage: Usage | None) -> Object:
+    last: Object = {"done": True, "done_reason": "length" if choice.finish_reason == "length" else "stop"}
+    if usage is not None:
+        last |= {"prompt_eval_count": usage.input_tokens, "eval_count": usage.output_tokens}
+    return last
+
+
+def error_body(message: str, **facts: object) -> bytes:
+    """Return `{"error": "…"}`, the body of an answer or a line inside one, with the error's other facts."""
+    return msgspec.json.encode({**facts, "error": message})

@@ -27,7 +27,7 @@ from gw.wire.openai_transcript import (
     encode_transcript,
     encode_transcript_events,
 )
-from gw.wire.stream_decoder import Midway
+from gw.wire.stream_decoder import StreamDecoder
 from gw.wire.vendor_errors import error_within
 
 __all__ = [
@@ -140,7 +140,7 @@ class _SpeechEvent(msgspec.Struct, gc=False):
 _SPEECH_EVENT = msgspec.json.Decoder(_SpeechEvent)
 
 
-class SpeechDecoder(Midway[SpeakEvent]):
+class SpeechDecoder(StreamDecoder[SpeakEvent]):
     """The event form of speech: bytes in, audio out."""
 
     def __init__(self, provider: str) -> None:

@@ -18,7 +18,7 @@ from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import seconds, tokens
 from gw.wire.json_codec import BAD_JSON
-from gw.wire.stream_decoder import Midway
+from gw.wire.stream_decoder import StreamDecoder
 from gw.wire.vendor_errors import error_within
 
 RESPONSE_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
@@ -230,7 +230,7 @@ def _clock_s(text: str) -> float:
     return _at(at_s)
 
 
-class TranscriptDecoder(Midway[TranscribeEvent]):
+class TranscriptDecoder(StreamDecoder[TranscribeEvent]):
     """The streamed form: bytes in, events out; the last is the `Transcript`."""
 
     def __init__(self, provider: str) -> None:

@@ -1,22 +1,57 @@
-"""A stream that fails in the middle of a piece: what came before the failure comes out before it."""
+"""Base classes for decoders of streamed answers: events decoded before a failure are delivered before it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from gw.errors import ProviderError
+from gw.errors import ProviderError, UpstreamProtocolError
+from gw.wire import sse
 
 E = TypeVar("E")
 
 
-class Midway(Generic[E]):
-    """Base of the decoders of streamed answers. Whoever reads one looks at `fault` after `feed`, and raises it in the end."""
+class StreamDecoder(Generic[E]):
+    """Decoder of a streamed answer. The reader checks `fault` after `feed`, and raises it once the events are delivered."""
 
     fault: ProviderError | None = None
 
     def failed(self, error: ProviderError, events: list[E]) -> list[E]:
-        """What `feed` returns where `events` were read before `error`. Raises it where there were none."""
+        """Return the `events` decoded before `error`, which becomes `fault`. Raises `error` if there are none."""
         if not events:
             raise error
         self.fault = error
         return events
+
+
+class SseStreamDecoder(StreamDecoder[E], ABC):
+    """Decoder of an answer sent as server-sent events: bytes in, events out; `_decode` takes one event apart."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._sse = sse.SseDecoder()
+        self._ended = False
+
+    def feed(self, data: bytes) -> list[E]:
+        """Return the events that `data` completes. Raises ProviderError for an error, or for what is not this dialect."""
+        try:
+            sse_events = self._sse.feed(data)
+        except sse.SseTooLong as error:
+            raise self._malformed(str(error)) from None
+        events: list[E] = []
+        try:
+            for event in sse_events:
+                if self._ended:
+                    break
+                if event.data:
+                    self._decode(event, events)
+        except ProviderError as error:
+            return self.failed(error, events)
+        return events
+
+    @abstractmethod
+    def _decode(self, event: sse.SseEvent, events: list[E]) -> None:
+        """Append what `event`, whose data is not empty, stands for; set `_ended` at the last. Raises ProviderError."""
+
+    def _malformed(self, detail: str) -> UpstreamProtocolError:
+        return UpstreamProtocolError(provider=self._provider, detail=detail)

@@ -15,7 +15,7 @@ from gw.errors import ProviderError
 from gw.types.audio import PCM_16K, PCM_24K
 from gw.types.stt import ListenRequest
 from gw.wire import (
-    anthropic_messages,
+    anthropic_messages_client,
     assemblyai_batch,
     cartesia_listen,
     cartesia_speak,
@@ -28,7 +28,7 @@ from gw.wire import (
     elevenlabs_speak,
     ollama_chat,
     openai_audio,
-    openai_chat,
+    openai_chat_client,
     openai_realtime_beta,
     openai_realtime_client,
     whisper_cpp,
@@ -37,24 +37,24 @@ from tests.fakes.golden import golden
 
 LISTEN = ListenRequest(model="m", format=PCM_24K)
 STREAMS = {
-    "openai/chat_stream": partial(openai_chat.ChatDecoder, "p"),
-    "openai/chat_stream_azure": partial(openai_chat.ChatDecoder, "p"),
-    "openai/chat_stream_groq": partial(openai_chat.ChatDecoder, "p"),
-    "openai/chat_stream_tools": partial(openai_chat.ChatDecoder, "p"),
+    "openai/chat_stream": partial(openai_chat_client.ChatDecoder, "p"),
+    "openai/chat_stream_azure": partial(openai_chat_client.ChatDecoder, "p"),
+    "openai/chat_stream_groq": partial(openai_chat_client.ChatDecoder, "p"),
+    "openai/chat_stream_tools": partial(openai_chat_client.ChatDecoder, "p"),
     "openai/speech_stream": partial(openai_audio.SpeechDecoder, "p"),
     "openai/transcription_stream": partial(openai_audio.TranscriptDecoder, "p"),
-    "anthropic/message_stream": partial(anthropic_messages.MessagesDecoder, "p"),
-    "anthropic/message_refused": partial(anthropic_messages.MessagesDecoder, "p"),
-    "anthropic/overloaded_stream": partial(anthropic_messages.MessagesDecoder, "p"),
+    "anthropic/message_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
+    "anthropic/message_refused": partial(anthropic_messages_client.MessagesDecoder, "p"),
+    "anthropic/overloaded_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
     "ollama/chat_stream": partial(ollama_chat.OllamaDecoder, "p"),
     "ollama/chat_error_stream": partial(ollama_chat.OllamaDecoder, "p"),
     "cartesia/speech_events": partial(cartesia_speak.SpeechDecoder, "p"),
     "elevenlabs/speech_with_timestamps": partial(elevenlabs_speak.TimedDecoder, "p"),
 }
 WHOLE = {
-    "openai/chat_completion": partial(openai_chat.decode_completion, provider="p"),
+    "openai/chat_completion": partial(openai_chat_client.decode_completion, provider="p"),
     "openai/transcription_verbose": lambda body: openai_audio.decode_transcript(body, "application/json", "verbose_json", "p"),
-    "anthropic/message": partial(anthropic_messages.decode_message, provider="p"),
+    "anthropic/message": partial(anthropic_messages_client.decode_message, provider="p"),
     "ollama/chat": partial(ollama_chat.decode_answer, provider="p"),
     "cartesia/transcript": partial(cartesia_listen.decode_transcript, provider="p", keep_raw=False),
     "deepgram/listen": partial(deepgram_batch.decode, provider="p", keep_raw=False),

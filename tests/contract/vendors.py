@@ -21,7 +21,7 @@ from gw.types.asgi import ASGIApp
 from gw.types.ids import Modality
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
-from gw.wire import openai_chat
+from gw.wire import chat_messages, openai_chat_server
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -146,7 +146,7 @@ class OpenAIVendor:
 
     def __attrs_post_init__(self) -> None:
         self.fake = FakeOpenAI(
-            prefix=self.prefix, api_key=KEY, reply=lambda request: openai_chat.messages(request)[-1].text,
+            prefix=self.prefix, api_key=KEY, reply=lambda request: chat_messages.messages(request)[-1].text,
             speech_pcm=lambda request: b"".join(fsk.encode(request.text, 24_000)),
         )
 
@@ -167,7 +167,7 @@ class OpenAIVendor:
 
     def leak(self, status: int, secret: str) -> None:
         self.fake.status = status
-        self.fake.error_body = openai_chat.error_body(
+        self.fake.error_body = openai_chat_server.error_body(
             type=secret, code=secret, message=f"bad key {secret}, header 'Bearer {secret}'", param=None, request_id=""
         )
 
@@ -183,7 +183,7 @@ class OpenAIVendor:
 
 def _said_last(request: ChatRequest) -> str:
     """What the user said last; nothing to what a codec puts where the user said nothing."""
-    text = openai_chat.messages(request)[-1].text
+    text = chat_messages.messages(request)[-1].text
     return "" if text == "(start)" else text
 
 

@@ -15,7 +15,7 @@ from gw.net.http1 import Pool
 from gw.registry.catalog import Model
 from gw.relay.attempts import OpenAttempt, first_ready
 from gw.types.caller import Caller
-from gw.wire.openai_chat import parse_request
+from gw.wire.openai_chat_server import parse_request
 from tests.fakes.net import FakeNet, ServerSide
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gw.types.llm import ChatRequest
-from gw.wire.last_user_message import LOOKED_AT, last_user
+from gw.wire.last_user_message import MAX_TRIED, last_user
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 TOOL = [{"role": "assistant", "tool_calls": [{"id": "1"}]}, {"role": "tool", "tool_call_id": "1", "content": "18 degrees"}]
@@ -38,7 +38,7 @@ def test_the_last_user_message(messages, text):
 
 @pytest.mark.parametrize(
     "messages",
-    [[], [SYSTEM], "no list", [1], [{"role": "user", "content": 3}], [user("early"), *[SYSTEM] * LOOKED_AT]],
+    [[], [SYSTEM], "no list", [1], [{"role": "user", "content": 3}], [user("early"), *[SYSTEM] * MAX_TRIED]],
 )
 def test_none_where_there_is_none(messages):
     assert last_user(request(messages)) is None

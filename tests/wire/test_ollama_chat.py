@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gw.errors import ClientProtocolError
-from gw.wire import openai_chat
+from gw.wire import chat_messages, openai_chat_server
 from gw.wire.ollama_chat import parse_request, upstream_body
 
 HI = [{"role": "user", "content": "hi"}]
@@ -14,7 +14,7 @@ HI = [{"role": "user", "content": "hi"}]
 
 def sent(messages=HI, settings=None, **fields):
     body = msgspec.json.encode({"model": "m", "messages": messages, **fields})
-    return msgspec.json.decode(upstream_body(openai_chat.parse_request(body), "llama3.2", settings or {}))
+    return msgspec.json.decode(upstream_body(openai_chat_server.parse_request(body), "llama3.2", settings or {}))
 
 
 def test_the_least():
@@ -134,7 +134,7 @@ def test_a_callers_request_in_common_terms():
     }
     assert (request.needs, request.dialect, request.max_output_tokens) == ({"vision", "tools"}, "ollama", 8)
     assert request.stream
-    assert openai_chat.messages(request)[0].images == ("data:image/jpeg;base64,/9j/AA",)
+    assert chat_messages.messages(request)[0].images == ("data:image/jpeg;base64,/9j/AA",)
 
 
 def test_a_stream_is_the_default_and_minus_one_no_limit():

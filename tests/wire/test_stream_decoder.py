@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gw.errors import ProviderError
-from gw.wire.anthropic_messages import MessagesDecoder
+from gw.wire.anthropic_messages_client import MessagesDecoder
 from gw.wire.cartesia_speak import SpeechDecoder as CartesiaDecoder
 from gw.wire.elevenlabs_speak import TimedDecoder
 from gw.wire.ollama_chat import OllamaDecoder
 from gw.wire.openai_audio import SpeechDecoder, TranscriptDecoder
-from gw.wire.openai_chat import ChatDecoder
+from gw.wire.openai_chat_client import ChatDecoder
 
 GOOD = {
     ChatDecoder: b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n',

@@ -10,7 +10,7 @@ from gw.providers.sim.call import SimCall, begin, rejected
 from gw.providers.spec import Account, ChatStream
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Delta, UsageReport
 from gw.types.usage import Usage
-from gw.wire.openai_chat import ChatMessage
+from gw.wire.chat_messages import ChatMessage
 
 
 class _Answer:

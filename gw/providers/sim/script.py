@@ -12,8 +12,8 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from gw.types.llm import ChatRequest, ToolCallPiece
-from gw.wire import openai_chat
-from gw.wire.openai_chat import ChatMessage
+from gw.wire import chat_messages
+from gw.wire.chat_messages import ChatMessage
 
 _BUILT_IN: Mapping[str, str] = {
     "weather": "It is sunny in Paris.",
@@ -71,7 +71,7 @@ def read_messages(request: ChatRequest) -> list[ChatMessage]:
     """Raises ValueError when the messages are missing or not of OpenAI's shape."""
     if "messages" not in request.fields:
         raise ValueError("messages is missing")
-    return openai_chat.messages(request)
+    return chat_messages.messages(request)
 
 
 def echo(messages: Sequence[ChatMessage]) -> TextReply:

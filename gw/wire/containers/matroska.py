@@ -19,7 +19,7 @@ class _Id:
 
 _ENTERED = frozenset({_Id.SEGMENT, _Id.INFO, _Id.CLUSTER, _Id.BLOCK_GROUP})
 _READ = frozenset({_Id.SCALE, _Id.DURATION, _Id.TIMESTAMP, _Id.SIMPLE_BLOCK, _Id.BLOCK, _Id.BLOCK_DURATION})
-_LOOKED_AT = 12
+_MAX_READ_BYTES = 12
 """Bytes of an element's content that are needed at most: a track's number and a time."""
 _NANO = 1e9
 _ALIKE_S = 1.0
@@ -64,9 +64,9 @@ class MatroskaWalk(Walk):
         if size == whole:   # not told, which only what is entered may do
             return OVER
         if name in _READ:
-            if len(data) < begins + min(size, _LOOKED_AT):
+            if len(data) < begins + min(size, _MAX_READ_BYTES):
                 return MORE
-            self._read(name, bytes(data[begins : begins + min(size, _LOOKED_AT)]))
+            self._read(name, bytes(data[begins : begins + min(size, _MAX_READ_BYTES)]))
         return begins - at + size
 
     def _read(self, name: int, content: bytes) -> None:

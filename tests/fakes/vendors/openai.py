@@ -18,7 +18,7 @@ from gw.types.llm import ChatEnd, ChatEvent, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire import multipart, openai_audio, openai_chat, wav
+from gw.wire import multipart, openai_audio, openai_chat_server, wav
 from tests.fakes.vendors import openai_realtime
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, json_of, over, words
 
@@ -99,12 +99,12 @@ class FakeOpenAI(ScriptedVendor):
 
     def told_error(self, status: int, code: str, message: str) -> bytes:
         kind = "invalid_request_error" if status < 500 else "server_error"
-        return openai_chat.error_body(
+        return openai_chat_server.error_body(
             type=kind, code=code, message=message, param=None, request_id=f"req_{len(self.ledger)}"
         )
 
     def told_stream_error(self, code: str) -> bytes:
-        encoder = openai_chat.ChatEncoder(id="", created=0, model="", include_usage=False)
+        encoder = openai_chat_server.ChatEncoder(id="", created=0, model="", include_usage=False)
         return encoder.encode([StreamError(code=code, message="scripted failure")])
 
     async def _models(self, entry: Entry, body: bytes, answer: Answer) -> None:
@@ -112,12 +112,12 @@ class FakeOpenAI(ScriptedVendor):
         await answer.whole(msgspec.json.encode({"object": "list", "data": data}), "application/json")
 
     async def _chat(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        request = openai_chat.parse_request(body)
+        request = openai_chat_server.parse_request(body)
         entry.fields = json_of(body)
         pieces = self.pieces_for(request)
         events = self.said(request, pieces)
         entry.usage = self.used(request, len(events) - 1)
-        encoder = openai_chat.ChatEncoder(
+        encoder = openai_chat_server.ChatEncoder(
             id=f"chatcmpl-{len(self.ledger)}", created=1_790_000_000, model=request.model,
             include_usage=request.include_usage,
         )

@@ -16,7 +16,7 @@ import trio
 from gw.errors import RequestError
 from gw.types.llm import ChatEvent, ChatRequest, Delta, ToolCallPiece
 from gw.types.usage import Usage
-from gw.wire import openai_chat
+from gw.wire import chat_messages
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -171,7 +171,7 @@ class ScriptedVendor:
         return [*(Delta(text=piece) for piece in pieces), Delta(finish_reason="stop")]
 
     def used(self, request: ChatRequest, pieces: int) -> Usage:
-        heard = sum(len(message.text.split()) for message in openai_chat.messages(request))
+        heard = sum(len(message.text.split()) for message in chat_messages.messages(request))
         return self.usage or Usage(input_tokens=heard, output_tokens=pieces, source="vendor")
 
 

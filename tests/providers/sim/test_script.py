@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.providers.sim.script import ToolReply, count_tokens, scripted, tokens, tool_pieces
-from gw.wire.openai_chat import ChatMessage
+from gw.wire.chat_messages import ChatMessage
 
 
 @given(st.text())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gw.errors import ProviderError, ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
-from gw.wire import ollama_chat_answer
-from gw.wire.ollama_chat_answer import OllamaDecoder, OllamaEncoder, decode_answer
+from gw.wire import ollama_chat
+from gw.wire.ollama_chat import OllamaDecoder, OllamaEncoder, decode_answer
 from tests.fakes.golden import golden
 
 STREAM = golden("ollama/chat_stream")
@@ -102,7 +102,7 @@ def test_malformed(stream):
 
 def test_a_line_without_end():
     decoder = OllamaDecoder("p")
-    decoder.feed(b"x" * ollama_chat_answer.MAX_LINE_BYTES)
+    decoder.feed(b"x" * ollama_chat.MAX_LINE_BYTES)
     with pytest.raises(UpstreamProtocolError):
         decoder.feed(b"x")
 

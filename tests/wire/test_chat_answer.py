@@ -2,7 +2,7 @@
 
 import pytest
 
-from gw.wire.tool_arguments import object_of
+from gw.wire.chat_answer import arguments_object
 
 
 @pytest.mark.parametrize(
@@ -12,5 +12,5 @@ from gw.wire.tool_arguments import object_of
         ('{"a":', {"arguments": '{"a":'}), ("[" * 9_000, {"arguments": "[" * 9_000}),
     ],
 )  # fmt: skip
-def test_object_of(arguments, found):
-    assert object_of(arguments) == found
+def test_arguments_object(arguments, found):
+    assert arguments_object(arguments) == found

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.errors import ClientProtocolError
-from gw.wire import openai_chat
-from gw.wire.anthropic_messages_parse import parse_request, wants_thinking
+from gw.wire import chat_messages
+from gw.wire.anthropic_messages_server import parse_request, wants_thinking
 
 HI = [{"role": "user", "content": "hi"}]
 
@@ -71,7 +71,7 @@ def test_a_conversation_with_tools():
     assert found["tools"] == [{"type": "function", "function": tool}]
     assert (found["tool_choice"], found["parallel_tool_calls"]) == ("required", False)
     assert (request.needs, request.stream, request.include_usage) == ({"tools"}, True, True)
-    assert openai_chat.messages(request)[3].tool_call_id == "a"
+    assert chat_messages.messages(request)[3].tool_call_id == "a"
 
 
 def test_pictures_and_documents():
@@ -169,4 +169,4 @@ def test_odd_messages_are_refused_or_understood(value):
         request = parsed([value] if not isinstance(value, list) else value)
     except ClientProtocolError:
         return
-    openai_chat.messages(request)
+    chat_messages.messages(request)

@@ -8,7 +8,9 @@ import pytest
 
 from gw.errors import ClientProtocolError
 from gw.types.llm import ToolCallPiece
-from gw.wire.openai_chat import ChatMessage, InputAudio, messages, parse_request, upstream_body
+from gw.wire.chat_messages import ChatMessage, InputAudio, messages
+from gw.wire.openai_chat_client import upstream_body
+from gw.wire.openai_chat_server import parse_request
 
 HI = [{"role": "user", "content": "hi"}]
 

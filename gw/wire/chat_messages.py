@@ -1,0 +1,161 @@
+"""Conversation of a chat request in OpenAI's form, typed: for providers of another dialect, which translate it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from gw.errors import ClientProtocolError
+from gw.types.llm import ChatRequest, ToolCallPiece
+from gw.wire.json_codec import BAD_JSON
+
+F = TypeVar("F", bound="ChatFields")
+
+
+class InputAudio(msgspec.Struct, frozen=True, kw_only=True):
+    """`data` is base64; `format` is wav or mp3."""
+
+    data: str
+    format: str = "wav"
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message, its text parts joined by line ends."""
+
+    role: str
+    text: str = ""
+    images: tuple[str, ...] = ()
+    """URLs, `data:` ones included."""
+    audio: tuple[InputAudio, ...] = ()
+    tool_calls: tuple[ToolCallPiece, ...] = ()
+    tool_call_id: str = ""
+    name: str = ""
+
+
+class _ImageUrl(msgspec.Struct, gc=False):
+    url: str = ""
+
+
+class Part(msgspec.Struct, gc=False):
+    """One part of a message's content."""
+
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    image_url: _ImageUrl | str | None = None
+    input_audio: InputAudio | None = None
+    cache_control: dict[str, Any] | None = None
+    """Anthropic's, added by some callers."""
+
+    @property
+    def image(self) -> str:
+        """URL of the image; "" for a part of another kind."""
+        return (self.image_url.url if isinstance(self.image_url, _ImageUrl) else self.image_url) or ""
+
+
+class Function(msgspec.Struct, gc=False):
+    """A function that may be called, or the call of one."""
+
+    name: str = ""
+    arguments: str = ""
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(msgspec.Struct, gc=False):
+    """A tool, the call of one, or the choice of one."""
+
+    id: str = ""
+    function: Function | None = None
+
+
+class Message(msgspec.Struct, gc=False):
+    """One message, its content part by part."""
+
+    role: str
+    content: str | list[Part] | None = None
+    tool_calls: list[Tool] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+    @property
+    def parts(self) -> list[Part]:
+        content = self.content
+        return [Part(type="text", text=content)] if isinstance(content, str) else content or []
+
+    def joined(self) -> ChatMessage:
+        """Return the message with its parts joined."""
+        calls = tuple(
+            ToolCallPiece(index=i, id=call.id, name=call.function.name, arguments=call.function.arguments)
+            for i, call in enumerate(self.tool_calls or ())
+            if call.function is not None
+        )
+        parts = self.parts
+        return ChatMessage(
+            role=self.role,
+            text="\n".join(text for part in parts if (text := part.text or part.refusal)),
+            images=tuple(part.image for part in parts if part.image),
+            audio=tuple(part.input_audio for part in parts if part.input_audio is not None),
+            tool_calls=calls,
+            tool_call_id=self.tool_call_id or "",
+            name=self.name or "",
+        )
+
+
+class _JsonSchema(msgspec.Struct, gc=False):
+    schema: dict[str, Any] = {}
+
+
+class _ResponseFormat(msgspec.Struct, gc=False):
+    type: str = ""
+    json_schema: _JsonSchema | None = None
+
+
+class ChatFields(msgspec.Struct, gc=False):
+    """Request members with a counterpart in every other dialect; a dialect adds its own in a subclass."""
+
+    messages: list[Message]
+    stop: str | list[str] | None = None
+    response_format: _ResponseFormat | None = None
+    reasoning_effort: str | None = None
+
+    @property
+    def stops(self) -> list[str]:
+        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+
+    @property
+    def json_schema(self) -> dict[str, Any] | None:
+        """Schema that the answer must follow."""
+        wanted = self.response_format.json_schema if self.response_format is not None else None
+        return wanted.schema if wanted is not None else None
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether the answer must be a JSON object of any schema."""
+        return self.response_format is not None and self.response_format.type == "json_object"
+
+
+_MESSAGES = msgspec.json.Decoder(list[Message])
+
+
+def decode_fields(request: ChatRequest, fields: type[F]) -> F:
+    """Decode the members of `request` that `fields` declares. Raises ClientProtocolError."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(request.fields), type=fields)
+    except BAD_JSON as error:
+        raise ClientProtocolError(what=f"the request is not of the expected form: {error}") from None
+
+
+def messages(request: ChatRequest) -> list[ChatMessage]:
+    """Return the conversation. Raises ClientProtocolError for a malformed message."""
+    return decode_messages(request.fields["messages"])
+
+
+def decode_messages(raw: bytes | msgspec.Raw) -> list[ChatMessage]:
+    """Decode the JSON of a conversation. Raises ClientProtocolError for a malformed message."""
+    try:
+        return [message.joined() for message in _MESSAGES.decode(raw)]
+    except BAD_JSON as error:
+        raise ClientProtocolError(what=f"a message is not of the expected form: {error}", param="messages") from None
