@@ -34,7 +34,7 @@ from gw.net.http1 import Origin, Pool
 from gw.types.entities import Actor
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import YAML, open_test_gateway, record, store_records
-from tests.mcp.conftest import open_test_gateway as open_mcp
+from tests.mcp.conftest import open_mcp_gateway
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 
@@ -282,10 +282,10 @@ async def test_deleting_a_project_of_the_configuration(tmp_path):
 )
 @pytest.mark.parametrize(("method", "path"), [("GET", "/sse"), ("POST", "/messages/")])
 async def test_mcp_over_http_without_its_token(tmp_path, method, path, shown, body):
-    async with open_mcp(tmp_path) as house:
+    async with open_mcp_gateway(tmp_path) as mcp:
         client = Pool()
         headers = [(b"authorization", shown.encode())] if shown else []
-        async with client.open("client", method.encode(), Origin.parse(house.url), path.encode(), headers, b"") as response:
+        async with client.open("client", method.encode(), Origin.parse(mcp.url), path.encode(), headers, b"") as response:
             assert (response.status, await response.read(1_000)) == (401, body)
         await client.aclose()
 
