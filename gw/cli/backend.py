@@ -1,118 +1,251 @@
-"""Where an answer comes from: the running gateway, or the configured database when none runs. Which one is said on stderr.
+"""The gateway that a command works with: the running one over HTTP, else the configured database in this process.
 
-What works without a gateway is most of gw, and imported only then.
+Address: `--url` or GW_URL, else the one in the lock file of the configured database while a gateway holds it, else the
+default port on loopback. Credential: `--key` or GW_API_KEY. A command that works on the database says so on stderr.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
 
+import attrs
 import click
 
-from gw.cli.config_file import load
-from gw.cli.daemon import Daemon, NoDaemon
-from gw.cli.main import CommandFailed
-from gw.cli.output import aside, log_warnings, print_json
+from gw.cli.config_file import database_path, load
+from gw.cli.main import ACCESS, FAILED, CommandFailed
+from gw.cli.output import aside, log_warnings
 from gw.config.settings import Settings
-from gw.errors import ConfigError
-from gw.types.entities import Actor
+from gw.errors import ConfigError, ProviderError, ProviderUnreachable
+from gw.net.http_client import client
+from gw.store.lock import holder
+from gw.types.address import split_address
+from gw.types.secret import Secret
+from gw.web.control_api import HttpApi, decoded, open_in_process
 
-if TYPE_CHECKING:
-    from gw.admin.registrar import Registrar
-    from gw.cli.offline import Database
-
-T = TypeVar("T")
-Json = Mapping[str, Any]
-BY = Actor(source="cli", name="admin")
+DEFAULT_URL = "http://127.0.0.1:8080"
+RECORD_TRIES = 5
+RECORD_PAUSE_S = 0.02
+"""A record is on its way into the database for a moment after the answer's last byte."""
+NO_KEY = Secret("")
 
 
-def ask(
-    daemon: Daemon, online: Callable[[Daemon], T], offline: Callable[[Database], T], *, records: bool = False
-) -> T:
-    """Read something. Without a gateway: what the database holds, or the configuration where there is no database yet.
+class NoDaemon(CommandFailed):
+    """Nothing answers at `url`."""
 
-    `records`: the configuration cannot tell it.
+    def __init__(self, url: str) -> None:
+        super().__init__(f"no gateway answers at {url}; start one with: gw serve --demo")
+        self.url = url
+
+
+class DaemonRefused(CommandFailed):
+    """The gateway answered with an error."""
+
+    def __init__(self, message: str, http_status: int, code: str = "") -> None:
+        barred = http_status in (401, 403) and code != "read_only"
+        super().__init__(message, ACCESS if barred else FAILED)
+        self.http_status = http_status
+        self.code = code
+
+
+class DaemonResponse:
+    """A 2xx response, read inside `with backend.open(...)`: as `chunks()` while it arrives, or as `json()`.
+
+    `sent_at`: when the request was sent, in seconds of the monotonic clock; the client's library was loaded by then.
     """
-    try:
-        return online(daemon)
-    except NoDaemon as gone:
-        from gw.cli.offline import Database
 
-        database = Database.configured(gone, records=records)
-        answer = offline(database)
-        aside(f"no gateway answers at {gone.url}; read from {database.origin}")
+    def __init__(self, response: Any, sent_at: float) -> None:
+        self._response = response
+        self.sent_at = sent_at
+
+    def header(self, name: str) -> str | None:
+        value: str | None = self._response.headers.get(name)
+        return value
+
+    def chunks(self) -> Iterator[bytes]:
+        yield from self._response.iter_bytes()
+
+    def json(self) -> Any:
+        """Return the decoded body. Raises CommandFailed when it is not JSON."""
+        return _checked(self._response.url, 200, decoded(self._response.read()))
+
+
+@attrs.frozen(kw_only=True)
+class Backend:
+    """`named`: the user gave the address, so no other gateway or database will do."""
+
+    url: str
+    key: Secret = NO_KEY
+    named: bool = False
+
+    @classmethod
+    def at(cls, url: str | None, key: str) -> Backend:
+        """Return the backend that `--url` and `--key` name. Raises UsageError for an invalid address or key."""
+        address = url or find_url()
+        address = (address if "://" in address else f"http://{address}").rstrip("/")
+        try:
+            split_address(address)
+        except ValueError as error:
+            raise click.UsageError(f"--url: {error}") from None
+        if not key.isascii() or not key.isprintable():
+            raise click.UsageError("--key may hold printable ASCII only")
+        return cls(url=address, key=Secret(key), named=bool(url))
+
+    @contextmanager
+    def open(self, method: str, path: str, **content: Any) -> Iterator[DaemonResponse]:
+        """Send a request to the running gateway and yield its response while it arrives.
+
+        `content`: json, data, files, params, headers. Raises NoDaemon, DaemonRefused, and CommandFailed when the
+        response breaks off.
+        """
+        with self._translated(), client(self.url, self.key) as http:
+            sent_at = time.monotonic()
+            with http.stream(method, path, **content) as response:
+                if not response.is_success:
+                    _checked(self.url, response.status_code, decoded(response.read()))
+                yield DaemonResponse(response, sent_at)
+
+    def get(self, path: str, **query: object) -> Any:
+        """Return the JSON at `path` of the running gateway. Raises NoDaemon, DaemonRefused, CommandFailed."""
+        return self._call("GET", path, None, query)
+
+    def read(self, path: str, *, method: str = "GET", records: bool = False, **query: object) -> Any:
+        """As `get`; without a gateway from the database, or from the configuration where there is no database yet.
+
+        `records`: only a database can answer. Raises NoDaemon where there is neither.
+        """
+        try:
+            return self._call(method, path, None, query)
+        except NoDaemon as missing:
+            try:
+                settings = load(None)
+            except ConfigError:
+                raise missing from None
+            database = settings.cost_tracking.db_path
+            if records and not database.exists():
+                raise
+            answer = self._call_in_process(settings, method, path, None, query, read_only=True)
+            aside(f"no gateway answers at {self.url}; read from {origin(settings)}")
+            return answer
+
+    def change(self, method: str, path: str, body: Mapping[str, object] | None = None, **query: object) -> Any:
+        """Change something through the gateway that runs, since a database has one writer; else in the database itself.
+
+        A gateway that was named must answer. Raises GwError and as `get` does.
+        """
+        try:
+            return self._call(method, path, body, query)
+        except NoDaemon as missing:
+            if self.named:
+                raise
+            try:
+                settings = load(None)
+            except ConfigError as error:
+                raise error if error.problems else missing from None
+            answer = self._call_in_process(settings, method, path, body, query)
+            aside(f"no gateway answers at {self.url}; changed in the database {settings.cost_tracking.db_path}")
+            return answer
+
+    def record(self, request_id: str) -> Mapping[str, Any] | None:
+        """Return the running gateway's record of a request; None when this credential may not see it."""
+        for _ in range(RECORD_TRIES if request_id else 0):
+            try:
+                record: Mapping[str, Any] = self.get(f"/v1/requests/{request_id}")
+            except DaemonRefused as refused:
+                if refused.http_status != 404:
+                    return None
+                time.sleep(RECORD_PAUSE_S)
+            else:
+                return record
+        return None
+
+    def _call(
+        self, method: str, path: str, body: Mapping[str, object] | None, query: Mapping[str, object]
+    ) -> Any:
+        with self._translated():
+            status, answer = HttpApi(self.url, self.key, "cli").call_blocking(method, path, _present(query), body)
+        return _checked(self.url, status, answer)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except ProviderUnreachable as error:
+            raise NoDaemon(self.url) from error
+        except ProviderError as error:
+            raise CommandFailed(str(error)) from error
+
+    def _call_in_process(
+        self,
+        settings: Settings,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        query: Mapping[str, object],
+        *,
+        read_only: bool = False,
+    ) -> Any:
+        import trio
+
+        learn = None if read_only else log_warnings().learn
+
+        async def call() -> tuple[int, Any]:
+            async with open_in_process(settings, "cli", read_only=read_only, learn=learn) as api:
+                return await api.call(method, path, _present(query), body)
+
+        return _checked("the database", *trio.run(call))
+
+
+def backend_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--url` and `--key`, and call the command with the `backend` that they name."""
+
+    @wraps(command)
+    def with_backend(*args: Any, url: str | None, key: str, **kwargs: Any) -> None:
+        command(*args, backend=Backend.at(url, key), **kwargs)
+
+    key = click.option("--key", envvar="GW_API_KEY", show_envvar=True, default="", help="Project key or admin token.")
+    url = click.option("--url", envvar="GW_URL", show_envvar=True, help="Address of the running gateway.")
+    return url(key(with_backend))
+
+
+def find_url() -> str:
+    """Return the address of the gateway that holds the configured database, else the default one."""
+    path = database_path()
+    facts = holder(path) if path else None
+    return str((facts or {}).get("url") or DEFAULT_URL)
+
+
+def origin(settings: Settings) -> Path:
+    """Return what is read without a gateway: the database, or the configuration where there is none yet."""
+    database = settings.cost_tracking.db_path
+    return database if database.exists() or settings.path is None else settings.path
+
+
+def _present(query: Mapping[str, object]) -> dict[str, str]:
+    """Return the members that are not None, as text; a flag is "true" or left out."""
+    return {
+        name: "true" if value is True else str(value)
+        for name, value in query.items()
+        if value is not None and value is not False
+    }
+
+
+def _checked(place: object, status: int, answer: Any) -> Any:
+    """Return a 2xx answer. Raises DaemonRefused with the gateway's own words, CommandFailed for another program's answer."""
+    if 200 <= status < 300:
+        if isinstance(answer, str):
+            raise CommandFailed(f"{place} does not answer as a gateway does")
         return answer
-
-
-def change(
-    daemon: Daemon, online: Callable[[Daemon], Json], offline: Callable[[Registrar], Awaitable[Json]]
-) -> Json:
-    """Change something, through the gateway that runs, since a database has one writer; else in the database itself.
-
-    A gateway that was named (`--url`) must answer. Raises GwError.
-    """
+    code = ""
     try:
-        return online(daemon)
-    except NoDaemon as gone:
-        if daemon.named:
-            raise
-        settings = _settings(gone)
-    import trio
-
-    answer = trio.run(_changed, settings, offline)
-    aside(f"no gateway answers at {daemon.url}; through the database {settings.cost_tracking.db_path}")
-    return answer
-
-
-def _settings(gone: NoDaemon) -> Settings:
-    try:
-        return load(None)
-    except ConfigError as error:
-        raise error if error.problems else gone from None
-
-
-async def _changed(settings: Settings, offline: Callable[[Registrar], Awaitable[Json]]) -> Json:
-    from gw.gateway import open_gateway
-
-    async with open_gateway(settings, learn=log_warnings().learn) as gateway:
-        return await offline(gateway.registrar)
-
-
-def done(answer: Json, sentence: str, *, as_json: bool) -> None:
-    """What a change answers: the answer itself for programs, a sentence for people."""
-    if as_json:
-        print_json(answer)
-    else:
-        aside(sentence)
-
-
-def remove(what: str, yes: bool, attempt: Callable[[bool], Json], *, as_json: bool) -> None:
-    """Show what would be deleted and ask; `attempt(True)` deletes. Without a terminal nobody can be asked: `yes` it is.
-
-    Raises Failed when nothing may be deleted, Abort when the answer is no.
-    """
-    if not yes:
-        preview: Json = attempt(False)["would_delete"]
-        aside(f"would delete {what}" + "".join(f"\n  {name}: {_plain(value)}" for name, value in preview.items()))
-        if not sys.stdin.isatty():
-            raise CommandFailed("nothing was deleted: nobody to ask here, give --yes")
-        click.confirm("Delete?", abort=True, err=True)
-    done(attempt(True), f"deleted {what}", as_json=as_json)
-
-
-def _plain(value: object) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
-
-
-def given(**fields: object) -> dict[str, object]:
-    """The members that were named on the command line."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def or_nothing(fields: Mapping[str, object]) -> dict[str, object]:
-    """The same for a change: an empty text takes a value away. Raises UsageError when nothing is named."""
-    if not fields:
-        raise click.UsageError("name something to change, see --help")
-    return {name: None if value == "" else value for name, value in fields.items()}
+        error = answer["error"]
+        code = str(error["code"])
+        message = f"{error['message']} ({code})"
+    except (KeyError, TypeError):
+        message = f"the gateway answered {status}"
+    hint = "; give a key with --key or GW_API_KEY" if status == 401 else ""
+    raise DaemonRefused(message + hint, status, code)

@@ -1,4 +1,4 @@
-"""`gw completion`: what a shell needs to complete gw's commands and options."""
+"""`gw completion`: shell scripts that complete gw's commands and options."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def completion(shell: str) -> None:
     fish:  gw completion fish > ~/.config/fish/completions/gw.fish
     """
     kind = get_completion_class(shell)
-    assert kind is not None, "every choice has one"
+    assert kind is not None, "click has a class for every choice"
     print_text(kind(main, {}, "gw", VARIABLE).source())

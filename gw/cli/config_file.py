@@ -1,4 +1,4 @@
-"""The configuration as commands take it: the file named by the user, or the one found; with this process's environment."""
+"""The configuration of a command: the file that the user names, or the one found, with this process's environment."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gw.errors import ConfigError
 
 
 def load(path: Path | None) -> Settings:
-    """Raises ConfigError with every problem, or with the places searched."""
+    """Return the configuration. Raises ConfigError with every problem, or with the places searched."""
     return load_settings(path or find(os.environ), os.environ)
 
 
-def without_a_file() -> Settings:
-    """What the environment says and every default, for a command that works through a gateway somewhere."""
+def defaults() -> Settings:
+    """Return the defaults and what the environment sets, for a command that works through a gateway elsewhere."""
     return parse("providers: {}\nmodels: {}\n", file="the environment", env=os.environ, data_dir=user_data_dir())
 
 
 def database_path() -> Path | None:
-    """Where the configured gateway keeps its records; None when no file is found or the one found is unusable here.
+    """Return the configured database; None when no configuration is found or it is invalid here.
 
-    A shell that only talks to the gateway often lacks the variables its configuration needs.
+    A shell that only talks to the gateway often lacks the variables that its configuration needs.
     """
     try:
         return load(None).cost_tracking.db_path

@@ -12,7 +12,8 @@ import trio
 
 from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
-from gw.cli.output import Cell, aside, log_warnings, print_json, print_table, share_bar
+from gw.cli.output import aside, log_warnings, share_bar
+from gw.cli.resource import json_option, print_facts
 
 if TYPE_CHECKING:
     from gw.store.migrations import Progress
@@ -21,7 +22,7 @@ _MB = 1e6
 
 
 @click.group(name="db")
-@click.option("--db", "database", type=click.Path(dir_okay=False, path_type=Path), help="Database file; else the configured one.")
+@click.option("--db", "database", type=click.Path(dir_okay=False, path_type=Path), help="Database file.  [default: the configured one]")
 @click.pass_context
 def db(ctx: click.Context, database: Path | None) -> None:
     """Back up, upgrade or measure the database."""
@@ -29,9 +30,9 @@ def db(ctx: click.Context, database: Path | None) -> None:
 
 
 def _path(ctx: click.Context) -> Path:
-    """Raises Failed when there is no such file, ConfigError."""
-    given: Path | None = ctx.obj
-    path = given or load(None).cost_tracking.db_path
+    """Return the chosen database. Raises CommandFailed when it does not exist, ConfigError."""
+    chosen: Path | None = ctx.obj
+    path = chosen or load(None).cost_tracking.db_path
     if not path.exists():
         raise CommandFailed(f"there is no database at {path}")
     return path
@@ -43,30 +44,25 @@ def _path(ctx: click.Context) -> Path:
 def backup(ctx: click.Context, target: Path) -> None:
     """Copy the database to TARGET, and check the copy.
 
-    A gateway that runs is not held up; what it has not yet written (the last moment) is not in the copy. TARGET is a new
-    file, or a folder, which then gets a file of the database's name.
+    A running gateway is not disturbed; records of the last moment that it has not written yet are not in the copy. TARGET
+    is a new file, or a folder that gets a file of the database's name.
     """
     from gw.store.backup import back_up
 
     path = _path(ctx)
     if target.is_dir():
         target = target / path.name
-    with share_bar("copying") as copied:  # the last is the check, which tells nothing: the bar then stands at its end
+    with share_bar("copying") as copied:  # the check at the end reports no progress
         size = trio.run(partial(back_up, path, target, on_progress=copied))
     aside(f"{path} -> {target}: {size / _MB:.1f} MB, checked")
 
 
 @db.command()
-@click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
+@json_option("As a JSON object.")
 @click.pass_context
 def stats(ctx: click.Context, as_json: bool) -> None:
     """Show how large the database is and what it holds."""
-    facts = trio.run(_facts, _path(ctx))
-    if as_json:
-        print_json(facts)
-        return
-    rows: list[list[Cell]] = [[name, value] for name, value in facts.items()]
-    print_table(("what", "value"), rows)
+    print_facts(trio.run(_facts, _path(ctx)), lambda facts: list(facts.items()), as_json=as_json)
 
 
 async def _facts(path: Path) -> dict[str, str | int]:
@@ -75,16 +71,16 @@ async def _facts(path: Path) -> dict[str, str | int]:
     from gw.types.entities import name_of
 
     async with open_readonly(path) as reader:
-        found, made = await reader.stats(), await reader.entities()
-    kinds = Counter(name_of(entity)[0] for entity in made)
-    held = holder(path) or {}
+        stats, entities = await reader.stats(), await reader.entities()
+    kinds = Counter(name_of(entity)[0] for entity in entities)
+    lock = holder(path) or {}
     return {
         "path": str(path),
-        "size_bytes": found.size_bytes,
-        "schema_version": found.schema_version,
-        "requests": found.requests,
+        "size_bytes": stats.size_bytes,
+        "schema_version": stats.schema_version,
+        "requests": stats.requests,
         **{f"{kind}_entries": kinds[kind] for kind in ("provider", "model", "project", "key", "fallbacks")},
-        "held_by": f"process {held['pid']}" if "pid" in held else "",
+        "held_by": f"process {lock['pid']}" if "pid" in lock else "",
     }
 
 
@@ -93,8 +89,8 @@ async def _facts(path: Path) -> dict[str, str | int]:
 def migrate(ctx: click.Context) -> None:
     """Upgrade the database to this version of gw.
 
-    `gw serve` does that by itself when it starts; this is for doing it beforehand. No gateway may run on the database.
-    There is no way back: make a backup first.
+    `gw serve` does that when it starts; this command does it beforehand. No gateway may run on the database. An upgrade
+    cannot be undone: make a backup first.
     """
     from gw.store.migrations import VERSION
     from gw.store.sqlite import schema_version

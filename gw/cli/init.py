@@ -20,7 +20,7 @@ from gw.config.find import NAME
 def init(ctx: click.Context, force: bool, to_stdout: bool, diff: bool) -> None:
     """Write a starter gw.yaml, or compare yours with the example.
 
-    In the comparison `-` is a key that only your file has, `+` one that it could have.
+    In the comparison `-` marks a key that only your file has, `+` one that it lacks.
     """
     path = Path(NAME)
     if diff:

@@ -1,4 +1,4 @@
-"""The `gw` command: a group that imports a command only when it is called, and turns errors into words and exit codes.
+"""The `gw` command: a group that imports a command when it is called, and turns errors into messages and exit codes.
 
 stdout carries data, stderr everything else. Exit codes: 0 ok, 1 failed, 2 usage, 3 configuration, 4 access, 5 a check
 failed, 130 Ctrl-C. A traceback is shown only with `--debug`.
@@ -21,25 +21,25 @@ CONFIG = 3
 ACCESS = 4
 CHECK_FAILED = 5
 INTERRUPTED = 128 + 2
-"""Killed by SIGINT, as shells say it."""
+"""The exit code that shells give a program killed by SIGINT."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("gw.cli.serve_command", "Run the gateway."),
     "init": ("gw.cli.init", "Write a starter gw.yaml, or compare yours with the example."),
     "check": ("gw.cli.check_command", "Check the configuration without starting."),
     "say": ("gw.cli.voice", "Speak TEXT into an audio file."),
-    "transcribe": ("gw.cli.voice", "Print what is said in an audio file."),
-    "chat": ("gw.cli.voice", "Ask a language model and print its answer as it comes."),
-    "turn": ("gw.cli.voice", "Listen, think and speak: one whole turn of a conversation. Or show turns that were."),
+    "transcribe": ("gw.cli.voice", "Print the transcript of an audio file."),
+    "chat": ("gw.cli.voice", "Send TEXT to a language model and print its answer as it arrives."),
+    "turn": ("gw.cli.voice", "Make one complete turn of a conversation from an audio file, or show finished turns."),
     "status": ("gw.cli.status", "Show whether the gateway runs, and what it holds."),
-    "top": ("gw.cli.top", "Show what goes through the gateway just now, model by model."),
+    "top": ("gw.cli.top", "Show the traffic of the last minute, model by model."),
     "costs": ("gw.cli.report_commands", "Show what was spent."),
     "latency": ("gw.cli.report_commands", "Show how fast each model answers: mean and percentiles."),
     "logs": ("gw.cli.report_commands", "Show the latest requests, newest first."),
     "models": ("gw.cli.model_commands", "List, add, change or delete models."),
     "providers": ("gw.cli.provider_commands", "List, test, add, change or delete providers."),
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
-    "keys": ("gw.cli.key_commands", "List, make or revoke the keys that callers show."),
+    "keys": ("gw.cli.key_commands", "List, make or revoke the API keys of callers."),
     "fallbacks": ("gw.cli.fallback_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
@@ -48,11 +48,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "secret": ("gw.cli.secret_commands", "Replace the secret that encrypts stored provider keys."),
     "completion": ("gw.cli.completion", "Print the completion script of a shell."),
 }
-"""Name → module that holds the command under that name, and its one-line help: `gw --help` imports none of them."""
+"""Name → the module that defines the command of that name, and its one-line help: `gw --help` imports no command."""
 
 
 class CommandFailed(click.ClickException):
-    """A command failed; the message is for people, `status` (an exit code) for scripts."""
+    """A command failed: a message for people, and `status`, an exit code, for scripts."""
 
     def __init__(self, message: str, status: int = FAILED) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class CommandFailed(click.ClickException):
 
 
 def failure_of(error: Exception) -> CommandFailed:
-    """What the user is told. Imports our error tree, which `gw --help` has no need of.
+    """Return an error as the user sees it. Imports the error tree, which `gw --help` does without.
 
     A database held by another instance counts as configuration: each instance needs its own `db_path`.
     """
@@ -76,7 +76,7 @@ def failure_of(error: Exception) -> CommandFailed:
 
 
 class LazyGroup(click.Group):
-    """Commands come from `COMMANDS`; everything a command raises ends here."""
+    """A group whose commands come from `COMMANDS`, and whose errors become messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -104,7 +104,7 @@ class LazyGroup(click.Group):
         raise click.UsageError(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""), ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """The outermost place of every command: whatever it raises becomes one message and an exit code."""
+        """Run a command; turn what it raises into one message and an exit code."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
@@ -117,17 +117,17 @@ class LazyGroup(click.Group):
             raise failure_of(error) from error
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run and exit; unlike click's own, Ctrl-C is 130."""
+        """Run and exit; unlike click's own, Ctrl-C exits with 130."""
         options |= {"standalone_mode": False, "prog_name": "gw"}
         arguments = args[0] if args else options.get("args")
-        for_programs = "--json" in (sys.argv[1:] if arguments is None else arguments)
+        as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
         try:
             code = super().main(*args, **options)
         except click.Abort:
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
             status = error.status if isinstance(error, CommandFailed) else error.exit_code
-            if for_programs:
+            if as_json:
                 _show_json(error, status)
             else:
                 error.show()
@@ -135,13 +135,13 @@ class LazyGroup(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-WORDS = {FAILED: "failed", 2: "usage", CONFIG: "config_invalid", ACCESS: "access", CHECK_FAILED: "check_failed"}
-"""Exit code → `code` of an error in JSON, where the gateway gave none."""
+ERROR_CODES = {FAILED: "failed", 2: "usage", CONFIG: "config_invalid", ACCESS: "access", CHECK_FAILED: "check_failed"}
+"""Exit code → `code` of an error in JSON that did not come from the gateway."""
 
 
 def _show_json(error: click.ClickException, status: int) -> None:
-    """Who asks for JSON reads errors as JSON too."""
-    code = getattr(error, "code", "") or WORDS.get(status, "failed")
+    """Print an error as JSON, for a command with `--json`."""
+    code = getattr(error, "code", "") or ERROR_CODES.get(status, "failed")
     body = {"error": {"code": code, "message": error.format_message()}}
     click.echo(json.dumps(body, ensure_ascii=False), err=True)
 

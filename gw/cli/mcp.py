@@ -1,4 +1,4 @@
-"""`gw mcp`: the server for coding agents."""
+"""`gw mcp`: serve the gateway's tools to coding agents."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from gw.cli.config_file import load, without_a_file
-from gw.cli.daemon import Daemon, NoDaemon
+from gw.cli.backend import Backend, NoDaemon
+from gw.cli.config_file import defaults, load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside, log_warnings
 from gw.config.settings import Settings
@@ -28,9 +28,9 @@ TOKEN = "GW_MCP_TOKEN"
     show_default=True,
     help="stdio for a client on this machine; http serves /mcp, /sse and /messages/.",
 )
-@click.option("--port", type=click.IntRange(0, 65_535), help="Of --transport http. Default: mcp.port, else 8090.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port of --transport http.  [default: mcp.port, else 8090]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind.")
-@click.option("--read-only", is_flag=True, help="Offer no tool that changes anything.")
+@click.option("--read-only", is_flag=True, help="Leave out every tool that changes something.")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file.")
 @click.option("--url", envvar="GW_URL", show_envvar=True, help="Address of a running gateway to work through.")
 @click.option("--key", envvar="GW_API_KEY", show_envvar=True, default="", help="Admin token of a running gateway.")
@@ -41,7 +41,7 @@ def mcp(
 
     The tools work through the running gateway, or on the database itself when none runs. Without a configuration file
     that is the gateway at --url, or the one at the default address (`gw serve --demo`). With GW_MCP_TOKEN set, every
-    HTTP request must carry it as a bearer token; stdio never asks for one.
+    HTTP request must carry it as a bearer token; stdio never requires one.
     """
     redactor = log_warnings()
     import trio
@@ -60,17 +60,17 @@ def mcp(
                 token,
                 gateway_url=gateway_url,
                 read_only=read_only,
-                ready=lambda where: aside(f"MCP on stdio, through {where}"),
+                ready=lambda place: aside(f"MCP on stdio, through {place}"),
             )
 
         trio.run(_until_sigterm, over_stdio)
         return
     number = settings.mcp.port if port is None else port
 
-    def ready(url: str, where: str) -> None:
-        aside(f"MCP at {url}/mcp (and {url}/sse), through {where}")
+    def ready(url: str, place: str) -> None:
+        aside(f"MCP at {url}/mcp (and {url}/sse), through {place}")
         if not bearer:
-            aside(f"no token is asked for: set {TOKEN} to ask for one")
+            aside(f"no token is required; set {TOKEN} to require one")
 
     async def over_http() -> None:
         await run_http(
@@ -86,31 +86,31 @@ def mcp(
 
 
 def _settings(config: Path | None, url: str | None, key: str) -> tuple[Settings, str]:
-    """The configuration, and the address of the gateway to work through where that does not follow from it.
+    """Return the configuration, and the address of the gateway to work through where the configuration does not give it.
 
-    Raises ConfigError; NoDaemon where a gateway was named and does not answer.
+    Raises ConfigError, and NoDaemon where a named gateway does not answer.
     """
     missing: ConfigError | None = None
     try:
         settings = load(config)
     except ConfigError as error:
-        if error.problems:  # a file there is
+        if error.problems:  # there is a file
             raise
-        settings, missing = without_a_file(), error
+        settings, missing = defaults(), error
     if url is None and missing is None:
         return settings, ""
-    daemon = Daemon.at(url, key)
+    backend = Backend.at(url, key)
     try:
-        daemon.get("/health")
+        backend.get("/health")
     except NoDaemon:
         if url is None and missing is not None:
             raise missing from None
         raise
-    return settings, daemon.url
+    return settings, backend.url
 
 
 async def _until_sigterm(work: Callable[[], Awaitable[None]]) -> None:
-    """SIGTERM ends it in order, with what was recorded written down."""
+    """Run `work`; SIGTERM cancels it in an orderly way, so that everything recorded is written."""
     import trio
 
     from gw.errors import one_error

@@ -1,4 +1,4 @@
-"""How commands print: data on stdout (a table on a terminal, else TSV; JSON when asked), the rest on stderr."""
+"""Printing: data on stdout (a table on a terminal, else TSV; JSON with --json), everything else on stderr."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from math import floor, log10
 from typing import TYPE_CHECKING, TextIO
 
@@ -22,7 +23,7 @@ Cell = str | int | float | None
 
 MAX_WIDTH = 10_000
 PARTS = 1_000
-"""Of a bar, whatever is counted."""
+"""Steps of a progress bar, whatever it counts."""
 _AMOUNT = re.compile(r"-?\$?-?[\d.,]+( m?s)?")
 _CONTROL = dict.fromkeys((*range(0x20), 0x7F, *range(0x80, 0xA0)), " ")
 """Control characters would break a table, and could drive the reader's terminal."""
@@ -30,14 +31,14 @@ _CONTROL_BUT_LINES = dict.fromkeys((n for n in _CONTROL if n not in (0x09, 0x0A)
 
 
 def aside(text: str) -> None:
-    """A line for people: progress, timings, where the data came from."""
+    """Print a line for people on stderr: progress, timings, the source of the data."""
     click.echo(text, err=True)
 
 
 def log_warnings() -> Redactor:
-    """For a command that opens a gateway of its own: what that logs goes to stderr, unless it is only information.
+    """Log warnings and errors to stderr, for a command that opens a gateway in its own process.
 
-    `GW_LOG_LEVEL` says otherwise. Returns the redactor, which can learn secrets.
+    `GW_LOG_LEVEL` chooses another level. Returns the redactor, which can learn secrets.
     """
     from gw.telemetry.log import setup_logging
 
@@ -46,18 +47,18 @@ def log_warnings() -> Redactor:
 
 @contextmanager
 def bar(label: str, length: int) -> Iterator[Callable[[int], None]]:
-    """Progress of long work, on stderr where that is a terminal. What it yields is told how much is done."""
+    """Show progress on stderr where that is a terminal; yields a function to call with the number of finished steps."""
     with click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as shown:
 
-        def done(steps: int) -> None:
+        def advance(steps: int) -> None:
             shown.update(min(steps, length) - shown.pos)
 
-        yield done
+        yield advance
 
 
 @contextmanager
 def share_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """As `bar`, for work that tells how much is done of how much there is, in bytes, pages or steps of its own."""
+    """As `bar`, for work that reports its progress and its total, in bytes, pages or steps."""
     with bar(label, PARTS) as step:
         yield lambda done, total: step(done * PARTS // max(total, 1))
 
@@ -67,15 +68,15 @@ def print_json(value: object) -> None:
 
 
 def print_text(text: str, *, end: str = "") -> None:
-    """Text as it arrives. A terminal is kept from control sequences inside it; a pipe gets it as it is."""
+    """Print text as it arrives. Control characters are removed on a terminal and kept in a pipe."""
     click.echo((text.translate(_CONTROL_BUT_LINES) if sys.stdout.isatty() else text) + end, nl=False)
     sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """`rows` under `columns`. Numbers stand to the right; None is an empty cell.
+    """Print `rows` under `columns`. Numbers are aligned right; None is an empty cell.
 
-    A pipe gets one line of column names and one line per row, cells separated by tabs: nothing is cut or padded.
+    A pipe gets one line of column names and one line per row, cells separated by tabs, nothing cut or padded.
     """
     if not sys.stdout.isatty():
         for row in ([*columns], *rows):
@@ -87,12 +88,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     table = table_of(columns, rows)
     console = Console()
     needed = Measurement.get(console, console.options.update(max_width=MAX_WIDTH), table).maximum
-    console.size = ConsoleDimensions(max(console.width, needed), console.height)  # rather a wrapped row than cut cells
+    console.size = ConsoleDimensions(max(console.width, needed), console.height)  # a wrapped row is better than cut cells
     console.print(table)
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-    """As `print_table` shows it on a terminal."""
+    """Return the table that `print_table` shows on a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -107,7 +108,7 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
 
 
 def print_row(cells: Sequence[Cell], widths: Sequence[int]) -> None:
-    """One row of a table that has no end: padded to `widths` on a terminal, never cut; else separated by tabs."""
+    """Print one row of an endless table: padded to `widths` on a terminal, never cut; else separated by tabs."""
     texts = [_cell(value) for value in cells]
     if sys.stdout.isatty():
         texts = [text.ljust(width) for text, width in zip(texts, widths, strict=True)]
@@ -123,12 +124,12 @@ def _cell(value: Cell) -> str:
 
 
 def _is_amount(value: Cell) -> bool:
-    """Numbers, money and durations, which stand to the right; an empty cell may stand anywhere."""
+    """Return whether a cell is a number, money, a duration or empty; a column of these is aligned right."""
     return not isinstance(value, str) or not value or value == "unpriced" or bool(_AMOUNT.fullmatch(value))
 
 
 def usd(amount: float | None) -> str:
-    """`$0.00042`: at least two digits after the point, and three that count. None = the model has no known price."""
+    """Return `$0.00042`: at least two decimals and three significant digits. None means that no price is known."""
     if amount is None:
         return "unpriced"
     if amount == 0:
@@ -141,14 +142,39 @@ def usd(amount: float | None) -> str:
 
 
 def ms(duration_ms: float) -> str:
-    """`0.4 ms`, `38 ms`, `1.25 s`."""
+    """Return `0.4 ms`, `38 ms` or `1.25 s`."""
     if duration_ms >= 1_000:
         return f"{duration_ms / 1_000:.2f} s"
     return f"{duration_ms:.0f} ms" if duration_ms >= 10 else f"{duration_ms:.1f} ms"
 
 
+def money(amount: float | None) -> Cell:
+    """Return dollars for a table: rounded for people, exact for programs."""
+    if sys.stdout.isatty():
+        return usd(amount)
+    return None if amount is None else f"{amount:.9f}"
+
+
+def duration(duration_ms: float | None) -> Cell:
+    """Return a duration for a table: with its unit for people, in milliseconds for programs."""
+    return ms(duration_ms) if sys.stdout.isatty() and duration_ms is not None else duration_ms
+
+
+def timestamp(at: float) -> str:
+    """Return a UTC time for a table, from Unix seconds: short for people, ISO 8601 for programs."""
+    moment = datetime.fromtimestamp(at, UTC)
+    return f"{moment:%m-%d %H:%M:%S}" if sys.stdout.isatty() else moment.isoformat(timespec="milliseconds")
+
+
+def with_units(*names: str) -> tuple[str, ...]:
+    """Return column names; for programs with the unit that `money` and `duration` then have."""
+    if sys.stdout.isatty():
+        return names
+    return tuple(f"{name}_usd" if name == "cost" else f"{name.replace(' ', '_')}_ms" for name in names)
+
+
 def can_show(stream: TextIO, characters: str) -> bool:
-    """Whether `stream`'s encoding has these characters, such as the blocks of a bar."""
+    """Return whether `stream`'s encoding has these characters, such as the blocks of a bar."""
     try:
         characters.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -1,4 +1,4 @@
-"""Numbers on the command line."""
+"""Values on the command line: bounded numbers and closed sets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import click
 
 
 class Between(click.FloatRange):
-    """A number within bounds, and no other: what is "not a number" passes every comparison."""
+    """A number within bounds. NaN is refused too, which passes every comparison."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if math.isnan(found):
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
             self.fail(f"{value!r} is not a number", param, ctx)
-        return found
+        return number
 
 
 SECONDS = Between(0.2, 3_600)
-"""Between two looks."""
+"""Between two refreshes of a display."""
 USD = Between(0, 1e9)
 DAYS = Between(0, 36_500, min_open=True)
 PERCENT = Between(0, 1_000_000)
+MODALITY = click.Choice(["stt", "llm", "tts"])

@@ -1,4 +1,4 @@
-"""`gw prices`: the rate tables that came with this gw, and what they say of the configured models."""
+"""`gw prices`: the rate tables of this version of gw, and the prices of the configured models."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ from typing import Any
 
 import attrs
 import click
+import trio
 
+from gw.cli.backend import origin
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
-from gw.cli.offline import Database
 from gw.cli.output import Cell, aside, print_json, print_table
+from gw.cli.resource import json_option
+from gw.config.settings import Settings
 from gw.pricing.book import Price, PriceBook
 from gw.pricing.rate_tables import load_book
 from gw.pricing.units import AMOUNTS
 from gw.registry.catalog import Catalog, Model
+from gw.registry.merge import build, merge
+from gw.store.store import open_readonly
 from gw.telemetry.clock import SystemClock, utc_day
 from gw.types.ids import Modality
 from gw.types.usage import NANO
 
 _EPOCH = date(1970, 1, 1)
 OLD_DAYS = 120
-"""Vendors change prices a few times a year: a table that was last looked at before that is worth a look."""
+"""Vendors change prices a few times a year: a table that was last verified before that may be out of date."""
 
 
 @click.group()
 def prices() -> None:
     """Show the price tables, or check that every model has a price.
 
-    A price of your own goes into gw.yaml (`price`, see docs/configuration.md), and before these.
+    A price of your own in gw.yaml (`price`, see docs/configuration.md) overrides these.
     """
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """Every row of every table as it stands there; amounts are decimal text in USD."""
+    """Yield every row of every table; amounts are decimal text in USD."""
     folder = files("gw.pricing").joinpath("rates")
     for table in sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name):
         for rate in tomllib.loads(table.read_text(encoding="utf-8"))["rate"]:
@@ -56,18 +61,18 @@ def rows() -> Iterator[dict[str, Any]]:
 
 @prices.command("list")
 @click.option("--provider", help="Only this provider type, such as openai.")
-@click.option("--model", help="Only models whose name has this in it.")
-@click.option("--json", "as_json", is_flag=True, help="As a JSON array.")
+@click.option("--model", help="Only models whose name contains this.")
+@json_option("As a JSON array.")
 def list_(provider: str | None, model: str | None, as_json: bool) -> None:
     """Show the rates, in USD per unit.
 
-    `seen` is when the price was last found at its source. A model that is not listed counts as one that is, by its
-    longest part: gpt-4o-2024-11-20 as gpt-4o.
+    `seen` is the day on which the price was last verified at its source. A model without a row takes the price of the row
+    with the longest matching prefix: gpt-4o-2024-11-20 that of gpt-4o.
     """
     every = list(rows())
     types = sorted({row["provider_type"] for row in every})
     if provider is not None and provider not in types:
-        raise click.UsageError(f"no table for {provider!r}; there are: {', '.join(types)}")
+        raise click.UsageError(f"no table for {provider!r}; the tables are: {', '.join(types)}")
     shown = [row for row in every if provider in (None, row["provider_type"]) and (model or "") in row["model"]]
     if as_json:
         print_json(shown)
@@ -75,7 +80,7 @@ def list_(provider: str | None, model: str | None, as_json: bool) -> None:
     columns = ("provider", "model", "for", "unit", "usd", "valid_from", "seen")
     print_table(columns, [_row(row) for row in shown])
     newest = max(date.fromisoformat(row["seen"]) for row in every)
-    aside(f"{len(shown)} of {len(every)} rates; tables last looked at on {newest}, {_age(newest)}")
+    aside(f"{len(shown)} of {len(every)} rates; tables last verified on {newest}, {_age(newest)}")
 
 
 def _row(row: dict[str, Any]) -> list[Cell]:
@@ -94,8 +99,8 @@ def _today() -> date:
 
 
 @attrs.frozen(kw_only=True)
-class Known:
-    """What is known of a configured model's price. `result`: ok, free or unpriced."""
+class ModelPrice:
+    """The price of a configured model. `result`: ok, free or unpriced."""
 
     model: str
     modality: str
@@ -105,60 +110,64 @@ class Known:
 
 
 @prices.command()
-@click.option("--json", "as_json", is_flag=True, help="As a JSON array.")
+@json_option("As a JSON array.")
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
     """Check that every configured model has a price.
 
-    Requests to one without a price are recorded, but their cost is not known, and no budget counts it. Exit code 5: there
-    is such a model.
+    Requests to a model without a price are recorded with an unknown cost, which no budget counts. Exit code 5: a model has
+    no price.
     """
     settings = load(None)
-    database = Database(path=settings.cost_tracking.db_path, settings=settings)
-    found = database.listed(lambda catalog: _known(catalog, load_book()))
-    aside(f"read from {database.origin}")
+    catalog, book, today = trio.run(_catalog, settings), load_book(), utc_day(SystemClock().now())
+    prices = [_model_price(catalog, book, model, today) for model in catalog.models.values()]
+    aside(f"read from {origin(settings)}")
     if as_json:
-        print_json([attrs.asdict(one) for one in found])
+        print_json([attrs.asdict(price) for price in prices])
     else:
-        print_table(("model", "modality", "result", "price", "source"), [attrs.astuple(one) for one in found])
+        print_table(("model", "modality", "result", "price", "source"), [attrs.astuple(price) for price in prices])
     newest = max(date.fromisoformat(row["seen"]) for row in rows())
     if _today() - newest > timedelta(days=OLD_DAYS):
-        aside(f"the tables were last looked at {_age(newest)}: a newer gw may have newer ones")
-    unpriced = [one.model for one in found if one.result == "unpriced"]
+        aside(f"the tables were last verified {_age(newest)}; a newer version of gw may have newer ones")
+    unpriced = [price.model for price in prices if price.result == "unpriced"]
     if unpriced:
         aside(f"without a price: {', '.join(unpriced)}")
     ctx.exit(CHECK_FAILED if unpriced else 0)
 
 
-def _known(catalog: Catalog, book: PriceBook) -> list[Known]:
-    today = utc_day(SystemClock().now())
-    return [_one(catalog, book, model, today) for model in catalog.models.values()]
+async def _catalog(settings: Settings) -> Catalog:
+    """Return the configured models and those of the database, if there is one."""
+    path = settings.cost_tracking.db_path
+    if not path.exists():
+        return build(settings)
+    async with open_readonly(path) as reader:
+        return merge(settings, await reader.entities()).catalog
 
 
-def _one(catalog: Catalog, book: PriceBook, model: Model, today: int) -> Known:
+def _model_price(catalog: Catalog, book: PriceBook, model: Model, today: int) -> ModelPrice:
     provider = catalog.provider(model.provider)
     price = model.price or book.any_price(provider.type, model.name, at_day=today)
     if price is not None:
         since = f", since {_EPOCH + timedelta(days=price.valid_from)}" if price.valid_from else ""
-        told = _told(price, model.modality)
-        return Known(model=model.id, modality=model.modality, result="ok", price=told, source=price.source + since)
-    free = provider.location == "local"
-    source = "local" if free else "no row in the tables, no `price` in gw.yaml"
-    return Known(
-        model=model.id, modality=model.modality, result="free" if free else "unpriced", price="", source=source
-    )
+        facts = ("ok", _text(price, model.modality), price.source + since)
+    elif provider.location == "local":
+        facts = ("free", "", "local")
+    else:
+        facts = ("unpriced", "", "no row in the tables, no `price` in gw.yaml")
+    result, text, source = facts
+    return ModelPrice(model=model.id, modality=model.modality, result=result, price=text, source=source)
 
 
-def _told(price: Price, modality: Modality) -> str:
-    """`input 2.5, output 10 per 1M tokens`, `0.0043 per minute`, `15 per 1M characters`."""
-    parts = [
+def _text(price: Price, modality: Modality) -> str:
+    """Return `input 2.5, output 10 per 1M tokens`, `0.0043 per minute` or `15 per 1M characters`."""
+    tokens = [
         f"{name.removesuffix('_tokens')} {getattr(price, name) / NANO:g}"
         for name in ("input_tokens", "cached_input_tokens", "output_tokens", "input_audio_tokens", "output_audio_tokens")
         if getattr(price, name) is not None
     ]
-    told = [", ".join(parts) + " per 1M tokens"] if parts else []
+    rates = [", ".join(tokens) + " per 1M tokens"] if tokens else []
     if price.audio_seconds is not None and not (modality == "tts" and price.characters is not None):
-        told.append(f"{price.audio_seconds * 60 / 1_000_000 / NANO:g} per minute")
+        rates.append(f"{price.audio_seconds * 60 / 1_000_000 / NANO:g} per minute")
     if price.characters is not None and modality != "stt":
-        told.append(f"{price.characters / NANO:g} per 1M characters")
-    return "; ".join(told)
+        rates.append(f"{price.characters / NANO:g} per 1M characters")
+    return "; ".join(rates)

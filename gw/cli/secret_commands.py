@@ -24,20 +24,21 @@ def secret() -> None:
 def rotate(config: Path | None) -> None:
     """Encrypt all stored keys with a new secret.
 
-    The gateway must be stopped: it would go on with the old secret. Without GW_SECRET a new one is made and written to
-    the file `.secret`. With it, GW_SECRET holds the new one and GW_SECRET_PREVIOUS the one to replace. Killed half-way,
-    it leaves everything readable; run it again.
+    The gateway must be stopped, since it would continue with the old secret. Without GW_SECRET a new secret is generated
+    and written to the file `.secret`. Otherwise GW_SECRET holds the new one and GW_SECRET_PREVIOUS the one to replace. A
+    rotation that is interrupted leaves everything readable; run it again.
     """
     settings = load(config)
     if settings.secret and not settings.previous_secret:
-        what = "GW_SECRET is set: put the new secret there, and the present one into GW_SECRET_PREVIOUS"
-        raise CommandFailed(what, CONFIG)
+        message = "GW_SECRET is set: put the new secret there and the current one into GW_SECRET_PREVIOUS"
+        raise CommandFailed(message, CONFIG)
     path = settings.cost_tracking.db_path
     if not path.exists():
         raise CommandFailed(f"there is no database at {path}, so no stored keys")
     count = trio.run(partial(_rotate, settings))
-    where = "GW_SECRET; GW_SECRET_PREVIOUS is needed no more" if settings.secret else f"the file .secret in {settings.secret_folder}"
-    aside(f"{count} stored keys are encrypted with the new secret ({where})")
+    file = f"the file .secret in {settings.secret_folder}"
+    place = "GW_SECRET; GW_SECRET_PREVIOUS is no longer needed" if settings.secret else file
+    aside(f"{count} stored keys are encrypted with the new secret ({place})")
 
 
 async def _rotate(settings: Settings) -> int:

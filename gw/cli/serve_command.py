@@ -1,4 +1,4 @@
-"""`gw serve`: the daemon, and what it says when it is up."""
+"""`gw serve`: the daemon, and the banner that it prints when it is ready."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 CANNOT_LISTEN = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 MODELS_SHOWN = 6
-"""Per modality, in the banner."""
+"""Models of each modality in the banner."""
 
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port; 0 takes a free one.")
 @click.option("--host", help="Address to bind.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
-@click.option("--demo", is_flag=True, help="No keys, no file: built-in models, data in a temporary folder.")
+@click.option("--demo", is_flag=True, help="Built-in models without keys or a file; data in a temporary folder.")
 @click.option("--check", is_flag=True, help="Only validate the configuration.")
 @click.pass_context
 def serve(
@@ -51,8 +51,8 @@ def serve(
     """
     if demo and config:
         raise click.UsageError("--demo takes no configuration file")
-    with _settings(config, demo) as found:
-        settings = bound_to(found, host, port)
+    with _settings(config, demo) as configured:
+        settings = bound_to(configured, host, port)
         for warning in settings.warnings:
             aside(f"warning: {warning}")
         if check:
@@ -79,7 +79,7 @@ def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None) 
 
 @contextmanager
 def _settings(config: Path | None, demo: bool) -> Iterator[Settings]:
-    """The demo's data lives as long as the block."""
+    """Yield the settings. The demo's data is deleted at the end of the block."""
     if not demo:
         yield load(config)
         return
@@ -88,9 +88,9 @@ def _settings(config: Path | None, demo: bool) -> Iterator[Settings]:
 
 
 def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings:
-    """`settings` with the address of the command line.
+    """Return `settings` with the address of the command line.
 
-    Raises ConfigError for an address that others can reach while nothing asks them for a key.
+    Raises ConfigError for an address that others can reach without a key.
     """
     address = attrs.evolve(
         settings.serve,
@@ -102,12 +102,12 @@ def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings
         raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
     if is_loopback(address.host) or settings.auth.on:
         return attrs.evolve(settings, serve=address)
-    open_bind = f"open to everyone who can reach {address.host}: no key is asked for (auth.allow_open)"
+    open_bind = f"open to everyone who can reach {address.host}: no key is required (auth.allow_open)"
     return attrs.evolve(settings, serve=address, warnings=(*settings.warnings, open_bind))
 
 
 def banner(settings: Settings, ready: ServeInfo, *, demo: bool) -> str:
-    """What a newcomer needs next: the address, the models, the chains, where the data is."""
+    """Return what a newcomer needs next: the address, the models, the chains, the place of the data."""
     origin = "demo mode (no keys, data in a temporary folder)" if demo else f"{settings.path}"
     lines = [f"gw {gw.__version__}  {origin}", f"API        {ready.url}/v1"]
     for modality in MODALITIES:

@@ -1,4 +1,4 @@
-"""`gw top`: what goes through the gateway just now, drawn anew every few seconds."""
+"""`gw top`: the traffic of the last minute, model by model, refreshed every few seconds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from gw.cli.daemon import Daemon, daemon_options
-from gw.cli.output import Cell, ms, print_json, print_table, table_of, usd
+from gw.cli.backend import Backend, backend_options
+from gw.cli.output import Cell, duration, money, ms, print_json, print_table, table_of, usd
 from gw.cli.parsers import SECONDS
+from gw.cli.resource import json_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 LAST_S = 60
 LOG_LIMIT = 1_000
 LATEST = 8
-"""Requests shown below the models."""
+"""Number of requests shown below the models."""
 
 
 @attrs.frozen(kw_only=True)
 class ModelRow:
-    """What one model did in the last minute. `ttfb_ms` is the median."""
+    """One model in the last minute. `ttfb_ms` is the median."""
 
     model: str
     requests: int
@@ -36,7 +37,7 @@ class ModelRow:
 
 
 @attrs.frozen(kw_only=True)
-class Now:
+class Snapshot:
     health: Mapping[str, Any]
     overview: Mapping[str, Any]
     models: tuple[ModelRow, ...]
@@ -55,40 +56,39 @@ class Now:
 
 
 @click.command()
-@click.option("--every", type=SECONDS, default=2.0, show_default=True, metavar="SECONDS", help="Between two looks.")
-@click.option("--once", is_flag=True, help="One look, then end; so it is in a pipe.")
-@click.option("--json", "as_json", is_flag=True, help="One look as a JSON object.")
-@daemon_options
-def top(every: float, once: bool, as_json: bool, url: str | None, key: str) -> None:
-    """Show what goes through the gateway just now, model by model.
+@click.option("--every", type=SECONDS, default=2.0, show_default=True, metavar="SECONDS", help="Refresh interval.")
+@click.option("--once", is_flag=True, help="Print once and exit, as in a pipe.")
+@json_option("Print once, as a JSON object.")
+@backend_options
+def top(every: float, once: bool, as_json: bool, backend: Backend) -> None:
+    """Show the traffic of the last minute, model by model.
 
-    The rows are the last minute; Ctrl-C ends it. It takes a running gateway, and the admin token where there is one.
+    Ctrl-C ends it. Needs a running gateway, and its admin token where it has one.
     """
-    daemon = Daemon.at(url, key)
     if as_json:
-        print_json(look(daemon).as_json())
+        print_json(snapshot(backend).as_json())
     elif once or not sys.stdout.isatty():
-        print_table(COLUMNS, [_row(model) for model in look(daemon).models])
+        print_table(COLUMNS, [_row(model) for model in snapshot(backend).models])
     else:
-        _watch(daemon, every)
+        _watch(backend, every)
 
 
-def look(daemon: Daemon) -> Now:
-    records = daemon.get("/v1/logs", limit=LOG_LIMIT)
+def snapshot(backend: Backend) -> Snapshot:
+    records = backend.get("/v1/logs", limit=LOG_LIMIT)
     recent = [record for record in records if record["timestamp"] > time.time() - LAST_S]
     by_model: dict[str, list[Mapping[str, Any]]] = {}
     for record in recent:
         by_model.setdefault(record["model_id"], []).append(record)
     busiest_first = sorted(by_model.items(), key=lambda item: (-len(item[1]), item[0]))
-    return Now(
-        health=daemon.get("/health"),
-        overview=daemon.get("/api/overview"),
-        models=tuple(_summed(model, found) for model, found in busiest_first),
+    return Snapshot(
+        health=backend.get("/health"),
+        overview=backend.get("/api/overview"),
+        models=tuple(_model_row(model, group) for model, group in busiest_first),
         latest=records[:LATEST],
     )
 
 
-def _summed(model: str, records: Sequence[Mapping[str, Any]]) -> ModelRow:
+def _model_row(model: str, records: Sequence[Mapping[str, Any]]) -> ModelRow:
     firsts = sorted(record["ttfb_ms"] for record in records if record.get("ttfb_ms") is not None)
     return ModelRow(
         model=model,
@@ -104,27 +104,25 @@ COLUMNS = ("model", "requests", "errors", "fallbacks", "ttfb", "cost")
 
 
 def _row(model: ModelRow) -> list[Cell]:
-    first, counts = model.ttfb_ms, [model.requests, model.errors, model.fallbacks]
-    if sys.stdout.isatty():
-        return [model.model, *counts, None if first is None else ms(first), usd(model.cost_usd)]
-    return [model.model, *counts, first, f"{model.cost_usd:.9f}"]
+    counts = [model.requests, model.errors, model.fallbacks]
+    return [model.model, *counts, duration(model.ttfb_ms), money(model.cost_usd)]
 
 
-def _watch(daemon: Daemon, every: float) -> None:
-    """Until Ctrl-C; the screen is as it was before."""
+def _watch(backend: Backend, every: float) -> None:
+    """Refresh until Ctrl-C, then restore the screen."""
     from rich.live import Live
 
-    live = Live(_drawn(look(daemon)), screen=True, auto_refresh=False)
+    live = Live(_rendered(snapshot(backend)), screen=True, auto_refresh=False)
     try:
-        live.start(refresh=True)  # inside: Ctrl-C may come while it draws for the first time
+        live.start(refresh=True)  # inside: Ctrl-C may come during the first refresh
         while True:
             time.sleep(every)
-            live.update(_drawn(look(daemon)), refresh=True)
+            live.update(_rendered(snapshot(backend)), refresh=True)
     finally:
         live.stop()
 
 
-def _drawn(now: Now) -> RenderableType:
+def _rendered(now: Snapshot) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 

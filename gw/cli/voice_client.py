@@ -1,4 +1,4 @@
-"""The three calls an app makes (transcribe, chat, speak), made from here and timed as an app would see them."""
+"""The three requests of a voice app (transcribe, chat, speak), timed as the app would see them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import attrs
 
-from gw.cli.daemon import Daemon, DaemonResponse
+from gw.cli.backend import Backend, DaemonResponse
 from gw.cli.main import CommandFailed
 from gw.cli.output import ms, usd
 from gw.types.ids import Modality
@@ -23,31 +23,31 @@ WAV_PREFIX_BYTES = 4_096
 
 @attrs.define(kw_only=True)
 class VoiceCall:
-    """One request as measured on this side. `began`, `first` and `ended` are seconds of the monotonic clock.
+    """One request as measured here: `start`, first byte and `end` in seconds of the monotonic clock.
 
-    `priced` is False where the gateway did not say what it cost; `cost_usd` None while `priced` = no known price.
+    `priced` is False where the gateway did not report a cost; `cost_usd` is None while `priced` where no price is known.
     `attempts` are those of the gateway's record, in order, where it could be read.
     """
 
     modality: Modality
     model: str
-    began: float
+    start: float
     first: float
-    ended: float
+    end: float
     cost_usd: float | None = None
     priced: bool = False
     attempts: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def ttfb_ms(self) -> float:
-        return (self.first - self.began) * 1_000
+        return (self.first - self.start) * 1_000
 
     @property
     def total_ms(self) -> float:
-        return (self.ended - self.began) * 1_000
+        return (self.end - self.start) * 1_000
 
     def summary(self, *facts: str) -> str:
-        """Who answered, and what went wrong before; then `facts` and the price.
+        """Return the failed attempts and the model that answered, then `facts` and the price.
 
         `a/x failed (503) after 3 ms -> b/y   ttfb 12 ms   $0.00001   fallback 1`
         """
@@ -69,40 +69,40 @@ def _path(attempts: tuple[Mapping[str, Any], ...]) -> str:
     return " -> ".join([*steps, str(attempts[-1].get("model_id"))])
 
 
-def transcribe(daemon: Daemon, path: Path, model: str, headers: Mapping[str, str]) -> tuple[str, VoiceCall]:
-    """The text of the recording at `path`."""
+def transcribe(backend: Backend, path: Path, model: str, headers: Mapping[str, str]) -> tuple[str, VoiceCall]:
+    """Return the transcript of the recording at `path`."""
     with path.open("rb") as audio:
         upload = {"file": (path.name, audio, "application/octet-stream")}
         form = {"model": model, "response_format": "json"}
-        with daemon.open("POST", "/v1/audio/transcriptions", headers=headers, data=form, files=upload) as answer:
+        with backend.open("POST", "/v1/audio/transcriptions", headers=headers, data=form, files=upload) as answer:
             first = time.monotonic()
             text = answer.json().get("text", "")
-    return str(text), _call(daemon, answer, "stt", model, first)
+    return str(text), _call(backend, answer, "stt", model, first)
 
 
 def chat(
-    daemon: Daemon, text: str, model: str, system: str, headers: Mapping[str, str], on_text: Callable[[str], None]
+    backend: Backend, text: str, model: str, system: str, headers: Mapping[str, str], on_text: Callable[[str], None]
 ) -> tuple[str, VoiceCall]:
-    """The whole answer; each piece also goes to `on_text` as it comes."""
+    """Return the complete answer; each piece also goes to `on_text` as it arrives."""
     messages = [{"role": "user", "content": text}]
     if system:
         messages.insert(0, {"role": "system", "content": system})
     body = {"model": model, "messages": messages, "stream": True}
     first = 0.0
-    said: list[str] = []
-    with daemon.open("POST", "/v1/chat/completions", headers=headers, json=body) as answer:
+    pieces: list[str] = []
+    with backend.open("POST", "/v1/chat/completions", headers=headers, json=body) as answer:
         for piece in _text_pieces(answer.chunks()):
             first = first or time.monotonic()
-            said.append(piece)
+            pieces.append(piece)
             on_text(piece)
-    return "".join(said), _call(daemon, answer, "llm", model, first or time.monotonic())
+    return "".join(pieces), _call(backend, answer, "llm", model, first or time.monotonic())
 
 
 def _text_pieces(chunks: Iterable[bytes]) -> Iterable[str]:
-    """Text of a chat stream. Raises Failed for an error event, and for a stream without its end marker."""
+    """Yield the text of a chat stream. Raises CommandFailed for an error event and for a missing end marker."""
     decoder = ChatDecoder("gateway")
     ended = False
-    for chunk in chunks:  # to the last byte, also after the end marker: who leaves early counts as gone
+    for chunk in chunks:  # also after the end marker: a caller that leaves early is recorded as cancelled
         for event in decoder.feed(chunk):
             if isinstance(event, Delta) and (event.text or event.refusal):
                 yield event.text or event.refusal
@@ -115,28 +115,28 @@ def _text_pieces(chunks: Iterable[bytes]) -> Iterable[str]:
 
 
 def speak(
-    daemon: Daemon, text: str, model: str, voice: str, audio_format: str, headers: Mapping[str, str], out: BinaryIO
+    backend: Backend, text: str, model: str, voice: str, audio_format: str, headers: Mapping[str, str], out: BinaryIO
 ) -> VoiceCall:
-    """Speech goes to `out` as it comes."""
+    """Write speech to `out` as it arrives."""
     body = {"model": model, "input": text, "response_format": audio_format} | ({"voice": voice} if voice else {})
     first = 0.0
-    with daemon.open("POST", "/v1/audio/speech", headers=headers, json=body) as answer:
+    with backend.open("POST", "/v1/audio/speech", headers=headers, json=body) as answer:
         for chunk in answer.chunks():
             first = first or time.monotonic()
             out.write(chunk)
-    return _call(daemon, answer, "tts", model, first or time.monotonic())
+    return _call(backend, answer, "tts", model, first or time.monotonic())
 
 
-def _call(daemon: Daemon, answer: DaemonResponse, modality: Modality, model: str, first: float) -> VoiceCall:
-    ended = time.monotonic()
-    who = answer.header("x-gw-model") or model
-    call = VoiceCall(modality=modality, model=who, began=answer.asked_at, first=first, ended=ended)
-    stated = answer.header("x-gw-cost-usd")
-    if stated:
-        call.cost_usd, call.priced = float(stated), True
-    if stated and answer.header("x-gw-attempts") in (None, "1"):
+def _call(backend: Backend, answer: DaemonResponse, modality: Modality, model: str, first: float) -> VoiceCall:
+    end = time.monotonic()
+    model = answer.header("x-gw-model") or model
+    call = VoiceCall(modality=modality, model=model, start=answer.sent_at, first=first, end=end)
+    cost = answer.header("x-gw-cost-usd")
+    if cost:
+        call.cost_usd, call.priced = float(cost), True
+    if cost and answer.header("x-gw-attempts") in (None, "1"):
         return call
-    record = daemon.record(answer.header("x-request-id") or "")
+    record = backend.record(answer.header("x-request-id") or "")
     if record is not None:
         call.model = str(record.get("model_id") or call.model)
         call.cost_usd, call.priced = record.get("cost_usd"), "cost_usd" in record
@@ -146,15 +146,15 @@ def _call(daemon: Daemon, answer: DaemonResponse, modality: Modality, model: str
 
 
 def speech_format(path: Path) -> str:
-    """OpenAI's name of the format that `path`'s extension stands for. Raises Failed for an unknown one."""
-    found = SPEECH_FORMATS.get(path.suffix.lower())
-    if found is None:
-        raise CommandFailed(f"{path.name}: cannot tell an audio format from the name; known: {' '.join(SPEECH_FORMATS)}")
-    return found
+    """Return OpenAI's name of the format that `path`'s extension stands for. Raises CommandFailed for an unknown one."""
+    audio_format = SPEECH_FORMATS.get(path.suffix.lower())
+    if audio_format is None:
+        raise CommandFailed(f"{path.name}: unknown audio format; known extensions: {' '.join(SPEECH_FORMATS)}")
+    return audio_format
 
 
-def mend_wav_sizes(out: BinaryIO) -> None:
-    """Write the true sizes into a streamed WAV file, whose header was sent before its length was known."""
+def fix_wav_sizes(out: BinaryIO) -> None:
+    """Write the real sizes into a streamed WAV file, whose header was sent before its length was known."""
     size = out.seek(0, 2)
     out.seek(0)
     info = wav.parse(out.read(WAV_PREFIX_BYTES))
@@ -166,7 +166,7 @@ def mend_wav_sizes(out: BinaryIO) -> None:
 
 
 def audio_seconds(path: Path) -> float | None:
-    """Length of a WAV file; None where it cannot be told."""
+    """Return the length of a WAV file; None where its header does not tell."""
     with path.open("rb") as recording:
         info = wav.parse(recording.read(WAV_PREFIX_BYTES))
     return info.seconds(path.stat().st_size) if info else None

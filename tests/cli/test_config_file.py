@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from gw.cli.backend import DEFAULT_URL, find_url
 from gw.cli.config_file import database_path, load
-from gw.cli.daemon import DEFAULT_URL, find_url
 from gw.errors import ConfigError
 
 CONFIG = "providers: {sim: }\nmodels: {llm: [sim/echo]}\ncost_tracking: {db_path: gw.db}\n"

@@ -68,7 +68,7 @@ def test_without_a_gateway_it_says_so(run, configured):
 
 def test_without_a_gateway_a_change_goes_through_the_database(run, configured, db_provider):
     result = run("models", "add", "stt", "dg/nova-3")
-    assert f"no gateway answers at http://127.0.0.1:8080; through the database {configured}" in result.stderr
+    assert f"no gateway answers at http://127.0.0.1:8080; changed in the database {configured}" in result.stderr
     assert run("models", "list").stderr.endswith(f"read from {configured}\n")
 
 
@@ -93,7 +93,7 @@ def test_nobody_to_ask(run, real_gateway, db_provider):
     assert result.stderr.splitlines() == [
         "would delete model dg/nova-3",
         "  model_id: dg/nova-3",
-        "Error: nothing was deleted: nobody to ask here, give --yes",
+        "Error: nothing was deleted: there is no terminal to ask on; give --yes",
     ]
     assert "dg/nova-3" in ids(run)
 
@@ -101,13 +101,13 @@ def test_nobody_to_ask(run, real_gateway, db_provider):
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 130, True), ("y\n", 0, False), ("", 130, True)])
 def test_a_person_is_asked(run, real_gateway, db_provider, monkeypatch, answer, code, left):
     run("models", "add", "stt", "dg/nova-3")
-    from gw.cli import backend
+    from gw.cli import resource
 
     class Person:
         class stdin:
             isatty = staticmethod(lambda: True)
 
-    monkeypatch.setattr(backend, "sys", Person)
+    monkeypatch.setattr(resource, "sys", Person)
     result = run("models", "rm", "dg/nova-3", stdin=answer)
     assert result.exit_code == code, result.output
     assert "Delete? [y/N]" in result.stderr

@@ -19,7 +19,7 @@ def test_every_row_of_the_tables(run):
     head, *rows = (line.split("\t") for line in result.stdout.splitlines())
     assert head == ["provider", "model", "for", "unit", "usd", "valid_from", "seen"]
     assert len(rows) > 50
-    assert f"{len(rows)} of {len(rows)} rates; tables last looked at on " in result.stderr
+    assert f"{len(rows)} of {len(rows)} rates; tables last verified on " in result.stderr
 
 
 def test_of_one_provider_and_model(run):
@@ -38,7 +38,7 @@ def test_as_json_amounts_are_exact_text(run):
 def test_a_provider_without_a_table(run):
     result = run("prices", "list", "--provider", "nobody")
     assert result.exit_code == 2
-    assert "no table for 'nobody'; there are: " in result.stderr
+    assert "no table for 'nobody'; the tables are: " in result.stderr
 
 
 def test_check(run, tmp_path):

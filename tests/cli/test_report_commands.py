@@ -92,12 +92,12 @@ def test_a_key_that_may_not_see_budgets_still_sees_costs(gw, gateway, terminal):
 
 def test_costs_that_are_not_whole_say_so(gw, gateway):
     gateway.replies["GET /v1/costs"] = json_reply(COSTS | {"unpriced_requests": 2})
-    assert "2 requests to models without a known price are not in this sum" in gw("costs").stderr
+    assert "2 requests to models without a known price are not included in the total" in gw("costs").stderr
 
 
 def test_what_nobody_heard_is_told_with_the_costs(gw, gateway):
     gateway.replies["GET /v1/costs"] = json_reply(COSTS | {"wasted": 0.25})
-    assert "of that $0.25 for what nobody heard or read" in gw("costs").stderr
+    assert "of that, $0.25 was spent on answers that nobody received" in gw("costs").stderr
 
 
 @pytest.mark.parametrize("args", [("--period", "yesterday"), ("--by", "colour")])

@@ -43,7 +43,7 @@ def test_with_the_variables(run, stored):
     stored("old")
     result = run("secret", "rotate", GW_SECRET="new", GW_SECRET_PREVIOUS="old")
     assert (result.exit_code, result.stdout) == (0, ""), result.output
-    assert result.stderr == "1 stored keys are encrypted with the new secret (GW_SECRET; GW_SECRET_PREVIOUS is needed no more)\n"
+    assert result.stderr == "1 stored keys are encrypted with the new secret (GW_SECRET; GW_SECRET_PREVIOUS is no longer needed)\n"
     assert stored.read("new") == KEY
 
 

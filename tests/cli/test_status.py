@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gw.cli.status import _long
+from gw.cli.status import _rounded
 from tests.fakes.gateway_http import json_reply
 
 HEALTH = {"status": "ok", "uptime_seconds": 90_061.0, "version": "9.9"}
@@ -63,7 +63,7 @@ def test_a_gateway_that_drains(run, gateway):
     result = run("status", "--url", gateway.url)
     assert result.exit_code == 1
     assert rows(result)["gateway"].startswith("not ready: it drains")
-    assert "the rest needs the admin token" in result.stderr
+    assert "more needs the admin token" in result.stderr
     assert rows(result)["uptime"] == "90061"
 
 
@@ -76,4 +76,4 @@ def test_a_gateway_that_fails_otherwise(run, gateway):
     ("seconds", "text"), [(3.4, "3 s"), (61, "1 min"), (3_700, "1 h 1 min"), (90_061, "1 d 1 h")]
 )
 def test_uptimes(seconds, text):
-    assert _long(seconds) == text
+    assert _rounded(seconds) == text

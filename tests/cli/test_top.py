@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from gw.cli import top
-from gw.cli.daemon import Daemon
+from gw.cli.backend import Backend
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_as_json(run, busy):
 
 def test_what_is_drawn_for_people(busy, terminal):
     page = io.StringIO()
-    Console(file=page, width=100).print(top._drawn(top.look(Daemon(url=busy.url))))
+    Console(file=page, width=100).print(top._rendered(top.snapshot(Backend(url=busy.url))))
     head, *rest = page.getvalue().splitlines()
     assert "today 4 requests, 0 errors, $" in head
     assert any(line.split()[:2] == ["sim/echo", "4"] for line in rest)

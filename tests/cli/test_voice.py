@@ -80,7 +80,7 @@ def test_say_reads_text_from_stdin_and_writes_audio_to_stdout(gw, gateway):
 def test_say_does_not_guess_a_format(gw, gateway):
     result = gw("say", "hi", "-o", "hi.doc")
     assert result.exit_code == 1
-    assert "known: .wav .mp3" in result.stderr
+    assert "known extensions: .wav .mp3" in result.stderr
     assert gateway.asked == []
 
 
@@ -213,7 +213,7 @@ def test_turn_stops_when_nothing_was_heard(gw, gateway, recording):
     gateway.replies["POST /v1/audio/transcriptions"] = json_reply({"text": " "})
     result = gw("turn", recording, "-o", "a.wav")
     assert result.exit_code == 1
-    assert "nothing was heard" in result.stderr
+    assert "no speech was recognised" in result.stderr
 
 
 def test_turn_needs_a_file_for_its_audio(gw, recording):

@@ -4,8 +4,8 @@ from gw.cli.voice_client import VoiceCall
 from gw.cli.waterfall import WIDTH, waterfall
 
 
-def _call(modality, model, began, first, ended):
-    return VoiceCall(modality=modality, model=model, began=began, first=first, ended=ended)
+def _call(modality, model, start, first, end):
+    return VoiceCall(modality=modality, model=model, start=start, first=first, end=end)
 
 
 TURN = [

@@ -1,0 +1,182 @@
+"""The commands that providers, models, projects, keys and fallback chains share, and their tables described by data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from gw.cli.backend import Backend, backend_options
+from gw.cli.main import CommandFailed
+from gw.cli.output import Cell, aside, print_json, print_table
+from gw.web.control_api import path_with
+
+C = TypeVar("C", bound=Callable[..., Any])
+Json = Mapping[str, Any]
+Option = Callable[[Any], Any]
+"""A click option, as a decorator."""
+Columns = Mapping[str, str | Callable[[Any], Cell]]
+"""Heading → member of an entry, or a function of the entry."""
+
+
+def json_option(help_text: str = "As JSON.") -> Option:
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def with_options(options: Iterable[Option]) -> Callable[[C], C]:
+    """Add several options to a command, in this order."""
+
+    def add(command: C) -> C:
+        for option in reversed(tuple(options)):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _cell(column: str | Callable[[Any], Cell], entry: Json) -> Cell:
+    cell: Cell = entry[column] if isinstance(column, str) else column(entry)
+    return cell
+
+
+def print_entries(answer: Any, entries: Iterable[Json], columns: Columns, *, as_json: bool) -> None:
+    """Print a row for each of `entries`; with `as_json` the answer."""
+    if as_json:
+        print_json(answer)
+    else:
+        print_table(tuple(columns), [[_cell(column, entry) for column in columns.values()] for entry in entries])
+
+
+def print_facts(answer: Json, rows: Callable[[Json], Iterable[Sequence[Cell]]], *, as_json: bool) -> None:
+    """Print a name and a value in each of the `rows` of an answer; with `as_json` the answer."""
+    if as_json:
+        print_json(answer)
+    else:
+        print_table(("what", "value"), list(rows(answer)))
+
+
+def print_change(answer: Json, sentence: str, *, as_json: bool) -> None:
+    """Print the answer to a change: JSON for programs, a sentence for people."""
+    if as_json:
+        print_json(answer)
+    else:
+        aside(sentence)
+
+
+def named(**fields: object) -> dict[str, object]:
+    """Return the fields that the command line named."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def as_named(**fields: Any) -> dict[str, object]:
+    """The default of `Resource.members`: every option is a member of its own name."""
+    return named(**fields)
+
+
+@attrs.frozen(kw_only=True)
+class Resource:
+    """A kind of entity that the control plane manages below `path`.
+
+    `members` turns the options of `add` and `set` into members of a request body. An empty text takes the value of a
+    member away; `clearable` limits that to some members.
+    """
+
+    noun: str
+    path: str
+    metavar: str
+    members: Callable[..., dict[str, object]] = as_named
+    clearable: frozenset[str] | None = None
+
+    def path_of(self, entity_id: str) -> str:
+        return path_with(self.path + "/{}", entity_id)
+
+    def read(self, backend: Backend, entity_id: str) -> Any:
+        return backend.read(self.path_of(entity_id))
+
+    def argument(self) -> Option:
+        return click.argument("entity_id", metavar=self.metavar)
+
+    def add_list(
+        self, group: click.Group, help_text: str, columns: Columns, entries: Callable[[Json], Iterable[Json]]
+    ) -> None:
+        """Add `list`: a row for each of the `entries` of the answer."""
+
+        @group.command("list", help=help_text)
+        @json_option()
+        @backend_options
+        def list_(as_json: bool, backend: Backend) -> None:
+            answer = backend.read(self.path)
+            print_entries(answer, entries(answer), columns, as_json=as_json)
+
+    def add_show(self, group: click.Group, help_text: str, rows: Callable[[Json], Iterable[Sequence[Cell]]]) -> None:
+        """Add `show`: a name and a value in each of the `rows` of the answer."""
+
+        @group.command("show", help=help_text)
+        @self.argument()
+        @json_option()
+        @backend_options
+        def show(entity_id: str, as_json: bool, backend: Backend) -> None:
+            print_facts(self.read(backend, entity_id), rows, as_json=as_json)
+
+    def add_create(self, group: click.Group, help_text: str, options: Iterable[Option], next_step: str) -> None:
+        """Add `add`, whose argument is the new entity's id. `next_step` may hold `{}` for the id."""
+
+        @group.command("add", help=help_text)
+        @self.argument()
+        @with_options(options)
+        @json_option("The answer as JSON.")
+        @backend_options
+        def add(entity_id: str, as_json: bool, backend: Backend, **fields: Any) -> None:
+            body = {f"{self.noun}_id": entity_id} | self.members(**fields)
+            sentence = f"added {self.noun} {entity_id}; next: {next_step.format(entity_id)}"
+            print_change(backend.change("POST", self.path, body), sentence, as_json=as_json)
+
+    def add_update(self, group: click.Group, help_text: str, options: Iterable[Option]) -> None:
+        """Add `set`."""
+
+        @group.command("set", help=help_text)
+        @self.argument()
+        @with_options(options)
+        @json_option("The answer as JSON.")
+        @backend_options
+        def set_(entity_id: str, as_json: bool, backend: Backend, **fields: Any) -> None:
+            body = self.members(**fields)
+            if not body:
+                raise click.UsageError("name something to change, see --help")
+            clearable = body if self.clearable is None else self.clearable
+            body = {name: None if value == "" and name in clearable else value for name, value in body.items()}
+            answer = backend.change("PATCH", self.path_of(entity_id), body)
+            print_change(answer, f"changed {self.noun} {entity_id}", as_json=as_json)
+
+    def add_delete(self, group: click.Group, help_text: str, flags: Iterable[Option] = ()) -> None:
+        """Add `rm`. `flags` are further fields of the query."""
+
+        @group.command("rm", help=help_text)
+        @self.argument()
+        @with_options(flags)
+        @click.option("--yes", is_flag=True, help="Do not ask.")
+        @json_option("The answer as JSON.")
+        @backend_options
+        def rm(entity_id: str, yes: bool, as_json: bool, backend: Backend, **query: Any) -> None:
+            def delete(confirm: bool) -> Json:
+                answer: Json = backend.change("DELETE", self.path_of(entity_id), confirm=confirm, **query)
+                return answer
+
+            if not yes:
+                confirm_deletion(f"{self.noun} {entity_id}", delete(False)["would_delete"])
+            print_change(delete(True), f"deleted {self.noun} {entity_id}", as_json=as_json)
+
+
+def confirm_deletion(name: str, preview: Json) -> None:
+    """Show what would be deleted and ask. Raises CommandFailed where no person can answer, Abort when the answer is no."""
+    aside(f"would delete {name}" + "".join(f"\n  {member}: {_plain(value)}" for member, value in preview.items()))
+    if not sys.stdin.isatty():
+        raise CommandFailed("nothing was deleted: there is no terminal to ask on; give --yes")
+    click.confirm("Delete?", abort=True, err=True)
+
+
+def _plain(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
