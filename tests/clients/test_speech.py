@@ -73,10 +73,10 @@ def seconds(wav: bytes) -> float:
 def test_the_words_come_back_and_the_record_is_exact(gateway, client, recorded, voice, text):
     wav = recorded(voice, text)
     answer = client.audio.transcriptions.with_raw_response.create(
-        model="ears/pocketsphinx", file=("speech.wav", wav), response_format="json"
+        model="local-stt/pocketsphinx", file=("speech.wav", wav), response_format="json"
     )
     assert answer.parse().text == text
-    assert answer.headers["x-gw-model"] == "ears/pocketsphinx"
+    assert answer.headers["x-gw-model"] == "local-stt/pocketsphinx"
     record = gateway.record(answer.headers["x-request-id"])
     assert (record["status"], record["provider"], record["modality"]) == ("success", "ears", "stt")
     assert (record["cost_usd"], record["pricing_source"]) == (0, "local")
@@ -88,7 +88,7 @@ def test_the_words_come_back_and_the_record_is_exact(gateway, client, recorded, 
 def test_streamed_although_the_server_cannot(client, recorded):
     voice, text = SENTENCES[0]
     events = list(
-        client.audio.transcriptions.create(model="ears/pocketsphinx", file=("a.wav", recorded(voice, text)), stream=True)
+        client.audio.transcriptions.create(model="local-stt/pocketsphinx", file=("a.wav", recorded(voice, text)), stream=True)
     )
     assert events[-1].type == "transcript.text.done"
     assert events[-1].text == text
@@ -98,6 +98,6 @@ def test_what_the_server_refuses_is_refused(gateway, client, as_wav):
     stereo = bytearray(as_wav(bytes(3200)))
     stereo[22] = 2   # channels, in the header
     with pytest.raises(openai.BadRequestError) as caught:
-        client.audio.transcriptions.create(model="ears/pocketsphinx", file=("a.wav", bytes(stereo)))
+        client.audio.transcriptions.create(model="local-stt/pocketsphinx", file=("a.wav", bytes(stereo)))
     record = gateway.record(caught.value.request_id)
     assert (record["status"], record["cost_usd"]) == ("error", 0)
