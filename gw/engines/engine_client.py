@@ -1,7 +1,7 @@
 """An engine in a process of its own, one request at a time: the gateway's side.
 
-Both sides speak Wyoming over the process's pipes (`gw.wire.wyoming`). The engine says `info` once it has loaded its model,
-or `error`; then it ends every request with one `transcript`, `audio-stop` or `error`, also one that is given up.
+Both sides speak Wyoming over the process's pipes (`gw.wire.wyoming`). The engine sends `info` once it has loaded its model,
+or `error`; then it ends every request, also an aborted one, with one `transcript`, `audio-stop` or `error`.
 """
 
 from __future__ import annotations
@@ -9,105 +9,118 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from gw.engines.process import EngineBroken, OwnedProcess, require, running
-from gw.errors import ProviderFailed
+from gw.engines.process import EngineBroken, OwnedProcess, process_of, require
 from gw.wire import wyoming
 from gw.wire.wyoming import Message
 
-ANSWERS: Final = 64
-"""Messages that wait for a request that does not read; then the engine waits too."""
+MESSAGES: Final = 64
+"""Messages that wait for a request that does not read; when full, the engine waits too."""
 WRITE_S: Final = 5.0
-"""An engine reads at all times. One that does not for so long has hung, and half a message may stand in its pipe."""
+"""An engine reads at all times. One that does not for this long has hung, with half a message in its pipe."""
 _ENDS = (wyoming.WholeTranscript, wyoming.AudioStop, wyoming.Failed)
 
 
-def command(module: str, options: Mapping[str, object]) -> list[str]:
-    """How an engine of ours is started; `options` become `--name=value`."""
-    return [sys.executable, "-m", module, *(f"--{name}={value}" for name, value in sorted(options.items()))]
+class EngineModule(Protocol):
+    """Constants of a module in `gw.engines` that is run as a process."""
+
+    MODULE: str
+    EXTRA: str
+    """Extra of this package that installs its libraries."""
+
+    @property
+    def NEEDS(self) -> Sequence[str]:
+        """Modules of these libraries."""
+
+    @property
+    def OPTIONS(self) -> Sequence[str]:
+        """Options of a provider entry that it takes."""
 
 
-def worker(module: str, options: Mapping[str, object]) -> Worker:
-    """The engine of these options, started now where it does not run."""
-    return running(command(module, options), Worker)
+def engine_process(module: EngineModule, options: Mapping[str, object], provider: str) -> EngineProcess:
+    """Return the engine with these options, started if it is not running. Raises PluginMissing."""
+    require(module.NEEDS, module.EXTRA, provider)
+    arguments = (f"--{name}={options[name]}" for name in sorted(module.OPTIONS) if name in options)
+    return process_of([sys.executable, "-m", module.MODULE, *arguments], EngineProcess)
 
 
 @asynccontextmanager
-async def at_engine(
-    module: str, needs: Sequence[str], extra: str, options: Mapping[str, object], provider: str
-) -> AsyncIterator[Asking]:
-    """One request at the engine of these options. Raises PluginMissing, ProviderFailed."""
-    require(needs, extra, provider)
-    async with worker(module, options).ask(provider) as asking:
-        yield asking
+async def engine_request(
+    module: EngineModule, options: Mapping[str, object], provider: str
+) -> AsyncIterator[EngineRequest]:
+    """Make one request to the engine with these options. Raises PluginMissing, ProviderFailed."""
+    async with engine_process(module, options, provider).request(provider) as request:
+        yield request
 
 
-class Worker(OwnedProcess):
+class EngineProcess(OwnedProcess):
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__(command)
         self.info = wyoming.Info()
         self._free = trio.Semaphore(1)
         self._writing = trio.Lock()
         self._stdin: trio.abc.SendStream | None = None
-        self._asking: Asking | None = None
-        self._lost = self._lose
+        self._current: EngineRequest | None = None
 
     @asynccontextmanager
-    async def ask(self, provider: str) -> AsyncIterator[Asking]:
-        """The engine to oneself. Leaving before its answer has ended gives the request up. Raises ProviderFailed."""
+    async def request(self, provider: str) -> AsyncIterator[EngineRequest]:
+        """Reserve the engine. Leaving before its answer has ended aborts the request. Raises ProviderFailed."""
         await self.wait_ready(provider)
         await self._free.acquire()
         if self.over:
             self._free.release()
             raise self.failure(provider)
-        asking = self._asking = Asking(self, provider)
+        request = self._current = EngineRequest(self, provider)
         try:
-            yield asking
+            yield request
         finally:
-            asking.close()
-            if not asking.begun:
-                self._done(asking)
-            elif self._asking is asking:
+            request.close()
+            if not request.sent:
+                self._release(request)
+            elif self._current is request:
                 with trio.CancelScope(shield=True):
-                    await self._write(asking, (wyoming.Abort(),))
+                    await self.write(request, (wyoming.Abort(),))
 
-    async def _write(self, asking: Asking, messages: Sequence[Message]) -> bool:
-        """False when the engine is gone. Never left half-way: the next request's messages follow in the same pipe."""
+    async def write(self, request: EngineRequest, messages: Sequence[Message]) -> bool:
+        """Write all of `messages`; return False if the engine has ended.
+
+        Never left half-way: the next request's messages follow in the same pipe.
+        """
         with trio.move_on_after(WRITE_S, shield=True):
             async with self._writing:
-                if self._asking is not asking or self._stdin is None:
+                if self._current is not request or self._stdin is None:
                     return not self.over
                 try:
                     await self._stdin.send_all(b"".join(map(wyoming.encode, messages)))
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     return False
             return True
-        self._end("its engine reads no more")
+        self._end("its engine no longer reads requests")
         return False
 
-    def _done(self, asking: Asking) -> None:
-        if self._asking is asking:
-            self._asking = None
+    def _release(self, request: EngineRequest) -> None:
+        if self._current is request:
+            self._current = None
             self._free.release()
 
-    def _lose(self) -> None:
-        asking, self._stdin = self._asking, None
-        if asking is not None:
-            asking.lose()
-            self._done(asking)
+    def _on_end(self) -> None:
+        request, self._stdin = self._current, None
+        if request is not None:
+            request.end()
+            self._release(request)
 
     async def _use(self, process: trio.Process) -> None:
         self._stdin = process.stdin
         assert process.stdout is not None
-        decoder = wyoming.Decoder(lambda detail: EngineBroken(f"its engine speaks nonsense: {detail}"))
+        decoder = wyoming.Decoder(lambda detail: EngineBroken(f"its engine sent an invalid message: {detail}"))
         async for data in process.stdout:
             for message in decoder.feed(bytes(data)):
-                await self._told(message)
+                await self._receive(message)
 
-    async def _told(self, message: Message) -> None:
+    async def _receive(self, message: Message) -> None:
         if not self.ready.is_set():
             if isinstance(message, wyoming.Failed):
                 self._end(f"its engine cannot load: {message.text[:200]}")
@@ -115,49 +128,47 @@ class Worker(OwnedProcess):
                 self.info = message
                 self.ready.set()
             return
-        asking = self._asking
-        if asking is None:
+        request = self._current
+        if request is None:
             return
-        await asking.put(message)
+        await request.deliver(message)
         if isinstance(message, _ENDS):
-            self._done(asking)
+            self._release(request)
 
 
-class Asking:
-    """One request at an engine."""
+class EngineRequest:
+    """One request to an engine."""
 
-    def __init__(self, engine: Worker, provider: str) -> None:
-        self.begun = False
+    def __init__(self, engine: EngineProcess, provider: str) -> None:
+        self.sent = False
+        """Something has been sent."""
         self._engine = engine
         self._provider = provider
-        self._answers, self._reading = trio.open_memory_channel[Message](ANSWERS)
+        self._to_reader, self._messages = trio.open_memory_channel[Message](MESSAGES)
 
     async def send(self, *messages: Message) -> None:
         """Raises ProviderFailed."""
-        self.begun = True
-        if not await self._engine._write(self, messages):
+        self.sent = True
+        if not await self._engine.write(self, messages):
             raise self._engine.failure(self._provider)
 
     async def receive(self) -> Message:
         """Raises ProviderFailed when the engine has ended."""
         try:
-            return await self._reading.receive()
+            return await self._messages.receive()
         except trio.EndOfChannel:
-            raise self._failure() from None
+            raise self._engine.failure(self._provider) from None
 
-    def _failure(self) -> ProviderFailed:
-        return self._engine.failure(self._provider)
-
-    async def put(self, message: Message) -> None:
-        """From the engine; dropped where nobody reads."""
+    async def deliver(self, message: Message) -> None:
+        """Pass on a message of the engine; it is dropped if nothing reads any more."""
         try:
-            await self._answers.send(message)
+            await self._to_reader.send(message)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
 
-    def lose(self) -> None:
-        """Nothing more will come."""
-        self._answers.close()
+    def end(self) -> None:
+        """Let the reader know that the engine has ended."""
+        self._to_reader.close()
 
     def close(self) -> None:
-        self._reading.close()
+        self._messages.close()

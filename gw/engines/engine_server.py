@@ -1,7 +1,7 @@
 """An engine in a process of its own: the process's side. Plain threads, no trio; only `gw.wire.wyoming` is shared.
 
-One thread reads requests and notes which of them are given up; the main one works on them, one after the other. When the
-gateway's end of the pipe closes, the process is gone, whatever it does.
+One thread reads requests and notes which of them are aborted; the main thread serves them, one after the other. When the
+gateway's end of the pipe closes, the process exits, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENDS = (wyoming.WholeTranscript, wyoming.AudioStop, wyoming.Failed)
 
 
 class BadRequest(ValueError):
-    """What was asked cannot be done; `code` says what of it (`voice`, `language`, `request`)."""
+    """A request that this engine cannot serve; `code` names the reason (`voice`, `language`, `request`)."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -31,35 +31,34 @@ class BadRequest(ValueError):
 
 
 class Job:
-    """A request, whole. `audio` for a transcription: 16-bit samples, 16 kHz, mono."""
+    """A complete request. `audio` of a transcription: 16-bit samples, 16 kHz, mono."""
 
-    def __init__(self, asked: wyoming.Transcribe | wyoming.Synthesize, inbox: Inbox, number: int) -> None:
-        self.asked = asked
+    def __init__(self, request: wyoming.Transcribe | wyoming.Synthesize, inbox: Inbox, number: int) -> None:
+        self.request = request
         self.audio = bytearray()
         self._inbox = inbox
         self._number = number
 
     @property
-    def given_up(self) -> bool:
-        """Nobody waits for it any more."""
-        return self._number <= self._inbox.given_up
+    def aborted(self) -> bool:
+        return self._number <= self._inbox.aborted
 
 
 Work = Callable[[Job], Iterator[Message]]
-"""The answer in pieces, its end included. Raises BadRequest."""
+"""Returns the answer in pieces, its end included. Raises BadRequest."""
 
 
 class Inbox:
-    """What was asked, in order."""
+    """Requests in order."""
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Job] = SimpleQueue()
-        """Never more than one waits: the gateway asks again when the answer before has ended."""
-        self.given_up = 0
-        """Every request up to this number."""
+        """At most one waits: the gateway sends the next request after the answer has ended."""
+        self.aborted = 0
+        """Number of the last aborted request; all before it have ended."""
         self._number = 0
         self._open: Job | None = None
-        """Its audio still comes."""
+        """Request whose audio is still arriving."""
 
     def put(self, message: Message) -> None:
         match message:
@@ -74,7 +73,7 @@ class Inbox:
             case wyoming.AudioStop():
                 self._close()
             case wyoming.Abort():
-                self.given_up = self._number
+                self.aborted = self._number
                 self._close()
 
     def _close(self) -> None:
@@ -88,7 +87,7 @@ class NotAnEvent(Exception):
 
 
 def _read(descriptor: int, inbox: Inbox) -> None:
-    """Until the gateway is gone; then so is this process."""
+    """Read requests until the gateway is gone, then exit this process."""
     try:
         decoder = wyoming.Decoder(NotAnEvent)
         while data := os.read(descriptor, _READ_BYTES):
@@ -99,14 +98,14 @@ def _read(descriptor: int, inbox: Inbox) -> None:
 
 
 def answers(job: Job, work: Work) -> Iterator[Message]:
-    """What `work` says to a job, and exactly one end of it, whatever happens. What went wrong is told by its kind alone."""
+    """Yield the answer to a job, with exactly one end, whatever happens. Errors are reported by their class name alone."""
     ended = False
     try:
-        if not job.given_up:
+        if not job.aborted:
             for message in work(job):
                 ended = isinstance(message, _ENDS)
                 yield message
-                if ended or job.given_up:
+                if ended or job.aborted:
                     break
     except BadRequest as error:
         yield wyoming.Failed(text=str(error), code=error.code)
@@ -114,19 +113,19 @@ def answers(job: Job, work: Work) -> Iterator[Message]:
         yield wyoming.Failed(text=type(error).__name__, code="failed")
     else:
         if not ended:
-            yield wyoming.Failed(text="given up", code="given_up")
+            yield wyoming.Failed(text="aborted", code="aborted")
 
 
 def serve(load: Callable[[], tuple[Work, wyoming.Info]]) -> None:
-    """Load, say so, then work on what is asked until the gateway is gone.
+    """Load, send `info`, then serve requests until the gateway is gone.
 
-    Libraries that print must not speak into the pipe: standard output becomes standard error.
+    Standard output becomes standard error, so that libraries that print do not write into the pipe.
     """
     source, sink = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
 
-    def say(message: Message) -> None:
+    def send(message: Message) -> None:
         data = memoryview(wyoming.encode(message))
         while data:
             data = data[os.write(sink, data) :]
@@ -136,16 +135,16 @@ def serve(load: Callable[[], tuple[Work, wyoming.Info]]) -> None:
     try:
         work, info = load()
     except Exception as error:
-        say(wyoming.Failed(text=f"{type(error).__name__}: {error}"[:300]))
+        send(wyoming.Failed(text=f"{type(error).__name__}: {error}"[:300]))
         return
-    say(info)
+    send(info)
     while True:
         job = inbox.jobs.get()
         for message in answers(job, work):
-            say(message)
+            send(message)
 
 
 def options(arguments: Sequence[str]) -> dict[str, str]:
-    """`--name=value` → name: value."""
+    """Return `--name=value` arguments as name → value."""
     pairs = (argument.removeprefix("--").partition("=") for argument in arguments)
     return {name: value for name, _, value in pairs}

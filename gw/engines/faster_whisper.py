@@ -1,4 +1,4 @@
-"""`python -m gw.engines.faster_whisper --model_path=…`: faster-whisper, spoken to over pipes (`gw.engines.engine_server`).
+"""`python -m gw.engines.faster_whisper --model_path=…`: faster-whisper, controlled over pipes (`gw.engines.engine_server`).
 
 Source: faster-whisper 1.2.1 (`WhisperModel.transcribe`). Silence is cut out before the model hears it, because models invent
 text for it. The model is a folder in CTranslate2's form; nothing is downloaded.
@@ -25,44 +25,46 @@ OPTIONS = ("model_path", "device", "compute_type")
 
 
 def load(model_path: str, device: str = "auto", compute_type: str = "default") -> tuple[Work, wyoming.Info]:
-    """Raises what the library raises for a model that is none."""
+    """Load the model. Raises what the library raises for an invalid one."""
     library = import_module("faster_whisper")
     model = library.WhisperModel(model_path, device=device, compute_type=compute_type, local_files_only=True)
     return lambda job: transcribe(model, job), wyoming.Info.of(models=(Path(model_path).name,))
 
 
 def transcribe(model: Any, job: Job) -> Iterator[Message]:
-    """Pieces as they are heard, then the whole with its times. Raises BadRequest."""
-    asked = job.asked
-    if not isinstance(asked, wyoming.Transcribe):
+    """Yield pieces as they are transcribed, then the complete transcript with its times. Raises BadRequest."""
+    request = job.request
+    if not isinstance(request, wyoming.Transcribe):
         raise BadRequest("request")
     if len(job.audio) < 2:
         yield wyoming.WholeTranscript(text="", duration=0.0)
         return
     recording = BytesIO(wav.header(PCM_16K, len(job.audio)) + job.audio)
-    language = (asked.language or "").partition("-")[0].lower() or None
+    language = (request.language or "").partition("-")[0].lower() or None
     if language == "multi":
         language = None
     if language is not None and language not in model.supported_languages:
         raise BadRequest("language")
-    settings = {} if asked.temperature is None else {"temperature": asked.temperature}
-    found, info = model.transcribe(
+    settings = {} if request.temperature is None else {"temperature": request.temperature}
+    results, info = model.transcribe(
         recording,
         language=language,
-        task=asked.task,
-        initial_prompt=asked.prompt,
-        word_timestamps=asked.words,
+        task=request.task,
+        initial_prompt=request.prompt,
+        word_timestamps=request.words,
         vad_filter=True,
         **settings,
     )
     segments: list[wyoming.Segment] = []
-    for segment in found:
+    for segment in results:
         text = segment.text if segments else segment.text.lstrip()
         segments.append(_segment(segment))
         yield wyoming.TranscriptPiece(text=text)
-    whole = "".join(segment.text for segment in segments).strip()
     yield wyoming.WholeTranscript(
-        text=whole, language=info.language, duration=float(info.duration), segments=tuple(segments)
+        text="".join(segment.text for segment in segments).strip(),
+        language=info.language,
+        duration=float(info.duration),
+        segments=tuple(segments),
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m gw.engines.kokoro_onnx --model_path=… --voices_path=…`: kokoro-onnx, spoken to over pipes (`gw.engines.engine_server`).
+"""`python -m gw.engines.kokoro_onnx --model_path=… --voices_path=…`: kokoro-onnx, controlled over pipes (`gw.engines.engine_server`).
 
 Source: kokoro-onnx 0.6.1 (`Kokoro.create`): 24 kHz, speed 0.5 to 2, the first letter of a voice is its language.
 """
@@ -30,7 +30,7 @@ _PIECE_SAMPLES = 24_000
 
 
 def load(model_path: str, voices_path: str = "", device: str = "") -> tuple[Work, wyoming.Info]:
-    """Raises what the library raises for files that are none."""
+    """Load model and voices. Raises what the library raises for invalid files."""
     if device == "cuda":
         os.environ.setdefault("ONNX_PROVIDER", "CUDAExecutionProvider")
     elif device:
@@ -41,36 +41,36 @@ def load(model_path: str, voices_path: str = "", device: str = "") -> tuple[Work
 
 
 def speak(kokoro: Any, job: Job) -> Iterator[Message]:
-    """A sentence at a time. Raises BadRequest."""
-    asked = job.asked
-    if not isinstance(asked, wyoming.Synthesize):
+    """Yield the audio a sentence at a time. Raises BadRequest."""
+    request = job.request
+    if not isinstance(request, wyoming.Synthesize):
         raise BadRequest("request")
-    voice = asked.voice.name if asked.voice is not None else None
+    voice = request.voice.name if request.voice is not None else None
     if not voice or voice not in kokoro.voices:
         raise BadRequest("voice")
-    speed = min(max(asked.speed or 1.0, _SLOWEST), _FASTEST)
+    speed = min(max(request.speed or 1.0, _SLOWEST), _FASTEST)
     language = _LANGUAGES.get(voice[:1], "en-us")
     rate = 0
-    for text in sentences(asked.text):
-        if job.given_up:
+    for text in sentences(request.text):
+        if job.aborted:
             return
         if not text.strip():
             continue
-        samples, made_hz = kokoro.create(text.strip(), voice=voice, speed=speed, lang=language)
+        samples, rate_hz = kokoro.create(text.strip(), voice=voice, speed=speed, lang=language)
         if not rate:
-            rate = int(made_hz)
+            rate = int(rate_hz)
             yield wyoming.AudioStart(rate=rate)
-        whole = _as_samples(samples.astype("<f4").tobytes(), rate)
-        for at in range(0, len(whole), 2 * _PIECE_SAMPLES):
-            yield wyoming.AudioPiece(rate=rate, audio=whole[at : at + 2 * _PIECE_SAMPLES])
+        audio = _as_samples(samples.astype("<f4").tobytes(), rate)
+        for at in range(0, len(audio), 2 * _PIECE_SAMPLES):
+            yield wyoming.AudioPiece(rate=rate, audio=audio[at : at + 2 * _PIECE_SAMPLES])
     yield wyoming.AudioStop()
 
 
 def _as_samples(floats: bytes, rate: int) -> bytes:
     source = AudioFormat(encoding="pcm_f32le", sample_rate_hz=rate)
-    made = converter(source, AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate))
-    assert made is not None
-    return made.feed(floats) + made.end()
+    to_s16 = converter(source, AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate))
+    assert to_s16 is not None
+    return to_s16.feed(floats) + to_s16.end()
 
 
 if __name__ == "__main__":

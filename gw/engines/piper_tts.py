@@ -13,19 +13,19 @@ from typing import Final
 
 import trio
 
-from gw.engines.process import OwnedProcess, require, running
+from gw.engines.process import OwnedProcess, process_of, require
 from gw.net.connect import connect_tcp
 from gw.net.origin import Origin
 from gw.net.tcp import LOST
 
 NEEDS = ("piper", "flask")
 EXTRA = "piper"
-_TRY_S: Final = 0.1
+_RETRY_S: Final = 0.1
 _HOST = "127.0.0.1"
 
 
 class Server(OwnedProcess):
-    """`port` is chosen when it is started."""
+    """The server's process. `port` is chosen when it is started."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.port = _free_port()
@@ -33,7 +33,7 @@ class Server(OwnedProcess):
         super().__init__([sys.executable, "-m", "gw.engines.supervise", *command, *port])
 
     async def _use(self, process: trio.Process) -> None:
-        """Ready once it accepts connections: the voice is loaded before it listens."""
+        """Become ready once the server accepts connections: it loads the voice before it listens."""
         origin = Origin(scheme="http", host=_HOST, port=self.port)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_exit, process, nursery.cancel_scope)
@@ -41,7 +41,7 @@ class Server(OwnedProcess):
                 try:
                     transport = await connect_tcp(origin)
                 except LOST:
-                    await trio.sleep(_TRY_S)
+                    await trio.sleep(_RETRY_S)
                 else:
                     transport.abort()
                     self.ready.set()
@@ -60,7 +60,7 @@ def _free_port() -> int:
 
 
 def command(options: Mapping[str, object]) -> list[str]:
-    """How the server is started, without its port."""
+    """Return the command that starts the server, without its port."""
     model = Path(str(options["model_path"]))
     voices = options.get("voices_path") or model.parent
     cuda = ["--cuda"] if options.get("device") == "cuda" else []
@@ -68,8 +68,11 @@ def command(options: Mapping[str, object]) -> list[str]:
 
 
 async def address(provider: str, options: Mapping[str, object]) -> str:
-    """`base_url` of the server of these options, which is started where it does not run. Raises PluginMissing, ProviderFailed."""
+    """Return the `base_url` of the server with these options, started if it is not running.
+
+    Raises PluginMissing, ProviderFailed.
+    """
     require(NEEDS, EXTRA, provider)
-    server = running(command(options), Server)
+    server = process_of(command(options), Server)
     await server.wait_ready(provider)
     return f"http://{_HOST}:{server.port}"

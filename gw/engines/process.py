@@ -1,8 +1,11 @@
-"""A process of ours that outlives the request which needed it first: started on first use, stopped when the gateway ends.
+"""A process of ours that outlives the request that needed it first: started on first use, stopped when the gateway ends.
 
 Its owner is a system task of trio, because no nursery of a request may own it. Whatever happens to the process, that task
-ends quietly: its failure is what the next request is told. The process ends by itself when the gateway dies, since its
-standard input closes.
+ends quietly, and the next request gets the failure. The process ends by itself when the gateway dies, since its standard
+input closes.
+
+    starting ──ready──▶ in use ──┐
+        └──────── fault ─────────┴──▶ over   (the next request starts another)
 """
 
 from __future__ import annotations
@@ -25,16 +28,14 @@ P = TypeVar("P", bound="OwnedProcess")
 
 
 class OwnedProcess(ABC):
-    """`ready` is set once it can be used, or has failed (`fault` then says why, in words for a record)."""
+    """A process and its state. `ready` is set once it can be used or is over; `fault` says why, in words for a record."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.ready = trio.Event()
-        self.fault = ""
         self.ended = trio.Event()
+        self.fault = ""
         self._command = list(command)
         self._scope = trio.CancelScope()
-        self._lost: Callable[[], None] = lambda: None
-        """Tells whoever waits for it that the process is gone."""
 
     @property
     def over(self) -> bool:
@@ -42,10 +43,13 @@ class OwnedProcess(ABC):
 
     @abstractmethod
     async def _use(self, process: trio.Process) -> None:
-        """Until the process ends; raises OSError, trio.BrokenResourceError, EngineBroken."""
+        """Use the process until it ends. Raises OSError, trio.BrokenResourceError, EngineBroken."""
+
+    def _on_end(self) -> None:  # noqa: B027  # most have nothing to release
+        """Release what waits for the process. Called once."""
 
     async def wait_ready(self, provider: str) -> None:
-        """Raises ProviderFailed where it could not be started, or has ended."""
+        """Raises ProviderFailed if it could not be started, or has ended."""
         await self.ready.wait()
         if self.over:
             raise self.failure(provider)
@@ -54,7 +58,7 @@ class OwnedProcess(ABC):
         return ProviderFailed(provider=provider, upstream_status=500, detail=self.fault or "its engine has ended")
 
     async def run(self) -> None:
-        """The owner."""
+        """Own the process: start it, use it, stop it."""
         try:
             process = await trio.lowlevel.open_process(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -80,11 +84,11 @@ class OwnedProcess(ABC):
             self.ended.set()
             self.ready.set()
             self._scope.cancel()
-            self._lost()
+            self._on_end()
 
 
 class EngineBroken(Exception):
-    """What the process says is not what it should say."""
+    """The process sent something that is not of its protocol."""
 
 
 async def _stop(process: trio.Process) -> None:
@@ -101,7 +105,7 @@ async def _stop(process: trio.Process) -> None:
 
 
 def require(modules: Sequence[str], extra: str, provider: str) -> None:
-    """Raises PluginMissing for the first of `modules` that is not installed. Nothing is imported."""
+    """Raise PluginMissing for the first of `modules` that is not installed. Nothing is imported."""
     for module in modules:
         if find_spec(module) is None:
             raise PluginMissing(provider=provider, module=module, extra=extra)
@@ -111,17 +115,17 @@ _processes: trio.lowlevel.RunVar[dict[tuple[str, ...], OwnedProcess]] = trio.low
 """By command: entries with the same settings share one."""
 
 
-def running(command: Sequence[str], kind: Callable[[Sequence[str]], P]) -> P:
-    """The process of this command, started now where there is none or it has ended."""
+def process_of(command: Sequence[str], kind: Callable[[Sequence[str]], P]) -> P:
+    """Return the process of this command; start it now if there is none or it has ended."""
     try:
         processes = _processes.get()
     except LookupError:
         processes = {}
         _processes.set(processes)
-    found = processes.get(tuple(command))
-    if found is None or found.over:
-        made = kind(command)
-        processes[tuple(command)] = made
-        trio.lowlevel.spawn_system_task(made.run)
-        return made
-    return found  # type: ignore[return-value]  # one command is always of one kind
+    process = processes.get(tuple(command))
+    if process is None or process.over:
+        started = kind(command)
+        processes[tuple(command)] = started
+        trio.lowlevel.spawn_system_task(started.run)
+        return started
+    return process  # type: ignore[return-value]  # one command is always of one kind

@@ -1,6 +1,6 @@
-"""`python -m gw.engines.supervise COMMAND…`: run a foreign server, and end it when our standard input closes.
+"""`python -m gw.engines.supervise COMMAND…`: run a foreign server, and stop it when our standard input closes.
 
-A server that is not ours does not notice when the gateway is killed; this process does. It ends as soon as the server does.
+A foreign server does not notice when the gateway is killed; this process does. It ends as soon as the server does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _STOP_S: Final = 1.5
 
 
 def run(command: list[str]) -> int:
-    """The command's exit code."""
+    """Return the command's exit code."""
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def watch() -> None:

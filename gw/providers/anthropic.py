@@ -1,4 +1,4 @@
-"""Anthropic: the Messages API.
+"""Anthropic: the Messages API, `POST {base}/v1/messages`, streamed or whole.
 
 Source: anthropic-python 2.11.0 and 1.17.0 (November 2026). The newer SDK sends its key as Bearer under a newer version;
 `x-api-key` with the version below is what every generation of the API takes.
@@ -6,10 +6,10 @@ Source: anthropic-python 2.11.0 and 1.17.0 (November 2026). The newer SDK sends 
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from gw.providers.chat_call import ChatWire, chat_call
-from gw.providers.spec import Account, ChatStream, ProviderSpec
+from gw.providers.spec import ProviderSpec
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
 from gw.wire import anthropic_messages_client, anthropic_messages_server, vendor_errors
@@ -22,7 +22,7 @@ def _headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 
 def _passed(request: ChatRequest) -> list[tuple[bytes, bytes]]:
-    """What of a Messages request stands beside its body."""
+    """Return the header of a Messages request that goes to the vendor."""
     beta = request.beta if isinstance(request, anthropic_messages_server.MessagesRequest) else b""
     return [(b"anthropic-beta", beta)] if beta else []
 
@@ -38,12 +38,7 @@ _MESSAGES = ChatWire(
     classify=vendor_errors.classify_anthropic,
     passed=_passed,
 )
-
-
-def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
-    """`POST {base}/v1/messages`, streamed or whole."""
-    return chat_call(_MESSAGES, request, account)
-
+chat = partial(chat_call, _MESSAGES)
 
 SPEC = ProviderSpec(
     type="anthropic",

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
 import trio
 
-from gw.errors import ProviderFailed, ProviderRejected
+from gw.errors import ProviderFailed
 from gw.net.http1 import Origin, RequestBody
-from gw.net.ws_dial import open_ws
 from gw.providers.http_call import rejection
-from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream
-from gw.providers.ws_session import ListenSocket
+from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, rejected
+from gw.providers.speech_call import TRANSCRIPT_LIMIT
+from gw.providers.ws_session import ListenSocket, open_socket, why_closed
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
 from gw.wire import assemblyai_audio, assemblyai_batch, assemblyai_stream, vendor_errors
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
-_ANSWER_LIMIT = 25 * 1024 * 1024
-_ASK_AGAIN_S = (0.5, 0.5, 1.0, 1.0, 2.0)
-"""Between questions whether a transcript is done; the last one from then on."""
+_POLL_S = (0.5, 0.5, 1.0, 1.0, 2.0)
+"""Pauses between polls for a transcript; the last one is repeated."""
 _PATIENCE_S = 3_600.0
 _VERSION = (b"assemblyai-version", b"2025-05-12")
 
@@ -33,7 +33,7 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 
 class _Job:
-    """A recording that has been uploaded; `receive` asks until its transcript is there."""
+    """A recording that has been uploaded; `receive` polls for its transcript."""
 
     def __init__(self, request: TranscribeRequest, account: Account, url: str) -> None:
         self._request = request
@@ -42,45 +42,46 @@ class _Job:
 
     async def receive(self) -> list[TranscribeEvent]:
         body = assemblyai_batch.job_body(self._request, self._account.model, self._url)
-        found = await self._ask(b"POST", b"/v2/transcript", body)
+        job = await self._fetch(b"POST", b"/v2/transcript", body)
         with trio.move_on_after(_PATIENCE_S):
-            asked = 0
-            while not isinstance(found, Transcript):
-                await trio.sleep(_ASK_AGAIN_S[min(asked, len(_ASK_AGAIN_S) - 1)])
-                asked += 1
-                found = await self._ask(b"GET", b"/v2/transcript/" + found.encode(), b"")
-            return [found]
+            polls = 0
+            while not isinstance(job, Transcript):
+                await trio.sleep(_POLL_S[min(polls, len(_POLL_S) - 1)])
+                polls += 1
+                job = await self._fetch(b"GET", b"/v2/transcript/" + job.encode(), b"")
+            return [job]
         raise ProviderFailed(
-            provider=self._account.provider_id, detail="the transcript was not done within an hour", upstream_status=200
+            provider=self._account.provider_id, detail="the transcript was not ready within an hour", upstream_status=200
         )
 
-    async def _ask(self, method: bytes, path: bytes, body: bytes) -> str | Transcript:
+    async def _fetch(self, method: bytes, path: bytes, body: bytes) -> str | Transcript:
+        """Return the finished transcript, or the id of the job."""
         account, secret = self._account, self._account.api_key.reveal()
-        answer = await _answer(account, method, path, body, [(b"content-type", b"application/json")] if body else [])
+        answer = await _fetch(account, method, path, body, [(b"content-type", b"application/json")] if body else [])
         keep_raw = self._request.dialect == "assemblyai"
         return assemblyai_batch.job_of(answer, account.provider_id, (secret,), keep_raw=keep_raw)
 
 
-async def _answer(
+async def _fetch(
     account: Account, method: bytes, path: bytes, body: bytes | RequestBody, headers: Sequence[tuple[bytes, bytes]]
 ) -> bytes:
     all_headers = [*headers, *key_headers(account.api_key)]
     async with account.pool.open(account.provider_id, method, account.origin, path, all_headers, body) as response:
         if response.status != 200:
             raise await rejection(response, account, vendor_errors.classify)
-        return await response.read(_ANSWER_LIMIT)
+        return await response.read(TRANSCRIPT_LIMIT)
 
 
 @asynccontextmanager
 async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
-    """`POST /v2/upload`, `POST /v2/transcript`, then `GET` it until it is done."""
+    """`POST /v2/upload`, `POST /v2/transcript`, then `GET` it until it is ready."""
     headers = [(b"content-type", b"application/octet-stream")]
-    uploaded = await _answer(account, b"POST", b"/v2/upload", request.audio, headers)
+    uploaded = await _fetch(account, b"POST", b"/v2/upload", request.audio, headers)
     yield _Job(request, account, assemblyai_batch.upload_url(uploaded, account.provider_id))
 
 
 def _streaming(origin: Origin) -> Origin:
-    """The vendor has another host for live sessions; one of your own has both."""
+    """Return the address of live sessions: the vendor has another host for them, a server of the user's own has not."""
     if not origin.host.endswith(_DOMAIN) or not origin.host.startswith("api."):
         return origin
     return attrs.evolve(origin, host="streaming." + origin.host.removeprefix("api."))
@@ -88,19 +89,17 @@ def _streaming(origin: Origin) -> Origin:
 
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
-    """`WS /v3/ws`. Takes the samples of `listen_formats`, of several channels as one."""
-    provider, secret = account.provider_id, account.api_key.reveal()
+    """`WS /v3/ws`. Takes the samples of `listen_formats`; several channels are mixed into one."""
+    provider, secrets = account.provider_id, (account.api_key.reveal(),)
+    keep_raw = request.dialect == "assemblyai"
     try:
-        wire = assemblyai_stream.AssemblyListener(
-            provider, request, keep_raw=request.dialect == "assemblyai", secrets=(secret,)
-        )
+        wire = assemblyai_stream.AssemblyListener(provider, request, keep_raw=keep_raw, secrets=secrets)
     except CannotConvert as error:
-        raise ProviderRejected(provider=provider, upstream_status=400, fault="candidate", detail=str(error)) from None
-    path = assemblyai_stream.path_of(request, account.model).encode()
+        raise rejected(account, str(error)) from None
+    path = assemblyai_stream.path_of(request, account.model)
     headers = [_VERSION, *key_headers(account.api_key)]
-    origin = _streaming(account.origin)
-    async with open_ws(provider, origin, path, headers=headers, connect=account.pool.connect) as ws:
-        yield ListenSocket(ws, wire, provider, next_codes=assemblyai_stream.NEXT_CODES)
+    async with open_socket(attrs.evolve(account, origin=_streaming(account.origin)), path, headers) as ws:
+        yield ListenSocket(ws, wire, provider, close_error=partial(why_closed, next_codes=assemblyai_stream.NEXT_CODES))
 
 
 SPEC = ProviderSpec(

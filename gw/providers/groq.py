@@ -1,34 +1,36 @@
 """Groq: OpenAI's dialect under /openai/v1; short audio is billed as ten seconds.
 
-Groq answers 400 to some members that OpenAI takes; a chain from the one to the other must not break on them, so they are
-left out: token probabilities, biases, the names of speakers.
+Groq answers 400 to some members that OpenAI takes: token probabilities, biases, the names of speakers. They are left out, so
+that a fallback chain from OpenAI to Groq works.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import attrs
 import msgspec
 
 from gw.providers import openai_like
 from gw.providers.chat_call import chat_call
+from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakSession, SpeakStream
+from gw.providers.spec import Account, ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest
-from gw.types.tts import SpeakLiveRequest, SpeakRequest
+from gw.types.tts import SpeakRequest
 from gw.wire import openai_chat_client
+from gw.wire.json_codec import BAD_JSON
 
-_NOT_TAKEN = frozenset({"logprobs", "top_logprobs", "logit_bias"})
+_REFUSED = frozenset({"logprobs", "top_logprobs", "logit_bias"})
 _MESSAGES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def _body(request: ChatRequest, account: Account) -> bytes:
     fields = request.fields
     named = b'"name"' in bytes(fields["messages"])
-    if named or not _NOT_TAKEN.isdisjoint(fields):
-        fields = {name: raw for name, raw in fields.items() if name not in _NOT_TAKEN}
+    if named or not _REFUSED.isdisjoint(fields):
+        fields = {name: raw for name, raw in fields.items() if name not in _REFUSED}
         if named:
             fields["messages"] = _without_names(fields["messages"])
         request = msgspec.structs.replace(request, fields=fields)
@@ -36,28 +38,19 @@ def _body(request: ChatRequest, account: Account) -> bytes:
 
 
 def _without_names(messages: msgspec.Raw) -> msgspec.Raw:
-    """Who speaks, where a message says so; the names of tools stand deeper."""
+    """Remove the names of speakers; the names of tools, one level deeper, stay."""
     try:
-        told = _MESSAGES.decode(messages)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        decoded = _MESSAGES.decode(messages)
+    except BAD_JSON:
         return messages   # the vendor will say what is wrong with them
-    return msgspec.Raw(msgspec.json.encode([{k: v for k, v in message.items() if k != "name"} for message in told]))
+    return msgspec.Raw(msgspec.json.encode([{k: v for k, v in message.items() if k != "name"} for message in decoded]))
 
 
-_CHAT = attrs.evolve(openai_like.CHAT, body=_body)
+chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))
 
 
-def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
-    """Chat, streamed or whole."""
-    return chat_call(_CHAT, request, account)
-
-
-def speak_live(request: SpeakLiveRequest, account: Account) -> AbstractAsyncContextManager[SpeakSession]:
-    """A sentence at a time; the samples are taken out of the WAV, since there are no bare ones."""
-    return by_sentence(_in_wav, request, account)
-
-
-def _in_wav(request: SpeakRequest, account: Account) -> AbstractAsyncContextManager[SpeakStream]:
+def _speak_wav(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
+    """Groq has no raw PCM; live speech takes its samples out of the WAV."""
     return openai_like.speak(attrs.evolve(request, format=AudioFormat(encoding="wav")), account)
 
 
@@ -69,7 +62,7 @@ SPEC = ProviderSpec(
     chat=chat,
     transcribe=openai_like.transcribe,
     speak=openai_like.speak,
-    speak_live=speak_live,
+    speak_live=by_sentence(_speak_wav),
     transports={"speak_live": "as speech, by sentence"},
     rounds_audio_up_to_s=10.0,
     speak_formats=frozenset({"wav", "mp3", "flac", "ogg", "mulaw"}),

@@ -1,4 +1,4 @@
-"""One call over HTTP, whatever its modality and dialect: a request, its answer's status, a stream. Not itself a provider."""
+"""One call over HTTP, for every modality and dialect: a request, the answer's status, a stream. Not itself a provider."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ S = TypeVar("S")
 
 ERROR_LIMIT = 64 * 1024
 Classify = Callable[[str, int, bytes | None, bytes, Iterable[str], bytes | None], ProviderError]
-"""provider, status, Retry-After, body, secrets, Date → the error."""
+"""(provider, status, Retry-After, body, secrets, Date) → the error."""
 
 
 async def rejection(response: HttpResponse, account: Account, classify: Classify) -> ProviderError:
-    """What an answer of another status than 200 stands for."""
+    """Return the error for an answer whose status is not 200."""
     try:
         body = await response.read(ERROR_LIMIT)
     except ProviderError:
@@ -31,9 +31,19 @@ async def rejection(response: HttpResponse, account: Account, classify: Classify
     )
 
 
+async def check_get(
+    account: Account, path: bytes, accept: bytes, classify: Classify, headers: Headers = ()
+) -> None:
+    """Raise ProviderError unless `GET {base}{path}` answers 200."""
+    lines = [(b"accept", accept), *headers]
+    async with account.pool.open(account.provider_id, b"GET", account.origin, path, lines) as response:
+        if response.status != 200:
+            raise await rejection(response, account, classify)
+
+
 @lru_cache(maxsize=1_024)
 def json_lines(headers_of: Callable[[Secret], list[tuple[bytes, bytes]]], key: str, accept: bytes = b"") -> bytes:
-    """The header lines of every call with this key whose body is JSON."""
+    """Return the header lines of a call with a JSON body; they are the same for every call with this key."""
     accepts = [(b"accept", accept)] if accept else []
     return header_lines([(b"content-type", b"application/json"), *accepts, *headers_of(Secret(key))])
 
@@ -42,11 +52,17 @@ def is_type(response: HttpResponse, media_type: bytes) -> bool:
     return (response.header(b"content-type") or b"").lower().startswith(media_type)
 
 
-class HttpCall(Abortable[S]):
-    """`POST {base}{path}`: entering sends it, and gives what `read` makes of an answer of status 200 whose head has come.
+def is_text(response: HttpResponse) -> bool:
+    """Return whether the body is text: the page of a proxy or portal, or an error sent with status 200."""
+    name = (response.header(b"content-type") or b"").lower().partition(b";")[0].strip()
+    return name.startswith(b"text/") or name.endswith((b"json", b"xml", b"html"))
 
-    Raises, when entered: what the pool and `read` raise, and the rejection that another status stands for. A class and not a
-    generator, as everything between a request and its upstream.
+
+class HttpCall(Abortable[S]):
+    """`POST {base}{path}`. Entering sends the request and returns what `read` makes of a head with status 200.
+
+    Raises, when entered: what the pool and `read` raise, and the rejection for another status. A class, since a generator
+    would cost three more hops every time the request wakes up.
     """
 
     __slots__ = ("_account", "_classify", "_exchange", "_read", "_response")
@@ -82,7 +98,7 @@ class HttpCall(Abortable[S]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None and (rest := self._response.finish()) is not None:  # the answer was read to its end
-                await rest
+            if error is None and (pending := self._response.finish()) is not None:   # the answer was read to its end
+                await pending
         finally:
             self._exchange.leave()

@@ -1,17 +1,16 @@
-"""Ollama: its native API, or its OpenAI-shaped face where the entry says `api: openai`.
+"""Ollama: its native API, or its OpenAI-compatible one where the entry says `api: openai`.
 
-Native by default: only there can the length of the context be set (`num_ctx`), without which longer prompts are cut
-silently, and only there does `keep_alive` hold a model in memory between two calls.
+Native by default: only there can the context length be set (`num_ctx`), without which longer prompts are cut silently, and
+only there does `keep_alive` keep a model in memory between two calls.
 """
 
 from __future__ import annotations
-
-from contextlib import AbstractAsyncContextManager
 
 import attrs
 
 from gw.providers import openai_like
 from gw.providers.chat_call import ChatWire, chat_call
+from gw.providers.http_call import HttpCall
 from gw.providers.spec import Account, ChatStream, ProviderSpec, bearer
 from gw.types.llm import ChatRequest
 from gw.wire import ollama_chat, vendor_errors
@@ -29,7 +28,7 @@ _NATIVE = ChatWire(
 _OPENAI = attrs.evolve(openai_like.CHAT, path=b"/v1/chat/completions")
 
 
-def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
+def chat(request: ChatRequest, account: Account) -> HttpCall[ChatStream]:
     """`POST {base}/api/chat`, or with `api: openai` `{base}/v1/chat/completions`."""
     return chat_call(_OPENAI if account.options.get("api") == "openai" else _NATIVE, request, account)
 

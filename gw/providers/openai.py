@@ -1,29 +1,27 @@
 """OpenAI: chat, speech and recordings over HTTP, live transcription over a WebSocket.
 
 Source of the socket's address: openai-python 3.52.0 and livekit-plugins-openai 1.8.9 (November 2026): the vendor takes the
-model of a transcription in its first `session.update` and refuses it in the query, where compatible servers look for it.
+model of a transcription in its first `session.update` and refuses it in the query, where compatible servers expect it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 from urllib.parse import quote
 
 import attrs
 import msgspec
 
-from gw.errors import ProviderRejected
-from gw.net.ws_dial import open_ws
 from gw.providers import openai_like
 from gw.providers.chat_call import chat_call
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, ChatStream, ListenSession, ProviderSpec, SpeakSession, bearer
-from gw.providers.ws_session import ListenSocket, send
+from gw.providers.spec import Account, ListenSession, ProviderSpec, bearer, rejected
+from gw.providers.ws_session import ListenSocket, open_socket, send
 from gw.types.llm import ChatRequest
 from gw.types.stt import ListenRequest
-from gw.types.tts import SpeakLiveRequest
 from gw.wire import openai_chat_client
 from gw.wire.openai_realtime_client import CannotConvert, RealtimeListener
 
@@ -40,35 +38,24 @@ def _body(request: ChatRequest, account: Account) -> bytes:
     return openai_chat_client.upstream_body(request, account.model)
 
 
-_CHAT = attrs.evolve(openai_like.CHAT, body=_body)
-
-
-def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
-    """Chat, streamed or whole."""
-    return chat_call(_CHAT, request, account)
+chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))
 
 
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
-    """`{base}/realtime?intent=transcription`. Audio of any raw form; what the vendor does not take is made into PCM."""
-    provider, secret = account.provider_id, account.api_key.reveal()
+    """`{base}/realtime?intent=transcription`. Raw audio that the vendor does not take is converted to PCM."""
+    provider = account.provider_id
     try:
-        listener = RealtimeListener(provider, request, account.model, (secret,))
+        wire = RealtimeListener(provider, request, account.model, (account.api_key.reveal(),))
     except CannotConvert as error:
-        raise ProviderRejected(provider=provider, upstream_status=400, fault="candidate", detail=str(error)) from None
+        raise rejected(account, str(error)) from None
     path = "/realtime?intent=transcription"
     if account.origin.host != _HOST:
         path += "&model=" + quote(account.model, safe="")
-    headers = bearer(account.api_key)
-    async with open_ws(provider, account.origin, path.encode(), headers=headers, connect=account.pool.connect) as ws:
-        session = ListenSocket(ws, listener, provider)
-        await send(ws, provider, listener.opening())
+    async with open_socket(account, path, bearer(account.api_key)) as ws:
+        session = ListenSocket(ws, wire, provider)
+        await send(ws, provider, wire.opening())
         yield session
-
-
-def speak_live(request: SpeakLiveRequest, account: Account) -> AbstractAsyncContextManager[SpeakSession]:
-    """A sentence at a time."""
-    return by_sentence(openai_like.speak, request, account)
 
 
 SPEC = ProviderSpec(
@@ -80,7 +67,7 @@ SPEC = ProviderSpec(
     transcribe=openai_like.transcribe,
     listen=listen,
     speak=openai_like.speak,
-    speak_live=speak_live,
+    speak_live=by_sentence(openai_like.speak),
     transports={"speak_live": "as speech, by sentence"},
     listen_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     reported=frozenset({"chat", "transcribe", "listen"}),

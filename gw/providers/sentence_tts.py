@@ -1,8 +1,8 @@
-"""Live speech from a provider that speaks whole texts only: a sentence at a time. Not itself a provider.
+"""Live speech from a provider that speaks complete texts only: a sentence at a time. Not itself a provider.
 
-Text is held until a sentence is complete, or a flush or the end asks for the rest. Everything is done by whoever receives: a
-sentence is asked for when the one before it has been passed on. So an interruption leaves nothing behind but what is being
-made, and that is given up.
+Text is collected until a sentence is complete, or a flush or the end asks for the remainder. The receiving task does all the
+work: it requests a sentence after it has returned the one before. So an interruption leaves nothing behind but the sentence
+being made, and that is abandoned.
 """
 
 from __future__ import annotations
@@ -14,127 +14,134 @@ from typing import Final, Literal, TypeAlias
 import trio
 
 from gw.errors import UpstreamCut, UpstreamProtocolError
-from gw.providers.spec import Account, SpeakCall, SpeakSession, SpeakStream
+from gw.providers.spec import Account, SpeakCall, SpeakLiveCall, SpeakSession, SpeakStream
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire.convert import CannotConvert, Converter, converter
 from gw.wire.sentences import sentences
 
-ORDERS: Final = 64
-"""Sentences not yet spoken: minutes of speech. Then the sender waits."""
+QUEUE: Final = 64
+"""Sentences not yet spoken: minutes of speech. When full, the sender waits."""
 _FLUSH: Literal[0] = 0
-_Order: TypeAlias = tuple[int, str | Literal[0]]
-"""How often was interrupted before it, and what to do."""
+_Item: TypeAlias = str | Literal[0]
+"""A sentence to speak, or `_FLUSH`."""
 
 
-@asynccontextmanager
-async def by_sentence(call: SpeakCall, request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
-    """`request.format` is of raw samples; whatever rate the provider has is converted to it."""
-    session = _BySentence(call, request, account)
-    try:
-        yield session
-    finally:
-        await session.close()
+def by_sentence(call: SpeakCall) -> SpeakLiveCall:
+    """Make a `speak_live` of `call`. Its request is for raw samples; another rate of the provider is converted."""
+
+    @asynccontextmanager
+    async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
+        session = _SentenceSession(call, request, account)
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    return speak_live
 
 
-class _BySentence:
+class _SentenceSession:
+    """A `SpeakSession`."""
+
     def __init__(self, call: SpeakCall, request: SpeakLiveRequest, account: Account) -> None:
         self.format = request.format
         self._call = call
         self._request = request
         self._account = account
         self._text = ""
-        """Not yet a sentence."""
-        self._orders, self._taking = trio.open_memory_channel[_Order](ORDERS)
+        """Incomplete sentence."""
+        self._interruptions = 0
+        self._to_queue, self._queued = trio.open_memory_channel[tuple[int, _Item]](QUEUE)
+        """Each item with the number of interruptions before it."""
         self._opening: AbstractAsyncContextManager[SpeakStream] | None = None
+        """Call of the current sentence."""
         self._stream: SpeakStream | None = None
+        self._started_at = 0
+        """Interruptions before the current sentence."""
         self._converter: Converter | None = None
-        self._decided = False
-        self._interrupted = 0
-        self._begun_at = 0
-        """`_interrupted` when the sentence at hand was begun."""
+        self._format_known = False
         self._waiting = trio.CancelScope()
-        """Around what is waited for on behalf of that sentence."""
+        """Scope around every wait for the current sentence."""
 
-    # ------------------------------------------------------------------ the sender's task
+    # ---- the sending task
 
     async def send_text(self, text: str) -> None:
-        *whole, self._text = sentences(self._text + text)
-        for sentence in whole:
-            await self._order(sentence)
+        *complete, self._text = sentences(self._text + text)
+        for sentence in complete:
+            await self._enqueue(sentence)
         await trio.lowlevel.checkpoint_if_cancelled()
 
     async def flush(self) -> None:
-        await self._order_rest()
-        await self._order(_FLUSH)
+        await self._enqueue_remainder()
+        await self._enqueue(_FLUSH)
 
     async def clear(self) -> None:
         self._text = ""
-        self._interrupted += 1
+        self._interruptions += 1
         self._waiting.cancel()
         await trio.lowlevel.checkpoint_if_cancelled()
 
     async def send_frame(self, frame: str) -> None:
-        raise AssertionError("there is no dialect of live speech that a caller could speak")
+        raise AssertionError("no client speaks the dialect of a session by sentence")
 
     async def finish(self) -> None:
-        await self._order_rest()
-        self._orders.close()
+        await self._enqueue_remainder()
+        self._to_queue.close()
 
-    async def _order_rest(self) -> None:
-        rest, self._text = self._text, ""
-        await self._order(rest)
+    async def _enqueue_remainder(self) -> None:
+        text, self._text = self._text, ""
+        await self._enqueue(text)
 
-    async def _order(self, what: str | Literal[0]) -> None:
-        if what == _FLUSH or (isinstance(what, str) and what.strip()):
+    async def _enqueue(self, item: _Item) -> None:
+        if item == _FLUSH or (isinstance(item, str) and item.strip()):
             try:
-                await self._orders.send((self._interrupted, what))
+                await self._to_queue.send((self._interruptions, item))
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise UpstreamCut(provider=self._account.provider_id, detail="the session has ended") from None
+                raise self._cut("the session has ended") from None
 
-    # ------------------------------------------------------------------ the receiver's task
+    # ---- the receiving task
 
     async def receive(self) -> list[SpeakEvent]:
         """Raises what the provider raises."""
         while True:
-            if self._opening is not None and self._begun_at != self._interrupted:
+            if self._opening is not None and self._started_at != self._interruptions:
                 await self.close()
             if self._opening is None:
                 try:
-                    at, what = await self._taking.receive()
+                    interruptions, item = await self._queued.receive()
                 except trio.EndOfChannel:
-                    self._taking.close()
+                    self._queued.close()
                     return [SpeakEnd()]
                 except trio.ClosedResourceError:
-                    detail = "read past the end of the session"
-                    raise UpstreamCut(provider=self._account.provider_id, detail=detail) from None
-                if at != self._interrupted:
+                    raise self._cut("read past the end of the session") from None
+                if interruptions != self._interruptions:
                     continue
-                if what == _FLUSH:
+                if item == _FLUSH:
                     return [Flushed()]
-                assert isinstance(what, str)
-                self._begin(what)
+                assert isinstance(item, str)
+                self._start(item)
             self._waiting = trio.CancelScope()
             with self._waiting:
                 if events := await self._next():
                     return events
 
-    def _begin(self, text: str) -> None:
-        asked = self._request
+    def _start(self, text: str) -> None:
+        live = self._request
         request = SpeakRequest(
-            model=asked.model,
+            model=live.model,
             text=text,
-            voice=asked.voice,
+            voice=live.voice,
             format=self.format,
-            speed=asked.speed,
-            language=asked.language,
-            dialect=asked.dialect,
+            speed=live.speed,
+            language=live.language,
+            dialect=live.dialect,
         )
         self._opening = self._call(request, self._account)
-        self._begun_at = self._interrupted
-        self._converter, self._decided = None, False
+        self._started_at = self._interruptions
+        self._converter, self._format_known = None, False
 
     async def _next(self) -> list[SpeakEvent]:
-        """Sound of the sentence at hand; empty where there is none in this piece, or the sentence has ended."""
+        """Return audio of the current sentence; [] for a piece without audio, or at the end of the sentence."""
         if self._stream is None:
             assert self._opening is not None
             try:
@@ -142,30 +149,33 @@ class _BySentence:
             except BaseException:
                 self._opening = None
                 raise
-        made: list[SpeakEvent] = []
+        events: list[SpeakEvent] = []
         for event in await self._stream.receive():
             data = b""
             if isinstance(event, AudioChunk):
-                data = self._converted(event.data)
+                data = self._convert(event.data)
             elif isinstance(event, SpeakEnd):
                 data = self._converter.end() if self._converter is not None else b""
                 await self.close()
             if data:
-                made.append(AudioChunk(data=data))
-        return made
+                events.append(AudioChunk(data=data))
+        return events
 
-    def _converted(self, data: bytes) -> bytes:
-        if not self._decided:
+    def _convert(self, data: bytes) -> bytes:
+        if not self._format_known:
             assert self._stream is not None
-            self._decided = True
+            self._format_known = True
             try:
                 self._converter = converter(self._stream.format, self.format)
             except CannotConvert as error:
                 raise UpstreamProtocolError(provider=self._account.provider_id, detail=str(error)) from None
         return self._converter.feed(data) if self._converter is not None else data
 
+    def _cut(self, detail: str) -> UpstreamCut:
+        return UpstreamCut(provider=self._account.provider_id, detail=detail)
+
     async def close(self) -> None:
-        """Give up the sentence at hand."""
+        """Abandon the current sentence."""
         opening, self._opening = self._opening, None
         stream, self._stream = self._stream, None
         if opening is not None and stream is not None:

@@ -1,16 +1,36 @@
-"""Speech and recordings over HTTP, whatever their dialect: audio out of a body, a file into a form. Not itself a provider."""
+"""Audio over HTTP, for every dialect: speech read from a body, recordings sent in a form. Not itself a provider."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 
 from gw.errors import UpstreamProtocolError
 from gw.net.http1 import HttpResponse
-from gw.types.audio import AudioFormat
-from gw.types.stt import AudioSource
+from gw.providers.event_stream import Decoder, EventStream
+from gw.providers.http_call import is_text
+from gw.types.audio import PCM_16K, AudioFormat
+from gw.types.stt import AudioSource, TranscribeEvent
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
 from gw.types.usage import Usage
-from gw.wire import wav
+from gw.wire import multipart, wav
+
+TRANSCRIPT_LIMIT = 25 * 1024 * 1024
+"""Bytes of an answer with a transcript."""
+
+
+class WavRecording:
+    """16 kHz mono samples as an `AudioSource`: a WAV in memory."""
+
+    content_type = "audio/wav"
+
+    def __init__(self, samples: bytes, filename: str = "audio.wav") -> None:
+        self._data = wav.header(PCM_16K, len(samples)) + samples
+        self.size = len(self._data)
+        self.filename = filename
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._data
 
 
 class FormBody:
@@ -24,37 +44,79 @@ class FormBody:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         yield self._head
-        reading = self._audio.chunks()
+        pieces = self._audio.chunks()
         try:
-            async for piece in reading:
+            async for piece in pieces:
                 yield piece
         finally:
-            if isinstance(reading, AsyncGenerator):   # whoever sends may give up
-                await reading.aclose()
+            if isinstance(pieces, AsyncGenerator):   # sending may stop early
+                await pieces.aclose()
         yield self._tail
 
 
-class SpokenAudio:
-    """The body is the audio. Its first bytes tell a WAV's real rate; a header may say what is billed."""
+def form(
+    fields: Iterable[tuple[str, str]], audio: AudioSource, default_name: str = "", default_type: str = ""
+) -> tuple[tuple[bytes, bytes], FormBody]:
+    """Return the `Content-Type` header and the body of a multipart form with `fields` and the recording.
 
-    def __init__(self, response: HttpResponse, provider: str, asked: AudioFormat, characters_header: bytes = b"") -> None:
+    The defaults are for a recording without a file name or a content type.
+    """
+    boundary = b"gw-" + secrets.token_hex(16).encode()
+    name, content_type = audio.filename or default_name, audio.content_type or default_type
+    head, tail = multipart.encode_form(fields, file_name=name, file_content_type=content_type, boundary=boundary)
+    return (b"content-type", b"multipart/form-data; boundary=" + boundary), FormBody(head, audio, tail)
+
+
+class WholeTranscript:
+    """A `TranscribeStream` of one event: the body, decoded by `decode`."""
+
+    def __init__(self, response: HttpResponse, decode: Callable[[bytes], TranscribeEvent]) -> None:
+        self._response = response
+        self._decode = decode
+
+    async def receive(self) -> list[TranscribeEvent]:
+        return [self._decode(await self._response.read(TRANSCRIPT_LIMIT))]
+
+
+class SpeechEvents(EventStream[SpeakEvent]):
+    """A `SpeakStream` of an answer that is a stream of events."""
+
+    def __init__(
+        self, response: HttpResponse, provider: str, decoder: Decoder[SpeakEvent], fmt: AudioFormat
+    ) -> None:
+        super().__init__(response, provider, decoder)
+        self.format = fmt
+
+
+class SpeechAudio:
+    """A `SpeakStream` of an answer that is the audio itself.
+
+    The header of a WAV shows its real rate. `characters_header` names the response header with the billed characters.
+    Raises UpstreamProtocolError, when made, for an answer of text or JSON.
+    """
+
+    def __init__(
+        self, response: HttpResponse, provider: str, fmt: AudioFormat, characters_header: bytes = b""
+    ) -> None:
+        if is_text(response):
+            raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
         self._response = response
         self._provider = provider
         self._characters_header = characters_header
-        self._seen = False
-        self.format = asked
+        self._empty = True
+        self.format = fmt
 
     async def receive(self) -> list[SpeakEvent]:
         data = await self._response.receive_some()
         if not data:
-            if not self._seen:
+            if self._empty:
                 raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
             return [SpeakEnd(usage=self._usage())]
-        if not self._seen and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
+        if self._empty and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
             self.format = info.format
-        self._seen = True
+        self._empty = False
         return [AudioChunk(data=data)]
 
     def _usage(self) -> Usage | None:
-        told = (self._response.header(self._characters_header) or b"") if self._characters_header else b""
-        return Usage(characters=int(told), source="vendor") if told.isdigit() and len(told) < 10 else None
+        count = (self._response.header(self._characters_header) or b"") if self._characters_header else b""
+        return Usage(characters=int(count), source="vendor") if count.isdigit() and len(count) < 10 else None

@@ -1,18 +1,26 @@
-"""Live sessions over a WebSocket, whatever their dialect: frames out, frames in, and why one closed. Not itself a provider.
+"""Live sessions over a WebSocket, for every dialect: frames out, frames in, and why one closed. Not itself a provider.
 
-What differs between dialects is a pure listener or speaker of `gw.wire`, which turns audio, text and orders into frames and
-frames into events.
+What differs between dialects is a pure listener or speaker of `gw.wire` (a "wire" below), which turns audio, text and
+commands into frames, and frames into events. A session ends in one of three ways:
+
+    the wire has ended       a last frame said so, or the wire decided it; reading further is UpstreamCut
+    the vendor closes (1000) the last events, for vendors that end a session like this (`on_close`); else UpstreamCut
+    the vendor closes (other codes)  the error that `why_closed`, or the vendor's own table of codes, finds for it
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Protocol
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamCut
+from gw.net.http1 import Headers
+from gw.net.prewarm import open_warm
 from gw.net.ws import WebSocket, WsClosed
+from gw.providers.spec import Account
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
 from gw.types.stt import ListenEvent
@@ -20,86 +28,81 @@ from gw.types.tts import SpeakEvent
 
 Frame = str | bytes
 Frames = Frame | Sequence[Frame] | None
-"""What an order becomes on the wire: one frame, several or none."""
+"""The wire form of a command: one frame, several or none."""
 
 _BUSY = (1011, 1012, 1013)
+_NORMAL = (1000, 1005)
+E = TypeVar("E")
+CloseError = Callable[[str, WsClosed], ProviderError]
 
 
-class ListenWire(Protocol):
-    """The client's side of one transcription session."""
+class SessionWire(Protocol[E]):
+    """The client's side of one session."""
 
     ended: bool
-
-    def audio(self, data: bytes) -> Frames: ...
 
     def flush(self) -> Frames: ...
 
     def passed(self, frame: str) -> Frames:
-        """A control frame of a caller who speaks this dialect."""
+        """Return a control frame of a client that speaks this dialect as it goes to the vendor."""
         ...
 
     def finish(self) -> Frames: ...
 
-    def receive(self, frame: Frame) -> list[ListenEvent]:
-        """Raises ProviderError for what the vendor calls one."""
+    def receive(self, frame: Frame) -> list[E]:
+        """Raises ProviderError for an error of the vendor's."""
         ...
 
 
-class ClosedWire(ListenWire, Protocol):
-    """That of a vendor which ends a session by closing the socket, without a last frame."""
-
-    def closed(self) -> list[ListenEvent]:
-        """The last events, or none when that is not how it ends."""
-        ...
+class ListenWire(SessionWire[ListenEvent], Protocol):
+    def audio(self, data: bytes) -> Frames: ...
 
 
-class SpeakWire(Protocol):
-    """The client's side of one speech session."""
-
-    ended: bool
-
+class SpeakWire(SessionWire[SpeakEvent], Protocol):
     def text(self, text: str) -> Frames: ...
-
-    def flush(self) -> Frames: ...
 
     def clear(self) -> Frames: ...
 
-    def passed(self, frame: str) -> Frames: ...
 
-    def finish(self) -> Frames: ...
+class QueueingWire(SpeakWire, Protocol):
+    due: list[SpeakEvent]
+    """Events that no frame brings."""
 
-    def receive(self, frame: Frame) -> list[SpeakEvent]: ...
 
-    def closed(self) -> list[SpeakEvent]:
-        """The vendor has closed the socket in peace: the last events, or none when that is not how it ends."""
-        ...
+def open_socket(
+    account: Account, path: str, headers: Headers, *, prewarmed: bool = False
+) -> AbstractAsyncContextManager[WebSocket]:
+    """Connect to `path` below the provider's address. `prewarmed`: use, and then replace, the socket dialled ahead."""
+    ahead = account.prewarmed if prewarmed else None
+    connect = account.pool.connect
+    return open_warm(ahead, account.provider_id, account.origin, path.encode(), headers=headers, connect=connect)
 
 
 async def send(ws: WebSocket, provider: str, frames: Frames) -> None:
     """Raises ProviderError."""
-    if (rest := put(ws, provider, frames)) is not None:
-        await rest
+    if (pending := send_or_pending(ws, provider, frames)) is not None:
+        await pending
 
 
-def put(ws: WebSocket, provider: str, frames: Frames) -> Pending:
-    """As `send`; what of it is left to wait for."""
+def send_or_pending(ws: WebSocket, provider: str, frames: Frames) -> Pending:
+    """Send what can be sent without blocking. Raises like `send`."""
     if not frames:
         return None
     try:
         if isinstance(frames, (str, bytes)):
-            rest = ws.put(frames)
-            return None if rest is None else _put_others(ws, provider, rest, ())
+            pending = ws.put(frames)
+            return None if pending is None else _send_remainder(ws, provider, pending, ())
         for n, frame in enumerate(frames):
-            if (rest := ws.put(frame)) is not None:
-                return _put_others(ws, provider, rest, frames[n + 1 :])
+            if (pending := ws.put(frame)) is not None:
+                return _send_remainder(ws, provider, pending, frames[n + 1 :])
     except WsClosed as closed:
         raise why_closed(provider, closed) from None
     return None
 
 
-async def _put_others(ws: WebSocket, provider: str, rest: Awaitable[None], frames: Sequence[Frame]) -> None:
+async def _send_remainder(ws: WebSocket, provider: str, pending: Awaitable[None], frames: Sequence[Frame]) -> None:
     try:
-        await rest
+        await pending
         for frame in frames:
             await ws.send(frame)
     except WsClosed as closed:
@@ -107,9 +110,9 @@ async def _put_others(ws: WebSocket, provider: str, rest: Awaitable[None], frame
 
 
 def why_closed(provider: str, closed: WsClosed, next_codes: Collection[int] = ()) -> ProviderError:
-    """A session that the vendor closed before its end. What it wrote beside the code is its own, and stays out.
+    """Return the error for a session that the vendor closed before its end. The vendor's own reason is left out.
 
-    `next_codes`: the vendor's own codes for what another one may do better.
+    `next_codes`: vendor close codes after which the next provider is tried.
     """
     detail = f"closed the session with code {closed.code}"
     if closed.code in _BUSY or closed.code in next_codes:
@@ -119,117 +122,146 @@ def why_closed(provider: str, closed: WsClosed, next_codes: Collection[int] = ()
     return UpstreamCut(provider=provider, detail=detail)
 
 
-class ListenSocket:
-    """A `ListenSession`."""
+class _SocketSession(Generic[E]):
+    """The half that listening and speaking share. `on_close`: returns the last events after a normal close, or []."""
+
+    _wire: SessionWire[E]
 
     def __init__(
-        self, ws: WebSocket, wire: ListenWire, provider: str, *, next_codes: Collection[int] = ()
+        self, ws: WebSocket, provider: str, on_close: Callable[[], list[E]] | None, close_error: CloseError
     ) -> None:
-        self._next_codes = next_codes
         self._ws = ws
-        self._wire = wire
         self._provider = provider
+        self._on_close = on_close
+        self._close_error = close_error
         self.sent_at = trio.current_time()
-        """When audio was sent last."""
-        self.heard_at = trio.current_time()
+        """Time of the last audio or keep-alive sent."""
+        self.last_activity_at = self.sent_at
 
-    async def send_audio(self, data: bytes) -> None:
-        if (rest := self.hear(data)) is not None:
-            await rest
-
-    def hear(self, data: bytes) -> Pending:
-        """As `send_audio`; what of it is left to wait for."""
-        self.sent_at = trio.current_time()
-        return put(self._ws, self._provider, self._wire.audio(data)) if data else None
+    async def _send(self, frames: Frames) -> None:
+        await send(self._ws, self._provider, frames)
 
     async def flush(self) -> None:
-        await send(self._ws, self._provider, self._wire.flush())
+        await self._send(self._wire.flush())
 
     async def send_frame(self, frame: str) -> None:
-        await send(self._ws, self._provider, self._wire.passed(frame))
+        await self._send(self._wire.passed(frame))
 
     async def finish(self) -> None:
-        await send(self._ws, self._provider, self._wire.finish())
+        await self._send(self._wire.finish())
 
-    async def receive(self) -> list[ListenEvent]:
-        if self._wire.ended:
-            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
+    async def keep_alive(self, idle_s: float, frames: Callable[[], Frames]) -> None:
+        """Send `frames()` whenever nothing has been sent for `idle_s`, until cancelled."""
+        while True:
+            await trio.sleep_until(self.sent_at + idle_s)
+            if trio.current_time() >= self.sent_at + idle_s:
+                self.sent_at = trio.current_time()
+                await self._send(frames())
+
+    async def receive(self) -> list[E]:
+        self._check_not_ended()
         while True:
             try:
                 frame = await self._ws.receive()
             except WsClosed as closed:
-                return self._over(closed)
-            if events := self._heard(frame):
-                return events
-
-    async def each(self, take: Callable[[list[ListenEvent]], Pending]) -> None:
-        """In place of `receive`: `take` gets the events where they are read. Returns when the session has ended."""
-
-        def took(frame: Frame) -> Pending:
-            events = self._heard(frame)
-            return take(events) if events else None
-
-        try:
-            await self._ws.each(took, lambda: self._wire.ended)
-        except WsClosed as closed:
-            if (rest := take(self._over(closed))) is not None:
-                await rest
-
-    def _heard(self, frame: Frame) -> list[ListenEvent]:
-        self.heard_at = trio.current_time()
-        return self._wire.receive(frame)
-
-    def _over(self, closed: WsClosed) -> list[ListenEvent]:
-        """The vendor has closed the socket: the last events, where that is how it ends. Raises ProviderError."""
-        raise why_closed(self._provider, closed, self._next_codes) from None
-
-
-class ListeningUntilClosed(ListenSocket):
-    """A session that the vendor ends by closing the socket."""
-
-    def __init__(self, ws: WebSocket, wire: ClosedWire, provider: str) -> None:
-        super().__init__(ws, wire, provider)
-        self._last = wire.closed
-
-    def _over(self, closed: WsClosed) -> list[ListenEvent]:
-        if closed.code in (1000, 1005) and (last := self._last()):
-            return last
-        return super()._over(closed)
-
-
-class SpeakSocket:
-    """A `SpeakSession`."""
-
-    def __init__(self, ws: WebSocket, wire: SpeakWire, provider: str, fmt: AudioFormat) -> None:
-        self.format = fmt
-        self._ws = ws
-        self._wire = wire
-        self._provider = provider
-
-    async def send_text(self, text: str) -> None:
-        await send(self._ws, self._provider, self._wire.text(text) if text else ())
-
-    async def flush(self) -> None:
-        await send(self._ws, self._provider, self._wire.flush())
-
-    async def clear(self) -> None:
-        await send(self._ws, self._provider, self._wire.clear())
-
-    async def send_frame(self, frame: str) -> None:
-        await send(self._ws, self._provider, self._wire.passed(frame))
-
-    async def finish(self) -> None:
-        await send(self._ws, self._provider, self._wire.finish())
-
-    async def receive(self) -> list[SpeakEvent]:
-        if self._wire.ended:
-            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
-        while True:
-            try:
-                frame = await self._ws.receive()
-            except WsClosed as closed:
-                if closed.code in (1000, 1005) and (last := self._wire.closed()):
-                    return last
-                raise why_closed(self._provider, closed) from None
+                return self._last_events(closed)
+            self.last_activity_at = trio.current_time()
             if events := self._wire.receive(frame):
                 return events
+
+    def _check_not_ended(self) -> None:
+        if self._wire.ended:
+            raise UpstreamCut(provider=self._provider, detail="read past the end of the session")
+
+    def _last_events(self, closed: WsClosed) -> list[E]:
+        """Return the last events if the close is how this vendor ends a session. Raises ProviderError otherwise."""
+        if closed.code in _NORMAL and self._on_close is not None and (events := self._on_close()):
+            return events
+        raise self._close_error(self._provider, closed) from None
+
+
+class ListenSocket(_SocketSession[ListenEvent]):
+    """A `ListenSession`."""
+
+    _wire: ListenWire
+
+    def __init__(
+        self,
+        ws: WebSocket,
+        wire: ListenWire,
+        provider: str,
+        *,
+        on_close: Callable[[], list[ListenEvent]] | None = None,
+        close_error: CloseError = why_closed,
+    ) -> None:
+        super().__init__(ws, provider, on_close, close_error)
+        self._wire = wire
+
+    async def send_audio(self, data: bytes) -> None:
+        if (pending := self.send_audio_or_pending(data)) is not None:
+            await pending
+
+    def send_audio_or_pending(self, data: bytes) -> Pending:
+        self.sent_at = trio.current_time()
+        return send_or_pending(self._ws, self._provider, self._wire.audio(data)) if data else None
+
+    async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
+
+        def on_frame(frame: Frame) -> Pending:
+            self.last_activity_at = trio.current_time()
+            events = self._wire.receive(frame)
+            return handle(events) if events else None
+
+        try:
+            await self._ws.each(on_frame, lambda: self._wire.ended)
+        except WsClosed as closed:
+            if (pending := handle(self._last_events(closed))) is not None:
+                await pending
+
+
+class SpeakSocket(_SocketSession[SpeakEvent]):
+    """A `SpeakSession`."""
+
+    _wire: SpeakWire
+
+    def __init__(
+        self,
+        ws: WebSocket,
+        wire: SpeakWire,
+        provider: str,
+        fmt: AudioFormat,
+        *,
+        on_close: Callable[[], list[SpeakEvent]] | None = None,
+        close_error: CloseError = why_closed,
+    ) -> None:
+        super().__init__(ws, provider, on_close, close_error)
+        self._wire = wire
+        self.format = fmt
+
+    async def send_text(self, text: str) -> None:
+        await self._send(self._wire.text(text) if text else ())
+
+    async def clear(self) -> None:
+        await self._send(self._wire.clear())
+
+
+class QueueingSpeakSocket(SpeakSocket):
+    """A `SpeakSocket` whose wire also has events that no frame brings: a waiting `receive` is interrupted for them."""
+
+    _wire: QueueingWire
+    _receiving: trio.CancelScope | None = None
+
+    async def _send(self, frames: Frames) -> None:
+        await super()._send(frames)
+        self._interrupt_receive()
+
+    def _interrupt_receive(self) -> None:
+        if self._wire.due and self._receiving is not None:
+            self._receiving.cancel()
+
+    async def receive(self) -> list[SpeakEvent]:
+        while not self._wire.due:
+            with trio.CancelScope() as self._receiving:
+                return await super().receive()
+        events, self._wire.due = self._wire.due, []
+        return events

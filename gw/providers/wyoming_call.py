@@ -1,6 +1,6 @@
 """Calls over the Wyoming protocol, to a server on a bare connection or to an engine of ours. Not itself a provider.
 
-One connection, or one turn of an engine, per request. Nothing is billed, so nothing is reported.
+One connection, or one request to an engine, per call. Nothing is billed, so no usage is reported.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gw.errors import (
     ProviderUnreachable,
     UpstreamCut,
     UpstreamProtocolError,
-    one_error,
 )
 from gw.net.tcp import LOST, UpstreamTransport, unreachable
-from gw.providers.spec import Account
+from gw.providers.background import background
+from gw.providers.spec import Account, rejected
+from gw.types import stt
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat, Encoding
-from gw.types.stt import AudioSource, TextDelta, TranscribeEvent, TranscribeRequest, Transcript, Word
-from gw.types.stt import Final as FinalText
+from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest, Transcript, Word
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.wire import wav, wyoming
 from gw.wire.bounds import seconds
@@ -34,8 +34,8 @@ from gw.wire.wyoming import Message
 
 CONNECT_S: Final = 5.0
 _READ_BYTES: Final = 65_536
-_CALLERS = frozenset({"request", "voice", "language"})
-"""Codes of an error that is about the request: another candidate may do it."""
+_REQUEST_CODES = frozenset({"request", "voice", "language"})
+"""Codes of an error that is about the request: another candidate may be able to serve it."""
 
 
 class Peer(Protocol):
@@ -46,7 +46,7 @@ class Peer(Protocol):
         ...
 
     async def receive(self) -> Message:
-        """Raises ProviderError, also where nothing more will come."""
+        """Raises ProviderError, also past the last message."""
         ...
 
 
@@ -57,7 +57,7 @@ class ServerPeer:
         self._transport = transport
         self._provider = provider
         self._decoder = wyoming.Decoder(lambda detail: UpstreamProtocolError(provider=provider, detail=detail))
-        self._held: list[Message] = []
+        self._received: list[Message] = []
 
     async def send(self, *messages: Message) -> None:
         try:
@@ -66,20 +66,20 @@ class ServerPeer:
             raise UpstreamCut(provider=self._provider, detail="the connection was lost") from None
 
     async def receive(self) -> Message:
-        while not self._held:
+        while not self._received:
             try:
                 data = await self._transport.receive_some()
             except LOST:
                 data = b""
             if not data:
                 raise UpstreamCut(provider=self._provider, detail="the connection ended before the answer did")
-            self._held = self._decoder.feed(bytes(data))
-        return self._held.pop(0)
+            self._received = self._decoder.feed(bytes(data))
+        return self._received.pop(0)
 
 
 @asynccontextmanager
 async def server(account: Account) -> AsyncIterator[Peer]:
-    """A connection of its own, closed on the way out."""
+    """Connect to the server at the account's address; the connection is closed on exit."""
     provider = account.provider_id
     try:
         with trio.move_on_after(CONNECT_S) as scope:
@@ -95,7 +95,7 @@ async def server(account: Account) -> AsyncIterator[Peer]:
 
 
 async def describe_peer(account: Account) -> wyoming.Info:
-    """What the server says it has: the health check. Raises ProviderError."""
+    """Return what the server offers: the health check. Raises ProviderError."""
     async with server(account) as peer:
         await peer.send(wyoming.Describe())
         while True:
@@ -109,37 +109,34 @@ async def describe_peer(account: Account) -> wyoming.Info:
 
 @asynccontextmanager
 async def transcribe(
-    peering: AbstractAsyncContextManager[Peer], request: TranscribeRequest, account: Account, opening: wyoming.Transcribe
-) -> AsyncIterator[TranscribedBy]:
+    connection: AbstractAsyncContextManager[Peer], request: TranscribeRequest, account: Account, opening: wyoming.Transcribe
+) -> AsyncIterator[WyomingTranscript]:
     """Send the recording as 16 kHz samples, then read. Raises ProviderError."""
-    provider = account.provider_id
-    async with peering as peer:
+    async with connection as peer:
         await peer.send(opening, wyoming.AudioStart(rate=PCM_16K.sample_rate_hz))
-        async with aclosing(samples_of(request, provider)) as pieces:
+        async with aclosing(samples_of(request, account)) as pieces:
             async for data in pieces:
                 await peer.send(wyoming.AudioPiece(rate=PCM_16K.sample_rate_hz, audio=data))
         await peer.send(wyoming.AudioStop())
-        yield TranscribedBy(peer, provider, request.stream)
+        yield WyomingTranscript(peer, account.provider_id, request.stream)
 
 
 @asynccontextmanager
 async def transcribe_pieces(
-    peering: AbstractAsyncContextManager[Peer],
+    connection: AbstractAsyncContextManager[Peer],
     pieces: AsyncGenerator[bytes, None],
     account: Account,
     opening: wyoming.Transcribe,
-) -> AsyncIterator[TranscribedBy]:
+) -> AsyncIterator[WyomingTranscript]:
     """Send 16 kHz samples as they come, and read meanwhile. Raises ProviderError."""
-    with one_error():
-        async with peering as peer, trio.open_nursery() as nursery:
-            await peer.send(opening, wyoming.AudioStart(rate=PCM_16K.sample_rate_hz))
-            nursery.start_soon(_send_pieces, peer, pieces)
-            yield TranscribedBy(peer, account.provider_id, True)
-            nursery.cancel_scope.cancel()
+    async with connection as peer:
+        await peer.send(opening, wyoming.AudioStart(rate=PCM_16K.sample_rate_hz))
+        async with background(_send_pieces, peer, pieces):
+            yield WyomingTranscript(peer, account.provider_id, True)
 
 
 async def _send_pieces(peer: Peer, pieces: AsyncGenerator[bytes, None]) -> None:
-    """A connection that is lost is told by whoever reads."""
+    """Send all samples. A lost connection is ignored here: the reading task raises it."""
     with suppress(ProviderError):
         async with aclosing(pieces):
             async for data in pieces:
@@ -148,7 +145,7 @@ async def _send_pieces(peer: Peer, pieces: AsyncGenerator[bytes, None]) -> None:
         await peer.send(wyoming.AudioStop())
 
 
-class TranscribedBy:
+class WyomingTranscript:
     """A `TranscribeStream`."""
 
     def __init__(self, peer: Peer, provider: str, streamed: bool) -> None:
@@ -161,16 +158,16 @@ class TranscribedBy:
             match await self._peer.receive():
                 case wyoming.TranscriptPiece(text=text):
                     if self._streamed and text:
-                        return [TextDelta(text=text)]
-                case wyoming.WholeTranscript() as whole:
-                    return [_transcript(whole)]
+                        return [stt.TextDelta(text=text)]
+                case wyoming.WholeTranscript() as transcript:
+                    return [_transcript(transcript)]
                 case wyoming.Failed() as failed:
                     raise _failure(self._provider, failed)
 
 
 def _transcript(whole: wyoming.WholeTranscript) -> Transcript:
     segments = tuple(
-        FinalText(text=s.text, start_s=s.start, end_s=s.end, words=_words(s.words)) for s in whole.segments
+        stt.Final(text=s.text, start_s=s.start, end_s=s.end, words=_words(s.words)) for s in whole.segments
     )
     return Transcript(
         text=whole.text.strip(),
@@ -181,25 +178,25 @@ def _transcript(whole: wyoming.WholeTranscript) -> Transcript:
     )
 
 
-def _words(heard: tuple[wyoming.HeardWord, ...]) -> tuple[Word, ...]:
-    return tuple(Word(text=w.word.strip(), start_s=w.start, end_s=w.end, confidence=w.probability) for w in heard)
+def _words(words: tuple[wyoming.HeardWord, ...]) -> tuple[Word, ...]:
+    return tuple(Word(text=w.word.strip(), start_s=w.start, end_s=w.end, confidence=w.probability) for w in words)
 
 
-async def samples_of(request: TranscribeRequest, provider: str) -> AsyncGenerator[bytes, None]:
-    """The recording as 16-bit samples at 16 kHz, mono. Raises ProviderRejected for what cannot be made into that."""
-    made: _Samples | None = None
-    reading = request.audio.chunks()
+async def samples_of(request: TranscribeRequest, account: Account) -> AsyncGenerator[bytes, None]:
+    """Yield the recording as 16-bit samples at 16 kHz, mono. Raises ProviderRejected if it cannot be converted."""
+    samples: _Samples | None = None
+    chunks = request.audio.chunks()
     try:
-        async for data in reading:
-            if made is None:
-                made = _Samples(_format_of(request.audio, request.format, data), provider)
-            for piece in _cut(await made.of(data)):
+        async for data in chunks:
+            if samples is None:
+                samples = _Samples(_format_of(request.audio, request.format, data), account)
+            for piece in _cut(await samples.convert(data)):
                 yield piece
     finally:
-        if isinstance(reading, AsyncGenerator):
-            await reading.aclose()
-    if made is not None:
-        for piece in _cut(await made.of(None)):
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
+    if samples is not None:
+        for piece in _cut(await samples.convert(None)):
             yield piece
 
 
@@ -208,37 +205,37 @@ def _cut(data: bytes) -> Iterator[bytes]:
 
 
 class _Samples:
-    """Of one recording. What takes longer than others' audio may wait is done in a thread."""
+    """The samples of one recording. Slow conversions run in a thread, so that other clients' audio does not wait."""
 
-    def __init__(self, source: AudioFormat, provider: str) -> None:
+    def __init__(self, source: AudioFormat, account: Account) -> None:
         self._source = source
-        self._provider = provider
+        self._account = account
         self._in_thread = is_compressed(source) or source.sample_rate_hz != PCM_16K.sample_rate_hz
         self._converter: Converter | None = None
 
-    async def of(self, data: bytes | None) -> bytes:
-        """What `data` makes; of None, what is left. Raises ProviderRejected."""
+    async def convert(self, data: bytes | None) -> bytes:
+        """Return the samples of `data`, or of what is left for None. Raises ProviderRejected."""
         try:
             if self._in_thread:
-                return await trio.to_thread.run_sync(self._made_of, data)
-            return self._made_of(data)
+                return await trio.to_thread.run_sync(self._convert, data)
+            return self._convert(data)
         except CannotConvert as error:
-            detail = str(error)
-            raise ProviderRejected(
-                provider=self._provider, upstream_status=400, fault="candidate", detail=detail
-            ) from None
+            raise rejected(self._account, str(error)) from None
 
-    def _made_of(self, data: bytes | None) -> bytes:
+    def _convert(self, data: bytes | None) -> bytes:
         if self._converter is None:
             self._converter = converter(self._source, PCM_16K)
             assert self._converter is not None  # the source is never bare samples
         return self._converter.end() if data is None else self._converter.feed(data)
 
 
-def _format_of(audio: AudioSource, told: AudioFormat | None, head: bytes) -> AudioFormat:
-    """By the bytes, else as told. Samples without a header are read as a WAV whose header is missing."""
-    found, _ = wav.sniff(head[:4_096], audio.size, audio.content_type)
-    fmt = found or told or AudioFormat(encoding="unknown")
+def _format_of(audio: AudioSource, declared: AudioFormat | None, head: bytes) -> AudioFormat:
+    """Return the format by the first bytes, else the declared one.
+
+    Samples without a header are read as a WAV whose header is missing.
+    """
+    detected, _ = wav.sniff(head[:4_096], audio.size, audio.content_type)
+    fmt = detected or declared or AudioFormat(encoding="unknown")
     if fmt.encoding == "pcm_s16le":
         return AudioFormat(encoding="wav", sample_rate_hz=fmt.sample_rate_hz, channels=fmt.channels)
     return fmt
@@ -249,62 +246,62 @@ def _format_of(audio: AudioSource, told: AudioFormat | None, head: bytes) -> Aud
 
 @asynccontextmanager
 async def speak(
-    peering: AbstractAsyncContextManager[Peer], request: SpeakRequest, account: Account, voice: str, speed: float | None
-) -> AsyncIterator[SpokenBy]:
+    connection: AbstractAsyncContextManager[Peer], request: SpeakRequest, account: Account, voice: str, speed: float | None
+) -> AsyncIterator[WyomingSpeech]:
     """Raises ProviderError."""
-    refuse_empty(request, account.provider_id)
-    async with peering as peer:
+    refuse_empty(request, account)
+    async with connection as peer:
         named = wyoming.Voice(name=voice or None, language=request.language if not voice else None)
         await peer.send(wyoming.Synthesize(text=request.text, voice=named, speed=speed))
-        yield SpokenBy(peer, account.provider_id, request.format)
+        yield WyomingSpeech(peer, account.provider_id, request.format)
 
 
-def refuse_empty(request: SpeakRequest, provider: str) -> None:
-    """Raises ProviderRejected: an engine answers nothing to nothing."""
+def refuse_empty(request: SpeakRequest, account: Account) -> None:
+    """Raise ProviderRejected for an empty text: an engine does not answer one."""
     if not request.text.strip():
-        raise ProviderRejected(provider=provider, upstream_status=400, fault="caller", detail="there is no text to speak")
+        raise rejected(account, "there is no text to speak", fault="caller")
 
 
-class SpokenBy:
-    """A `SpeakStream` of samples, or of a WAV whose length is left open."""
+class WyomingSpeech:
+    """A `SpeakStream` of samples, or of a WAV without a length."""
 
-    def __init__(self, peer: Peer, provider: str, asked: AudioFormat) -> None:
+    def __init__(self, peer: Peer, provider: str, fmt: AudioFormat) -> None:
         self.format = PCM_24K
         self._peer = peer
         self._provider = provider
-        self._as_wav = asked.encoding == "wav"
-        self._begun = self._sounded = False
+        self._as_wav = fmt.encoding == "wav"
+        self._started = self._has_audio = False
 
     async def receive(self) -> list[SpeakEvent]:
         while True:
             match await self._peer.receive():
-                case wyoming.AudioStart() as start if not self._begun:
-                    if header := self._begin(start.format):
+                case wyoming.AudioStart() as start if not self._started:
+                    if header := self._start(start.format):
                         return [AudioChunk(data=header)]
                 case wyoming.AudioPiece(audio=data) as piece if data:
-                    header = b"" if self._begun else self._begin(wyoming.AudioStart(rate=piece.rate).format)
-                    self._sounded = True
+                    header = b"" if self._started else self._start(wyoming.AudioStart(rate=piece.rate).format)
+                    self._has_audio = True
                     return [AudioChunk(data=header + data)]
                 case wyoming.AudioStop():
-                    if not self._sounded:
+                    if not self._has_audio:
                         raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
                     return [SpeakEnd()]
                 case wyoming.Failed() as failed:
                     raise _failure(self._provider, failed)
 
-    def _begin(self, fmt: AudioFormat) -> bytes:
-        """The format is known; the header of a WAV, where one is wanted."""
-        self._begun = True
+    def _start(self, fmt: AudioFormat) -> bytes:
+        """Set the format; return the header if a WAV is wanted."""
+        self._started = True
         encoding: Encoding = "wav" if self._as_wav else "pcm_s16le"
         self.format = AudioFormat(encoding=encoding, sample_rate_hz=fmt.sample_rate_hz, channels=fmt.channels)
         return wav.header(self.format, None) if self._as_wav else b""
 
 
 def _failure(provider: str, failed: wyoming.Failed) -> ProviderRejected | ProviderFailed:
-    """What the server wrote stays out but for its code: it may quote the text."""
+    """Return the error for the server's. Only its code is used: its text may quote the request."""
     code = (failed.code or "")[:64]
-    if code in _CALLERS:
+    if code in _REQUEST_CODES:
         return ProviderRejected(
             provider=provider, upstream_status=400, upstream_code=code, fault="candidate", detail=f"refused: {code}"
         )
-    return ProviderFailed(provider=provider, upstream_status=500, upstream_code=code, detail="the server told an error")
+    return ProviderFailed(provider=provider, upstream_status=500, upstream_code=code, detail="the server reported an error")

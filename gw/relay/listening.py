@@ -21,7 +21,7 @@ import msgspec
 import trio
 
 from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut, UpstreamSlow
-from gw.providers.spec import ListenSession, PromptSession
+from gw.providers.spec import CallbackListenSession, ListenSession
 from gw.relay.attempts import PreparedCall
 from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession, SessionAttempt, SessionPlan
 from gw.relay.loudness import Loudness
@@ -72,7 +72,7 @@ class ListenLeg(SessionAttempt[ListenSession]):
 
     def begin_with(self, session: ListenSession) -> None:
         self._hear: Callable[[bytes], Pending] = (
-            session.hear if isinstance(session, PromptSession) else session.send_audio
+            session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
         )
 
     def begin_at(self, replay: ReplayBuffer) -> None:
@@ -265,8 +265,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListenLeg]):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay_to, leg, session)
             nursery.start_soon(self._watch, leg, session, scope)
-            if isinstance(session, PromptSession):
-                await session.each(partial(self._pass_on, leg))
+            if isinstance(session, CallbackListenSession):
+                await session.for_each_batch(partial(self._pass_on, leg))
             while not leg.ended:
                 if (rest := self._pass_on(leg, await session.receive())) is not None:
                     await rest
@@ -331,7 +331,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListenLeg]):
             if self._telling:
                 continue
             now = trio.current_time()
-            silent_s = now - max(leg.last_event_at, session.heard_at)
+            silent_s = now - max(leg.last_event_at, session.last_activity_at)
             if now - leg.sending_since > BLOCKED_S:
                 leg.fault = UpstreamSlow(provider=provider, after_s=BLOCKED_S, detail="takes no more audio")
             elif self._finishing and silent_s > idle_s:

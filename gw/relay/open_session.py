@@ -126,7 +126,7 @@ async def speaking(
         fmt = spoken_as(request.format, spec)
         _convertible(converter, fmt, request.format, account)
         voice = begun.catalog.voice(request.voice, begun.catalog.provider(model.provider)) or model.default_voice or ""
-        warm = account if spares is None else attrs.evolve(account, spares=spares)
+        warm = account if spares is None else attrs.evolve(account, prewarmed=spares)
         return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
 
     def convert(fmt: AudioFormat) -> Converter | None:

@@ -155,7 +155,3 @@ class CartesiaSpeaker:
             return [*events, SpeakEnd()]
         self._leave_context()
         return events
-
-    def closed(self) -> list[SpeakEvent]:
-        """The vendor says `done` first."""
-        return []

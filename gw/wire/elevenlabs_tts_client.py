@@ -137,6 +137,9 @@ class ElevenSpeaker:
         elif self._closing is not _Order.FLUSH and not self._waiting:
             self.due.append(Flushed())
 
+    def passed(self, frame: str) -> None:
+        """Drop a frame of the client's: it names contexts of the client's own socket."""
+
     def clear(self) -> None:
         self._waiting.clear()
         self._word, self._said = "", False

@@ -372,7 +372,7 @@ class Rig:
         return Account(
             provider_id=f"my-{self.type}",
             model=VENDORS[self.type].models[model],
-            origin=Origin.parse(spec.base_url + spec.api_path if spec.needs_address else "http://127.0.0.1"),
+            origin=Origin.parse(spec.base_url if spec.needs_address else "http://127.0.0.1"),
             api_key=Secret(KEY),
             pool=self.pool,
             options=self.vendor.options,

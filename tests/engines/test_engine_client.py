@@ -1,12 +1,14 @@
-"""Real processes with stand-ins for the libraries: loading, answers, giving up, dying."""
+"""Real processes with stand-ins for the libraries: loading, answers, aborted requests, crashes."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 import trio
 
 from gw.engines import faster_whisper
-from gw.engines.engine_client import at_engine, worker
+from gw.engines.engine_client import engine_process, engine_request
 from gw.errors import PluginMissing, ProviderFailed
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
@@ -16,101 +18,102 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("libraries")]
 
 
 def engine(path):
-    return worker(faster_whisper.MODULE, {"model_path": path})
+    return engine_process(faster_whisper, {"model_path": path}, "p")
 
 
-async def hear(made, text, **asked):
-    async with made.ask("p") as asking:
-        await asking.send(wyoming.Transcribe(**asked), wyoming.AudioStart(rate=16_000))
+async def transcribe(process, text, **options):
+    async with process.request("p") as request:
+        await request.send(wyoming.Transcribe(**options), wyoming.AudioStart(rate=16_000))
         for piece in fsk.encode(text, 16_000):
-            await asking.send(wyoming.AudioPiece(rate=16_000, audio=piece))
-        await asking.send(wyoming.AudioStop())
-        return [message async for message in messages(asking)]
+            await request.send(wyoming.AudioPiece(rate=16_000, audio=piece))
+        await request.send(wyoming.AudioStop())
+        return [message async for message in messages(request)]
 
 
-async def messages(asking):
+async def messages(request):
     while True:
-        message = await asking.receive()
+        message = await request.receive()
         yield message
         if isinstance(message, (wyoming.WholeTranscript, wyoming.AudioStop, wyoming.Failed)):
             return
 
 
 async def test_it_answers_again_and_again(model):
-    made = engine(model())
+    process = engine(model())
     with trio.fail_after(10):
-        first = await hear(made, "hello|there", words=True)
+        first = await transcribe(process, "hello|there", words=True)
         assert [m.text for m in first] == ["hello", " there", "hello there"]
         assert first[-1].segments[1].words[0].word == " there"
         assert first[-1].duration == pytest.approx(PCM_16K.seconds(sum(map(len, fsk.encode("hello|there", 16_000)))))
-        assert [m.text for m in await hear(made, "ça va, 你好")] == ["ça va, 你好", "ça va, 你好"]
-    assert engine(model()) is made
-    assert made.info.models == ("small",)
+        assert [m.text for m in await transcribe(process, "ça va, 你好")] == ["ça va, 你好", "ça va, 你好"]
+    assert engine(model()) is process
+    assert process.info.models == ("small",)
 
 
 async def test_what_is_refused_and_what_fails_ends_the_answer(model):
     with trio.fail_after(10):
-        assert [m.code for m in await hear(engine(model()), "x", language="tlh")] == ["language"]
-        (failed,) = await hear(engine(model("broken")), "x")
+        assert [m.code for m in await transcribe(engine(model()), "x", language="tlh")] == ["language"]
+        (failed,) = await transcribe(engine(model("broken")), "x")
         assert (failed.code, failed.text) == ("failed", "RuntimeError")
-        assert [m.text for m in await hear(engine(model("broken")), "x")] == ["RuntimeError"]
+        assert [m.text for m in await transcribe(engine(model("broken")), "x")] == ["RuntimeError"]
 
 
 async def test_two_requests_take_turns(model):
-    made = engine(model())
-    heard = []
+    process = engine(model())
+    texts = []
 
     async def one(text):
-        heard.append((await hear(made, text))[-1].text)
+        texts.append((await transcribe(process, text))[-1].text)
 
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             for text in ("a", "b", "c"):
                 nursery.start_soon(one, text)
-    assert sorted(heard) == ["a", "b", "c"]
+    assert sorted(texts) == ["a", "b", "c"]
 
 
-async def test_a_request_that_is_given_up_does_not_spoil_the_next(model):
-    made = engine(model("slow"))
+async def test_an_aborted_request_does_not_spoil_the_next(model):
+    process = engine(model("slow"))
     with trio.fail_after(10):
-        async with made.ask("p") as asking:
-            await asking.send(wyoming.Transcribe(), wyoming.AudioStart(rate=16_000))
+        async with process.request("p") as request:
+            await request.send(wyoming.Transcribe(), wyoming.AudioStart(rate=16_000))
             for piece in fsk.encode("|".join("abcdefghij"), 16_000):
-                await asking.send(wyoming.AudioPiece(rate=16_000, audio=piece))
-            await asking.send(wyoming.AudioStop())
-            assert (await asking.receive()).text == "a"
+                await request.send(wyoming.AudioPiece(rate=16_000, audio=piece))
+            await request.send(wyoming.AudioStop())
+            assert (await request.receive()).text == "a"
         began = trio.current_time()
-        assert (await hear(made, "z"))[-1].text == "z"
+        assert (await transcribe(process, "z"))[-1].text == "z"
         assert trio.current_time() - began < 1.5
-        async with made.ask("p") as asking:   # before its audio has come
-            await asking.send(wyoming.Transcribe(), wyoming.AudioStart(rate=16_000))
-        async with made.ask("p"):
+        async with process.request("p") as request:   # before its audio has arrived
+            await request.send(wyoming.Transcribe(), wyoming.AudioStart(rate=16_000))
+        async with process.request("p"):
             pass
         with trio.move_on_after(0.01):
-            await hear(made, "|".join("abcdefghij"))
-        assert (await hear(made, "y"))[-1].text == "y"
+            await transcribe(process, "|".join("abcdefghij"))
+        assert (await transcribe(process, "y"))[-1].text == "y"
 
 
-async def test_a_model_that_is_none(tmp_path):
-    made = engine(tmp_path / "nowhere")
+async def test_an_invalid_model(tmp_path):
+    process = engine(tmp_path / "nowhere")
     with trio.fail_after(10), pytest.raises(ProviderFailed, match=r"cannot load: FileNotFoundError: Unable to open"):
-        await made.wait_ready("p")
-    assert engine(tmp_path / "nowhere") is not made
+        await process.wait_ready("p")
+    assert engine(tmp_path / "nowhere") is not process
 
 
-async def test_an_engine_that_dies_is_started_anew(model):
+async def test_an_engine_that_crashes_is_started_again(model):
     with trio.fail_after(20):
-        made = engine(model("crashing"))
+        process = engine(model("crashing"))
         with pytest.raises(ProviderFailed, match="has ended"):
-            await hear(made, "x")
+            await transcribe(process, "x")
         again = engine(model("crashing"))
-        assert again is not made
+        assert again is not process
         await again.wait_ready("p")
 
 
-async def test_the_module_and_the_extra_that_are_missing():
+async def test_a_missing_library_names_its_extra():
+    module = SimpleNamespace(MODULE="m", NEEDS=("no_such_library",), EXTRA="whisper", OPTIONS=())
     with pytest.raises(PluginMissing) as caught:
-        async with at_engine(faster_whisper.MODULE, ("no_such_library",), "whisper", {}, "p"):
+        async with engine_request(module, {}, "p"):
             raise AssertionError
     error = caught.value
     assert isinstance(error, ModuleNotFoundError)

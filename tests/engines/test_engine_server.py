@@ -27,15 +27,15 @@ def test_a_job_is_whole_when_its_audio_has_ended():
     assert told(heard, wyoming.AudioPiece(rate=16_000, audio=b"x"), wyoming.AudioStop(), wyoming.Abort()) == []
 
 
-def test_a_job_that_is_given_up_still_ends():
-    gone = [wyoming.Failed(text="given up", code="given_up")]
+def test_an_aborted_job_still_ends():
+    gone = [wyoming.Failed(text="aborted", code="aborted")]
     assert told(heard, *START, wyoming.Abort()) == [gone]
     assert told(heard, *START, wyoming.AudioStop(), wyoming.Abort()) == [gone]
     last = [wyoming.WholeTranscript(text="ab")]
     assert told(heard, *START, wyoming.Abort(), *START, wyoming.AudioStop()) == [gone, last]
 
 
-def test_a_job_may_be_given_up_in_the_middle():
+def test_a_job_may_be_aborted_in_the_middle():
     def spoken(job, inbox):
         yield wyoming.AudioStart(rate=24_000)
         inbox.put(wyoming.Abort())
@@ -57,7 +57,7 @@ def test_what_fails_says_no_more_than_its_kind():
 
     assert told(refuses, wyoming.Synthesize(text="x")) == [[wyoming.Failed(text="voice", code="voice")]]
     assert told(fails, wyoming.Synthesize(text="x"))[0][-1] == wyoming.Failed(text="ValueError", code="failed")
-    assert told(lambda job, inbox: iter(()), wyoming.Synthesize(text="x"))[0][-1].code == "given_up"
+    assert told(lambda job, inbox: iter(()), wyoming.Synthesize(text="x"))[0][-1].code == "aborted"
 
 
 def test_options_of_the_command_line():

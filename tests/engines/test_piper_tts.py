@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from gw.engines import piper_tts
-from gw.engines.process import running
+from gw.engines.process import process_of
 from gw.errors import PluginMissing, ProviderError, ProviderFailed
 from gw.net.http1 import Origin, Pool
 
@@ -18,7 +18,7 @@ async def test_a_server_of_ours(model):
     with trio.fail_after(10):
         address = await piper_tts.address("p", options)
         assert await piper_tts.address("p", options) == address
-        server = running(piper_tts.command(options), piper_tts.Server)
+        server = process_of(piper_tts.command(options), piper_tts.Server)
         origin = Origin.parse(address)
         async with pool.open("p", b"POST", origin, b"/synthesize", [], b'{"text":"hello"}') as response:
             assert response.status == 200
@@ -31,7 +31,7 @@ async def test_a_server_of_ours(model):
 
 
 @pytest.mark.usefixtures("libraries")
-async def test_a_voice_that_is_none(tmp_path):
+async def test_an_invalid_voice(tmp_path):
     with trio.fail_after(10), pytest.raises(ProviderFailed, match="its server ended with code 1"):
         await piper_tts.address("p", {"model_path": tmp_path / "none.onnx"})
 

@@ -253,7 +253,7 @@ async def test_the_vendor_says_nothing_after_the_last_answer(each, nursery, auto
         await session.finish()
         if each:
             events = []
-            await session.each(events.extend)
+            await session.for_each_batch(events.extend)
         else:
             events = await read(session)
     assert finals(events) == ["hello there"]

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from gw.errors import ProviderError, ProviderFailed, UpstreamCut, UpstreamProtocolError
-from gw.providers.chat_call import _StreamedChat
+from gw.providers.chat_call import ChatEvents
 from gw.providers.event_stream import EventStream
 from gw.types.llm import Delta, StreamError
 from gw.types.tts import AudioChunk
@@ -67,18 +67,18 @@ async def test_speech(pieces, chunks, error):
     ],
 )
 async def test_chat(pieces, text, error):
-    events, raised = await read(_StreamedChat(Body(pieces), "p", ChatDecoder("p", keep_raw=False)))
+    events, raised = await read(ChatEvents(Body(pieces), "p", ChatDecoder("p", keep_raw=False)))
     assert "".join(event.text for event in events if isinstance(event, Delta)) == text
     assert isinstance(raised, error)
 
 
 async def test_an_error_event_waits_for_what_came_before_it():
-    stream = _StreamedChat(Body([WORD, WORD + FAULT]), "p", ChatDecoder("p", keep_raw=False))
+    stream = ChatEvents(Body([WORD, WORD + FAULT]), "p", ChatDecoder("p", keep_raw=False))
     lists = [await stream.receive() for _ in range(3)]
     assert [[type(event) for event in events] for events in lists] == [[Delta], [Delta], [StreamError]]
 
 
 async def test_an_error_event_beside_the_first_content_comes_with_it():
     """The relay asks another candidate then: nothing has gone out."""
-    stream = _StreamedChat(Body([WORD + FAULT]), "p", ChatDecoder("p", keep_raw=False))
+    stream = ChatEvents(Body([WORD + FAULT]), "p", ChatDecoder("p", keep_raw=False))
     assert [type(event) for event in await stream.receive()] == [Delta, StreamError]

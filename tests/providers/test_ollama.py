@@ -22,7 +22,7 @@ BODY = msgspec.json.encode({"model": "m", "stream": True, "messages": [{"role": 
 def account(fake, nursery, **options):
     net = FakeNet(nursery)
     net.hosts["127.0.0.1", 11434] = hosted(fake)
-    origin = Origin.parse(ollama.SPEC.base_url + ollama.SPEC.api_path)
+    origin = Origin.parse(ollama.SPEC.base_url)
     return Account(provider_id="p", model="llama3.2:3b", origin=origin, api_key=Secret(""), pool=Pool(connect=net), options=options)
 
 

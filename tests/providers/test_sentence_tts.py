@@ -26,7 +26,7 @@ def server(net):
 @pytest.fixture
 def opened(account_at, server):
     def make(fmt=PCM_24K):
-        return piper.speak_live(SpeakLiveRequest(model="m", voice="v", format=fmt), account_at("piper"))
+        return piper.SPEC.speak_live(SpeakLiveRequest(model="m", voice="v", format=fmt), account_at("piper"))
 
     return make
 
@@ -137,7 +137,7 @@ async def test_who_leaves_closes_the_upstream(opened, server, net, autojump_cloc
 
 
 async def test_kokoro_as_well(account_at, net, autojump_clock):
-    async with kokoro.speak_live(SpeakLiveRequest(model="m", format=PCM_24K), account_at("kokoro")) as session:
+    async with kokoro.SPEC.speak_live(SpeakLiveRequest(model="m", format=PCM_24K), account_at("kokoro")) as session:
         await session.send_text("Hello.")
         await session.finish()
         with pytest.raises(ProviderError, match="unreachable"):

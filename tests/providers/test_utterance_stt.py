@@ -215,7 +215,7 @@ async def test_an_utterance_is_heard_as_it_grows():
         assert got.getvalue() == b"abcd"
         assert utterance.until_s == 1.0 + 4 / 32_000
         utterance.end(utterance_stt.Ended(at_s=1.5, pause=True, voiced=True))
-    assert (await utterance.whole(), utterance.until_s) == (b"abcd", 1.5)
+    assert ((await utterance.wait_ended())[0], utterance.until_s) == (b"abcd", 1.5)
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""What holds for every live session over a WebSocket."""
+"""Rules for every live session over a WebSocket."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def _descendants(cls):
     return {cls}.union(*map(_descendants, cls.__subclasses__()))
 
 
-def test_who_reads_in_its_own_way_does_so_in_both_ways():
-    """The relay calls `each`, whoever holds one session alone `receive`."""
+def test_a_session_that_overrides_one_way_of_reading_overrides_both():
+    """The relay calls `for_each_batch`, a test `receive`."""
     for module in iter_modules(gw.providers.__path__, "gw.providers."):
         import_module(module.name)
-    found = _descendants(ListenSocket)
-    assert len(found) > 2
-    for cls in found:
-        assert ("receive" in vars(cls)) == ("each" in vars(cls)), cls
+    classes = _descendants(ListenSocket)
+    assert len(classes) > 1
+    for cls in classes - {ListenSocket}:
+        assert ("receive" in vars(cls)) == ("for_each_batch" in vars(cls)), cls

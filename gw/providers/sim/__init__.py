@@ -1,19 +1,18 @@
 """The built-in engine of demo mode and tests: no key, no weights, no network.
 
-`tone` speaks and hears the tone voice (`gw.providers.sim.fsk`); `echo`, `scripted` and `flaky` are language models. How late
-the engine answers and how it fails is set by its knobs (`gw.providers.sim.faults`); it is the one provider that sleeps.
+`tone` speaks and understands the tone voice (`gw.providers.sim.fsk`); `echo`, `scripted` and `flaky` are language models. Its
+options say how late the engine answers and how it fails (`gw.providers.sim.faults`); it is the one provider that sleeps.
 """
 
 from __future__ import annotations
 
 from gw.providers.sim.call import MODELS
 from gw.providers.sim.chat import chat
-from gw.providers.sim.faults import KNOBS
 from gw.providers.sim.stt import listen, transcribe
 from gw.providers.sim.tts import speak, speak_live
-from gw.providers.spec import ProviderSpec
+from gw.providers.spec import CALLS, ProviderSpec
 
-__all__ = ["KNOBS", "MODELS", "SPEC"]
+__all__ = ["MODELS", "SPEC"]
 
 SPEC = ProviderSpec(
     type="sim",
@@ -25,8 +24,8 @@ SPEC = ProviderSpec(
     speak=speak,
     speak_live=speak_live,
     health_path="",
-    speak_formats=frozenset(),  # none is claimed: without `gw[audio]` the demo speaks WAV to who asks for mp3
+    speak_formats=frozenset(),  # no claim: without `gw[audio]` the demo answers a request for MP3 with WAV
     needs_address=False,
-    transports=dict.fromkeys(("chat", "transcribe", "listen", "speak", "speak_live"), "inside gw"),
-    reported=frozenset({"chat", "transcribe", "listen", "speak", "speak_live"}),
+    transports=dict.fromkeys(CALLS, "inside gw"),
+    reported=frozenset(CALLS),
 )

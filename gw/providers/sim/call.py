@@ -1,8 +1,8 @@
-"""One call of the engine: its beginning, its pace, and the faults its knobs ask for."""
+"""One call of the engine: its start, its pace, and the faults that its options ask for."""
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 import trio
@@ -18,21 +18,21 @@ from gw.errors import (
     UpstreamProtocolError,
 )
 from gw.policy.bucket import Bucket
-from gw.providers.sim.faults import Knobs
-from gw.providers.spec import Account
+from gw.providers.sim.faults import SimOptions
+from gw.providers.spec import Account, rejected
 from gw.types.ids import Modality
 
 MODELS: dict[Modality, tuple[str, ...]] = {"stt": ("tone",), "llm": ("echo", "scripted", "flaky"), "tts": ("tone",)}
 _FLAKY_RATE = 0.3
 _CANDIDATE_FAULTS = frozenset({401, 403, 404})
-"""4xx that another candidate need not share: key, right, model."""
+"""4xx that another candidate need not share: key, permission, model."""
 _QUOTA_OR_TIMEOUT = frozenset({402, 408})
-_Item = TypeVar("_Item")
+T = TypeVar("T")
 
 
 @attrs.define(kw_only=True)
 class _State:
-    """What one provider entry remembers between calls."""
+    """State of one provider entry between calls."""
 
     failing: int | None = None
     """Sum of the fail rates in thousandths, less 1000 for every call that failed; None = no failing call came yet."""
@@ -56,23 +56,23 @@ def _state(provider_id: str) -> _State:
 class SimCall:
     """An open call. `number` counts the calls of its provider entry from 1."""
 
-    def __init__(self, provider: str, knobs: Knobs, number: int, fault: ProviderError | None) -> None:
+    def __init__(self, provider: str, options: SimOptions, number: int, fault: ProviderError | None) -> None:
         self.provider = provider
-        self.knobs = knobs
+        self.options = options
         self.number = number
         self._fault = fault
         self._steps = 0
 
     async def step(self) -> None:
-        """Wait until the next piece is due; raise in its place what the knobs say. A checkpoint in any case."""
-        knobs = self.knobs
-        await trio.sleep((knobs.token_ms if self._steps else knobs.latency_ms) / 1000)
+        """Wait until the next piece is due, or raise the fault that the options ask for. Always a checkpoint."""
+        options = self.options
+        await trio.sleep((options.token_ms if self._steps else options.latency_ms) / 1000)
         if not self._steps:
             if self._fault is not None:
                 raise self._fault
-            if knobs.refuse:
+            if options.refuse:
                 raise ProviderRefused(provider=self.provider, detail="simulated refusal")
-        if knobs.cut_after is not None and self._steps >= knobs.cut_after:
+        if options.cut_after is not None and self._steps >= options.cut_after:
             raise UpstreamCut(provider=self.provider, detail=f"simulated cut after {self._steps} pieces")
         self._steps += 1
 
@@ -80,73 +80,65 @@ class SimCall:
         return UpstreamCut(provider=self.provider, detail="read past the end of the answer")
 
 
-class Inlet(Generic[_Item]):
-    """What a live session is sent: at most `size` items wait, then the sender does, as on a slow socket."""
+class SimSession(Generic[T]):
+    """The sending half of a live session. At most `size` items wait; then the sender does, as on a slow socket."""
 
     def __init__(self, call: SimCall, size: int) -> None:
         self._call = call
-        self._send, self._receive = trio.open_memory_channel[_Item](size)
+        self._to_queue, self._queued = trio.open_memory_channel[T](size)
 
-    async def put(self, item: _Item) -> None:
-        """Raises UpstreamCut when the session has broken or is over."""
+    async def _enqueue(self, item: T) -> None:
+        """Raises UpstreamCut when the session is broken or over."""
         try:
-            await self._send.send(item)
+            await self._to_queue.send(item)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise UpstreamCut(provider=self._call.provider, detail="the session has ended") from None
 
-    def finish(self) -> None:
-        """Nothing more will be put; once more is harmless."""
-        self._send.close()
+    async def send_frame(self, frame: str) -> None:
+        raise AssertionError("no client speaks the dialect of the demo engine")
+
+    async def finish(self) -> None:
+        """End the input; a second call does nothing."""
+        self._to_queue.close()
 
     def close(self) -> None:
-        """The session is over: whoever still puts gets UpstreamCut."""
-        self._send.close()
-        self._receive.close()
+        """End the session: sending raises UpstreamCut from now on."""
+        self._to_queue.close()
+        self._queued.close()
 
-    async def take(self) -> _Item:
-        """Raises trio.EndOfChannel after `finish`."""
-        return await self._receive.receive()
-
-    async def step(self) -> None:
-        """`SimCall.step`; when the answer breaks off there, so does this direction."""
+    async def _step(self) -> None:
+        """Call `SimCall.step`; if the answer breaks off there, the sending direction does too."""
         try:
             await self._call.step()
         except ProviderError:
-            self._receive.close()
+            self._queued.close()
             raise
 
 
-def rejected(
-    account: Account, detail: str, *, status: int = 400, fault: Literal["caller", "candidate"] = "candidate"
-) -> ProviderRejected:
-    return ProviderRejected(provider=account.provider_id, upstream_status=status, fault=fault, detail=detail)
+async def start_call(account: Account, modality: Modality) -> SimCall:
+    """Open a call of `account.model`. Raises the faults that come before an answer; blocks for ever when `slow`.
 
-
-async def begin(account: Account, modality: Modality) -> SimCall:
-    """Open a call of `account.model`. Raises what the knobs say about a call's beginning; blocks for ever when `slow`.
-
-    A knob with a bad value rejects every call, naming the knob.
+    An option with a bad value rejects every call, naming the option.
     """
-    known = MODELS[modality]
-    if account.model not in known:
-        what = f"no {modality} model {account.model!r}; there are: {', '.join(known)}"
-        raise rejected(account, what, status=404)
+    models = MODELS[modality]
+    if account.model not in models:
+        raise rejected(account, f"no {modality} model {account.model!r}; there are: {', '.join(models)}", status=404)
     try:
-        knobs = Knobs.read(account.options)
+        options = SimOptions.parse(account.options)
     except ValueError as error:
         raise rejected(account, str(error)) from None
     state = _state(account.provider_id)
     state.calls += 1
-    _take_token(account.provider_id, state, knobs.rate_limit)
-    own_rate = _FLAKY_RATE if account.model == "flaky" else 0.0
+    _take_token(account.provider_id, state, options.rate_limit)
+    default_rate = _FLAKY_RATE if account.model == "flaky" else 0.0
     fault = None
-    if _fails(state, own_rate if knobs.fail_rate is None else knobs.fail_rate):
-        if knobs.fail_with == "slow":
+    if _fails(state, default_rate if options.fail_rate is None else options.fail_rate):
+        if options.fail_with == "slow":
             await trio.sleep_forever()
-        fault = _fault(account.provider_id, knobs)
+        fault = _fault(account.provider_id, options)
         if isinstance(fault, (ProviderUnreachable, RateLimitError, ProviderFailed, ProviderRejected)):
-            raise fault   # known before an answer begins; the others break off the answer
-    return SimCall(account.provider_id, knobs, state.calls, fault)
+            raise fault   # known before an answer starts; the other faults break off the answer
+    return SimCall(account.provider_id, options, state.calls, fault)
 
 
 def _take_token(provider: str, state: _State, per_minute: int | None) -> None:
@@ -171,8 +163,8 @@ def _fails(state: _State, rate: float) -> bool:
     return True
 
 
-def _fault(provider: str, knobs: Knobs) -> ProviderError:
-    kind = knobs.fail_with
+def _fault(provider: str, options: SimOptions) -> ProviderError:
+    kind = options.fail_with
     detail = f"simulated {kind}"
     match kind:
         case "reset":
@@ -180,9 +172,8 @@ def _fault(provider: str, knobs: Knobs) -> ProviderError:
         case "malformed":
             return UpstreamProtocolError(provider=provider, detail=detail)
         case 429:
-            return RateLimitError(
-                provider=provider, limit_source="upstream", retry_after_s=knobs.retry_after_s, detail=detail
-            )
+            wait_s = options.retry_after_s
+            return RateLimitError(provider=provider, limit_source="upstream", retry_after_s=wait_s, detail=detail)
         case int() if kind >= 500 or kind in _QUOTA_OR_TIMEOUT:
             return ProviderFailed(provider=provider, upstream_status=kind, detail=detail)
         case int() if kind in _CANDIDATE_FAULTS:

@@ -1,23 +1,24 @@
-"""The knobs of the `sim` engine: how late it answers, and how it fails.
+"""Options of the `sim` engine: how late it answers, and how it fails.
 
-Failures follow a fixed sequence and no dice: each call adds its `fail_rate` to a sum per provider id, and a call at
-which the sum reaches one fails. The very first call of a failing provider fails. So a demo looks the same every time.
+Failures follow a fixed sequence, not chance: each call adds its `fail_rate` to a sum per provider id, and the call at which
+the sum reaches one fails. The very first call of a failing provider fails. So a demo looks the same every time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import attrs
 
 from gw.types.provider_types import SIM_FAULTS
 
-_LATENESS_CAP_MS = 600_000.0
+_LATENCY_CAP_MS = 600_000.0
 
 
 def _number(low: float, high: float) -> Callable[[object], float]:
-    def check(value: object) -> float:
+    def parse(value: object) -> float:
         try:
             number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
         except ValueError:
@@ -26,19 +27,19 @@ def _number(low: float, high: float) -> Callable[[object], float]:
             raise ValueError(f"must be a number from {low:g} to {high:g}, not {value!r}")
         return number
 
-    return check
+    return parse
 
 
-def _whole(low: int, high: int) -> Callable[[object], int]:
-    number = _number(low, high)
+def _integer(low: int, high: int) -> Callable[[object], int]:
+    parse_number = _number(low, high)
 
-    def check(value: object) -> int:
-        found = number(value)
-        if found != int(found):
+    def parse(value: object) -> int:
+        number = parse_number(value)
+        if number != int(number):
             raise ValueError(f"must be a whole number from {low} to {high}, not {value!r}")
-        return int(found)
+        return int(number)
 
-    return check
+    return parse
 
 
 def _flag(value: object) -> bool:
@@ -52,7 +53,7 @@ def _fail_with(value: object) -> int | str:
     if isinstance(value, str) and value in SIM_FAULTS:
         return value
     try:
-        return _whole(400, 599)(value)
+        return _integer(400, 599)(value)
     except ValueError:
         words = ", ".join(SIM_FAULTS)
         raise ValueError(f"must be an HTTP status from 400 to 599 or one of {words}, not {value!r}") from None
@@ -64,57 +65,42 @@ def _script(value: object) -> Mapping[str, str]:
     return MappingProxyType(dict(value))
 
 
-KNOBS: Mapping[str, Callable[[object], object]] = MappingProxyType(
-    {
-        "latency_ms": _number(0, _LATENESS_CAP_MS),
-        "token_ms": _number(0, _LATENESS_CAP_MS),
-        "fail_rate": _number(0, 1),
-        "fail_with": _fail_with,
-        "retry_after_s": _number(0, 86_400),
-        "rate_limit": _whole(1, 10_000_000),
-        "refuse": _flag,
-        "cut_after": _whole(0, 10_000_000),
-        "script": _script,
-    }
-)
-"""Knob → function that gives its checked value or raises ValueError saying what it must be."""
+def _option(default: object, parse: Callable[[object], object]) -> Any:
+    """Declare an option. `parse` returns its value, or raises ValueError with what the value must be."""
+    return attrs.field(default=default, metadata={"parse": parse})
 
 
 @attrs.frozen(kw_only=True)
-class Knobs:
-    """The checked options of one provider entry; options that are no knobs are left alone."""
+class SimOptions:
+    """The options of one provider entry; options of other types are ignored."""
 
-    latency_ms: float = 0.0
+    latency_ms: float = _option(0.0, _number(0, _LATENCY_CAP_MS))
     """Before the first event."""
-    token_ms: float = 0.0
+    token_ms: float = _option(0.0, _number(0, _LATENCY_CAP_MS))
     """Between events."""
-    fail_rate: float | None = None
+    fail_rate: float | None = _option(None, _number(0, 1))
     """Share of calls that fail; None = the model's own rate."""
-    fail_with: int | str = 503
+    fail_with: int | str = _option(503, _fail_with)
     """HTTP status, or `reset`, `malformed`, `refused`, `slow` (never answers)."""
-    retry_after_s: float | None = None
-    """What a simulated 429 says."""
-    rate_limit: int | None = None
+    retry_after_s: float | None = _option(None, _number(0, 86_400))
+    """Retry-After of a simulated 429."""
+    rate_limit: int | None = _option(None, _integer(1, 10_000_000))
     """Calls a minute; more get a 429."""
-    refuse: bool = False
+    refuse: bool = _option(False, _flag)
     """Refuse before any content."""
-    cut_after: int | None = None
+    cut_after: int | None = _option(None, _integer(0, 10_000_000))
     """Pieces of an answer after which the connection breaks."""
-    script: Mapping[str, str] = attrs.field(factory=dict)
+    script: Mapping[str, str] = _option(MappingProxyType({}), _script)
     """Piece of the user's text (any case) → reply."""
 
     @classmethod
-    def read(cls, options: Mapping[str, object]) -> Knobs:
-        """Raises ValueError naming the knob."""
-        values: dict[str, object] = {}
-        for name, check in KNOBS.items():
-            if options.get(name) is not None:
+    def parse(cls, options: Mapping[str, object]) -> SimOptions:
+        """Raises ValueError naming the option."""
+        values: dict[str, Any] = {}
+        for field in attrs.fields(cls):
+            if options.get(field.name) is not None:
                 try:
-                    values[name] = check(options[name])
+                    values[field.name] = field.metadata["parse"](options[field.name])
                 except ValueError as error:
-                    raise ValueError(f"{name} {error}") from None
-        return _make(values)
-
-
-def _make(values: dict[str, object]) -> Knobs:
-    return Knobs(**values)  # type: ignore[arg-type]  # each value has been through its own check
+                    raise ValueError(f"{field.name} {error}") from None
+        return cls(**values)

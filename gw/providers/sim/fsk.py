@@ -1,28 +1,29 @@
-"""The tone voice: text as a multi-tone FSK signal, and back, exactly.
+"""The tone voice: text as a multi-tone FSK signal, and back without loss.
 
 Theory of operation. A symbol is 20 ms of one of 16 sine tones (700, 850 … 2950 Hz) and carries four bits, so a byte of
 UTF-8 takes 40 ms. Everything lies in the telephone band. An utterance is
 
     A A A B | length, CRC-8 | text | CRC-16 | 20 ms silence
 
-where A (3100 Hz) and B (550 Hz) occur nowhere else. All tones are multiples of 50 Hz: each makes whole turns in one
-symbol, so symbols join without clicks, one table per rate is all the encoder needs, and over a symbol the tones are
-orthogonal.
+where the tones A (3100 Hz) and B (550 Hz) mark the start and are used nowhere else. All tones are multiples of 50 Hz, so
+each completes a whole number of periods in one symbol: symbols join without clicks, the encoder needs one table per rate,
+and over a symbol the tones are orthogonal.
 
-The decoder thins every supported rate to 8 kHz by dropping samples (the signal has nothing above 4 kHz; what noise
-folds down is spread over 80 bins). It looks for A at every 20 ms, finds the place where A turns into B to the sample,
-and then takes the strongest tone of each symbol. "Strong" is always a share of the window's own energy: loudness does
-not matter. A text comes out only when both checksums agree. A sender that stops in the middle is noticed after three
-symbols without a tone, and listening begins anew.
+The decoder reduces every supported rate to 8 kHz by dropping samples. The signal has no content above 4 kHz, and noise that
+aliases is spread over 80 bins. It looks for A every 20 ms, finds the change from A to B to the sample, and then takes the
+strongest tone of each symbol. The strength of a tone is its share of the window's energy, so loudness does not matter. A text
+is returned only if both checksums agree. If the signal stops in the middle, the decoder notices after three symbols without
+a tone, and looks for the next start.
 
-A symbol's 16 tone energies are a part of a 160-point DFT. Folding the window twice (first half plus and minus second
-half, then each about its own middle) leaves 40-point sums, a quarter of the work.
+The energies of the 16 tones are bins of a 160-point DFT. Folding the window twice (first half plus and minus second half,
+then each about its own middle) leaves 40-point sums, a quarter of the work.
 """
 
 from __future__ import annotations
 
 import codecs
 import math
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -53,24 +54,25 @@ _TAIL_SYMBOLS = 1
 _AMPLITUDE = 9_000
 
 _SYNC_SHARE = 0.35
-"""Least share of a window's energy in A (or B) for a preamble. White noise reaches it once in 10^15 windows."""
+"""Least share of A (or B) in a window's energy for a preamble. White noise reaches it once in 10^15 windows."""
 _TONE_SHARE = 0.2
-"""A symbol whose strongest tone has less is no symbol."""
+"""Least share of the strongest tone in the energy of a symbol."""
 _LOST_SYMBOLS = 3
 _LOOK_BACK = 8 * _N
-"""Samples searched again after an utterance was lost: the next preamble may have begun in its place."""
+"""Samples searched again after an utterance was lost: the next preamble may have started within it."""
+_RUN = re.compile(r"\s+|\S+")
 _PARTIAL_CHARACTERS = 12
-"""Without a space in sight, a Partial comes after this many characters."""
+"""A Partial comes after this many characters even without a space."""
 
 
 class Started(msgspec.Struct, frozen=True):
-    """A preamble was heard, beginning at `at_s` (seconds of audio fed so far)."""
+    """A preamble that starts at `at_s` (seconds since the first sample)."""
 
     at_s: float
 
 
 class Partial(msgspec.Struct, frozen=True):
-    """The text so far, whole words; not yet under its checksum."""
+    """Complete words of the text so far, not yet verified by the checksum."""
 
     text: str
     start_s: float
@@ -78,7 +80,7 @@ class Partial(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """A whole utterance whose checksum agrees."""
+    """A complete utterance whose checksum agrees."""
 
     text: str
     start_s: float
@@ -86,7 +88,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class ToneLost(msgspec.Struct, frozen=True):
-    """The utterance that had started broke off or came damaged; its text is dropped."""
+    """The current utterance broke off or was damaged; its text is dropped."""
 
     at_s: float
 
@@ -95,20 +97,20 @@ ToneEvent: TypeAlias = Started | Partial | Done | ToneLost
 
 
 def symbols(text: str) -> int:
-    """Symbols an utterance of `text` takes, silence at its end included; 0 for the empty text."""
+    """Return the number of symbols of an utterance, the silence at its end included; 0 for the empty text."""
     size = len(_payload(text))
     return _PREAMBLE_SYMBOLS + 2 * (_HEADER_BYTES + size + _TRAILER_BYTES) + _TAIL_SYMBOLS if size else 0
 
 
 def duration_s(text: str) -> float:
-    """Length of the audio of `text`. Raises ValueError beyond MAX_BYTES of UTF-8."""
+    """Return the length of the audio of `text`. Raises ValueError beyond MAX_BYTES of UTF-8."""
     return symbols(text) * SYMBOL_S
 
 
 def encode(text: str, sample_rate_hz: int) -> Iterator[bytes]:
-    """The utterance as mono s16le PCM, in pieces of 20 to 80 ms; the empty text makes no sound.
+    """Return the utterance as mono s16le PCM, in pieces of 20 to 80 ms; nothing for the empty text.
 
-    Each piece is made when it is asked for. Raises ValueError for a rate not in SAMPLE_RATES_HZ or a text beyond
+    Each piece is made when it is taken. Raises ValueError for a rate not in SAMPLE_RATES_HZ or a text beyond
     MAX_BYTES.
     """
     table = _symbol_table(check_rate(sample_rate_hz))
@@ -117,19 +119,19 @@ def encode(text: str, sample_rate_hz: int) -> Iterator[bytes]:
 
 
 def word_spans(text: str) -> list[tuple[str, float, float]]:
-    """The words of `text` with the seconds at which each begins and ends, from the utterance's start."""
+    """Return the words of `text` with the seconds at which each starts and ends, from the start of the utterance."""
     spans = []
     at = _PREAMBLE_SYMBOLS + 2 * _HEADER_BYTES
-    for piece, is_word in _runs(text):
+    for piece in _RUN.findall(text):
         width = 2 * len(_payload(piece))
-        if is_word:
+        if not piece[0].isspace():
             spans.append((piece, at * SYMBOL_S, (at + width) * SYMBOL_S))
         at += width
     return spans
 
 
 def check_rate(sample_rate_hz: int) -> int:
-    """The rate itself. Raises ValueError naming the supported ones."""
+    """Return the rate. Raises ValueError naming the supported ones."""
     if sample_rate_hz not in SAMPLE_RATES_HZ:
         known = ", ".join(map(str, SAMPLE_RATES_HZ))
         raise ValueError(f"sample rate {sample_rate_hz} Hz is not supported; choose one of {known}")
@@ -143,15 +145,6 @@ def _payload(text: str) -> bytes:
     return payload
 
 
-def _runs(text: str) -> Iterator[tuple[str, bool]]:
-    """Words and the blanks between them, in order."""
-    start = 0
-    for i in range(1, len(text) + 1):
-        if i == len(text) or text[i].isspace() != text[start].isspace():
-            yield text[start:i], not text[start].isspace()
-            start = i
-
-
 def _pieces(payload: bytes, table: tuple[bytes, ...]) -> Iterator[bytes]:
     a, b, silence = table[16:]
     head = len(payload).to_bytes(2, "big")
@@ -163,12 +156,12 @@ def _pieces(payload: bytes, table: tuple[bytes, ...]) -> Iterator[bytes]:
 
 @lru_cache(maxsize=len(SAMPLE_RATES_HZ))
 def _symbol_table(rate_hz: int) -> tuple[bytes, ...]:
-    """PCM of the 16 data symbols, A, B and silence."""
+    """Return the PCM of the 16 data symbols, A, B and silence."""
     count = rate_hz // 50
-    turn = [_AMPLITUDE * math.sin(2 * math.pi * i / count) for i in range(count)]
+    period = [_AMPLITUDE * math.sin(2 * math.pi * i / count) for i in range(count)]
     table = []
     for k in (*_DATA_BINS, _A_BIN, _B_BIN):
-        samples = array("h", [round(turn[k * i % count]) for i in range(count)])
+        samples = array("h", [round(period[k * i % count]) for i in range(count)])
         if byteorder == "big":
             samples.byteswap()
         table.append(samples.tobytes())
@@ -176,8 +169,8 @@ def _symbol_table(rate_hz: int) -> tuple[bytes, ...]:
 
 
 def _wave(function: str, k: int, indexes: Iterable[int]) -> list[float]:
-    turn = math.cos if function == "cos" else math.sin
-    return [turn(2 * math.pi * k * n / _N) for n in indexes]
+    wave = math.cos if function == "cos" else math.sin
+    return [wave(2 * math.pi * k * n / _N) for n in indexes]
 
 
 _TONES = tuple(
@@ -197,7 +190,7 @@ def _dot(x: list[int], y: Iterable[float]) -> float:
 
 
 def _strongest(x: list[int]) -> tuple[int, float]:
-    """The data tone with the most energy in one symbol of 160 samples, and its share of the window's energy.
+    """Return the data tone with the most energy in one symbol of 160 samples, and its share of the window's energy.
 
     With N = 160, u[n] = x[n] + x[n+80] keeps the even bins and v[n] = x[n] - x[n+80] the odd ones. About n = 40 the
     even bins' cosines are symmetric and their sines antisymmetric; for the odd bins it is the other way round.
@@ -210,13 +203,13 @@ def _strongest(x: list[int]) -> tuple[int, float]:
     u_low, u_high, v_low, v_high = u[1:40], u[:40:-1], v[1:40], v[:40:-1]
     cosines = ([u[0], *map(add, u_low, u_high), u[40]], [v[0], *map(sub, v_low, v_high)])
     sines = (list(map(sub, u_low, u_high)), [*map(add, v_low, v_high), v[40]])
-    best, found = -1.0, 0
+    best, strongest = -1.0, 0
     for tone, (odd, cos, sin) in enumerate(_TONES):
         i, q = sum(map(mul, cosines[odd], cos)), sum(map(mul, sines[odd], sin))
         power = i * i + q * q
         if power > best:
-            best, found = power, tone
-    return found, 2 * best / (_N * energy)
+            best, strongest = power, tone
+    return strongest, 2 * best / (_N * energy)
 
 
 def _a_share(x: list[int]) -> float:
@@ -225,30 +218,30 @@ def _a_share(x: list[int]) -> float:
 
 
 def _boundary(x: list[int]) -> int | None:
-    """Where A turns into B within 5 symbols that begin with A, to the sample; None when it does not.
+    """Return the sample at which A changes to B within 5 symbols that start with A, or None.
 
     Running sums of the signal times each carrier give the energy of every window at once.
     """
     running = [[0.0, *accumulate(map(mul, x, wave))] for wave in (_A_COS, _A_SIN, _B_COS, _B_SIN)]
-    loud = [0, *accumulate(map(mul, x, x))]
+    squares = [0, *accumulate(map(mul, x, x))]
     a_cos, a_sin, b_cos, b_sin = ([*map(sub, r[_N:], r)] for r in running)
-    energy = [*map(sub, loud[_N:], loud)]
+    energy = [*map(sub, squares[_N:], squares)]
     last = len(energy)
     a = [i * i + q * q for i, q in zip(a_cos, a_sin, strict=True)]
     b = [i * i + q * q for i, q in zip(b_cos, b_sin, strict=True)]
     best = max(range(_N, last), key=lambda d: a[d - _N] + b[d])
-    enough = _SYNC_SHARE * _N / 2
-    if a[best - _N] <= enough * energy[best - _N] or b[best] <= enough * energy[best]:
+    threshold = _SYNC_SHARE * _N / 2
+    if a[best - _N] <= threshold * energy[best - _N] or b[best] <= threshold * energy[best]:
         return None
     return best
 
 
 class _Frame:
-    """The utterance being read."""
+    """The utterance being read: header, text, checksum."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        """8 kHz sample at which its preamble begins."""
+        """8 kHz sample at which its preamble starts."""
         self.nibble = -1
         self.data = bytearray()
         self.size = -1
@@ -258,7 +251,7 @@ class _Frame:
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
 
     def take(self, nibble: int) -> bool:
-        """Add four bits. False when the header is wrong or the text is no UTF-8."""
+        """Add four bits. Return False for a wrong header or invalid UTF-8."""
         if self.nibble < 0:
             self.nibble = nibble
             return True
@@ -280,13 +273,13 @@ class _Frame:
         return self.size >= 0 and len(self.data) == _HEADER_BYTES + self.size + _TRAILER_BYTES
 
     @property
-    def sound(self) -> bool:
-        """Both checksums agree."""
+    def valid(self) -> bool:
+        """Whether the checksum of header and text agrees."""
         body = bytes(self.data[:2] + self.data[_HEADER_BYTES:-_TRAILER_BYTES])
         return crc16(body) == int.from_bytes(self.data[-_TRAILER_BYTES:], "big")
 
-    def news(self) -> str:
-        """Text for a Partial: up to the last whole word, when that is more than was reported; else ""."""
+    def partial(self) -> str:
+        """Return the text up to the last complete word if that is more than was reported; else ""."""
         text = self.text
         cut = max((i for i in range(len(text) - 1, self.reported, -1) if text[i].isspace()), default=0)
         if not cut and len(text) - self.reported >= _PARTIAL_CHARACTERS:
@@ -298,46 +291,51 @@ class _Frame:
 
 
 class ToneDecoder:
-    """Audio in, cut anywhere; events out. Costs about 6 ms of CPU per second of speech, 1.5 ms per second of noise."""
+    """Audio in, cut anywhere; events out. Costs about 6 ms of CPU per second of speech, 1.5 ms per second of noise.
+
+        looking for A A ──boundary found──▶ reading symbols
+               ▲                                 │
+               └──── complete (Done) or lost ────┘
+    """
 
     def __init__(self, sample_rate_hz: int) -> None:
         self._step = check_rate(sample_rate_hz) // _RATE_HZ
-        self._rest = b""
+        self._half_sample = b""
         self._skip = 0
         self._samples: list[int] = []
         self._base = 0
         """8 kHz index of `_samples[0]`."""
         self._at = 0
-        """8 kHz index of the next window to look at."""
+        """8 kHz index of the next window."""
         self._last_had_a = False
         self._frame: _Frame | None = None
 
     def feed(self, pcm: bytes) -> list[ToneEvent]:
-        """Mono s16le samples, any number of bytes, in order."""
+        """Decode the next mono s16le samples, any number of bytes."""
         self._add(pcm)
         events: list[ToneEvent] = []
-        while (self._read if self._frame else self._listen)(events):
+        while (self._read_symbol if self._frame else self._find_preamble)(events):
             pass
-        self._forget()
+        self._drop_old_samples()
         return events
 
     def _add(self, pcm: bytes) -> None:
-        data = self._rest + pcm
-        whole = len(data) & ~1
-        self._rest = data[whole:]
-        samples = array("h", data[:whole])
+        data = self._half_sample + pcm
+        size = len(data) & ~1
+        self._half_sample = data[size:]
+        samples = array("h", data[:size])
         if byteorder == "big":
             samples.byteswap()
         self._samples.extend(samples[self._skip :: self._step])
         self._skip = (self._skip - len(samples)) % self._step
 
     def _window(self, at: int, size: int) -> list[int] | None:
-        """`size` samples from 8 kHz index `at`; None when they have not all come."""
+        """Return `size` samples from 8 kHz index `at`, or None until all have arrived."""
         start = at - self._base
         return self._samples[start : start + size] if start + size <= len(self._samples) else None
 
-    def _listen(self, events: list[ToneEvent]) -> bool:
-        """Look for a preamble in the next window. False when more audio is needed."""
+    def _find_preamble(self, events: list[ToneEvent]) -> bool:
+        """Look for a preamble in the next window. Return False when more audio is needed."""
         window = self._window(self._at, _N)
         if window is None:
             return False
@@ -360,8 +358,8 @@ class ToneDecoder:
         self._at += _N
         return True
 
-    def _read(self, events: list[ToneEvent]) -> bool:
-        """Read the next symbol of the utterance. False when more audio is needed."""
+    def _read_symbol(self, events: list[ToneEvent]) -> bool:
+        """Read the next symbol of the utterance. Return False when more audio is needed."""
         frame = self._frame
         window = self._window(self._at, _N)
         if frame is None or window is None:
@@ -369,7 +367,7 @@ class ToneDecoder:
         self._at += _N
         nibble, share = _strongest(window)
         frame.bad = frame.bad + 1 if share < _TONE_SHARE else 0
-        if not frame.take(nibble) or frame.bad >= _LOST_SYMBOLS or (frame.complete and not frame.sound):
+        if not frame.take(nibble) or frame.bad >= _LOST_SYMBOLS or (frame.complete and not frame.valid):
             self._frame = None
             events.append(ToneLost(self._at / _RATE_HZ))
             self._at = max(frame.start + _PREAMBLE_SYMBOLS * _N, self._at - _LOOK_BACK)
@@ -378,14 +376,14 @@ class ToneDecoder:
         if frame.complete:
             self._frame = None
             events.append(Done(frame.text, *times))
-        elif frame.nibble < 0 and (news := frame.news()):
-            if events and isinstance(events[-1], Partial):   # one guess per piece of audio is enough: the latest
+        elif frame.nibble < 0 and (text := frame.partial()):
+            if events and isinstance(events[-1], Partial):   # only the latest guess per piece of audio
                 events.pop()
-            events.append(Partial(news, *times))
+            events.append(Partial(text, *times))
         return True
 
-    def _forget(self) -> None:
-        """Drop the samples nobody will look at again."""
+    def _drop_old_samples(self) -> None:
+        """Drop the samples that will not be looked at again."""
         done = self._at - _LOOK_BACK - 2 * _N - self._base
         if done > len(self._samples) // 2:
             del self._samples[:done]
@@ -393,5 +391,5 @@ class ToneDecoder:
 
 
 def decode(pcm: bytes, sample_rate_hz: int) -> list[Done]:
-    """Every whole utterance in a recording."""
+    """Return every complete utterance in a recording."""
     return [event for event in ToneDecoder(sample_rate_hz).feed(pcm) if isinstance(event, Done)]

@@ -1,6 +1,6 @@
-"""What the `sim` language models say. No I/O.
+"""The replies of the `sim` language models. No I/O.
 
-Messages and tools are read from OpenAI's fields; what is not needed is skipped.
+Messages and tools are read from OpenAI's fields; other members are skipped.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from gw.types.llm import ChatRequest, ToolCallPiece
 from gw.wire import chat_messages
 from gw.wire.chat_messages import ChatMessage
+from gw.wire.json_codec import BAD_JSON
 
 _BUILT_IN: Mapping[str, str] = {
     "weather": "It is sunny in Paris.",
@@ -26,7 +27,7 @@ _BUILT_IN: Mapping[str, str] = {
 }
 _DEFAULT = "I am glad to help. Ask me about the weather."
 _DEPTH = 8
-"""Nesting of a tool's schema that is followed."""
+"""Levels of a tool's schema that are followed."""
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _FRAGMENT = 16
 """Characters of one streamed piece of a tool call's arguments."""
@@ -75,24 +76,24 @@ def read_messages(request: ChatRequest) -> list[ChatMessage]:
 
 
 def echo(messages: Sequence[ChatMessage]) -> TextReply:
-    """The last thing the user said."""
+    """Reply with the last message of the user."""
     return TextReply(_last_user(messages))
 
 
 def scripted(messages: Sequence[ChatMessage], fields: Mapping[str, msgspec.Raw], script: Mapping[str, str]) -> Reply:
-    """A tool call when the user spoke last and tools are there; the tool's answer in words; else a line of the script.
+    """Reply with a tool call if the user spoke last and tools are offered, with a tool's answer, or with a scripted line.
 
-    `script` is asked before the built-in lines; a key matches anywhere in the user's last message, in any case. Raises
+    `script` comes before the built-in lines; a key matches anywhere in the user's last message, in any case. Raises
     ValueError when tools or tool_choice are not of OpenAI's shape.
     """
     last = messages[-1] if messages else None
     if last is not None and last.role == "tool":
         return TextReply(f"Here is what I found: {last.text}")
-    said = _last_user(messages)
+    text = _last_user(messages)
     if last is not None and last.role == "user" and (function := _chosen(fields)) is not None:
         schema = {"type": "object", **(function.parameters or {})}
-        return ToolReply(function.name, msgspec.json.encode(_example(schema, said, _DEPTH)).decode())
-    lowered = said.lower()
+        return ToolReply(function.name, msgspec.json.encode(_example(schema, text, _DEPTH)).decode())
+    lowered = text.lower()
     for lines in (script, _BUILT_IN):
         for key, reply in lines.items():
             if key.lower() in lowered:
@@ -101,17 +102,17 @@ def scripted(messages: Sequence[ChatMessage], fields: Mapping[str, msgspec.Raw],
 
 
 def tokens(text: str) -> list[str]:
-    """`text` cut before each word's blanks; joined they are `text` again."""
+    """Cut `text` before the blanks of each word; joined, the tokens are `text` again."""
     return _TOKEN.findall(text)
 
 
 def count_tokens(text: str) -> int:
-    """One token for every four characters of a word, begun ones included."""
+    """Count one token for every four characters of a word, rounded up."""
     return sum((len(word) + 3) // 4 for word in text.split())
 
 
 def tool_pieces(reply: ToolReply, call_id: str) -> list[ToolCallPiece]:
-    """The call as it is streamed: id and name first, then its arguments in fragments."""
+    """Return the call as it is streamed: id and name first, then its arguments in fragments."""
     text = reply.arguments
     return [
         ToolCallPiece(index=0, id=call_id, name=reply.name),
@@ -122,7 +123,7 @@ def tool_pieces(reply: ToolReply, call_id: str) -> list[ToolCallPiece]:
 def _decode(decoder: msgspec.json.Decoder[_T], name: str, raw: msgspec.Raw) -> _T:
     try:
         return decoder.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except BAD_JSON:
         raise ValueError(f"{name} does not have the expected shape") from None
 
 
@@ -131,7 +132,7 @@ def _last_user(messages: Sequence[ChatMessage]) -> str:
 
 
 def _chosen(fields: Mapping[str, msgspec.Raw]) -> _Function | None:
-    """The tool named by tool_choice, else the first; None when there is none or tool_choice is "none"."""
+    """Return the tool named by tool_choice, else the first; None without tools or with tool_choice "none"."""
     if "tools" not in fields:
         return None
     functions = [tool.function for tool in _decode(_tools, "tools", fields["tools"]) or () if tool.function]
@@ -142,8 +143,8 @@ def _chosen(fields: Mapping[str, msgspec.Raw]) -> _Function | None:
     return next((f for f in functions if f.name == wanted), None)
 
 
-def _example(schema: object, said: str, depth: int) -> object:
-    """A value that fits a JSON schema: strings hold what the user said, numbers are 1, booleans true."""
+def _example(schema: object, text: str, depth: int) -> object:
+    """Return a value that fits a JSON schema: strings are the user's `text`, numbers are 1, booleans true."""
     if not isinstance(schema, dict) or not depth:
         return None
     if "const" in schema:
@@ -151,15 +152,15 @@ def _example(schema: object, said: str, depth: int) -> object:
     for source in ("enum", "anyOf", "oneOf"):
         options = schema.get(source)
         if isinstance(options, list) and options:
-            return options[0] if source == "enum" else _example(options[0], said, depth - 1)
+            return options[0] if source == "enum" else _example(options[0], text, depth - 1)
     kinds = schema.get("type")
     match kinds[0] if isinstance(kinds, list) and kinds else kinds:
         case "object":
             properties = schema.get("properties")
             members = properties.items() if isinstance(properties, dict) else ()
-            return {name: _example(member, said, depth - 1) for name, member in members}
+            return {name: _example(member, text, depth - 1) for name, member in members}
         case "array":
-            return [_example(schema["items"], said, depth - 1)] if "items" in schema else []
+            return [_example(schema["items"], text, depth - 1)] if "items" in schema else []
         case "number" | "integer":
             return 1
         case "boolean":
@@ -167,4 +168,4 @@ def _example(schema: object, said: str, depth: int) -> object:
         case "null":
             return None
         case _:
-            return said
+            return text

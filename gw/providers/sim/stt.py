@@ -9,33 +9,25 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 import trio
 
 from gw.providers.sim import fsk, tone_audio
-from gw.providers.sim.call import Inlet, SimCall, begin, rejected
+from gw.providers.sim.call import SimCall, SimSession, start_call
 from gw.providers.sim.script import tokens
-from gw.providers.spec import Account, ListenSession, TranscribeStream
+from gw.providers.spec import Account, ListenSession, TranscribeStream, rejected
+from gw.types import stt
 from gw.types.audio import AudioFormat
-from gw.types.stt import (
-    Final,
-    Interim,
-    ListenEnd,
-    ListenEvent,
-    ListenRequest,
-    SpeechStarted,
-    TextDelta,
-    TranscribeEvent,
-    TranscribeRequest,
-    Transcript,
-    UtteranceEnd,
-)
+from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
 from gw.types.usage import Usage
 
 _AUDIO_PIECES = 64
-"""Pieces of live audio not yet heard, usually of 20 ms each."""
+"""Pieces of live audio not yet decoded, usually of 20 ms each."""
 _Slices = AsyncGenerator[tuple[bytes, float], None]
 """Mono s16le PCM, each piece with the seconds of audio read so far."""
 
 
 class _Transcription:
-    """Reads the recording piece by piece. With `stream`, an utterance's words come when its checksum has agreed."""
+    """A `TranscribeStream` that reads the recording piece by piece.
+
+    With `stream`, the words of an utterance come when its checksum has agreed.
+    """
 
     def __init__(self, request: TranscribeRequest, slices: _Slices, rate_hz: int, call: SimCall) -> None:
         self._request = request
@@ -43,7 +35,7 @@ class _Transcription:
         self._decoder = fsk.ToneDecoder(rate_hz)
         self._call = call
         self._seconds = 0.0
-        self._finals: list[Final] = []
+        self._finals: list[stt.Final] = []
         self._deltas: deque[str] = deque()
         self._over = False
 
@@ -55,13 +47,13 @@ class _Transcription:
                 self._over = True
                 return [self._transcript()]
             pcm, self._seconds = piece
-            self._hear(pcm)
+            self._decode(pcm)
         if not self._deltas:
             raise self._call.past_the_end()
         await self._call.step()
-        return [TextDelta(text=self._deltas.popleft())]
+        return [stt.TextDelta(text=self._deltas.popleft())]
 
-    def _hear(self, pcm: bytes) -> None:
+    def _decode(self, pcm: bytes) -> None:
         for event in self._decoder.feed(pcm):
             if isinstance(event, fsk.Done):
                 if self._request.stream:
@@ -81,32 +73,31 @@ class _Transcription:
 
 
 async def _samples(head: bytes, pieces: AsyncIterator[bytes], layout: tone_audio.Layout) -> _Slices:
-    """The recording in short slices, a checkpoint after each."""
+    """Yield the recording in short slices, with a checkpoint after each."""
     slicer = tone_audio.PcmSlicer(layout.format)
-    left = layout.n_bytes
+    bytes_left = layout.n_bytes
     data: bytes | None = head[layout.offset :]
-    while data is not None and left != 0:
-        if left is not None:
-            data = data[:left]
-            left -= len(data)
+    while data is not None and bytes_left != 0:
+        if bytes_left is not None:
+            data = data[:bytes_left]
+            bytes_left -= len(data)
         for pcm in slicer.feed(data):
             yield pcm, slicer.seconds
             await trio.lowlevel.checkpoint()
         data = await anext(pieces, None)
 
 
-async def _nothing(seconds: float) -> _Slices:
-    """Audio in which nothing can be understood."""
+async def _silence(seconds: float) -> _Slices:
     yield b"", seconds
 
 
-async def _head(pieces: AsyncIterator[bytes], told: AudioFormat | None) -> tuple[bytes, tone_audio.Layout]:
-    """The first bytes of a recording, enough of them to tell its layout."""
+async def _head(pieces: AsyncIterator[bytes], declared: AudioFormat | None) -> tuple[bytes, tone_audio.Layout]:
+    """Read the first bytes of a recording, as many as show its layout."""
     head = b""
     while True:
         piece = await anext(pieces, None)
         head += piece or b""
-        layout = tone_audio.layout(head, told, complete=piece is None)
+        layout = tone_audio.layout(head, declared, complete=piece is None)
         if layout is not None:
             return head, layout
 
@@ -117,17 +108,17 @@ def _closing(pieces: AsyncIterator[bytes]) -> AbstractAsyncContextManager[object
 
 @asynccontextmanager
 async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
-    """Reads WAV (16-bit PCM, µ-law, A-law) and, where `request.format` tells it, raw samples; first channel only.
+    """Read WAV (16-bit PCM, µ-law, A-law) and, if `request.format` declares them, raw samples; first channel only.
 
-    Other audio of a known kind is rejected; bytes of no known kind give an empty text.
+    Audio of other known formats is rejected; bytes of an unknown format give an empty text.
     """
-    call = await begin(account, "stt")
+    call = await start_call(account, "stt")
     pieces = request.audio.chunks()
     async with _closing(pieces):
         head, layout = await _head(pieces, request.format)
         rate_hz = layout.format.sample_rate_hz
         if layout.format.encoding == "unknown":
-            slices, rate_hz = _nothing(request.audio_seconds), fsk.SAMPLE_RATES_HZ[0]
+            slices, rate_hz = _silence(request.audio_seconds), fsk.SAMPLE_RATES_HZ[0]
         elif reason := tone_audio.why_unreadable(layout.format):
             raise rejected(account, reason)
         else:
@@ -136,14 +127,13 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
             yield _Transcription(request, slices, rate_hz, call)
 
 
-class _Listening:
-    """Live audio waits at the inlet; `receive` hears it, a slice at a time. A cancelled `receive` loses nothing."""
+class _ListenSession(SimSession[bytes]):
+    """A `ListenSession`. `receive` decodes the queued audio, a slice at a time; cancelling it loses nothing."""
 
     def __init__(self, request: ListenRequest, call: SimCall) -> None:
-        self.heard_at = 0.0
+        super().__init__(call, _AUDIO_PIECES)
+        self.last_activity_at = 0.0
         self._interims = request.interim_results
-        self._call = call
-        self._inlet: Inlet[bytes] = Inlet(call, _AUDIO_PIECES)
         self._slicer = tone_audio.PcmSlicer(request.format)
         self._decoder = fsk.ToneDecoder(request.format.sample_rate_hz)
         self._slices: deque[bytes] = deque()
@@ -151,63 +141,56 @@ class _Listening:
         self._over = False
 
     async def send_audio(self, data: bytes) -> None:
-        await self._inlet.put(data)
+        await self._enqueue(data)
 
     async def flush(self) -> None:
-        """Nothing to do: an utterance is final with its last tone."""
+        """Do nothing: an utterance is final with its last tone."""
         await trio.lowlevel.checkpoint()
-
-    async def send_frame(self, frame: str) -> None:
-        raise AssertionError("the demo engine has no dialect that a caller could speak")
-
-    async def finish(self) -> None:
-        self._inlet.finish()
-
-    def close(self) -> None:
-        self._inlet.close()
 
     async def receive(self) -> list[ListenEvent]:
         while not self._due:
             if self._slices:
-                self._hear(self._slices.popleft())
+                self._decode(self._slices.popleft())
                 if self._slices:
                     await trio.lowlevel.checkpoint()
             elif self._over:
                 raise self._call.past_the_end()
             else:
                 await self._take()
-        await self._inlet.step()
+        await self._step()
         return self._due.popleft()
 
     async def _take(self) -> None:
         try:
-            self._slices.extend(self._slicer.feed(await self._inlet.take()))
+            self._slices.extend(self._slicer.feed(await self._queued.receive()))
         except trio.EndOfChannel:
             self._over = True
-            self._due.append([ListenEnd(usage=Usage(audio_seconds=self._slicer.seconds, source="vendor"))])
+            self._due.append([stt.ListenEnd(usage=Usage(audio_seconds=self._slicer.seconds, source="vendor"))])
 
-    def _hear(self, pcm: bytes) -> None:
+    def _decode(self, pcm: bytes) -> None:
         events: list[ListenEvent] = []
         for event in self._decoder.feed(pcm):
             match event:
                 case fsk.Started():
-                    events.append(SpeechStarted(at_s=event.at_s))
+                    events.append(stt.SpeechStarted(at_s=event.at_s))
                 case fsk.Partial() if self._interims:
                     words = tone_audio.words(event.text, event.start_s)
-                    events.append(Interim(text=event.text, start_s=event.start_s, end_s=event.end_s, words=words))
+                    events.append(
+                        stt.Interim(text=event.text, start_s=event.start_s, end_s=event.end_s, words=words)
+                    )
                 case fsk.Done():
-                    events += [tone_audio.final(event), UtteranceEnd(at_s=event.end_s)]
+                    events += [tone_audio.final(event), stt.UtteranceEnd(at_s=event.end_s)]
                 case fsk.ToneLost():
-                    events.append(UtteranceEnd(at_s=event.at_s))
+                    events.append(stt.UtteranceEnd(at_s=event.at_s))
         if events:
             self._due.append(events)
 
 
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
-    """Raw samples in, cut anywhere; SpeechStarted, Interims (guesses), then Final and UtteranceEnd per utterance."""
-    call = await begin(account, "stt")
+    """Decode raw samples, cut anywhere; SpeechStarted, Interims (guesses), then Final and UtteranceEnd per utterance."""
+    call = await start_call(account, "stt")
     if reason := tone_audio.why_unreadable(request.format):
         raise rejected(account, reason)
-    with closing(_Listening(request, call)) as session:
+    with closing(_ListenSession(request, call)) as session:
         yield session

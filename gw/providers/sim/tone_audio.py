@@ -23,18 +23,18 @@ _PHONE_RATE_HZ = 8_000
 
 @attrs.frozen(kw_only=True)
 class Layout:
-    """Where the samples of a recording are: from `offset`, `n_bytes` of them (None = to the end), as `format` says."""
+    """Position of a recording's samples: `n_bytes` from `offset` (None = to the end), in `format`."""
 
     format: AudioFormat
     offset: int = 0
     n_bytes: int | None = None
 
 
-def layout(prefix: bytes, told: AudioFormat | None, *, complete: bool) -> Layout | None:
-    """Layout of a recording that begins with `prefix`; `told` is the format of raw samples.
+def layout(prefix: bytes, declared: AudioFormat | None, *, complete: bool) -> Layout | None:
+    """Return the layout of a recording that begins with `prefix`; `declared` is the format of raw samples.
 
-    None = a WAV header goes on beyond `prefix` (never when `complete` or at HEADER_BYTES). A recording of no known
-    layout has encoding `unknown`. The bytes decide over what was told.
+    None = a WAV header goes on beyond `prefix` (never when `complete` or at HEADER_BYTES). A recording of unknown layout
+    has encoding `unknown`. A header in the bytes wins over the declared format.
     """
     if prefix.startswith(b"RIFF"[: len(prefix)]) and not (complete and len(prefix) < 4):
         info = wav.parse(prefix)
@@ -43,13 +43,13 @@ def layout(prefix: bytes, told: AudioFormat | None, *, complete: bool) -> Layout
         if not complete and len(prefix) < HEADER_BYTES:
             return None
         return Layout(format=AudioFormat(encoding="unknown"))
-    if told is None or told.encoding == "wav":
+    if declared is None or declared.encoding == "wav":
         return Layout(format=AudioFormat(encoding="unknown"))
-    return Layout(format=told)
+    return Layout(format=declared)
 
 
 def why_unreadable(fmt: AudioFormat) -> str:
-    """What is wrong with a format, in words; "" when it can be read."""
+    """Return why a format cannot be read; "" if it can."""
     if fmt.encoding not in _READABLE:
         return f"the tone voice is read from WAV, 16-bit PCM, µ-law and A-law, not from {fmt.encoding}"
     try:
@@ -60,13 +60,13 @@ def why_unreadable(fmt: AudioFormat) -> str:
 
 
 class PcmSlicer:
-    """Raw samples of `format`, cut anywhere, → mono s16le in slices of at most a quarter second (first channel)."""
+    """Cuts raw samples of `format` into slices of at most a quarter second, as mono s16le (first channel)."""
 
     def __init__(self, fmt: AudioFormat) -> None:
         self._format = fmt
         self._frame = max(1, fmt.bytes_per_second // fmt.sample_rate_hz)
         self._slice = self._frame * int(fmt.sample_rate_hz * _SLICE_S)
-        self._rest = b""
+        self._partial_frame = b""
         self._frames = 0
 
     @property
@@ -74,13 +74,13 @@ class PcmSlicer:
         return self._frames / self._format.sample_rate_hz
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Every slice must be taken before the next `feed`."""
-        data = self._rest + data
-        whole = len(data) - len(data) % self._frame
-        self._rest = data[whole:]
-        self._frames += whole // self._frame
-        for start in range(0, whole, self._slice):
-            yield self._mono(data[start : min(whole, start + self._slice)])
+        """Yield the slices in `data`, which may be cut anywhere; all must be taken before the next `feed`."""
+        data = self._partial_frame + data
+        size = len(data) - len(data) % self._frame
+        self._partial_frame = data[size:]
+        self._frames += size // self._frame
+        for start in range(0, size, self._slice):
+            yield self._mono(data[start : min(size, start + self._slice)])
 
     def _mono(self, data: bytes) -> bytes:
         match self._format.encoding:
@@ -91,16 +91,16 @@ class PcmSlicer:
         return data if self._format.channels == 1 else array("h", data)[:: self._format.channels].tobytes()
 
 
-def spoken_format(asked: AudioFormat, *, live: bool = False) -> AudioFormat:
-    """The format that will be sent when `asked` is asked for.
+def spoken_format(requested: AudioFormat, *, live: bool = False) -> AudioFormat:
+    """Return the format of the answer to a request for `requested`.
 
-    PCM and WAV at the asked rate where the voice has it, else 24 kHz; µ-law and A-law at 8 kHz; anything else becomes
-    a WAV. A live session has no containers: it sends PCM instead.
+    PCM and WAV keep the requested rate if the voice has it, else get 24 kHz; µ-law and A-law have 8 kHz; anything else
+    becomes a WAV. A live session has no containers: it sends PCM instead.
     """
-    rate = asked.sample_rate_hz if asked.sample_rate_hz in fsk.SAMPLE_RATES_HZ else _DEFAULT_RATE_HZ
-    match asked.encoding:
+    rate = requested.sample_rate_hz if requested.sample_rate_hz in fsk.SAMPLE_RATES_HZ else _DEFAULT_RATE_HZ
+    match requested.encoding:
         case "mulaw" | "alaw":
-            return AudioFormat(encoding=asked.encoding, sample_rate_hz=_PHONE_RATE_HZ)
+            return AudioFormat(encoding=requested.encoding, sample_rate_hz=_PHONE_RATE_HZ)
         case "pcm_s16le":
             return AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate)
         case "wav":
@@ -110,7 +110,7 @@ def spoken_format(asked: AudioFormat, *, live: bool = False) -> AudioFormat:
 
 
 def spoken(text: str, fmt: AudioFormat) -> Iterator[bytes]:
-    """`text` in the voice, as `spoken_format` gave it, in pieces of about 40 ms, each made when asked for.
+    """Return `text` in the voice, in a format of `spoken_format`, in pieces of about 40 ms, each made when it is taken.
 
     Raises ValueError for a text that is too long.
     """
@@ -132,7 +132,7 @@ def _in_wav(pieces: Iterator[bytes], header: bytes) -> Iterator[bytes]:
 
 
 def words(text: str, start_s: float) -> tuple[Word, ...]:
-    """The words of an utterance that began at `start_s`, with their times."""
+    """Return the words of an utterance that began at `start_s`, with their times."""
     return tuple(
         Word(text=word, start_s=round(start_s + begin, 3), end_s=round(start_s + end, 3), confidence=1.0)
         for word, begin, end in fsk.word_spans(text)
@@ -140,10 +140,5 @@ def words(text: str, start_s: float) -> tuple[Word, ...]:
 
 
 def final(done: fsk.Done) -> Final:
-    return Final(
-        text=done.text,
-        start_s=done.start_s,
-        end_s=done.end_s,
-        words=words(done.text, done.start_s),
-        confidence=1.0,
-    )
+    spans = words(done.text, done.start_s)
+    return Final(text=done.text, start_s=done.start_s, end_s=done.end_s, words=spans, confidence=1.0)

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 import trio
 
 from gw.providers.sim import fsk, tone_audio
-from gw.providers.sim.call import Inlet, SimCall, begin, rejected
-from gw.providers.spec import Account, SpeakSession, SpeakStream
+from gw.providers.sim.call import SimCall, SimSession, start_call
+from gw.providers.spec import Account, SpeakSession, SpeakStream, rejected
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
@@ -25,6 +25,8 @@ _MOST_CHARACTERS = fsk.MAX_BYTES // 4
 
 
 class _Speech:
+    """A `SpeakStream`."""
+
     def __init__(self, text: str, fmt: AudioFormat, call: SimCall) -> None:
         self.format = fmt
         self._text = text
@@ -46,31 +48,33 @@ class _Speech:
 
 @asynccontextmanager
 async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
-    """One utterance, a piece of about 40 ms at a time. `format` on the stream says what is sent for formats it has not.
+    """Speak one utterance, a piece of about 40 ms at a time. The stream's `format` may differ from the requested one.
 
-    Every voice sounds the same; speed and instructions change nothing. Rejects the empty text and one of more than
-    16,383 characters.
+    Every voice sounds the same; speed and instructions are ignored. Rejects the empty text and one of more than 16,383
+    characters.
     """
-    call = await begin(account, "tts")
+    call = await start_call(account, "tts")
     if not 0 < len(request.text) <= _MOST_CHARACTERS:
-        what = f"the text must have 1 to {_MOST_CHARACTERS} characters, not {len(request.text)}"
-        raise rejected(account, what, fault="caller")
+        detail = f"the text must have 1 to {_MOST_CHARACTERS} characters, not {len(request.text)}"
+        raise rejected(account, detail, fault="caller")
     yield _Speech(request.text, tone_audio.spoken_format(request.format), call)
 
 
-_Order: TypeAlias = str | Literal[0, 1]
+_Command: TypeAlias = str | Literal[0, 1]
 """Text to add, `_FLUSH` or `_CLEAR`."""
 _FLUSH: Literal[0] = 0
 _CLEAR: Literal[1] = 1
 
 
-class _LiveSpeech:
-    """Speaks a sentence once it is complete, the rest at a flush or the end. A cancelled `receive` loses nothing."""
+class _SpeakSession(SimSession[_Command]):
+    """A `SpeakSession`.
+
+    Speaks a sentence once it is complete, and the remainder at a flush or the end. Cancelling `receive` loses nothing.
+    """
 
     def __init__(self, fmt: AudioFormat, call: SimCall) -> None:
+        super().__init__(call, _TEXT_PIECES)
         self.format = fmt
-        self._call = call
-        self._inlet: Inlet[_Order] = Inlet(call, _TEXT_PIECES)
         self._unspoken = ""
         self._due: deque[Iterator[SpeakEvent]] = deque()
         self._next: SpeakEvent | None = None
@@ -79,24 +83,15 @@ class _LiveSpeech:
         self._over = False
 
     async def send_text(self, text: str) -> None:
-        await self._inlet.put(text)
+        await self._enqueue(text)
 
     async def flush(self) -> None:
-        await self._inlet.put(_FLUSH)
+        await self._enqueue(_FLUSH)
 
     async def clear(self) -> None:
         self._due.clear()
         self._next = None
-        await self._inlet.put(_CLEAR)
-
-    async def send_frame(self, frame: str) -> None:
-        raise AssertionError("the demo engine has no dialect that a caller could speak")
-
-    async def finish(self) -> None:
-        self._inlet.finish()
-
-    def close(self) -> None:
-        self._inlet.close()
+        await self._enqueue(_CLEAR)
 
     async def receive(self) -> list[SpeakEvent]:
         while True:
@@ -109,37 +104,37 @@ class _LiveSpeech:
                     raise self._call.past_the_end()
                 else:
                     await self._take()
-            await self._inlet.step()
+            await self._step()
             event, self._next = self._next, None
-            if event is not None:  # else it was dropped while we waited
+            if event is not None:  # else `clear` dropped it during the wait
                 return [event]
 
     async def _take(self) -> None:
         try:
-            order = await self._inlet.take()
+            command = await self._queued.receive()
         except trio.EndOfChannel:
             self._over = True
-            self._say(self._unspoken)
+            self._speak(self._unspoken)
             usage = Usage(characters=self._characters, audio_seconds=self._seconds, source="vendor")
             self._due.append(iter([SpeakEnd(usage=usage)]))
             return
-        if isinstance(order, str):
-            self._characters += len(order)
-            *sentences, self._unspoken = _SENTENCE_END.split(self._unspoken + order)
+        if isinstance(command, str):
+            self._characters += len(command)
+            *sentences, self._unspoken = _SENTENCE_END.split(self._unspoken + command)
             for sentence in sentences:
-                self._say(sentence)
+                self._speak(sentence)
             if len(self._unspoken) > _MOST_CHARACTERS:   # a text without sentences must not pile up
-                self._say(self._unspoken)
+                self._speak(self._unspoken)
                 self._unspoken = ""
-        elif order == _FLUSH:
-            self._say(self._unspoken)
+        elif command == _FLUSH:
+            self._speak(self._unspoken)
             self._unspoken = ""
             self._due.append(iter([Flushed()]))
         else:
             self._unspoken = ""
             self._due.clear()
 
-    def _say(self, text: str) -> None:
+    def _speak(self, text: str) -> None:
         text = text.strip()
         for start in range(0, len(text), _MOST_CHARACTERS):
             part = text[start : start + _MOST_CHARACTERS]
@@ -149,7 +144,7 @@ class _LiveSpeech:
 
 @asynccontextmanager
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
-    """Text in pieces, raw audio out; Flushed after the audio of everything sent before a flush."""
-    call = await begin(account, "tts")
-    with closing(_LiveSpeech(tone_audio.spoken_format(request.format, live=True), call)) as session:
+    """Speak text that comes in pieces, as raw audio; Flushed comes after the audio of all text before the flush."""
+    call = await start_call(account, "tts")
+    with closing(_SpeakSession(tone_audio.spoken_format(request.format, live=True), call)) as session:
         yield session

@@ -1,4 +1,4 @@
-"""The knobs at work, on every kind of call; time is virtual."""
+"""The options at work, on every kind of call; time is virtual."""
 
 import pytest
 import trio
@@ -100,7 +100,7 @@ async def test_latency_comes_before_the_first_event(call, autojump_clock):
     assert trio.current_time() - before == pytest.approx(0.25)
 
 
-async def test_a_bad_knob_rejects_the_call_naming_it(call):
+async def test_a_bad_option_rejects_the_call_naming_it(call):
     with pytest.raises(ProviderRejected, match="latency_ms must be a number"):
         await call(latency_ms="soon")
 

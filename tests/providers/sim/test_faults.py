@@ -1,13 +1,15 @@
+import attrs
 import pytest
 
-from gw.providers.sim.faults import KNOBS, Knobs
+from gw.providers.sim.faults import SimOptions
+from gw.types.provider_types import PROVIDER_TYPES
 
 
 def test_defaults_and_foreign_options():
-    assert Knobs.read({"device": "cpu", "latency_ms": None}) == Knobs()
+    assert SimOptions.parse({"device": "cpu", "latency_ms": None}) == SimOptions()
 
 
-def test_every_knob_is_read():
+def test_every_option_is_read():
     options = {
         "latency_ms": 5,
         "token_ms": "2.5",
@@ -19,8 +21,8 @@ def test_every_knob_is_read():
         "cut_after": 3,
         "script": {"a": "b"},
     }
-    assert set(options) == set(KNOBS)
-    assert Knobs.read(options) == Knobs(
+    assert set(options) == set(PROVIDER_TYPES["sim"].options) == {field.name for field in attrs.fields(SimOptions)}
+    assert SimOptions.parse(options) == SimOptions(
         latency_ms=5.0, token_ms=2.5, fail_rate=0.25, fail_with=503, retry_after_s=1.0,
         rate_limit=60, refuse=True, cut_after=3, script={"a": "b"},
     )  # fmt: skip
@@ -28,7 +30,7 @@ def test_every_knob_is_read():
 
 @pytest.mark.parametrize("word", ["reset", "malformed", "refused", "slow"])
 def test_faults_by_name(word):
-    assert Knobs.read({"fail_with": word}).fail_with == word
+    assert SimOptions.parse({"fail_with": word}).fail_with == word
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,6 @@ def test_faults_by_name(word):
         ("script", {"a": 1}, "map a piece"),
     ],
 )
-def test_a_bad_value_is_an_error_naming_the_knob(name, value, what):
+def test_a_bad_value_is_an_error_naming_the_option(name, value, what):
     with pytest.raises(ValueError, match=f"^{name} must .*{what}"):
-        Knobs.read({name: value})
+        SimOptions.parse({name: value})
