@@ -1,31 +1,51 @@
-"""Fallback chains: shown, and set while the gateway runs."""
+"""Fallback chains: listing them, and setting them while the gateway runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from gw.admin.registrar import Registrar
-from gw.admin.reports import Json
-from gw.admin.request_models import SetChain, read
+from gw.admin.request_models import Body, read
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.types.entities import Action, Actor, StoredChain, name_of
-from gw.types.ids import MODALITIES, Modality
+from gw.types.ids import MODALITIES, Modality, Source
 
-_LONGEST = 20
+_MOST_MODELS = 20
 
 
-def listing(registrar: Registrar) -> Json:
-    """Every chain in force, and where it is from."""
-    return {
-        "fallbacks": {
-            modality: {
-                "models": list(registrar.catalog.chains.get(modality, ())),
-                "source": "db" if ("fallbacks", modality) in registrar.stored else "yaml",
-            }
+class SetChain(Body):
+    models: list[str]
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    models: list[str]
+    source: Source
+
+
+class SetChainAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    modality: Modality
+    models: list[str]
+    source: Source
+
+
+class Chains(msgspec.Struct, frozen=True, kw_only=True):
+    fallbacks: dict[Modality, Chain]
+
+
+def listing(registrar: Registrar) -> Chains:
+    """Return the chain in force for each modality, and its source."""
+    chains = registrar.catalog.chains
+    return Chains(
+        fallbacks={
+            modality: Chain(
+                models=list(chains.get(modality, ())), source="db" if ("fallbacks", modality) in registrar.stored else "yaml"
+            )
             for modality in MODALITIES
         }
-    }
+    )
 
 
 def checked_modality(value: str) -> Modality:
@@ -36,36 +56,36 @@ def checked_modality(value: str) -> Modality:
 
 
 def checked_chain(catalog: Catalog, modality: Modality, models: Iterable[str], param: str) -> tuple[str, ...]:
-    """Raises RequestError for a model there is not, one named twice, and a chain without end."""
+    """Return `models` as a chain. Raises RequestError for an unknown model, a repeated one, and too many."""
     chain = tuple(models)
     known = catalog.by_modality[modality]
     for model in chain:
         if model not in known:
-            what = f"unknown {modality} model {model!r}; there are: {', '.join(known) or 'none'}"
+            what = f"unknown {modality} model {model!r}; known models: {', '.join(known) or 'none'}"
             raise RequestError(what=what, param=param)
     if len(set(chain)) != len(chain):
-        raise RequestError(what="a chain names each model once", param=param)
-    if len(chain) > _LONGEST:
-        raise RequestError(what=f"a chain has {_LONGEST} models at most", param=param)
+        raise RequestError(what="a chain may name each model only once", param=param)
+    if len(chain) > _MOST_MODELS:
+        raise RequestError(what=f"a chain may have at most {_MOST_MODELS} models", param=param)
     return chain
 
 
-async def put(registrar: Registrar, modality: str, body: Mapping[str, object], by: Actor) -> Json:
-    """Goes before the chain of the configuration, until it is removed. Raises RequestError."""
-    which = checked_modality(modality)
-    chain = checked_chain(registrar.catalog, which, read(body, SetChain).models, "models")
-    made = StoredChain(modality=which, models=chain)
+async def put(registrar: Registrar, modality: str, body: Mapping[str, object], by: Actor) -> SetChainAnswer:
+    """Set a chain; it overrides that of gw.yaml until it is reset. Raises RequestError."""
+    checked = checked_modality(modality)
+    models = checked_chain(registrar.catalog, checked, read(body, SetChain).models, "models")
+    chain = StoredChain(modality=checked, models=models)
     async with registrar.change(by) as draft:
-        before = list(registrar.catalog.chains.get(which, ()))
-        action: Action = "update" if name_of(made) in draft.stored else "create"
-        draft.put(made, action, {"models": {"from": before, "to": list(chain)}})
-    return {"modality": which, "models": list(chain), "source": "db"}
+        before = registrar.catalog.chains.get(checked, ())
+        action: Action = "update" if name_of(chain) in draft.stored else "create"
+        draft.put(chain, action, {"models": {"from": before, "to": models}})
+    return SetChainAnswer(modality=checked, models=list(models), source="db")
 
 
-async def reset(registrar: Registrar, modality: str, by: Actor) -> Json:
-    """The chain of the configuration is in force again."""
-    which = checked_modality(modality)
+async def reset(registrar: Registrar, modality: str, by: Actor) -> SetChainAnswer:
+    """Put the chain of gw.yaml in force again."""
+    checked = checked_modality(modality)
     async with registrar.change(by) as draft:
-        if ("fallbacks", which) in draft.stored:
-            draft.remove(("fallbacks", which), {"models": list(registrar.catalog.chains.get(which, ()))})
-    return {"modality": which, "models": list(registrar.catalog.chains.get(which, ())), "source": "yaml"}
+        if ("fallbacks", checked) in draft.stored:
+            draft.remove(("fallbacks", checked), {"models": registrar.catalog.chains.get(checked, ())})
+    return SetChainAnswer(modality=checked, models=list(registrar.catalog.chains.get(checked, ())), source="yaml")

@@ -1,4 +1,4 @@
-"""The gateway's own keys: made for a project, shown once, kept as a hash."""
+"""API keys of the gateway itself: each is made for one project, shown once and stored as a hash."""
 
 from __future__ import annotations
 
@@ -6,80 +6,121 @@ import secrets
 from collections.abc import Mapping
 from hashlib import sha256
 
-from gw.admin.registrar import Registrar
-from gw.admin.reports import Json
-from gw.admin.request_models import CreateKey, checked_expiry, checked_text, read
+import msgspec
+
+from gw.admin.registrar import Deleted, Registrar
+from gw.admin.request_models import Body, checked_expiry, checked_text, read
 from gw.errors import UnknownKeyError
 from gw.types.entities import Actor, StoredKey, name_of
+from gw.types.ids import Source
+from gw.types.project import DEFAULT_PROJECT
 
 PREFIX = "gwk_"
-_DEFAULT_PROJECT = "default"
 
 
-async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> Json:
-    """The answer is the only place where the key stands. Raises RequestError, UnknownProjectError."""
-    given = read(body, CreateKey)
+class CreateKey(Body):
+    name: str | None = None
+    project: str | None = None
+    """Default: `default`."""
+    expires_at: float | None = None
+    """Unix seconds; null = never."""
+
+
+class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """`created_at` is null for a key of gw.yaml, `expires_at` for one that does not expire."""
+
+    key_id: str
+    name: str
+    project: str
+    key_masked: str
+    created_at: float | None
+    expires_at: float | None
+    source: Source
+
+
+class Keys(msgspec.Struct, frozen=True, kw_only=True):
+    keys: list[KeyEntry]
+
+
+class MadeKey(KeyEntry, frozen=True, kw_only=True):
+    """The only answer that shows the key."""
+
+    key: str
+
+
+class KeyPreviewed(msgspec.Struct, frozen=True, kw_only=True):
+    key_id: str
+    name: str
+    project: str
+
+
+class KeyPreview(msgspec.Struct, frozen=True, kw_only=True):
+    would_delete: KeyPreviewed
+
+
+async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> MadeKey:
+    """Make a key; only the returned value shows it. Raises RequestError, UnknownProjectError."""
+    request = read(body, CreateKey)
     key = PREFIX + secrets.token_urlsafe(32)
     async with registrar.change(by) as draft:
-        project = registrar.catalog.project(given.project or _DEFAULT_PROJECT)
-        made = StoredKey(
+        stored = StoredKey(
             id=f"key_{secrets.token_hex(6)}",
             digest=sha256(key.encode()).hexdigest(),
             masked=f"{key[:8]}…{key[-4:]}",
-            name=checked_text(given.name, "name"),
-            project=project.id,
+            name=checked_text(request.name, "name"),
+            project=registrar.catalog.project(request.project or DEFAULT_PROJECT).id,
             created_at=draft.now,
-            expires_at=checked_expiry(given.expires_at, draft.now),
+            expires_at=checked_expiry(request.expires_at, draft.now),
         )
-        shown = _shown(made)
-        draft.put(made, "create", {"name": made.name, "project": made.project, "expires_at": made.expires_at})
-    return {**shown, "key": key}
+        changes = {"name": stored.name, "project": stored.project, "expires_at": stored.expires_at}
+        draft.put(stored, "create", changes)
+    return MadeKey(key=key, **msgspec.structs.asdict(_entry(stored)))
 
 
-def listing(registrar: Registrar) -> Json:
-    """Those of the configuration, which cannot be revoked here, then those made through the API, the oldest first."""
-    static = [
-        {
-            "key_id": key.name or f"key-{number}",
-            "name": key.name,
-            "project": key.project,
-            "key_masked": key.key.masked,
-            "created_at": None,
-            "expires_at": None,
-            "source": "yaml",
-        }
+def listing(registrar: Registrar) -> Keys:
+    """Return the keys of gw.yaml, which cannot be revoked here, then those made through the API, the oldest first."""
+    configured = [
+        KeyEntry(
+            key_id=key.name or f"key-{number}",
+            name=key.name,
+            project=key.project,
+            key_masked=key.key.masked,
+            created_at=None,
+            expires_at=None,
+            source="yaml",
+        )
         for number, key in enumerate(registrar.settings.auth.keys, 1)
     ]
-    made = [key for key in registrar.stored.values() if isinstance(key, StoredKey)]
-    return {"keys": static + [_shown(key) for key in sorted(made, key=lambda key: (key.created_at, key.id))]}
+    stored = [key for key in registrar.stored.values() if isinstance(key, StoredKey)]
+    return Keys(keys=configured + [_entry(key) for key in sorted(stored, key=lambda key: (key.created_at, key.id))])
 
 
-async def revoke(registrar: Registrar, key_id: str, *, confirm: bool, by: Actor) -> Json:
-    """Effective for the next request. Without `confirm` nothing is revoked. Raises UnknownKeyError."""
+async def revoke(registrar: Registrar, key_id: str, *, confirm: bool, by: Actor) -> KeyPreview | Deleted:
+    """Revoke a key from the next request on; without `confirm` only return what would be. Raises UnknownKeyError."""
     if not confirm:
-        key = _own(registrar, key_id)
-        return {"would_delete": {"key_id": key_id, "name": key.name, "project": key.project}}
+        key = _stored(registrar, key_id)
+        return KeyPreview(would_delete=KeyPreviewed(key_id=key_id, name=key.name, project=key.project))
     async with registrar.change(by) as draft:
-        key = _own(registrar, key_id)
+        key = _stored(registrar, key_id)
         draft.remove(name_of(key), {"name": key.name, "project": key.project})
-    return {"deleted": key_id}
+    return Deleted(deleted=key_id)
 
 
-def _own(registrar: Registrar, key_id: str) -> StoredKey:
-    found = registrar.stored.get(("key", key_id))
-    if not isinstance(found, StoredKey):
-        own = tuple(key.id for key in registrar.stored.values() if isinstance(key, StoredKey))
-        raise UnknownKeyError(name=key_id, available=own)
-    return found
+def _stored(registrar: Registrar, key_id: str) -> StoredKey:
+    key = registrar.stored.get(("key", key_id))
+    if not isinstance(key, StoredKey):
+        known = tuple(key.id for key in registrar.stored.values() if isinstance(key, StoredKey))
+        raise UnknownKeyError(name=key_id, available=known)
+    return key
 
 
-def _shown(key: StoredKey) -> Json:
-    return {
-        "key_id": key.id,
-        "name": key.name,
-        "project": key.project,
-        "key_masked": key.masked,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "source": "db",
-    }
+def _entry(key: StoredKey) -> KeyEntry:
+    return KeyEntry(
+        key_id=key.id,
+        name=key.name,
+        project=key.project,
+        key_masked=key.masked,
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        source="db",
+    )

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from gw.admin import fallbacks, forecast, keys, listings, reports, series
 from gw.admin.registrar import Registrar
 from gw.admin.reports import Json, usd
@@ -58,7 +60,7 @@ def models(registrar: Registrar, book: PriceBook, now: float) -> Json:
     return {
         "models": [_model(catalog, entry, origin, book, utc_day(now)) for entry in catalog.models.values()],
         "providers": {p.id: list(PROVIDER_TYPES[p.type].modalities) for p in catalog.providers.values()},
-        **fallbacks.listing(registrar),
+        "fallbacks": fallbacks.listing(registrar).fallbacks,
     }
 
 
@@ -118,9 +120,11 @@ async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -
 
 def access_keys(registrar: Registrar) -> Json:
     """Keys, and the projects a new one may be for."""
-    origin, listed = Origin(registrar.settings), keys.listing(registrar)
-    found: Any = listed["keys"]
-    shown = [{**e, "origin": origin.of(e["source"], "auth", "keys", number)} for number, e in enumerate(found)]
+    origin = Origin(registrar.settings)
+    shown = [
+        {**msgspec.structs.asdict(entry), "origin": origin.of(entry.source, "auth", "keys", number)}
+        for number, entry in enumerate(keys.listing(registrar).keys)
+    ]
     return {"keys": shown, "projects": list(registrar.catalog.projects), "auth_on": registrar.settings.auth.on}
 
 

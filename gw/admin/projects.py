@@ -2,106 +2,110 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from gw.admin.fallbacks import checked_chain
-from gw.admin.registrar import Registrar
-from gw.admin.reports import Json, usd
-from gw.admin.request_models import (
-    CreateProject,
-    UpdateProject,
-    checked_accent,
-    checked_budget,
-    checked_description,
-    checked_id,
-    checked_tags,
-    checked_text,
-    read,
-)
+from gw.admin.registrar import Deleted, Registrar, differences
+from gw.admin.request_models import Body, Checks, checked, checked_id, checked_text, read, unchecked, update_body
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
 from gw.types.entities import Actor, StoredKey, StoredProject, name_of
-from gw.types.ids import Modality
+from gw.types.ids import Modality, Source
+from gw.types.project import BudgetAction
+from gw.types.usage import NANO
+
+MOST_USD = 1e9
+"""Highest daily budget: more is a mistake, and would not fit a 64-bit count of nano-USD."""
+_DESCRIPTION_CHARACTERS = 2_000
+_MOST_TAGS = 50
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 
 
-async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> Json:
+class CreateProject(Body):
+    project_id: str
+    name: str | None = None
+    """Default: the id."""
+    description: str | None = None
+    daily_budget: float | None = None
+    """USD a day; 0 or null = none."""
+    budget_action: BudgetAction = "warn"
+    default_stack: str | None = None
+    tags: list[str] | None = None
+    accent: str | None = None
+    """`#rrggbb`."""
+    fallbacks: dict[Modality, list[str]] | None = None
+
+
+UpdateProject = update_body("UpdateProject", CreateProject)
+
+
+class ProjectCreated(msgspec.Struct, frozen=True, kw_only=True):
+    project_id: str
+    source: Source
+    created: bool
+
+
+class ProjectUpdated(msgspec.Struct, frozen=True, kw_only=True):
+    project_id: str
+    updated: bool
+
+
+class ProjectPreviewed(msgspec.Struct, frozen=True, kw_only=True):
+    project_id: str
+
+
+class ProjectPreview(msgspec.Struct, frozen=True, kw_only=True):
+    would_delete: ProjectPreviewed
+
+
+async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> ProjectCreated:
     """Raises RequestError, ConflictError."""
-    given = read(body, CreateProject)
-    project_id = checked_id(given.project_id, "project_id")
-    made = StoredProject(
-        id=project_id,
-        name=checked_text(given.name, "name") or project_id,
-        description=checked_description(given.description),
-        daily_budget_nusd=checked_budget(given.daily_budget),
-        budget_action=given.budget_action,
-        default_stack=_stack(registrar.catalog, given.default_stack),
-        tags=checked_tags(given.tags),
-        accent=checked_accent(given.accent),
-        fallbacks=_chains(registrar.catalog, given.fallbacks),
-    )
+    request = read(body, CreateProject)
+    project_id = checked_id(request.project_id, "project_id")
+    values = _values(registrar.catalog, request)
+    project = StoredProject(id=project_id, **values | {"name": values.get("name") or project_id})
     async with registrar.change(by) as draft:
         if project_id in registrar.catalog.projects or ("project", project_id) in draft.stored:
-            raise ConflictError(what=f"there is a project {project_id!r} already")
-        draft.put(made, "create", _shown(made))
-    return {"project_id": project_id, "source": "db", "created": True}
+            raise ConflictError(what=f"the project {project_id!r} exists already")
+        draft.put(project, "create", _audited(project))
+    return ProjectCreated(project_id=project_id, source="db", created=True)
 
 
-async def update(registrar: Registrar, project_id: str, body: Mapping[str, object], by: Actor) -> Json:
+async def update(registrar: Registrar, project_id: str, body: Mapping[str, object], by: Actor) -> ProjectUpdated:
     """Raises RequestError, ReadOnlyError, UnknownProjectError."""
-    given = read(body, UpdateProject)
-    changed = _changed(registrar.catalog, given)
+    changed = _values(registrar.catalog, read(body, UpdateProject))
     async with registrar.change(by) as draft:
-        before = _own(registrar, project_id)
+        before = _editable(registrar, project_id)
         after = msgspec.structs.replace(before, **changed)
-        old, new = _shown(before), _shown(after)
-        changes = {k: {"from": old[k], "to": new[k]} for k in old if old[k] != new[k]}
-        if changes:
+        if changes := differences(_audited(before), _audited(after)):
             draft.put(after, "update", changes)
-    return {"project_id": project_id, "updated": True}
+    return ProjectUpdated(project_id=project_id, updated=True)
 
 
-def _changed(catalog: Catalog, given: UpdateProject) -> dict[str, object]:
-    changed: dict[str, object] = {}
-    if given.name is not UNSET:
-        changed["name"] = checked_text(given.name, "name")
-    if given.description is not UNSET:
-        changed["description"] = checked_description(given.description)
-    if given.daily_budget is not UNSET:
-        changed["daily_budget_nusd"] = checked_budget(given.daily_budget)
-    if given.budget_action is not UNSET:
-        changed["budget_action"] = given.budget_action
-    if given.default_stack is not UNSET:
-        changed["default_stack"] = _stack(catalog, given.default_stack)
-    if given.tags is not UNSET:
-        changed["tags"] = checked_tags(given.tags)
-    if given.accent is not UNSET:
-        changed["accent"] = checked_accent(given.accent)
-    if given.fallbacks is not UNSET:
-        changed["fallbacks"] = _chains(catalog, given.fallbacks)
-    return changed
-
-
-async def delete(registrar: Registrar, project_id: str, *, confirm: bool, by: Actor) -> Json:
-    """Without `confirm` nothing is deleted and the answer says what would be. Its keys go with it.
+async def delete(registrar: Registrar, project_id: str, *, confirm: bool, by: Actor) -> ProjectPreview | Deleted:
+    """Delete a project with its keys, or without `confirm` only return what would be deleted.
 
     Raises ReadOnlyError, UnknownProjectError.
     """
     if not confirm:
-        _own(registrar, project_id)
-        return {"would_delete": {"project_id": project_id}}
+        _editable(registrar, project_id)
+        return ProjectPreview(would_delete=ProjectPreviewed(project_id=project_id))
     async with registrar.change(by) as draft:
-        before = _own(registrar, project_id)
+        project = _editable(registrar, project_id)
         for entity in list(draft.stored.values()):
             if isinstance(entity, StoredKey) and entity.project == project_id:
                 draft.remove(name_of(entity), {"project": project_id})
-        draft.remove(name_of(before), _shown(before))
-    return {"deleted": project_id}
+        draft.remove(name_of(project), _audited(project))
+    return Deleted(deleted=project_id)
 
 
-def _own(registrar: Registrar, project_id: str) -> StoredProject:
+def _editable(registrar: Registrar, project_id: str) -> StoredProject:
     entry = registrar.catalog.project(project_id)
     stored = registrar.stored.get(("project", project_id))
     if entry.source == "yaml" or not isinstance(stored, StoredProject):
@@ -109,26 +113,59 @@ def _own(registrar: Registrar, project_id: str) -> StoredProject:
     return stored
 
 
-def _stack(catalog: Catalog, name: str | None) -> str:
-    if name and name not in catalog.stacks:
-        known = ", ".join(catalog.stacks) or "none; define them under 'stacks' in gw.yaml"
-        raise RequestError(what=f"unknown stack {name!r}; there are: {known}", param="default_stack")
-    return name or ""
-
-
-def _chains(catalog: Catalog, given: Mapping[Modality, list[str]] | None) -> dict[Modality, tuple[str, ...]]:
-    chains = (given or {}).items()
-    return {modality: checked_chain(catalog, modality, models, "fallbacks") for modality, models in chains}
-
-
-def _shown(project: StoredProject) -> dict[str, object]:
-    return {
-        "name": project.name,
-        "description": project.description,
-        "daily_budget": usd(project.daily_budget_nusd),
-        "budget_action": project.budget_action,
-        "default_stack": project.default_stack,
-        "tags": list(project.tags),
-        "accent": project.accent,
-        "fallbacks": {modality: list(models) for modality, models in project.fallbacks.items()},
+def _values(catalog: Catalog, body: Body) -> dict[str, Any]:
+    """Return the fields to store. Raises RequestError."""
+    checks: Checks = {
+        "name": checked_text,
+        "description": partial(checked_text, longest=_DESCRIPTION_CHARACTERS),
+        "daily_budget": checked_budget,
+        "budget_action": unchecked,
+        "default_stack": partial(_checked_stack, catalog),
+        "tags": _checked_tags,
+        "accent": _checked_accent,
+        "fallbacks": partial(_checked_chains, catalog),
     }
+    values = checked(body, checks)
+    if "daily_budget" in values:
+        values["daily_budget_nusd"] = values.pop("daily_budget")
+    return values
+
+
+def checked_budget(value: float | None, param: str = "daily_budget") -> int:
+    """Convert USD to nano-USD; 0 = no budget."""
+    if value is None:
+        return 0
+    if not math.isfinite(value) or not 0 <= value <= MOST_USD:
+        raise RequestError(what=f"{param} must be a number from 0 to {MOST_USD:g}", param=param)
+    return max(round(value * NANO), 1) if value else 0
+
+
+def _checked_tags(value: list[str] | None, param: str) -> tuple[str, ...]:
+    tags = tuple(checked_text(tag, param, longest=64) for tag in value or ())
+    if len(tags) > _MOST_TAGS or not all(tags):
+        raise RequestError(what=f"{param} must be at most {_MOST_TAGS} texts, none of them empty", param=param)
+    return tags
+
+
+def _checked_accent(value: str | None, param: str) -> str:
+    if value and not _COLOUR.fullmatch(value):
+        raise RequestError(what=f"{param} must be a colour such as #5b7fa6", param=param)
+    return (value or "").lower()
+
+
+def _checked_stack(catalog: Catalog, value: str | None, param: str) -> str:
+    if value and value not in catalog.stacks:
+        known = ", ".join(catalog.stacks) or "none; define them under 'stacks' in gw.yaml"
+        raise RequestError(what=f"unknown stack {value!r}; known stacks: {known}", param=param)
+    return value or ""
+
+
+def _checked_chains(
+    catalog: Catalog, value: Mapping[Modality, list[str]] | None, param: str
+) -> dict[Modality, tuple[str, ...]]:
+    return {modality: checked_chain(catalog, modality, chain, param) for modality, chain in (value or {}).items()}
+
+
+def _audited(project: StoredProject) -> dict[str, object]:
+    """Return what the audit log has of a project."""
+    return {name: getattr(project, name) for name in UpdateProject.__struct_fields__}

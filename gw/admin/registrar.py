@@ -1,10 +1,11 @@
-"""Keeps what was made through the API, and puts every change in force: database, audit log and catalog in one step.
+"""The entities created through the API, and the one way to change them: database, audit log and catalog together.
 
     async with registrar.change(by) as draft:
-        draft.put(entity)          # what is wrong is raised before anything is written
+        draft.put(entity, "create", changes)    # raise before the block ends, and nothing is written
 
-One change at a time. When the block ends well, the change and its audit entries are one transaction, and the next
-request sees the new catalog. The stored keys' secret is read when the first key is met, not before.
+One change runs at a time. When the block ends normally, the change and its audit entries are committed in one
+transaction, and the next request sees the new catalog. The secret of the stored keys is read when the first key is
+needed, not before.
 """
 
 from __future__ import annotations
@@ -26,62 +27,64 @@ from gw.store.entity_rows import Change
 from gw.store.store import Store
 from gw.telemetry.clock import Clock
 from gw.types.address import split_address
-from gw.types.entities import (
-    Action,
-    Actor,
-    AuditEntry,
-    Name,
-    Stored,
-    StoredProvider,
-    name_of,
-)
+from gw.types.entities import Action, Actor, AuditEntry, Name, Stored, StoredProvider, name_of
 from gw.types.secret import Secret
 from gw.vault import Vault, load_secrets, new_secret, replace_secret_file
 
 KEY_CHECK = "key_check"
-"""Name of the meta value that says with which secret the keys were encrypted."""
+"""Name of the meta value that tells with which secret the keys were encrypted."""
 _log = structlog.get_logger("gw.admin")
 
 
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to a confirmed deletion: the entity's id."""
+
+    deleted: str
+
+
+def differences(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
+    """Return the changed fields for the audit log: field → `{"from": …, "to": …}`."""
+    return {name: {"from": old, "to": after[name]} for name, old in before.items() if old != after[name]}
+
+
 def address_of(provider: StoredProvider) -> str:
-    """What a stored key is bound to, beside its provider's id: a new place needs a new key."""
+    """Return the origin that a stored key is bound to, besides its provider's id."""
     if provider.base_url is None:
         return f"the default of {provider.type}"
     try:
         parts = split_address(provider.base_url)
-    except ValueError:  # such an entry is set aside, and nothing is sent there
+    except ValueError:  # such an entry is ignored, and nothing is sent there
         return provider.base_url
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
 class Draft:
-    """A change in the making."""
+    """A change before it is committed. `stored` are all entities as they will be."""
 
     def __init__(self, stored: Mapping[Name, Stored], by: Actor, now: float) -> None:
         self.stored = dict(stored)
         self.now = now
+        self.meta: list[tuple[str, str]] = []
         self._by = by
         self._put: dict[Name, Stored] = {}
         self._removed: list[Name] = []
         self._audit: list[AuditEntry] = []
-        self.meta: list[tuple[str, str]] = []
 
     def put(self, entity: Stored, action: Action, changes: Mapping[str, object]) -> None:
-        name = name_of(entity)
-        self.stored[name] = self._put[name] = entity
-        self._note(name, action, changes)
+        self.replace_silently(entity)
+        self._add_entry(name_of(entity), action, changes)
 
     def remove(self, name: Name, changes: Mapping[str, object]) -> None:
         del self.stored[name]
         self._removed.append(name)
-        self._note(name, "delete", changes)
+        self._add_entry(name, "delete", changes)
 
     def replace_silently(self, entity: Stored) -> None:
-        """Store another form of the same thing, such as a key under a new secret."""
+        """Store another form of the same entity, such as a key under a new secret, without an audit entry."""
         name = name_of(entity)
         self.stored[name] = self._put[name] = entity
 
-    def _note(self, name: Name, action: Action, changes: Mapping[str, object]) -> None:
+    def _add_entry(self, name: Name, action: Action, changes: Mapping[str, object]) -> None:
         kind, entity_id = name
         if kind == "model":
             entity_id = entity_id.partition(":")[2]
@@ -114,18 +117,18 @@ class Registrar:
         learn: Callable[[Iterable[Secret]], None],
         follow: Callable[[Catalog], None],
     ) -> None:
-        """`learn` is told every secret that must not get into a log, `follow` every catalog that comes into force."""
+        """`learn` gets every secret that must not get into a log, `follow` every catalog that comes into force."""
         self.settings = settings
         self.store = store
         self.clock = clock
         self.warnings: tuple[str, ...] = ()
-        """What of the database is set aside, and why."""
+        """The database entries that are ignored, with the reason."""
         self._live = live
         self._learn = learn
         self._follow = follow
         self._stored: dict[Name, Stored] = {}
         self._vault: Vault | None = None
-        self._one = trio.Lock()
+        self._lock = trio.Lock()
 
     @property
     def catalog(self) -> Catalog:
@@ -150,30 +153,33 @@ class Registrar:
 
     async def reload(self, settings: Settings) -> None:
         """Put another configuration in force."""
-        async with self._one:
+        async with self._lock:
             self.settings = settings
             self._apply(self._merged(self._stored))
 
     @asynccontextmanager
     async def change(self, by: Actor) -> AsyncIterator[Draft]:
-        """Raises what the block raises, DatabaseLocked and StoreUnavailable; then nothing has changed."""
-        async with self._one:
+        """Commit what the block does to the draft.
+
+        Raises what the block raises, DatabaseLocked and StoreUnavailable; then nothing has changed.
+        """
+        async with self._lock:
             draft = Draft(self._stored, by, self.clock.now())
             yield draft
-            merged = self._merged(draft.stored)  # before it is written: what cannot be merged must not be stored
+            merged = self._merged(draft.stored)  # before writing: what cannot be merged must not be stored
             await self.store.change(draft.as_change())
             self._stored = draft.stored
             self._apply(merged)
 
     async def vault(self) -> Vault:
-        """Raises ConfigError when the secret cannot be read or made."""
+        """Open the vault at its first use. Raises ConfigError when the secret cannot be read or made."""
         if self._vault is None:
             secret, folder = self.settings.secret, self.settings.secret_folder
             self._vault = await trio.to_thread.run_sync(_open_vault, secret, self.settings.previous_secret, folder)
         return self._vault
 
     async def encrypt(self, provider: StoredProvider, key: Secret, draft: Draft) -> str:
-        """The key as it is stored with `provider`, "" for none."""
+        """Return the key as it is stored with `provider`, "" for none."""
         if not key:
             return ""
         vault = await self.vault()
@@ -181,11 +187,11 @@ class Registrar:
         return vault.encrypt(key, provider=provider.id, origin=address_of(provider)).decode()
 
     async def rotate(self, by: Actor) -> int:
-        """Put every stored key under a new secret; how many there were.
+        """Encrypt every stored key with a new secret and return their number.
 
-        With GW_SECRET it is that one, and GW_SECRET_PREVIOUS the one to replace; else a new one is made and written to
-        the file, which names both until the keys are written: a rotation that is killed loses nothing. Raises
-        KeyDecryptError for a key that none of the secrets can read, ConfigError.
+        The new secret is GW_SECRET, with GW_SECRET_PREVIOUS as the one to replace; otherwise one is made and written to
+        the secret file. The file names both secrets until the keys are written, so a rotation that is killed loses
+        nothing. Raises KeyDecryptError for a key that none of the secrets can read, ConfigError.
         """
         old = await self.vault()
         folder = self.settings.secret_folder
@@ -195,15 +201,15 @@ class Registrar:
             await trio.to_thread.run_sync(replace_secret_file, folder, [fresh, *old.secrets])
         self._vault = vault
         async with self.change(by) as draft:
-            held = [e for e in draft.stored.values() if isinstance(e, StoredProvider) and e.key]
-            for provider in held:
+            providers = [e for e in draft.stored.values() if isinstance(e, StoredProvider) and e.key]
+            for provider in providers:
                 token = vault.rotate(provider.key.encode(), provider=provider.id).decode()
                 draft.replace_silently(msgspec.structs.replace(provider, key=token))
             draft.meta.append((KEY_CHECK, vault.check_value))
         if fresh is not None:
             await trio.to_thread.run_sync(replace_secret_file, folder, [fresh])
-        _log.info("secret_rotated", keys=len(held), source=by.source, actor=by.name)
-        return len(held)
+        _log.info("secret_rotated", keys=len(providers), source=by.source, actor=by.name)
+        return len(providers)
 
     def _decrypt(self, provider: StoredProvider) -> Secret:
         if self._vault is None:
@@ -211,7 +217,7 @@ class Registrar:
         return self._vault.decrypt(provider.key.encode(), provider=provider.id, origin=address_of(provider))
 
     def _merged(self, stored: Mapping[Name, Stored]) -> Merged:
-        """In the order of the names, so that a restart changes no order."""
+        """Merge in the order of the names, so that a restart changes no order."""
         return merge(self.settings, [stored[name] for name in sorted(stored)], self._decrypt)
 
     def _apply(self, merged: Merged) -> None:

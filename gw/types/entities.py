@@ -9,6 +9,7 @@ import msgspec
 
 from gw.types.ids import Modality
 from gw.types.project import BudgetAction
+from gw.types.usage import NANO
 
 EntityType = Literal["provider", "model", "project", "key", "fallbacks"]
 Action = Literal["create", "update", "delete"]
@@ -48,6 +49,11 @@ class StoredProject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     tags: tuple[str, ...] = ()
     accent: str = ""
     fallbacks: Mapping[Modality, tuple[str, ...]] = {}
+
+    @property
+    def daily_budget(self) -> float:
+        """USD."""
+        return self.daily_budget_nusd / NANO
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="key"):

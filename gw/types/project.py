@@ -10,6 +10,8 @@ import attrs
 from gw.types.ids import Modality, Source
 from gw.types.secret import Secret
 
+DEFAULT_PROJECT = "default"
+"""Project of requests that name none; it always exists."""
 BudgetAction = Literal["warn", "block"]
 BudgetStatus = Literal["ok", "warning", "exceeded"]
 

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gw.admin.fallbacks import Chains
+from gw.admin.keys import KeyEntry
 from gw.types.ids import Modality, Source
 from gw.types.project import BudgetStatus
 from gw.web.schemas import Costs, Location, ModelLatency, Ms, ProjectEntry, ProviderEntry, Schema, Usd, When
-from gw.web.schemas_entities import Chains, KeyEntry
 from gw.web.schemas_reports import CountSeries, Forecast, ModelHistogram, TimeSeries
 
 Where = Annotated[str, Meta(description="`gw.yaml:12`, `API` or `built in`")]
@@ -54,7 +55,7 @@ class ModelRow(Schema):
     price_source: str
 
 
-class ModelsPage(Chains):
+class ModelsPage(Chains, frozen=True, kw_only=True):
     """`providers`: the modalities each offers."""
 
     models: list[ModelRow]
@@ -78,7 +79,7 @@ class ProjectsPage(Schema):
     stacks: list[str]
 
 
-class KeyRow(KeyEntry):
+class KeyRow(KeyEntry, frozen=True, kw_only=True):
     origin: Where
 
 

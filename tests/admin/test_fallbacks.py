@@ -7,11 +7,11 @@ from tests.fakes.registrar import BY, open_registrar
 
 async def test_a_chain_set_while_running_goes_before_the_files(registrar):
     answer = await fallbacks.put(registrar, "llm", {"models": ["sim/echo"]}, BY)
-    assert answer == {"modality": "llm", "models": ["sim/echo"], "source": "db"}
+    assert answer == fallbacks.SetChainAnswer(modality="llm", models=["sim/echo"], source="db")
     assert registrar.catalog.chains["llm"] == ("sim/echo",)
-    assert fallbacks.listing(registrar)["fallbacks"]["llm"] == {"models": ["sim/echo"], "source": "db"}
+    assert fallbacks.listing(registrar).fallbacks["llm"] == fallbacks.Chain(models=["sim/echo"], source="db")
     again = await fallbacks.reset(registrar, "llm", BY)
-    assert again == {"modality": "llm", "models": ["openai/gpt-x", "sim/echo"], "source": "yaml"}
+    assert (again.modality, again.models, again.source) == ("llm", ["openai/gpt-x", "sim/echo"], "yaml")
 
 
 async def test_it_is_there_after_a_restart_without_models_that_are_gone(tmp_path):

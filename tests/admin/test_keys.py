@@ -1,8 +1,10 @@
 from hashlib import sha256
 
+import msgspec
 import pytest
 
 from gw.admin import audit, keys
+from gw.admin.registrar import Deleted
 from gw.errors import RequestError, UnknownKeyError, UnknownProjectError
 from tests.fakes.records import NOON
 from tests.fakes.registrar import BY
@@ -10,13 +12,13 @@ from tests.fakes.registrar import BY
 
 async def test_a_key_is_shown_once(registrar, tmp_path):
     made = await keys.create(registrar, {"name": "till", "project": "shop", "expires_at": NOON + 60}, BY)
-    key = made["key"]
+    key = made.key
     assert key.startswith("gwk_")
     assert len(key) >= 4 + 43
     [entry] = registrar.catalog.keys
     assert (entry.digest, entry.project, entry.expires_at) == (sha256(key.encode()).digest(), "shop", NOON + 60)
-    listed = keys.listing(registrar)["keys"]
-    assert listed == [{k: v for k, v in made.items() if k != "key"}]
+    listed = keys.listing(registrar).keys
+    assert listed == [keys.KeyEntry(**{k: v for k, v in msgspec.structs.asdict(made).items() if k != "key"})]
     told = str(listed) + str(await audit.page(registrar.store, limit="9")) + repr(registrar.stored)
     assert key not in told
     assert not any(key.encode() in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
@@ -24,14 +26,14 @@ async def test_a_key_is_shown_once(registrar, tmp_path):
 
 async def test_revoking_takes_two_steps_and_counts_at_once(registrar):
     made = await keys.create(registrar, {}, BY)
-    assert made["project"] == "default"
-    preview = await keys.revoke(registrar, made["key_id"], confirm=False, by=BY)
-    assert preview["would_delete"]["key_id"] == made["key_id"]
+    assert made.project == "default"
+    preview = await keys.revoke(registrar, made.key_id, confirm=False, by=BY)
+    assert preview.would_delete.key_id == made.key_id
     assert len(registrar.catalog.keys) == 1
-    assert await keys.revoke(registrar, made["key_id"], confirm=True, by=BY) == {"deleted": made["key_id"]}
+    assert await keys.revoke(registrar, made.key_id, confirm=True, by=BY) == Deleted(deleted=made.key_id)
     assert registrar.catalog.keys == ()
     with pytest.raises(UnknownKeyError):
-        await keys.revoke(registrar, made["key_id"], confirm=True, by=BY)
+        await keys.revoke(registrar, made.key_id, confirm=True, by=BY)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
+import msgspec
 import pytest
 
 from gw.admin import audit, models, providers
+from gw.admin.registrar import Deleted
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError, UnknownProviderError
 from tests.fakes.registrar import BY
 
@@ -9,16 +11,15 @@ MODEL = {"modality": "llm", "provider_id": "sim", "model_name": "scripted"}
 
 async def test_a_model_is_there_for_the_next_request(registrar):
     answer = await models.create(registrar, {**MODEL, "display_name": "S", "default_language": "de"}, BY)
-    assert answer == {"model_id": "sim/scripted", "source": "db", "created": True}
+    assert answer == models.ModelCreated(model_id="sim/scripted", source="db", created=True)
     entry = registrar.catalog.models["llm:sim/scripted"]
     assert (entry.source, entry.display_name, entry.default_language) == ("db", "S", "de")
 
 
 async def test_a_name_may_hold_slashes(registrar):
     await models.create(registrar, {**MODEL, "model_name": "openai/gpt-oss-20b"}, BY)
-    assert await models.delete(registrar, "sim/openai/gpt-oss-20b", confirm=True, by=BY) == {
-        "deleted": "sim/openai/gpt-oss-20b"
-    }
+    deleted = await models.delete(registrar, "sim/openai/gpt-oss-20b", confirm=True, by=BY)
+    assert deleted == Deleted(deleted="sim/openai/gpt-oss-20b")
     assert "llm:sim/openai/gpt-oss-20b" not in registrar.catalog.models
 
 
@@ -74,9 +75,8 @@ async def test_one_id_for_two_modalities(registrar):
 
 async def test_deleting_takes_two_steps(registrar):
     await models.create(registrar, MODEL, BY)
-    assert await models.delete(registrar, "sim/scripted", confirm=False, by=BY) == {
-        "would_delete": {"model_id": "sim/scripted"}
-    }
+    preview = await models.delete(registrar, "sim/scripted", confirm=False, by=BY)
+    assert msgspec.to_builtins(preview) == {"would_delete": {"model_id": "sim/scripted"}}
     assert "llm:sim/scripted" in registrar.catalog.models
 
 

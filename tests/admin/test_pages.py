@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gw.admin import keys, models, pages, projects, providers
+from gw.admin.fallbacks import Chain
 from gw.errors import RequestError
 from gw.pricing.rate_tables import load_book
 from gw.registry.merge import build
@@ -37,7 +38,7 @@ async def test_models_with_their_prices(registrar):
     assert (unknown["rates"], unknown["free"], unknown["price_source"]) == ({}, False, "")
     assert mini["origin"] == "API"
     assert page["providers"]["openai"] == ["stt", "llm", "tts"]
-    assert page["fallbacks"]["llm"] == {"models": ["openai/gpt-x", "sim/echo"], "source": "yaml"}
+    assert page["fallbacks"]["llm"] == Chain(models=["openai/gpt-x", "sim/echo"], source="yaml")
 
 
 async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
@@ -56,7 +57,7 @@ async def test_keys(registrar):
     page = pages.access_keys(registrar)
     (row,) = page["keys"]
     assert (row["name"], row["origin"]) == ("till", "API")
-    assert made["key"] not in str(page)
+    assert made.key not in str(page)
     assert (page["projects"], page["auth_on"]) == (["default", "shop"], False)
 
 

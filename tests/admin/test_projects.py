@@ -1,8 +1,10 @@
 import math
 
+import msgspec
 import pytest
 
 from gw.admin import keys, projects
+from gw.admin.registrar import Deleted
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownProjectError
 from tests.fakes.registrar import BY, open_registrar
 
@@ -20,7 +22,7 @@ WHOLE = {
 
 
 async def test_a_project_is_there_for_the_next_request(registrar):
-    assert await projects.create(registrar, WHOLE, BY) == {"project_id": "app", "source": "db", "created": True}
+    assert await projects.create(registrar, WHOLE, BY) == projects.ProjectCreated(project_id="app", source="db", created=True)
     entry = registrar.catalog.project("app")
     assert (entry.name, entry.daily_budget_nusd, entry.budget_action) == ("App", 1_250_000_000, "block")
     assert (entry.default_stack, entry.tags, entry.accent, entry.source) == ("demo", ("a", "b"), "#aabbcc", "db")
@@ -68,7 +70,8 @@ async def test_what_cannot_be_is_refused(registrar, fields, param):
 
 async def test_an_update_changes_what_it_names(registrar):
     await projects.create(registrar, WHOLE, BY)
-    assert await projects.update(registrar, "app", {"daily_budget": 3}, BY) == {"project_id": "app", "updated": True}
+    updated = await projects.update(registrar, "app", {"daily_budget": 3}, BY)
+    assert updated == projects.ProjectUpdated(project_id="app", updated=True)
     entry = registrar.catalog.project("app")
     assert (entry.daily_budget_nusd, entry.name, entry.tags) == (3_000_000_000, "App", ("a", "b"))
     await projects.update(registrar, "app", {"daily_budget": None, "tags": [], "fallbacks": None}, BY)
@@ -102,9 +105,10 @@ async def test_those_of_the_file_are_read_only(registrar):
 async def test_deleting_takes_two_steps_and_its_keys_along(registrar):
     await projects.create(registrar, WHOLE, BY)
     await keys.create(registrar, {"project": "app"}, BY)
-    assert await projects.delete(registrar, "app", confirm=False, by=BY) == {"would_delete": {"project_id": "app"}}
+    preview = await projects.delete(registrar, "app", confirm=False, by=BY)
+    assert msgspec.to_builtins(preview) == {"would_delete": {"project_id": "app"}}
     assert len(registrar.catalog.keys) == 1
-    assert await projects.delete(registrar, "app", confirm=True, by=BY) == {"deleted": "app"}
+    assert await projects.delete(registrar, "app", confirm=True, by=BY) == Deleted(deleted="app")
     assert "app" not in registrar.catalog.projects
     assert registrar.catalog.keys == ()
 

@@ -3,6 +3,7 @@ import pytest
 import trio
 
 from gw.admin import audit, models, providers
+from gw.admin.registrar import Deleted
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError, UnknownProviderError
 from gw.types.entities import StoredModel, StoredProvider
 from tests.fakes.registrar import BY, open_registrar
@@ -21,7 +22,7 @@ async def entries(registrar):
 
 async def test_a_provider_is_there_for_the_next_request(registrar):
     answer = await made(registrar)
-    assert answer == {"provider_id": "mine", "source": "db", "api_key_masked": "sk-…cdef"}
+    assert answer == providers.ProviderCreated(provider_id="mine", source="db", api_key_masked="sk-…cdef")
     entry = registrar.catalog.provider("mine")
     assert (entry.type, entry.source, entry.location, entry.configured) == ("openai", "db", "cloud", True)
     assert entry.api_key.reveal() == KEY
@@ -135,10 +136,8 @@ async def test_those_of_the_file_are_read_only(registrar):
 
 async def test_an_update_changes_what_it_names(registrar):
     await made(registrar)
-    assert await providers.update(registrar, "mine", {"api_key": "sk-new-0123456789"}, BY) == {
-        "provider_id": "mine",
-        "updated": True,
-    }
+    updated = await providers.update(registrar, "mine", {"api_key": "sk-new-0123456789"}, BY)
+    assert updated == providers.ProviderUpdated(provider_id="mine", updated=True)
     assert registrar.catalog.provider("mine").api_key.reveal() == "sk-new-0123456789"
     await providers.update(registrar, "mine", {"provider_type": "groq", "api_key": KEY}, BY)
     assert registrar.catalog.provider("mine").type == "groq"
@@ -189,11 +188,10 @@ async def test_a_row_of_another_provider_does_not_carry_its_key(registrar):
 
 async def test_deleting_takes_two_steps(registrar):
     await made(registrar)
-    assert await providers.delete(registrar, "mine", confirm=False, cascade=False, by=BY) == {
-        "would_delete": {"provider_id": "mine", "models": [], "projects": []}
-    }
+    preview = await providers.delete(registrar, "mine", confirm=False, cascade=False, by=BY)
+    assert msgspec.to_builtins(preview) == {"would_delete": {"provider_id": "mine", "models": [], "projects": []}}
     assert "mine" in registrar.catalog.providers
-    assert await providers.delete(registrar, "mine", confirm=True, cascade=False, by=BY) == {"deleted": "mine"}
+    assert await providers.delete(registrar, "mine", confirm=True, cascade=False, by=BY) == Deleted(deleted="mine")
     assert "mine" not in registrar.catalog.providers
 
 
@@ -201,7 +199,7 @@ async def test_one_with_models_goes_only_with_them(registrar):
     await made(registrar)
     await models.create(registrar, {"modality": "llm", "provider_id": "mine", "model_name": "a/b"}, BY)
     preview = await providers.delete(registrar, "mine", confirm=False, cascade=False, by=BY)
-    assert preview["would_delete"]["models"] == ["mine/a/b"]
+    assert preview.would_delete.models == ["mine/a/b"]
     with pytest.raises(ConflictError, match="cascade"):
         await providers.delete(registrar, "mine", confirm=True, cascade=False, by=BY)
     await providers.delete(registrar, "mine", confirm=True, cascade=True, by=BY)
@@ -233,7 +231,7 @@ async def test_of_two_who_delete_the_same_one_hears_that_it_is_gone(registrar):
     async with trio.open_nursery() as nursery:
         for _ in range(2):
             nursery.start_soon(delete)
-    assert sorted(map(str, heard)) == ["gone", "{'deleted': 'mine'}"]
+    assert sorted(map(str, heard)) == ["Deleted(deleted='mine')", "gone"]
     assert [e["action"] for e in await entries(registrar)] == ["delete", "create"]
 
 

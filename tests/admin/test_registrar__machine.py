@@ -228,7 +228,7 @@ class CatalogMachine(RuleBasedStateMachine):
         there = project in self.projects_in_force
         made = self.run(keys.create, {"project": project}, expected=None if there else UnknownProjectError)
         if there:
-            self.keys[made["key_id"]] = project
+            self.keys[made.key_id] = project
 
     @rule(data=st.data())
     def revoke_key(self, data):

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gw.admin import request_models
+from gw.admin import fallbacks, keys, models, projects, providers, request_models
 from gw.errors import RequestError
 
 KINDS = (
-    request_models.CreateProvider, request_models.UpdateProvider, request_models.CreateModel,
-    request_models.UpdateModel, request_models.CreateProject, request_models.UpdateProject,
-    request_models.CreateKey, request_models.SetChain,
+    providers.CreateProvider, providers.UpdateProvider, models.CreateModel,
+    models.UpdateModel, projects.CreateProject, projects.UpdateProject,
+    keys.CreateKey, fallbacks.SetChain,
 )  # fmt: skip
 FIELDS = sorted({field for kind in KINDS for field in kind.__struct_fields__} | {"surprise", ""})
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -32,7 +32,7 @@ def test_whatever_is_sent_is_read_or_refused(kind, body):
 def test_checked_text_can_be_stored(text):
     for check in (
         lambda: request_models.checked_text(text, "name"),
-        lambda: request_models.checked_description(text),
+        lambda: request_models.checked_text(text, "description", longest=2_000),
         lambda: request_models.checked_model_name(text),
         lambda: request_models.checked_api_key(text),
         lambda: request_models.checked_id(text, "project_id"),
@@ -47,7 +47,7 @@ def test_checked_text_can_be_stored(text):
 @given(st.floats() | st.sampled_from([0.0, -0.0, 5e-324, 1e9, math.nan, math.inf, -math.inf]))
 def test_a_budget_is_refused_or_fits_and_never_becomes_none_by_rounding(value):
     try:
-        nusd = request_models.checked_budget(value)
+        nusd = projects.checked_budget(value)
     except RequestError:
         assert not 0 <= value <= 1e9
     else:
@@ -58,17 +58,17 @@ def test_a_budget_is_refused_or_fits_and_never_becomes_none_by_rounding(value):
 @pytest.mark.parametrize("body", [[], "x", None, 5])
 def test_a_body_must_be_an_object(body):
     with pytest.raises(RequestError, match="JSON object"):
-        request_models.read(body, request_models.CreateKey)
+        request_models.read(body, keys.CreateKey)
 
 
 @pytest.mark.parametrize(
     ("kind", "body", "param", "what"),
     [
-        (request_models.CreateProject, {"projectid": 1}, "projectid", "unknown field 'projectid'; there are: project_id, "),
-        (request_models.CreateProject, {}, "project_id", "required"),
-        (request_models.CreateModel, {"modality": "video"}, "modality", "one of stt, llm, tts"),
-        (request_models.CreateProject, {"project_id": "a", "tags": [1]}, "tags[0]", "Expected 'str'"),
-        (request_models.CreateProject, {"project_id": "a", "fallbacks": {"llm": "x"}}, "fallbacks[...]", "Expected 'array'"),
+        (projects.CreateProject, {"projectid": 1}, "projectid", "unknown field 'projectid'; known fields: project_id, "),
+        (projects.CreateProject, {}, "project_id", "required"),
+        (models.CreateModel, {"modality": "video"}, "modality", "one of stt, llm, tts"),
+        (projects.CreateProject, {"project_id": "a", "tags": [1]}, "tags[0]", "Expected 'str'"),
+        (projects.CreateProject, {"project_id": "a", "fallbacks": {"llm": "x"}}, "fallbacks[...]", "Expected 'array'"),
     ],
 )
 def test_the_field_is_named(kind, body, param, what):
@@ -79,5 +79,5 @@ def test_the_field_is_named(kind, body, param, what):
 
 def test_a_key_in_the_wrong_place_is_not_repeated():
     with pytest.raises(RequestError) as caught:
-        request_models.read({"provider_id": "a", "api_key": ["sk-canary-0123456789"]}, request_models.CreateProvider)
+        request_models.read({"provider_id": "a", "api_key": ["sk-canary-0123456789"]}, providers.CreateProvider)
     assert "canary" not in str(caught.value)

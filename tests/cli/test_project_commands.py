@@ -58,4 +58,4 @@ def test_add_set_and_delete(run, request, where):
 def test_twice_is_a_conflict(run, real_gateway):
     run("projects", "add", "app")
     result = run("projects", "add", "app")
-    assert (result.exit_code, "there is a project 'app' already" in result.stderr) == (1, True)
+    assert (result.exit_code, "the project 'app' exists already" in result.stderr) == (1, True)
