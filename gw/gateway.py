@@ -119,14 +119,14 @@ async def open_gateway(
         await registrar.load(decrypt=not read_only)
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
         pool = make_pool()
-        books = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
+        accounting = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
         relay = Relay(
-            live=live, pool=pool, limits=limits, books=books, routing=settings.routing, cost_tracking=tracking
+            live=live, pool=pool, limits=limits, accounting=accounting, routing=settings.routing, cost_tracking=tracking
         )
         try:
             with one_error():
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(relay.running.keep)
+                    nursery.start_soon(relay.in_flight.keeper.run)
                     yield Gateway(
                         settings=settings,
                         live=live,

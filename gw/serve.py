@@ -110,7 +110,7 @@ async def _main(
         drain = Drain()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
-                _stop_on_signal, gateway.relay.running, drain, settings.serve.drain_s, nursery.cancel_scope
+                _stop_on_signal, gateway.relay.in_flight, drain, settings.serve.drain_s, nursery.cancel_scope
             )
             await nursery.start(reload_on_signal, gateway, reread, redactor)
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
@@ -176,10 +176,10 @@ async def reload_on_signal(
             _log.info("reloaded", file=str(settings.path), needs_restart=list(kept), warnings=list(settings.warnings))
 
 
-async def _stop_on_signal(running: InFlight, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
-    """First signal: drain. At the drain's end, or at a second signal: running requests are told, then everything ends.
+async def _stop_on_signal(in_flight: InFlight, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
+    """First signal: drain. At the drain's end, or at a second signal: requests in flight are stopped, then everything ends.
 
-    Told means an error event, or a 503 where nothing has been sent; each request writes its record as it ends.
+    Each gets an error event, or a 503 where nothing has been sent, and writes its record as it ends.
     """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         number = await anext(signals)
@@ -188,7 +188,7 @@ async def _stop_on_signal(running: InFlight, drain: Drain, drain_s: float, stop:
         with trio.move_on_after(drain_s):
             number = await anext(signals)
         _log.info("stopping_now", in_flight=drain.in_flight)
-        running.stop()
+        in_flight.stop()
         with trio.move_on_after(_FAREWELL_S):
             await drain.wait_idle()
         drain.halt()

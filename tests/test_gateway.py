@@ -78,7 +78,7 @@ async def test_a_running_request_keeps_the_catalog_it_began_with(gateway, tmp_pa
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask_slowly)
         await trio.testing.wait_all_tasks_blocked()
-        assert gateway.relay.in_flight == 1
+        assert gateway.relay.in_flight.requests == 1
         await gateway.reload(settings_of(tmp_path, "providers: {sim: {}}\nmodels: {llm: [sim/echo]}"))
         assert answered == []
     assert answered == ["slow/echo"]

@@ -21,7 +21,7 @@ from gw.dialects.request_io import Headers, cancels, read_body, send_piece, send
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.relay.relay import SpeakAnswer
-from gw.relay.response import Response
+from gw.relay.response import EventStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.caller import Caller
@@ -33,7 +33,7 @@ from gw.wire import sse
 JSON = b"application/json"
 _MEGABYTE = 1_000_000
 
-S = TypeVar("S")
+S = TypeVar("S", bound=EventStream)
 E = TypeVar("E")
 
 
@@ -109,7 +109,7 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
     headers = [
         *exchange.id_headers,
         (b"x-gw-model", _header_text(answer.call.model.id)),
-        (b"x-gw-attempts", b"%d" % len(meter.marks)),
+        (b"x-gw-attempts", b"%d" % len(meter.attempts)),
         (b"server-timing", b"gw;dur=%.3f, upstream;dur=%.3f" % (own_ms, wait_ms)),
     ]
     record = meter.record

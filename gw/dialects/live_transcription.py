@@ -111,7 +111,7 @@ async def listen(
         with one_error():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_hear, session, live, ears, early, nursery)
-                await live.tell_all(tell)
+                await live.for_each_batch(tell)
                 nursery.cancel_scope.cancel()
         if live.done:
             for frame in ears.closing():
@@ -128,7 +128,7 @@ async def _hear(
     def take(frame: Frame) -> Pending:
         said = ears.receive(frame)
         if len(said) == 1 and isinstance(said[0], HeardAudio):  # nearly always
-            return live.hear(said[0].data)
+            return live.send_audio_or_pending(said[0].data)
         return _each(said, do)
 
     if (rest := _each(early, do)) is not None:
@@ -156,7 +156,7 @@ async def _others(rest: Awaitable[None], things: Sequence[T], do: Callable[[T], 
 def _do(said: ClientMessage, session: WebSocketSession, live: ListeningSession, nursery: trio.Nursery) -> Pending:
     match said:
         case HeardAudio(data=data):
-            return live.hear(data)
+            return live.send_audio_or_pending(data)
         case Forward(frame=frame):
             return live.send_frame(frame)
         case ListenReply(frame=frame):

@@ -108,7 +108,7 @@ class Responder:
         async with self._session.gateway.relay.chat(request, self._named()) as answer:
             if voice is not None:
                 self._mind = answer
-                answer.spoken = lambda: voice.heard / len(self._text) if self._text else 1.0
+                answer.spoken_share = lambda: voice.heard_characters / len(self._text) if self._text else 1.0
             while not answer.done:
                 for event in await answer.receive():
                     await self._heard(event, voice)

@@ -236,11 +236,11 @@ class AsyncGateway:
         It is told to listeners as well. Raises RequestError, UnknownProjectError.
         """
         usage.checked()
-        inner, books = self._inner, self._inner.relay.books
+        inner, accounting = self._inner, self._inner.relay.accounting
         project = inner.live.catalog.project(usage.project or self._project).id
         caller = Caller(project=project, session_id=usage.session_id, turn_id=usage.turn_id, endpoint=EMITTED)
-        meter = Meter(books, caller, usage.modality, usage.model, stream=False)
-        meter.reservation = books.ledger.reserve(project, 0)
+        meter = Meter(accounting, caller, usage.modality, usage.model, stream=False)
+        meter.reservation = accounting.ledger.reserve(project, 0)
         cost = self._cost(usage, meter.day)
         meter.finish(usage=usage.units, measured=None, cost=cost, error=None, cancelled=False)
 
@@ -248,7 +248,7 @@ class AsyncGateway:
         """The engine's own word, else the price of the configuration or the table, else unknown."""
         if usage.cost_usd is not None:
             return Cost(nusd=round(usage.cost_usd * NANO), source="vendor")
-        book, catalog = self._inner.relay.books.book, self._inner.live.catalog
+        book, catalog = self._inner.relay.accounting.book, self._inner.live.catalog
         model = catalog.by_modality[usage.modality].get(usage.model)
         if model is not None:
             return cost_of(book, usage.units, model, catalog.provider(model.provider), day)

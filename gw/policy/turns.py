@@ -32,11 +32,11 @@ PARALLEL_S = 3.0
 """Requests to several language models about the same words (a guard beside the answer) begin within so long."""
 SESSION_S = 10.0
 """Within one session of the caller's own naming, what follows so soon belongs to the turn although its words differ."""
-MOST_FINALS = 1_024
-"""Remembered for all callers together, each of at most MOST_TEXT characters; beyond it the oldest go."""
-MOST_ANSWERS = 1_024
-MOST_TEXT = 4_000
-MOST_KEYS = 1_024
+MAX_FINALS = 1_024
+"""Remembered for all callers together, each of at most MAX_TEXT characters; beyond it the oldest go."""
+MAX_ANSWERS = 1_024
+MAX_TEXT = 4_000
+MAX_KEYS = 1_024
 TELLING = 12
 """Letters that are enough to find a text in a longer one. Shorter ones must be all of it, or the next to be spoken."""
 SILENT_ANSWERS = 256
@@ -48,7 +48,7 @@ _ASCII_BETWEEN = bytes(code for code in range(128) if not chr(code).isalnum())
 
 def compact(text: str) -> str:
     """Letters and digits in lower case."""
-    text = text[:MOST_TEXT]
+    text = text[:MAX_TEXT]
     if text.isascii():  # ten times as fast
         return text.lower().encode().translate(None, _ASCII_BETWEEN).decode()
     return "".join(_WORD.findall(text.casefold()))
@@ -98,7 +98,7 @@ class Utterance(msgspec.Struct, eq=False):
     """So much of `text` has been given to a voice."""
 
     def read(self) -> None:
-        if len(self.text) < MOST_TEXT:
+        if len(self.text) < MAX_TEXT:
             self.text += compact("".join(self.pieces))
         self.pieces.clear()
 
@@ -127,10 +127,10 @@ class Turns:
         final = _Final(key, place, words, now, part)
         memory.finals.append(final)
         self._finals.append(final)
-        while len(self._finals) > MOST_FINALS or self._finals[0].at < now - HEARD_S:
+        while len(self._finals) > MAX_FINALS or self._finals[0].at < now - HEARD_S:
             self._memories[self._finals.popleft().key].finals.popleft()
 
-    def asks(self, place: Place, key: Key, last_user: Callable[[], LastUser | None], now: float) -> Utterance | None:
+    def chat(self, place: Place, key: Key, last_user: Callable[[], LastUser | None], now: float) -> Utterance | None:
         """A chat request begins: finds its turn. What it answers is to be added to what is returned, None = not wanted."""
         memory = self._memory(key)
         if memory.finals and memory.finals[-1].at >= now - HEARD_S and (asked := last_user()) is not None:
@@ -143,11 +143,11 @@ class Turns:
         said = Utterance(key, place, now, [])
         memory.answers.append(said)
         self._answers.append(said)
-        while len(self._answers) > MOST_ANSWERS or self._answers[0].at < now - SPOKEN_S:
+        while len(self._answers) > MAX_ANSWERS or self._answers[0].at < now - SPOKEN_S:
             self._memories[self._answers.popleft().key].answers.popleft()
         return said
 
-    def speaks(self, place: Place, key: Key, text: str, now: float) -> bool:
+    def speech(self, place: Place, key: Key, text: str, now: float) -> bool:
         """Text is given to a voice: finds its turn. True when it has one."""
         memory = self._memory(key)
         memory.unspoken = 0
@@ -172,7 +172,7 @@ class Turns:
     def _memory(self, key: Key) -> _Memory:
         memory = self._memories.get(key)
         if memory is None:
-            if len(self._memories) >= MOST_KEYS:
+            if len(self._memories) >= MAX_KEYS:
                 self._memories.clear()
                 self._finals.clear()
                 self._answers.clear()

@@ -1,1 +1,1 @@
-"""The data plane's use cases: who may ask, which candidates, who answers, what it cost."""
+"""Use cases of the data plane: admission, choice of candidates, fallback, accounting."""

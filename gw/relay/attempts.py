@@ -1,12 +1,17 @@
-"""Fallback and hedging: open candidates until one is ready, and hold that one open for the caller.
+"""Attempts at answering a request: try candidates until one is ready, and hold that one open for the caller.
 
-Without hedging everything runs in the request's own task: a task per attempt costs a fifth of the throughput. A second
-task appears only where a second candidate may run beside the first.
+States of one attempt (`AttemptScope`); what raises goes to `try_in_turn`, which tries the next candidate:
 
-    async with first_ready(models, attempt, hedge_after_s=inf) as ready:
-        ... ready.stream ...
+    state     begins with                     ends with
+    ───────   ─────────────────────────────   ─────────────────────────────────────────────────────────────────────
+    checked   the attempt is noted            gate entered → calling; disabled, at its limit, … → raises CandidateSkipped
+    calling   the intent is in the journal    content (a live session: its handshake) → ready; ProviderError → raises;
+                                              `first_event_s` is over → raises UpstreamSlow; `InFlight.stop` → Stopping
+    ready     content goes to the caller      left by the caller, ended, failed by `fail`, silent for `idle_s`, `InFlight.stop`
+    closed    the upstream is closed          gate left, outcome noted
 
-An attempt is an async context manager: entering it means "content has come", leaving it closes the upstream.
+An attempt is an async context manager: entering it means "content has come", leaving it closes the upstream. Without hedging
+everything runs in the request's own task: a task per attempt costs a fifth of the throughput.
 """
 
 from __future__ import annotations
@@ -22,171 +27,199 @@ import msgspec
 import trio
 
 from gw.errors import AllCandidatesFailed, Failure, ProviderError, StaleConnection, Stopping, UpstreamSlow, one_error
-from gw.providers.spec import ProviderSpec
-from gw.registry.catalog import Model, Provider
-from gw.relay.limits import Gate
+from gw.registry.catalog import Model
+from gw.relay.candidates import PreparedCall
 from gw.relay.meter import Attempt, Meter
 
 S = TypeVar("S")
 E = TypeVar("E")
-
-
-class PreparedCall(msgspec.Struct, Generic[S], eq=False):
-    """One candidate made callable; its gate has been entered."""
-
-    model: Model
-    provider: Provider
-    spec: ProviderSpec
-    gate: Gate
-    open: Callable[[], AbstractAsyncContextManager[S]]
+R = TypeVar("R")
 
 
 class OpenAttempt(msgspec.Struct, Generic[S, E], eq=False):
-    """The candidate that answers: its open stream, and the events up to and including its first content.
+    """The attempt that answers: its open stream, and the events up to and including its first content.
 
-    `error`: what went wrong with it afterwards, where that is known to another task than the one that holds it.
+    `error`: a failure known to another task than the one that uses the stream.
     """
 
     call: PreparedCall[S]
-    mark: Attempt
+    attempt: Attempt
     stream: S
     events: list[E]
+    scope: AttemptScope[S, E] | None = None
     error: ProviderError | None = None
-    attempt: AttemptScope[S, E] | None = None
-    """It, where it stands under the keeper; then `InFlight.attempts` has the deadline of what is waited for."""
 
 
-OpenAttemptFor = Callable[[Model], AbstractAsyncContextManager[OpenAttempt[S, E]]]
+AttemptFactory = Callable[[Model], AbstractAsyncContextManager[OpenAttempt[S, E]]]
+
+
+class DeadlineKeeper:
+    """One task that aborts the attempts whose deadline has passed, in place of a cancel scope for each."""
+
+    def __init__(self) -> None:
+        self.deadlines: dict[AttemptScope[Any, Any], float] = {}
+        """Abortable attempts, each with the time until which its next events must have come; infinity: nothing is awaited."""
+        self.running = False
+        self._shortest_s = math.inf
+        self._shorter = trio.Event()
+
+    def set_shortest(self, shortest_s: float) -> None:
+        """Promise that no deadline will be nearer than this when it is set."""
+        self._shortest_s = shortest_s
+        self._shorter.set()
+
+    def abort_all(self) -> None:
+        for attempt in tuple(self.deadlines):
+            attempt.abort()
+
+    async def run(self) -> None:
+        """Keep the deadlines until cancelled."""
+        self.running = True
+        try:
+            while True:
+                self._shorter = trio.Event()
+                now = trio.current_time()
+                for attempt in [attempt for attempt, deadline in self.deadlines.items() if deadline <= now]:
+                    attempt.abort()
+                with trio.move_on_at(min([now + self._shortest_s, *self.deadlines.values()])):
+                    await self._shorter.wait()
+        finally:
+            self.running = False
 
 
 class InFlight:
-    """The running requests. `stop` ends them all: each raises Stopping where it stands.
-
-    An attempt stands here with its scope; or, while `keep` runs and its call can be aborted, itself with its deadline. One
-    task that looks at the deadlines of all then takes the place of a scope for each.
-    """
+    """The running requests. `stop` ends them all: each raises Stopping where it waits for its upstream."""
 
     def __init__(self) -> None:
+        self.requests = 0
+        self.keeper = DeadlineKeeper()
         self.scopes: set[trio.CancelScope] = set()
-        self.attempts: dict[AttemptScope[Any, Any], float] = {}
+        """Of the attempts that cannot be aborted."""
         self.stopping = False
-        self.kept = False
-        self._shortest_s = math.inf
-        self._shorter = trio.Event()
 
     def stop(self) -> None:
         self.stopping = True
         for scope in tuple(self.scopes):
             scope.cancel()
-        for attempt in tuple(self.attempts):
-            attempt.abort()
-
-    def within(self, shortest_s: float) -> None:
-        """No attempt has a deadline nearer than this when it begins."""
-        self._shortest_s = shortest_s
-        self._shorter.set()
-
-    async def keep(self) -> None:
-        """Abort the attempts whose time is over, until cancelled."""
-        self.kept = True
-        try:
-            while True:
-                self._shorter = trio.Event()
-                now = trio.current_time()
-                for attempt in [attempt for attempt, over in self.attempts.items() if over <= now]:
-                    attempt.abort()
-                with trio.move_on_at(min([now + self._shortest_s, *self.attempts.values()])):
-                    await self._shorter.wait()
-        finally:
-            self.kept = False
+        self.keeper.abort_all()
 
 
 class RequestContext(Protocol[S, E]):
-    """The request that tries a model."""
+    """The request that makes an attempt."""
 
     meter: Meter
-    running: InFlight
+    in_flight: InFlight
     first_event_s: float
-    first_content: Callable[[S, str], Awaitable[list[E]]]
-    """Reads up to the first content."""
+    """Longest time until an attempt is ready."""
+    first_event: str
+    """Word for the thing awaited so long: content, or a session."""
+
+    def first_content(self, stream: S, provider: str, /) -> Awaitable[list[E]]:
+        """Read up to the first content."""
+        ...
 
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
-        """Enters the gate. Raises ProviderError to have the model passed over."""
+        """Enter the gate. Raise ProviderError to have the model passed over."""
         ...
 
 
 class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):
-    """Gate and account, intent to the journal, open, wait for content within `first_event_s`; leaving closes the upstream.
+    """One attempt. Entering raises what `prepare` and `first_content` raise, and UpstreamSlow for late content.
 
-    Entering raises ProviderError: what `prepare` and `first_content` raise, and UpstreamSlow for late content. A class
-    and not a generator, as everything between a request and its upstream: each generator costs three hops per wake-up.
-    A scope stays open until the attempt is left, so a provider may hold a nursery inside it.
+    A class and not a generator, like everything between a request and its upstream: each generator costs three hops per
+    wake-up. A cancel scope stays open until the attempt is left, so a provider may hold a nursery inside it.
     """
 
-    __slots__ = ("_abort", "_call", "_mark", "_model", "_ready", "_scope", "_trying", "_upstream", "aborted")
+    __slots__ = ("_abort", "_attempt", "_call", "_model", "_open", "_request", "_scope", "_upstream", "aborted")
 
-    def __init__(self, trying: RequestContext[S, E], model: Model) -> None:
-        self._trying = trying
+    def __init__(self, request: RequestContext[S, E], model: Model) -> None:
+        self._request = request
         self._model = model
-        self._ready: OpenAttempt[S, E] | None = None
+        self._open: OpenAttempt[S, E] | None = None
         self._scope: trio.CancelScope | None = None
         self._abort: Callable[[], None] | None = None
         self.aborted = False
 
     def abort(self) -> None:
-        """Its time is over, or the gateway stops."""
+        """End the call: its deadline has passed, or the gateway stops."""
         self.aborted = True
-        self._trying.running.attempts[self] = math.inf
+        self._request.in_flight.keeper.deadlines[self] = math.inf
         if self._abort is not None:
             self._abort()
 
+    def fail(self, error: ProviderError) -> None:
+        """End the open attempt with `error`, from another task than the one that uses it. The first error stands."""
+        if self._open is not None and self._open.error is None:
+            self._open.error = error
+        if self._scope is not None:
+            self._scope.cancel()
+        else:
+            self.abort()
+
     async def __aenter__(self) -> OpenAttempt[S, E]:
-        trying, meter, model = self._trying, self._trying.meter, self._model
-        now = trio.current_time() if meter.marks else meter.started  # nothing was waited for before the first
-        self._mark = mark = meter.attempt(model, now)
+        request, meter, model = self._request, self._request.meter, self._model
+        now = trio.current_time() if meter.attempts else meter.started  # nothing was waited for before the first
+        self._attempt = attempt = meter.begin_attempt(model, now)
         try:
-            self._call = call = trying.prepare(model, now)
+            self._call = call = request.prepare(model, now)
         except ProviderError as skipped:
-            meter.ended(mark, skipped, now)
+            meter.end_attempt(attempt, skipped, now)
             raise
         try:
-            meter.calling(mark, model)
+            meter.calling(attempt, model)
             self._upstream = upstream = call.open()
-            self._watch(upstream, now + trying.first_event_s)
+            self._watch(upstream, now + request.first_event_s)
             stream = await upstream.__aenter__()
             try:
-                events = await trying.first_content(stream, call.provider.id)
+                events = await request.first_content(stream, call.provider.id)
                 if self._scope is not None and self._scope.cancel_called:  # content and deadline at once: it was late
                     await trio.lowlevel.checkpoint()
                 if self.aborted:
                     raise self._late()
-                self.expect(math.inf)
+                self._set_deadline(math.inf)
             except BaseException:
                 await upstream.__aexit__(*sys.exc_info())
                 raise
         except BaseException as error:
             self._leave(error)
             raise
-        self._ready = ready = OpenAttempt(call, mark, stream, events, None, self if self._scope is None else None)
-        return ready
+        self._open = opened = OpenAttempt(call, attempt, stream, events, self)
+        return opened
 
-    def expect(self, deadline: float) -> None:
-        """The next events until then; infinity once they are there."""
+    async def receive(self, receive: Callable[[], Awaitable[list[E]]], idle_s: float) -> list[E]:
+        """Return the next events of the open stream. Raise what `receive` raises, and UpstreamSlow after `idle_s` of silence."""
+        if self._scope is None:  # a third of a cancel scope's price, and an answer has many pieces
+            self._set_deadline(trio.current_time() + idle_s)
+            try:
+                events = await receive()
+            except ProviderError:
+                if not self.aborted:
+                    raise
+            else:
+                self._set_deadline(math.inf)
+                return events
+        else:
+            with trio.move_on_after(idle_s):
+                return await receive()
+        detail = f"silent for {idle_s:g} s in the middle of its answer"
+        raise UpstreamSlow(provider=self._call.provider.id, after_s=idle_s, detail=detail)
+
+    def _set_deadline(self, deadline: float) -> None:
         if self._scope is not None:
             self._scope.deadline = deadline
         else:
-            self._trying.running.attempts[self] = deadline
+            self._request.in_flight.keeper.deadlines[self] = deadline
 
     def _watch(self, upstream: AbstractAsyncContextManager[S], deadline: float) -> None:
-        """Have the call ended when its time is over: by the keeper where there is one and it can, else by a scope."""
-        running = self._trying.running
-        if running.kept:
-            self._abort = getattr(upstream, "abort", None)  # an Abortable; asking isinstance costs three calls more
+        """Have the call ended at its deadline: by the keeper where one runs and the call can be aborted, else by a scope."""
+        in_flight = self._request.in_flight
+        if in_flight.keeper.running:
+            self._abort = getattr(upstream, "abort", None)  # an Abortable; isinstance would cost three calls more
         if self._abort is None:
             self._scope = scope = trio.CancelScope()
-            running.scopes.add(scope)
+            in_flight.scopes.add(scope)
             scope.__enter__()
-        self.expect(deadline)
+        self._set_deadline(deadline)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -199,43 +232,74 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._leave(error)
 
     def _leave(self, error: BaseException | None) -> None:
-        """End the scope and the books. Raises what its cancellation stands for; otherwise `error` goes on as it is."""
-        trying, call, ready, scope = self._trying, self._call, self._ready, self._scope
-        meaning: UpstreamSlow | Stopping | None = None
-        self._ready = self._abort = None  # else a cycle
+        """Leave scope and gate, and note the outcome.
+
+        Raise the error that a cancelled scope or an aborted call stands for; otherwise `error` is left to the caller.
+        """
+        in_flight, opened, scope = self._request.in_flight, self._open, self._scope
+        cause = opened.error if opened is not None else None
+        self._open = self._abort = None  # else a reference cycle
+        replacement: BaseException | None = None
         if scope is None:
-            trying.running.attempts.pop(self, None)
-            over = self.aborted and isinstance(error, ProviderError) and (ready is None or trying.running.stopping)
+            in_flight.keeper.deadlines.pop(self, None)
+            ended = opened is None or cause is not None or in_flight.stopping
+            ended = ended and self.aborted and isinstance(error, ProviderError)
         else:
-            trying.running.scopes.discard(scope)
-            scope.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
-            over = scope.cancelled_caught
-        if over:
-            meaning = Stopping() if trying.running.stopping else self._late()
-        failure = meaning or error or (ready.error if ready is not None else None)
-        fault = failure if isinstance(failure, ProviderError) else None
+            in_flight.scopes.discard(scope)
+            remaining = _leave_scope(scope, error)
+            ended = scope.cancelled_caught and remaining is None
+            if remaining is not error:
+                replacement = remaining
+        if ended:
+            replacement = Stopping() if in_flight.stopping else cause or self._late()
+        outcome = replacement or error
+        fault = outcome if isinstance(outcome, ProviderError) else cause
         now = trio.current_time()
-        call.gate.leave(now, fault, answered=ready is not None)
-        trying.meter.ended(self._mark, fault, now)
-        if meaning is not None:
-            raise meaning from None
+        answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
+        self._call.gate.leave(now, fault, answered=answered)
+        self._request.meter.end_attempt(self._attempt, fault, now)
+        if replacement is not None:
+            raise replacement from None
 
     def _late(self) -> UpstreamSlow:
-        within = self._trying.first_event_s
-        return UpstreamSlow(provider=self._call.provider.id, after_s=within, detail=f"no content within {within:g} s")
+        within, awaited = self._request.first_event_s, self._request.first_event
+        return UpstreamSlow(provider=self._call.provider.id, after_s=within, detail=f"no {awaited} within {within:g} s")
 
 
-def first_ready(
-    models: Sequence[Model], attempt: OpenAttemptFor[S, E], *, hedge_after_s: float = math.inf
-) -> AbstractAsyncContextManager[OpenAttempt[S, E]]:
-    """The first candidate that is ready, held open.
+def _leave_scope(scope: trio.CancelScope, error: BaseException | None) -> BaseException | None:
+    """Leave `scope` with `error`, and return what is left of it: None where it was the scope's own cancellation.
 
-    A failure that another candidate would meet as well (`retryable` false) is raised at once; when all have failed, the
-    only failure itself, or AllCandidatesFailed with one failure per candidate. Errors after readiness are the caller's.
+    A task may fail in the moment in which another cancels the scope; a group of one such failure is unwrapped.
     """
-    if hedge_after_s < math.inf and len(models) > 1:
-        return _hedged(models, attempt, hedge_after_s)
-    return _InTurn(models, attempt)
+    try:
+        with one_error():
+            caught = scope.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+    except BaseException as remaining:
+        return remaining
+    return None if caught else error
+
+
+async def try_in_turn(
+    models: Sequence[Model], attempt: Callable[[Model], Awaitable[R]], can_continue: Callable[[], bool] | None = None
+) -> R:
+    """Return the result of the first candidate whose `attempt` succeeds, in the caller's task.
+
+    A stale connection gets a second try with the same candidate. A failure that another candidate would meet as well
+    (`retryable` false), or one after which none `can_continue`, is raised at once. When all have failed, raise the only
+    failure itself, or AllCandidatesFailed with one failure per candidate.
+    """
+    failures: list[Failure] = []
+    for model in models:
+        for is_second in (False, True):
+            try:
+                return await attempt(model)
+            except ProviderError as error:
+                if not error.retryable or (can_continue is not None and not can_continue()):
+                    raise
+                if is_second or not isinstance(error, StaleConnection):
+                    failures.append(Failure(model_id=model.id, error=error))
+                    break
+    raise _all_failed(models, failures)
 
 
 def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
@@ -244,30 +308,30 @@ def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
     return AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
 
 
+def first_ready(
+    models: Sequence[Model], open_attempt: AttemptFactory[S, E], *, hedge_after_s: float = math.inf
+) -> AbstractAsyncContextManager[OpenAttempt[S, E]]:
+    """Hold the first candidate that is ready open for the block. Raise as `try_in_turn`; later errors are the caller's."""
+    if hedge_after_s < math.inf and len(models) > 1:
+        return _hedged(models, open_attempt, hedge_after_s)
+    return _InTurn(models, open_attempt)
+
+
 class _InTurn(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):
     """One candidate after the other, in the caller's task."""
 
-    __slots__ = ("_attempt", "_models", "_open")
+    __slots__ = ("_models", "_open", "_open_attempt")
 
-    def __init__(self, models: Sequence[Model], attempt: OpenAttemptFor[S, E]) -> None:
+    def __init__(self, models: Sequence[Model], open_attempt: AttemptFactory[S, E]) -> None:
         self._models = models
-        self._attempt = attempt
+        self._open_attempt = open_attempt
 
-    async def __aenter__(self) -> OpenAttempt[S, E]:
-        failures: list[Failure] = []
-        for model in self._models:
-            for again in (False, True):  # a second chance after a stale connection
-                self._open = self._attempt(model)
-                try:
-                    return await self._open.__aenter__()
-                except ProviderError as error:
-                    if not error.retryable:
-                        raise
-                    stale = isinstance(error, StaleConnection) and not again
-                    if not stale:
-                        failures.append(Failure(model_id=model.id, error=error))
-                        break
-        raise _all_failed(self._models, failures)
+    def __aenter__(self) -> Coroutine[None, None, OpenAttempt[S, E]]:
+        return try_in_turn(self._models, self._try)
+
+    def _try(self, model: Model) -> Coroutine[None, None, OpenAttempt[S, E]]:
+        self._open = self._open_attempt(model)
+        return self._open.__aenter__()
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -276,59 +340,61 @@ class _InTurn(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):
 
 
 class _Race(Generic[S, E]):
-    """Candidates that may be open at the same time. `won` is claimed once; the holder keeps the upstream open until `done`."""
+    """Candidates that may be open at the same time. The winner's task keeps its upstream open until `done`."""
 
-    def __init__(self, attempt: OpenAttemptFor[S, E]) -> None:
-        self.attempt = attempt
-        self.won: OpenAttempt[S, E] | None = None
+    def __init__(self, open_attempt: AttemptFactory[S, E]) -> None:
+        self.open_attempt = open_attempt
+        self.winner: OpenAttempt[S, E] | None = None
         self.fatal: ProviderError | None = None
         self.failures: list[Failure] = []
         self.done = trio.Event()
 
     @property
     def decided(self) -> bool:
-        return self.won is not None or self.fatal is not None
+        return self.winner is not None or self.fatal is not None
 
     async def hold(self, model: Model, *, task_status: trio.TaskStatus[None]) -> None:
-        async with self.attempt(model) as ready:
+        async with self.open_attempt(model) as ready:
             if self.decided:  # ready in the same moment as another, and later
                 task_status.started()
                 return
-            self.won = ready
+            self.winner = ready
             task_status.started()
             await self.done.wait()
 
-    async def contend(self, upstreams: trio.Nursery, race: trio.Nursery, model: Model, settled: trio.Event) -> None:
+    async def contend(self, upstreams: trio.Nursery, race: trio.Nursery, model: Model, failed: trio.Event) -> None:
         try:
             await upstreams.start(self.hold, model)
         except ProviderError as error:
             self.failures.append(Failure(model_id=model.id, error=error))
             if not error.retryable and self.fatal is None:
                 self.fatal = error
-            settled.set()
+            failed.set()
         if self.decided:
             race.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _hedged(models: Sequence[Model], attempt: OpenAttemptFor[S, E], hedge_after_s: float) -> AsyncIterator[OpenAttempt[S, E]]:
-    """A candidate that fails or is silent for `hedge_after_s` lets the next one begin beside it; the first ready one wins."""
-    state: _Race[S, E] = _Race(attempt)
+async def _hedged(
+    models: Sequence[Model], open_attempt: AttemptFactory[S, E], hedge_after_s: float
+) -> AsyncIterator[OpenAttempt[S, E]]:
+    """Start the next candidate beside one that fails or is silent for `hedge_after_s`; the first ready one wins."""
+    state: _Race[S, E] = _Race(open_attempt)
     with one_error():
         async with trio.open_nursery() as upstreams:
             async with trio.open_nursery() as race:
                 for model in models:
                     if state.decided:
                         break
-                    settled = trio.Event()
-                    race.start_soon(state.contend, upstreams, race, model, settled)
+                    failed = trio.Event()
+                    race.start_soon(state.contend, upstreams, race, model, failed)
                     with trio.move_on_after(hedge_after_s):
-                        await settled.wait()
-            if state.won is None:
+                        await failed.wait()
+            if state.winner is None:
                 raise state.fatal or _all_failed(models, state.failures)
             try:
-                yield state.won
+                yield state.winner
             except ProviderError as error:
-                state.won.error = error
+                state.winner.error = error
                 raise
             state.done.set()

@@ -1,6 +1,6 @@
 """Today's spend per project, in memory: read before a request, reserved while it runs, settled at its end.
 
-The day is the UTC day. It only moves forward: a clock that jumps back does not reopen a day that was booked. A cost
+The day is the UTC day. It only moves forward: a clock that jumps back does not reopen a past day. A cost
 belongs to the day its request began on, as in the stored rollups, so that memory and disk agree after a restart.
 """
 
@@ -16,7 +16,7 @@ from gw.types.project import BudgetStatus, Project
 
 
 class Reservation(msgspec.Struct, eq=False):
-    """An estimate held against a project's budget while its request runs."""
+    """An estimate set aside from a project's budget while its request runs."""
 
     project: str
     day: int
@@ -30,11 +30,11 @@ class Ledger:
         self._ends = (self._day + 1) * DAY_S
         self._spent = dict(spent_today)
         self._reserved: dict[str, int] = {}
-        self._running: dict[str, int] = {}
+        self._in_flight: dict[str, int] = {}
 
     @property
     def day(self) -> int:
-        """The UTC day in force, days since 1970-01-01."""
+        """Current UTC day, in days since 1970-01-01."""
         self._roll()
         return self._day
 
@@ -46,37 +46,37 @@ class Ledger:
             self._spent.clear()
 
     def spent(self, project: str) -> int:
-        """Nano-USD spent by finished requests of today."""
+        """Return the nano-USD spent by finished requests of today."""
         self._roll()
         return self._spent.get(project, 0)
 
     def reserved(self, project: str) -> int:
-        """Nano-USD held by running requests."""
+        """Return the nano-USD reserved by requests in flight."""
         return self._reserved.get(project, 0)
 
-    def running(self, project: str) -> int:
-        """Requests that hold a reservation."""
-        return self._running.get(project, 0)
+    def in_flight(self, project: str) -> int:
+        """Return the number of requests that hold a reservation."""
+        return self._in_flight.get(project, 0)
 
     def status(self, project: Project) -> BudgetStatus:
         return budget.status(self.spent(project.id), project.daily_budget_nusd)
 
     def reserve(self, project: str, nusd: int) -> Reservation:
         self._roll()
-        self._running[project] = self._running.get(project, 0) + 1
+        self._in_flight[project] = self._in_flight.get(project, 0) + 1
         if nusd:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
         return Reservation(project, self._day, nusd)
 
     def settle(self, reservation: Reservation, nusd: int) -> None:
-        """Release the reservation and book what the request really cost."""
+        """Release the reservation and add the real cost of the request."""
         project = reservation.project
-        self._running[project] -= 1
+        self._in_flight[project] -= 1
         if reservation.nusd:
             left = self._reserved[project] - reservation.nusd
             if left:
                 self._reserved[project] = left
             else:
                 del self._reserved[project]
-        if nusd and reservation.day == self._day:  # a day that is over and not yet left: what is added goes when it is
+        if nusd and reservation.day == self._day:  # else its day is over
             self._spent[project] = self._spent.get(project, 0) + nusd

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from gw.config.settings import BreakerSettings as BreakerSettings
+from gw.config.settings import BreakerSettings
 from gw.errors import (
     CandidateSkipped,
     PluginMissing,
@@ -24,11 +24,11 @@ from gw.policy.bucket import Bucket
 from gw.registry.catalog import Provider
 
 _LONGEST_RETRY_AFTER_S = 120.0
-"""A vendor's Retry-After is believed up to this; an absurd one must not switch a provider off for a day."""
+"""Upper bound on a vendor's Retry-After: an absurd one must not switch a provider off for a day."""
 
 
 class Gate:
-    """State of one provider. `enter` before a call, `leave` after it."""
+    """Limits and health of one provider. `enter` before a call, `leave` after it."""
 
     def __init__(self, provider: Provider, breaker: BreakerSettings, now: float) -> None:
         self.provider = provider
@@ -38,31 +38,23 @@ class Gate:
         self._closed_until = 0.0
 
     def enter(self, now: float) -> None:
-        """Take a place. Raises RateLimitError or CandidateSkipped, saying why this provider is passed over."""
+        """Take a place. Raise RateLimitError or CandidateSkipped with the reason to pass this provider over."""
         provider = self.provider
         if self._closed_until > now:
-            raise RateLimitError(
-                provider=provider.id,
-                limit_source="upstream",
-                retry_after_s=self._closed_until - now,
-                detail="its Retry-After has not passed",
-            )
+            wait, detail = self._closed_until - now, "its Retry-After has not passed"
+            raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
         if provider.max_concurrent is not None and self.in_flight >= provider.max_concurrent:
             raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
         if not self.breaker.allow(now):
             raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker open")
         if self.bucket is not None and (wait := self.bucket.take(now)):
             self.breaker.abandoned()
-            raise RateLimitError(
-                provider=provider.id,
-                limit_source="configured",
-                retry_after_s=wait,
-                detail=f"requests_per_minute {provider.requests_per_minute} used up",
-            )
+            detail = f"requests_per_minute {provider.requests_per_minute} used up"
+            raise RateLimitError(provider=provider.id, limit_source="configured", retry_after_s=wait, detail=detail)
         self.in_flight += 1
 
     def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
-        """Give the place back. `answered`: content came, or the error says the vendor is alive; a cancelled call is neither."""
+        """Release the place. `answered`: content came. A call without content or error was cancelled."""
         self.in_flight -= 1
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
@@ -73,9 +65,8 @@ class Gate:
         else:
             self.breaker.failure(now)
 
-
-    def start_over(self, breaker: BreakerSettings) -> None:
-        """Forget the troubles, not the calls that run."""
+    def reset_health(self, breaker: BreakerSettings) -> None:
+        """Forget failures and Retry-After, not the calls in flight."""
         self.breaker = Breaker(breaker.failures, breaker.open_s)
         self._closed_until = 0.0
 
@@ -86,7 +77,7 @@ def _is_another_account(old: Provider, new: Provider) -> bool:
 
 @attrs.frozen(kw_only=True)
 class GateView:
-    """What reports show of a gate."""
+    """Gate as reports show it."""
 
     provider: str
     breaker: str
@@ -100,7 +91,7 @@ class ProviderLimits:
     """The gates by provider id.
 
     A provider keeps its gate when the catalog changes; with another rate it gets a new bucket, and with another key or
-    address a new breaker: what the vendor said of the old ones does not count any more.
+    address a new breaker, since the vendor's answers were about the old account.
     """
 
     def __init__(self, breaker: BreakerSettings) -> None:
@@ -108,14 +99,14 @@ class ProviderLimits:
         self._gates: dict[str, Gate] = {}
 
     def configure(self, breaker: BreakerSettings) -> None:
-        """Existing breakers begin anew where the settings changed; buckets and counts stay."""
+        """Reset the breakers where the settings changed; buckets and counts stay."""
         if breaker != self._breaker:
             self._breaker = breaker
             for gate in self._gates.values():
                 gate.breaker = Breaker(breaker.failures, breaker.open_s)
 
     def gate(self, provider: Provider, now: float, *, owner: str = "") -> Gate:
-        """`owner`: the project that calls with a key of its own, which has limits and troubles of its own."""
+        """Return a provider's gate. `owner`: a project that calls with a key of its own, hence has limits of its own."""
         name = f"{provider.id} ({owner})" if owner else provider.id
         gate = self._gates.get(name)
         if gate is None:
@@ -124,12 +115,12 @@ class ProviderLimits:
             if gate.provider.requests_per_minute != provider.requests_per_minute:
                 gate.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
             if _is_another_account(gate.provider, provider):
-                gate.start_over(self._breaker)
+                gate.reset_health(self._breaker)
             gate.provider = provider
         return gate
 
     def keep(self, providers: Collection[str]) -> None:
-        """Forget the gates of all but these; calls that run keep theirs until they end."""
+        """Drop the gates of all but these; calls in flight keep theirs until they end."""
         self._gates = {name: gate for name, gate in self._gates.items() if gate.provider.id in providers}
 
     def view(self, now: float) -> Mapping[str, GateView]:

@@ -1,8 +1,16 @@
 """A live transcription session that survives its provider.
 
-The caller's audio goes straight to the provider that listens now, and is kept until a final transcript covers it. When
-that provider fails, falls silent or takes no more audio, the next candidate hears what is not final yet, as fast as it
+The caller's audio goes straight to the provider that serves the session, and is kept until a final transcript covers it. When
+that provider fails, falls silent or takes no more audio, the next candidate gets the audio that is not final yet, as fast as it
 takes it, and goes on with the live audio; its times are shifted to the session's. So no final is repeated and none lost.
+
+The states are those of `gw.relay.live_session`. What is kept, and what an attempt is sent first:
+
+    caller's audio       kept                                    sent while replaying
+    ──────────────────   ─────────────────────────────────────   ──────────────────────────────────────────────────
+    raw samples          from the last final transcript on       the same
+    container, no final  from its beginning on                   the container; or samples, decoded from its beginning
+    container, a final   decoded, from the last final on         samples
 
     async with relay.listen(request, caller) as session:
         (one task)      await session.send_audio(frame) …  await session.finish()
@@ -13,143 +21,122 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
-from typing import Protocol
 
-import msgspec
+import attrs
 import trio
 
-from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut, UpstreamSlow
-from gw.providers.spec import CallbackListenSession, ListenSession
-from gw.relay.attempts import PreparedCall
-from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession, SessionAttempt, SessionPlan
+from gw.errors import CandidateSkipped, ProviderError, UpstreamCut
+from gw.policy.turns import Turns
+from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
+from gw.registry.catalog import Model
+from gw.relay import turn_tracking
+from gw.relay.attempts import AttemptScope
+from gw.relay.candidates import PreparedCall, offered
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, SessionPlan, require_conversion
 from gw.relay.loudness import Loudness
 from gw.relay.meter import Attempt
 from gw.relay.replay_buffer import ReplayBuffer
-from gw.relay.session_audio import SessionAudio, passed_over
+from gw.relay.session_audio import SessionAudio, missing_decoder
+from gw.relay.session_times import is_covered, shifted
+from gw.relay.transcoding import live_format
+from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
-from gw.types.stt import (
-    Final,
-    Interim,
-    ListenEnd,
-    ListenEvent,
-    ListenRequest,
-    SpeechStarted,
-    UtteranceEnd,
-    VendorFrame,
-    Word,
-)
-from gw.wire.convert import CannotConvert
+from gw.types.stt import Final, ListenEnd, ListenEvent, ListenRequest
+from gw.types.usage import Usage
+from gw.wire import convert
+from gw.wire.convert import CannotConvert, Converter
 from gw.wire.durations import LengthMeter
 
 REPLAY_BYTES = 65_536
 EARLY_FRAMES = 64
-"""Control frames kept until the first provider listens."""
+"""Control frames kept until the first provider is live."""
 UNANSWERED_S = 2.5
-"""Speech that brings no event for so long, where interim results are asked for, and the provider has failed."""
+"""Speech that brings no event for so long, where interim results are asked for, means that the provider has failed."""
 UNANSWERED_WITHOUT_INTERIMS_S = 20.0
 
 
-class Converter(Protocol):
-    def feed(self, data: bytes) -> bytes: ...
-
-
-class ListenLeg(SessionAttempt[ListenSession]):
+class ListeningAttempt(SessionAttempt[ListenSession]):
     def __init__(
-        self, call: PreparedCall[ListenSession], mark: Attempt, replay: ReplayBuffer, converter: Converter | None, *, contained: bool
+        self,
+        call: PreparedCall[ListenSession],
+        attempt: Attempt,
+        replay: ReplayBuffer,
+        converter: Converter | None,
+        *,
+        as_container: bool,
     ) -> None:
-        super().__init__(call, mark)
-        self.contained = contained
-        """It is given the caller's container from its beginning on, not samples."""
-        self.after_s = 0.0
-        """It hears again what stands until here."""
-        self.length = LengthMeter() if contained else None
-        self.begin_at(replay)
-        self.speech_bytes = 0
-        """Of speech it was given since its last event."""
+        """`as_container`: the provider gets the caller's container from its beginning on, not samples."""
+        super().__init__(call, attempt)
+        self.as_container = as_container
+        self.final_s = 0.0
+        """The provider gets audio again that is final until here."""
+        self.length = LengthMeter() if as_container else None
+        self.start_at(replay)
+        self.unanswered_bytes = 0
+        """Speech sent to the provider since its last event."""
         self._converter = converter
 
-    def begin_with(self, session: ListenSession) -> None:
-        self._hear: Callable[[bytes], Pending] = (
+    def start_at(self, replay: ReplayBuffer) -> None:
+        self.start_offset = self.sent_offset = replay.start
+        """Offsets of the first byte sent to the provider, and after the last one."""
+        self.starts_s = replay.seconds(replay.start)
+        """Start of the provider's time in the session's."""
+
+    def connected(self, session: ListenSession) -> None:
+        self._send: Callable[[bytes], Pending] = (
             session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
         )
 
-    def begin_at(self, replay: ReplayBuffer) -> None:
-        self.begins = self.sent = replay.start
-        """Offsets of the first byte it is given, and after the last one."""
-        self.begins_s = replay.seconds(replay.start)
-        """Where in the session's time its own time begins."""
-
-    def give(self, data: bytes) -> Pending:
-        """Raises what the provider raises."""
+    def send_or_pending(self, data: bytes) -> Pending:
+        """Send audio without blocking where that is possible. Raise what the provider raises."""
         if self.length is not None:
             self.length.feed(data)
-        rest = self._hear(self._converter.feed(data) if self._converter is not None else data)
-        return None if rest is None else self._waited(rest)
+        pending = self._send(self._converter.feed(data) if self._converter is not None else data)
+        return None if pending is None else self._wait(pending)
 
-    async def _waited(self, rest: Awaitable[None]) -> None:
+    async def _wait(self, pending: Awaitable[None]) -> None:
         self.sending_since = trio.current_time()
         try:
-            await rest
+            await pending
         finally:
             self.sending_since = math.inf
 
 
-class ListeningSession(LiveSession[ListenSession, ListenEvent, ListenLeg]):
-    def __init__(
-        self,
-        request: ListenRequest,
-        settled: SessionPlan[ListenSession],
-        convert: Callable[[PreparedCall[ListenSession]], Converter | None],
-        finish: Callable[[GwError | None, bool], None],
-        told: Callable[[PreparedCall[ListenSession], Final, float], None],
-    ) -> None:
-        """`told`: of each final transcript, by whom, and with how many seconds of audio given to it until then."""
-        super().__init__(settled, finish)
+class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]):
+    def __init__(self, request: ListenRequest, plan: SessionPlan, turns: Turns) -> None:
+        super().__init__(plan)
         self.request = request
-        self._told = told
-        self.hearing = SessionAudio(request.format)
-        self._tells: Callable[[list[ListenEvent]], Pending] | None = None
-        self._flushed = 0
-        """Offset of the audio that was to be final at once."""
-        self._early: list[str] = []
-        self._telling = False
-        """While that takes long it is the caller who is slow, not the provider."""
-        self._convert = convert
-        self._loudness = Loudness(self.hearing.samples)
+        self.audio = SessionAudio(request.format)
+        self._turns = turns
+        self._deliver: Callable[[list[ListenEvent]], Pending] | None = None
+        self._flush_offset = 0
+        """End of the audio that was to be final at once."""
+        self._early_frames: list[str] = []
+        self._caller_is_slow = False
+        """Delivering events takes long: then the provider's silence is not its fault."""
+        self._loudness = Loudness(self.audio.samples)
         self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
 
     @property
     def replay(self) -> ReplayBuffer:
-        return self.hearing.replay
-
-    def seconds_of(self, leg: ListenLeg) -> float:
-        """Of the audio it was given."""
-        return leg.length.seconds if leg.length is not None else self.replay.seconds(leg.sent - leg.begins)
-
-    def of_use(self, leg: ListenLeg) -> float:
-        """Seconds of that which no other provider had to hear again, or which came to something before the session failed."""
-        later = self.legs[self.legs.index(leg) + 1 :]
-        if not later and self._failure is None:
-            return self.seconds_of(leg)
-        until = min((other.begins for other in later), default=self.replay.start)
-        return 0.0 if leg.length is not None else self.replay.seconds(max(0, min(until, leg.sent) - leg.begins))
+        return self.audio.replay
 
     # ------------------------------------------------------------------ the caller's side
 
-    async def tell_all(self, tell: Callable[[list[ListenEvent]], Pending]) -> None:
-        """In place of `receive`, until the session has ended: `tell` is called where the provider is read.
+    async def for_each_batch(self, deliver: Callable[[list[ListenEvent]], Pending]) -> None:
+        """Call `deliver` with each list of events where the provider is read, until the session has ended.
 
-        A hop less for every event. What `tell` raises ends the session.
+        In place of `receive`, it saves a hop for every event. An exception of `deliver` ends the session.
         """
         with suppress(trio.WouldBlock, trio.EndOfChannel):
             while True:
                 events = self._events.receive_nowait()
-                self._going_out(events)
-                if (rest := tell(events)) is not None:
-                    await rest
-        self._tells = tell
+                self._before_delivery(events)
+                if (pending := deliver(events)) is not None:
+                    await pending
+        self._deliver = deliver
         try:
             await self._events.receive()
         except trio.EndOfChannel:
@@ -157,229 +144,224 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListenLeg]):
                 raise self._failure from None
 
     def _emit(self, events: list[ListenEvent]) -> Pending:
-        if self._tells is None:
+        if self._deliver is None:
             return self._out.send(events)
-        self._going_out(events)
-        rest = self._tells(events)
-        return None if rest is None else self._wait_for_caller(rest)
+        self._before_delivery(events)
+        pending = self._deliver(events)
+        return None if pending is None else self._wait_for_caller(pending)
 
-    async def _wait_for_caller(self, rest: Awaitable[None]) -> None:
-        self._telling = True
+    async def _wait_for_caller(self, pending: Awaitable[None]) -> None:
+        self._caller_is_slow = True
         try:
-            await rest
+            await pending
         finally:
-            self._telling = False
+            self._caller_is_slow = False
 
     async def send_audio(self, data: bytes) -> None:
-        """Raw samples, or pieces of a container, as announced. A provider's failure is not the sender's business.
+        """Send raw samples, or pieces of a container, as announced. A provider's failure is not the sender's concern.
 
-        Raises what `SessionAudio.take` raises.
+        Raise what `SessionAudio.add` raises.
         """
-        if (rest := self.hear(data)) is not None:
-            await rest
-        elif self._leg is None or not self._leg.live:
+        if (pending := self.send_audio_or_pending(data)) is not None:
+            await pending
+        elif self._current is None or not self._current.live:
             await trio.lowlevel.checkpoint()
 
-    def hear(self, data: bytes) -> Pending:
-        """As `send_audio`; what of it is left to wait for."""
+    def send_audio_or_pending(self, data: bytes) -> Pending:
+        """Like `send_audio`, as far as that goes without blocking."""
         if not data:
             return None
-        if self.hearing.contained:
-            return self._take(data)
-        self.hearing.replay.append(data)
-        return self._give(data, data)
+        if self.audio.is_container:
+            return self._send_container(data)
+        self.audio.replay.append(data)
+        return self._send(data, data)
 
-    async def _take(self, data: bytes) -> None:
-        samples = await self.hearing.take(data)
-        if (rest := self._give(data, samples)) is not None:
-            await rest
+    async def _send_container(self, data: bytes) -> None:
+        samples = await self.audio.add(data)
+        if (pending := self._send(data, samples)) is not None:
+            await pending
 
-    def _give(self, data: bytes, samples: bytes) -> Pending:
-        leg = self._leg
-        if leg is None or not leg.live:
+    def _send(self, data: bytes, samples: bytes) -> Pending:
+        """Send a live provider the form it gets."""
+        attempt = self._current
+        if attempt is None or not attempt.live:
             return None
-        leg.sent = self.hearing.replay.end
+        attempt.sent_offset = self.audio.replay.end
         if self._loudness.speaks(samples):
-            leg.speech_bytes += len(samples)
-        given = data if leg.contained else samples
-        if not given:
+            attempt.unanswered_bytes += len(samples)
+        form = data if attempt.as_container else samples
+        if not form:
             return None
         try:
-            rest = leg.give(given)
+            pending = attempt.send_or_pending(form)
         except ProviderError as error:
-            _gone(leg, error)
+            attempt.stop_sending(error)
             return None
-        return None if rest is None else _given(leg, rest)
+        return None if pending is None else _wait_for_provider(attempt, pending)
 
     async def flush(self) -> None:
-        """Make what was heard so far final now; where no provider listens yet, as soon as one has heard it."""
-        self._flushed = self.replay.end
-        await self._tell(lambda session: session.flush())
+        """Make all audio until now final at once; before a provider is live, as soon as one has it."""
+        self._flush_offset = self.replay.end
+        await self._forward(lambda session: session.flush())
 
     async def send_frame(self, frame: str) -> None:
-        """A control frame of the caller's dialect, for a provider that speaks it. The first one is given those of before."""
-        leg = self._leg
-        if leg is None or not leg.live:
-            if not self.legs[1:] and len(self._early) < EARLY_FRAMES:
-                self._early.append(frame)
+        """Send a control frame of the caller's dialect to a provider that speaks it. The first one gets earlier frames too."""
+        attempt = self._current
+        if attempt is None or not attempt.live:
+            if not self.attempts[1:] and len(self._early_frames) < EARLY_FRAMES:
+                self._early_frames.append(frame)
             await trio.lowlevel.checkpoint()
-        elif leg.call.spec.dialect == self.request.dialect:
-            await self._tell(lambda session: session.send_frame(frame))
+        elif attempt.call.spec.dialect == self.request.dialect:
+            await self._forward(lambda session: session.send_frame(frame))
 
     async def finish(self) -> None:
-        """No more audio will come."""
-        if self.hearing.contained and (rest := self._give(b"", await self.hearing.end())) is not None:
-            await rest
+        """Announce that no more audio will come."""
+        if self.audio.is_container and (pending := self._send(b"", await self.audio.end())) is not None:
+            await pending
         self._finishing = True
-        await self._tell(lambda session: session.finish())
+        await self._forward(lambda session: session.finish())
 
-    async def _tell(self, what: Callable[[ListenSession], Awaitable[None]]) -> None:
-        leg = self._leg
-        if leg is None or not leg.live or leg.session is None:
+    async def _forward(self, send: Callable[[ListenSession], Awaitable[None]]) -> None:
+        attempt = self._current
+        if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
-            return
-        try:
-            await what(leg.session)
-        except ProviderError as error:
-            leg.fault = leg.fault or error
+        else:
+            await attempt.forward(send)
 
     # ------------------------------------------------------------------ the providers' side
 
     def _is_last(self, event: ListenEvent) -> bool:
         return isinstance(event, ListenEnd)
 
-    @property
     def _can_move(self) -> bool:
-        return self.hearing.can_move
+        return self.audio.can_move
 
-    def _begin(self, call: PreparedCall[ListenSession], mark: Attempt) -> ListenLeg:
-        contained = self.hearing.source_for(call.spec) != self.hearing.samples
-        return ListenLeg(call, mark, self.replay, self._convert(call), contained=contained)
+    def _opener(
+        self, spec: ProviderSpec, account: Account, model: Model
+    ) -> Callable[[], AbstractAsyncContextManager[ListenSession]]:
+        call = offered(spec.listen, account)
+        language = self.request.language or model.default_language
+        try:
+            source = self.audio.source_for(spec)
+        except CannotConvert as error:
+            raise _skipped(error, account.provider_id) from None
+        fmt = _format_for(source, spec)
+        require_conversion(convert.converter, source, fmt, account)
+        return lambda: call(attrs.evolve(self.request, format=fmt, language=language), account)
 
-    async def _use(self, leg: ListenLeg, session: ListenSession, scope: trio.CancelScope) -> None:
-        if leg.contained:
-            leg.after_s = self.hearing.final_s
-        elif self.hearing.contained:
-            await self._decode(leg)
-        leg.begin_with(session)
+    def _session_attempt(self, call: PreparedCall[ListenSession], attempt: Attempt) -> ListeningAttempt:
+        source = self.audio.source_for(call.spec)
+        converter = convert.converter(source, _format_for(source, call.spec))
+        as_container = source != self.audio.samples
+        return ListeningAttempt(call, attempt, self.replay, converter, as_container=as_container)
+
+    async def _use(
+        self, attempt: ListeningAttempt, session: ListenSession, scope: AttemptScope[ListenSession, ListenEvent]
+    ) -> None:
+        if attempt.as_container:
+            attempt.final_s = self.audio.final_s
+        elif self.audio.is_container:
+            try:
+                await self.audio.decode()
+            except CannotConvert as error:
+                raise _skipped(error, attempt.call.provider.id) from None
+            attempt.start_at(self.replay)
+        attempt.connected(session)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._replay_to, leg, session)
-            nursery.start_soon(self._watch, leg, session, scope)
+            nursery.start_soon(self._replay, attempt, session)
+            nursery.start_soon(self._watch, attempt, scope)
             if isinstance(session, CallbackListenSession):
-                await session.for_each_batch(partial(self._pass_on, leg))
-            while not leg.ended:
-                if (rest := self._pass_on(leg, await session.receive())) is not None:
-                    await rest
+                await session.for_each_batch(partial(self._pass_on, attempt))
+            while not attempt.ended:
+                if (pending := self._pass_on(attempt, await session.receive())) is not None:
+                    await pending
             nursery.cancel_scope.cancel()
 
-    async def _decode(self, leg: ListenLeg) -> None:
-        """Raises ProviderError where it turns out that nothing can be made of the caller's audio for this provider."""
-        provider = leg.call.provider.id
-        try:
-            await self.hearing.decode()
-        except CannotConvert as error:
-            skipped = CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))
-            raise passed_over(error, provider) or skipped from None
-        leg.begin_at(self.replay)
-
-    def _pass_on(self, leg: ListenLeg, events: list[ListenEvent]) -> Pending:
-        leg.last_event_at = trio.current_time()
-        leg.speech_bytes = 0
-        self._answered(leg)
-        if leg.begins_s:
-            events = [_later(event, leg.begins_s) for event in events]
-        if leg.after_s:
-            events = [event for event in events if not _stands(event, leg.after_s)]
+    def _pass_on(self, attempt: ListeningAttempt, events: list[ListenEvent]) -> Pending:
+        attempt.last_event_at = trio.current_time()
+        attempt.unanswered_bytes = 0
+        self._note_answered(attempt)
+        if attempt.starts_s:
+            events = [shifted(event, attempt.starts_s) for event in events]
+        if attempt.final_s:
+            events = [event for event in events if not is_covered(event, attempt.final_s)]
         for event in events:
             if isinstance(event, Final):
-                self.hearing.final_until(event.end_s)
-                self._told(leg.call, event, self.replay.seconds(leg.sent))
+                self.audio.final_until(event.end_s)
+                self._track_turn(attempt, event)
             elif isinstance(event, ListenEnd):
-                leg.ended = True
-                leg.reported = event.usage
-        if leg.ended and not self._finishing:
-            raise UpstreamCut(provider=leg.call.provider.id, detail="ended the session by itself")
+                attempt.ended = True
+                attempt.reported = event.usage
+        if attempt.ended and not self._finishing:
+            raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         return self._emit(events) if events else None
 
-    async def _replay_to(self, leg: ListenLeg, session: ListenSession) -> None:
-        """Give what is kept, then let the sender give the rest itself."""
+    def _track_turn(self, attempt: ListeningAttempt, final: Final) -> None:
+        model, sent_s = attempt.call.model, self.replay.seconds(attempt.sent_offset)
+        turn_tracking.speech_transcribed(
+            self._turns, self.meter, final, model.id, sent_s, partial(self._plan.price, model)
+        )
+
+    async def _replay(self, attempt: ListeningAttempt, session: ListenSession) -> None:
+        """Send the provider all that is kept; from then on the sender sends to it directly."""
         replay = self.replay
         number = 0
-        while leg.contained and (piece := self.hearing.piece(number, leg.call.provider.id)) is not None:
+        while attempt.as_container and (piece := self.audio.piece(number, attempt.call.provider.id)) is not None:
             number += 1
-            if (rest := leg.give(piece)) is not None:
-                await rest
-        while not leg.contained and (data := replay.read(leg.sent, REPLAY_BYTES)):
-            leg.sent = max(leg.sent, replay.start) + len(data)
-            if (rest := leg.give(data)) is not None:
-                await rest
-        leg.live = True
-        if leg.call.spec.dialect == self.request.dialect:
-            for frame in self._early:
+            if (pending := attempt.send_or_pending(piece)) is not None:
+                await pending
+        while not attempt.as_container and (data := replay.read(attempt.sent_offset, REPLAY_BYTES)):
+            attempt.sent_offset = max(attempt.sent_offset, replay.start) + len(data)
+            if (pending := attempt.send_or_pending(data)) is not None:
+                await pending
+        attempt.live = True
+        if attempt.call.spec.dialect == self.request.dialect:
+            for frame in self._early_frames:
                 await session.send_frame(frame)
-        self._early.clear()
+        self._early_frames.clear()
         if self._finishing:
             await session.finish()
-        elif self._flushed > replay.start:  # and what was asked for is not final yet
+        elif self._flush_offset > replay.start:  # and that audio is not final yet
             await session.flush()
 
-    async def _watch(self, leg: ListenLeg, session: ListenSession, scope: trio.CancelScope) -> None:
-        """Fail a provider that takes no audio, or hears speech and says nothing."""
-        provider, idle_s = leg.call.provider.id, self._settled.idle_s
-        while leg.fault is None:
-            await trio.sleep(WATCH_S)
-            if self._telling:
-                continue
-            now = trio.current_time()
-            silent_s = now - max(leg.last_event_at, session.last_activity_at)
-            if now - leg.sending_since > BLOCKED_S:
-                leg.fault = UpstreamSlow(provider=provider, after_s=BLOCKED_S, detail="takes no more audio")
-            elif self._finishing and silent_s > idle_s:
-                leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail="did not end the session")
-            elif (speech_s := self.replay.seconds(leg.speech_bytes)) > self._unanswered_s < silent_s:
-                detail = f"no event for {speech_s:.1f} s of speech"
-                leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail=detail)
-        scope.cancel()
+    def _silent_failure(self, attempt: ListeningAttempt, now: float) -> ProviderError | None:
+        if self._caller_is_slow or attempt.session is None:
+            return None
+        silent_s = now - max(attempt.last_event_at, attempt.session.last_activity_at)
+        if now - attempt.sending_since > BLOCKED_S:
+            return self._slow(attempt, BLOCKED_S, "takes no more audio")
+        if self._finishing and silent_s > self._plan.idle_s:
+            return self._slow(attempt, silent_s, "did not end the session")
+        speech_s = self.replay.seconds(attempt.unanswered_bytes)
+        if speech_s > self._unanswered_s and silent_s > self._unanswered_s:
+            return self._slow(attempt, silent_s, f"no event for {speech_s:.1f} s of speech")
+        return None
+
+    def _part(self, attempt: ListeningAttempt) -> SessionPart:
+        """Of use was the audio that no other provider had to hear again, or that had a result before the session failed."""
+        replay, length = self.replay, attempt.length
+        sent_s = replay.seconds(attempt.sent_offset - attempt.start_offset) if length is None else length.seconds
+        later = self.attempts[self.attempts.index(attempt) + 1 :]
+        reached_s = sent_s
+        if later or self._failure is not None:
+            until = min([other.start_offset for other in later], default=replay.start)
+            useful = max(0, min(until, attempt.sent_offset) - attempt.start_offset)
+            reached_s = replay.seconds(useful) if length is None else 0.0
+        counted, reached = Usage(audio_seconds=sent_s), Usage(audio_seconds=reached_s)
+        return SessionPart(attempt.attempt, attempt.reported, counted, reached)
 
 
-async def _given(leg: ListenLeg, rest: Awaitable[None]) -> None:
+def _format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
+    return live_format(source, spec.listen_formats, spec.listen_rates_hz)
+
+
+def _skipped(error: CannotConvert, provider: str) -> ProviderError:
+    skipped = CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))
+    return missing_decoder(error, provider) or skipped
+
+
+async def _wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]) -> None:
     try:
-        await rest
+        await pending
     except ProviderError as error:
-        _gone(leg, error)
-
-
-def _gone(leg: ListenLeg, error: ProviderError) -> None:
-    """It takes no more: its reader tells; what was not heard is kept."""
-    leg.fault = leg.fault or error
-    leg.live = False
-
-
-def _stands(event: ListenEvent, until_s: float) -> bool:
-    """It is about what another provider has transcribed before."""
-    match event:
-        case SpeechStarted() | UtteranceEnd():
-            return event.at_s <= until_s
-        case Interim() | Final():
-            return event.end_s <= until_s
-    return False
-
-
-def _later(event: ListenEvent, by_s: float) -> ListenEvent:
-    """The event in the session's time; its frame, which has the provider's time, is not passed on."""
-    match event:
-        case SpeechStarted() | UtteranceEnd():
-            return msgspec.structs.replace(event, at_s=event.at_s + by_s, raw=None)
-        case Interim() | Final():
-            words = tuple(_word_later(word, by_s) for word in event.words)
-            return msgspec.structs.replace(
-                event, start_s=event.start_s + by_s, end_s=event.end_s + by_s, words=words, raw=None
-            )
-        case ListenEnd():
-            return msgspec.structs.replace(event, raw=None)
-        case VendorFrame():
-            return event
-
-
-def _word_later(word: Word, by_s: float) -> Word:
-    return msgspec.structs.replace(word, start_s=word.start_s + by_s, end_s=word.end_s + by_s)
+        attempt.stop_sending(error)

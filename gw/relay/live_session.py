@@ -1,204 +1,328 @@
-"""What live sessions share: one provider after the other behind one session, each part of it a leg.
+"""Live sessions: one provider after the other behind one session, each part of it a SessionAttempt.
 
-Tasks, all inside the caller's block: the driver, which holds one provider after the other, and what a leg needs beside
-it. The driver's failure is what the session's `receive` raises.
+States of a session; `drive` runs the attempts in turn (see `gw.relay.attempts`):
+
+    state        the caller's input            ends with
+    ──────────   ───────────────────────────   ─────────────────────────────────────────────────────────────────────
+    connecting   is kept                       handshake → replaying; failure → connecting to the next candidate
+    replaying    is kept                       all that was kept is sent → live; failure → connecting to the next
+    live         goes to the provider          last event → done; failure → connecting to the next
+    done         is dropped                    the record is written before the last event is let out
+    failed       is dropped                    no candidate is left: `receive` raises
+
+Tasks, all inside the caller's block: the driver, which holds one provider after the other, and beside it, for each attempt, one
+that replays and one that watches for silence. The driver's failure is what the session's `receive` raises. Each vendor
+bills what it was sent, so the cost of a session that moved is the sum over its attempts, and each attempt keeps its own part.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+import attrs
 import trio
 
-from gw.errors import AllCandidatesFailed, Failure, GwError, ProviderError, Stopping, UpstreamSlow, one_error
+from gw.errors import AllCandidatesFailed, CandidateSkipped, GwError, ProviderError, Stopping, UpstreamSlow, one_error
+from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
-from gw.relay.attempts import InFlight, PreparedCall
-from gw.relay.meter import Attempt, Meter
-from gw.types.usage import Usage
+from gw.relay.admission import RequestSpec
+from gw.relay.attempts import AttemptScope, InFlight, try_in_turn
+from gw.relay.candidates import CandidatePlanner, Opener, PreparedCall
+from gw.relay.meter import Attempt, Meter, record_error, total_cost
+from gw.relay.waste import NO_WASTE, waste_of
+from gw.types.audio import AudioFormat
+from gw.types.caller import Caller
+from gw.types.ids import Modality
+from gw.types.usage import Usage, UsageSource
+from gw.wire.convert import CannotConvert, Converter
 
 S = TypeVar("S")
 E = TypeVar("E")
-L = TypeVar("L", bound="SessionAttempt[Any]")
+A = TypeVar("A", bound="SessionAttempt[Any]")
 
 EVENTS = 64
 """Lists of events that wait for a caller that does not read; then the provider waits too."""
 WATCH_S = 0.25
 BLOCKED_S = 2.0
-"""A provider that takes nothing for so long has failed."""
+"""A provider that takes no input for so long has failed."""
+OPEN_S = 5.0
+"""For a vendor's handshake: a voice conversation that waits longer is lost already."""
+_RESERVED: dict[Modality, Usage] = {
+    "stt": Usage(audio_seconds=60.0, source="estimated"),
+    "tts": Usage(characters=1_000, source="estimated"),
+}
+"""Reserved against the budget for a session, whose length is unknown."""
 
 
 class SessionAttempt(Generic[S]):
     """One provider's part of a session."""
 
-    def __init__(self, call: PreparedCall[S], mark: Attempt) -> None:
+    def __init__(self, call: PreparedCall[S], attempt: Attempt) -> None:
         self.call = call
-        self.mark = mark
+        self.attempt = attempt
         self.session: S | None = None
         self.live = False
-        """It has all there was before it: what comes now goes to it directly."""
+        """The provider has all input from before: new input goes to it directly."""
         self.sending_since = math.inf
         self.last_event_at = 0.0
-        self.fault: ProviderError | None = None
-        """Known to another task than its reader."""
+        self.error: ProviderError | None = None
+        """A failure that another task than the provider's reader has seen."""
         self.ended = False
         self.reported: Usage | None = None
 
+    async def forward(self, send: Callable[[S], Awaitable[None]]) -> None:
+        """Have `send` pass something to the provider that is not kept for another one. A failure is the reader's to raise."""
+        assert self.session is not None
+        try:
+            await send(self.session)
+        except ProviderError as error:
+            self.error = self.error or error
 
-class SessionPlan(Generic[S]):
-    """How a session's providers are chosen and opened; made by `gw.relay.open_session`."""
+    def stop_sending(self, error: ProviderError) -> None:
+        """Note that the provider takes no more input; the next one gets it from what is kept."""
+        self.error = self.error or error
+        self.live = False
+
+
+@attrs.frozen
+class SessionPart:
+    """One vendor's part of a session's usage."""
+
+    attempt: Attempt
+    reported: Usage | None
+    counted: Usage
+    reached: Usage
+    """The part that was of use."""
+
+    @property
+    def billed(self) -> Usage:
+        return self.reported or self.counted
+
+
+class SessionPlan:
+    """A live request whose candidates are known: how they are prepared, its meter, and its record."""
 
     def __init__(
         self,
-        models: Sequence[Model],
-        meter: Meter,
-        running: InFlight,
-        prepare: Callable[[Model, float], PreparedCall[S]],
+        planner: CandidatePlanner,
+        in_flight: InFlight,
+        modality: Modality,
+        model: str,
+        caller: Caller,
         *,
-        open_s: float,
         idle_s: float,
     ) -> None:
-        """`open_s` bounds a provider's handshake, `idle_s` its silence when it owes something."""
-        self.models = models
-        self.meter = meter
-        self.running = running
-        self.prepare = prepare
-        self.open_s = open_s
+        """`idle_s` bounds a provider's silence when it owes something. Raise what `CandidatePlanner.plan` raises."""
+        self._planner = planner
+        self._spec = RequestSpec(modality=modality, requested=model, stream=True, estimate=_RESERVED[modality])
+        self._candidates = candidates = planner.plan(self._spec, caller)
+        self.models = candidates.models
+        self.catalog = candidates.catalog
+        self.in_flight = in_flight
         self.idle_s = idle_s
+        self.meter = Meter(planner.accounting, caller, modality, self.models[0].id, stream=True)
+
+    def admit(self) -> None:
+        self._planner.admit(self.meter, self._spec, self._candidates)
+
+    def prepare(self, model: Model, opener: Opener[S], now: float) -> PreparedCall[S]:
+        return self._planner.prepare(self._spec, self._candidates, model, opener, now)
+
+    def price(self, model: Model, audio_seconds: float) -> int | None:
+        """Return the price of transcribing so much speech live, in nano-USD; None where it is unknown."""
+        provider = self.catalog.provider(model.provider)
+        return self.meter.cost_of(Usage(audio_seconds=audio_seconds), model, provider, live=True).nusd
+
+    def write_record(self, parts: list[SessionPart], error: GwError | None, *, cancelled: bool) -> None:
+        """Note usage and cost of every part on its attempt, and their sums in the record."""
+        waste, meter = NO_WASTE, self.meter
+        for part in parts:
+            attempt = part.attempt
+            provider = self.catalog.provider(attempt.model.provider)
+            cost = partial(meter.cost_of, model=attempt.model, provider=provider, live=True)
+            attempt.usage = part.billed
+            attempt.cost = cost(part.billed)
+            waste += waste_of(meter.modality, part.billed, part.reached, cost)
+        by_vendor = bool(parts) and all(part.reported is not None for part in parts)
+        billed = [part.billed for part in parts]
+        meter.finish(
+            usage=billed[0] if len(billed) == 1 else _sum_of(billed, "vendor" if by_vendor else "measured"),
+            measured=_sum_of([part.counted for part in parts], "measured") if by_vendor else None,
+            cost=total_cost([part.attempt.cost for part in parts]),
+            error=error,
+            cancelled=cancelled,
+            waste=waste,
+        )
 
 
-class LiveSession(ABC, Generic[S, E, L]):
-    """The session a dialect holds. One task sends, another receives. `finish` makes its record."""
+def _sum_of(usages: list[Usage], source: UsageSource) -> Usage:
+    return Usage(
+        audio_seconds=sum(usage.audio_seconds for usage in usages),
+        characters=sum(usage.characters for usage in usages),
+        input_tokens=sum(usage.input_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
+        source=source,
+    )
 
-    def __init__(
-        self, settled: SessionPlan[S], finish: Callable[[GwError | None, bool], None]
-    ) -> None:
+
+class LiveSession(ABC, Generic[S, E, A]):
+    """The session a dialect holds. One task sends, another receives. It is the RequestContext of its attempts."""
+
+    first_event_s = OPEN_S
+    first_event = "session"
+
+    def __init__(self, plan: SessionPlan) -> None:
         self.done = False
-        self.meter = settled.meter
-        self.legs: list[L] = []
-        self._settled = settled
-        self._finish = finish
-        self._leg: L | None = None
+        self.meter = plan.meter
+        self.in_flight = plan.in_flight
+        self.attempts: list[A] = []
+        self._plan = plan
+        self._current: A | None = None
         self._finishing = False
         self._failure: GwError | None = None
         self._out, self._events = trio.open_memory_channel[list[E]](EVENTS)
 
     @property
     def call(self) -> PreparedCall[S] | None:
-        """Of the provider in use now."""
-        return self._leg.call if self._leg is not None else None
+        """Prepared call of the provider serving the session; None before the first."""
+        return self._current.call if self._current is not None else None
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Admit the session and drive it beside the block; leaving writes its record. Raise admission errors, with a record."""
+        self.in_flight.requests += 1
+        try:
+            with one_error():
+                self._plan.admit()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._drive)
+                    yield
+                    nursery.cancel_scope.cancel()
+        except BaseException as raised:
+            self._close(record_error(raised, stopping=self.in_flight.stopping))
+            raise
+        else:
+            self._close(None)
+        finally:
+            self.in_flight.requests -= 1
 
     async def receive(self) -> list[E]:
-        """The next events; the last list ends the session. Raises the last failure when no candidate is left."""
+        """Return the next events; the last list ends the session. Raise the last failure when no candidate is left."""
         try:
             events = await self._events.receive()
         except trio.EndOfChannel:
             assert self._failure is not None
             raise self._failure from None
-        self._going_out(events)
+        self._before_delivery(events)
         return events
 
-    def _going_out(self, events: list[E]) -> None:
+    def _before_delivery(self, events: list[E]) -> None:
         if self._is_last(events[-1]):
             self.done = True
-            self._finish(None, False)
+            self._write_record(None, cancelled=False)
 
-    def close(self, error: GwError | None, *, cancelled: bool) -> None:
-        """The caller has left, or the session failed: make the record, unless there is one."""
+    def _close(self, error: GwError | None) -> None:
+        """Make the record unless there is one: the session failed or, without an error, its caller left."""
         if self.meter.record is None:
-            self._finish(error, cancelled)
+            self._write_record(error, cancelled=error is None)
 
-    async def drive(self) -> None:
-        """One candidate after the other. A provider's failure ends in `receive`; any other one ends the session."""
-        failures: list[Failure] = []
-        models = self._settled.models
+    def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
+        self._plan.write_record([self._part(attempt) for attempt in self.attempts], error, cancelled=cancelled)
+
+    # ------------------------------------------------------------------ one provider after the other
+
+    async def _drive(self) -> None:
+        """Try one candidate after the other. Their failure is for `receive`; any other one ends the session."""
         with self._out:
-            for model in models:
-                try:
-                    await self._hold(model)
-                    return
-                except ProviderError as error:
-                    failures.append(Failure(model_id=model.id, error=error))
-                    if not error.retryable or not self._can_move:
-                        self._failure = error
-                        return
-                except Stopping as stopping:
-                    self._failure = stopping
-                    return
-            only = failures[0].error if len(failures) == 1 else None
-            self._failure = only or AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
+            try:
+                await try_in_turn(self._plan.models, self._serve, self._can_move)
+            except (ProviderError, AllCandidatesFailed, Stopping) as error:
+                self._failure = error
 
-    # ------------------------------------------------------------------ of each kind of session
+    def prepare(self, model: Model, now: float) -> PreparedCall[S]:
+        call = self._plan.prepare(model, self._opener, now)
+        self.attempts.append(self._session_attempt(call, self.meter.attempts[-1]))
+        return call
+
+    async def first_content(self, session: S, provider: str) -> list[E]:
+        """Read nothing: an attempt is ready with its handshake."""
+        return []
+
+    async def _serve(self, model: Model) -> None:
+        """Open a provider and read it to its end. Raise ProviderError, Stopping."""
+        scope: AttemptScope[S, E] = AttemptScope(self, model)
+        async with scope as opened:
+            attempt = self.attempts[-1]
+            attempt.session = opened.stream
+            attempt.last_event_at = trio.current_time()
+            self._current = attempt
+            try:
+                with one_error():
+                    await self._use(attempt, opened.stream, scope)
+            finally:
+                attempt.live = False
+
+    async def _watch(self, attempt: A, scope: AttemptScope[S, E]) -> None:
+        """Fail the attempt when its provider has failed silently."""
+        while attempt.error is None:
+            await trio.sleep(WATCH_S)
+            now = trio.current_time()
+            if attempt.error is None:
+                attempt.error = self._silent_failure(attempt, now)
+        scope.fail(attempt.error)
+
+    def _slow(self, attempt: A, after_s: float, detail: str) -> UpstreamSlow:
+        return UpstreamSlow(provider=attempt.call.provider.id, after_s=after_s, detail=detail)
+
+    def _note_answered(self, attempt: A) -> None:
+        """Note that events of this attempt go to the caller."""
+        if self.meter.answering is not attempt.attempt:
+            self.meter.answered_by(attempt.attempt)
+        self.meter.last_event_at = attempt.last_event_at
+
+    # ------------------------------------------------------------------ for each kind of session
 
     @abstractmethod
     def _is_last(self, event: E) -> bool: ...
 
-    @property
     @abstractmethod
     def _can_move(self) -> bool:
-        """Whether another provider can take over what is left."""
+        """Return whether another provider can take over what is left."""
 
     @abstractmethod
-    def _begin(self, call: PreparedCall[S], mark: Attempt) -> L: ...
+    def _opener(self, spec: ProviderSpec, account: Account, model: Model) -> Callable[[], Any]:
+        """Return a candidate's call, see `Opener`."""
 
     @abstractmethod
-    async def _use(self, leg: L, session: S, scope: trio.CancelScope) -> None:
-        """Until the leg has ended. Raises ProviderError; another task sets `leg.fault` and cancels `scope`."""
+    def _session_attempt(self, call: PreparedCall[S], attempt: Attempt) -> A: ...
 
-    # ------------------------------------------------------------------ one candidate
+    @abstractmethod
+    async def _use(self, attempt: A, session: S, scope: AttemptScope[S, E]) -> None:
+        """Serve until the attempt has ended. Raise ProviderError; other tasks use `scope.fail`."""
 
-    async def _hold(self, model: Model) -> None:
-        """Open a provider and read it to its end. Raises ProviderError, Stopping."""
-        meter, now = self.meter, trio.current_time()
-        mark = meter.attempt(model, now)
-        try:
-            call = self._settled.prepare(model, now)
-        except ProviderError as skipped:
-            meter.ended(mark, skipped, now)
-            raise
-        leg = self._begin(call, mark)
-        self.legs.append(leg)
-        error: ProviderError | None = None
-        try:
-            with one_error():
-                await self._open(leg)
-        except ProviderError as failure:
-            error = failure
-            raise
-        finally:
-            leg.live = False
-            now = trio.current_time()
-            call.gate.leave(now, error, answered=mark.ready_at is not None)
-            meter.ended(mark, error, now)
+    @abstractmethod
+    def _silent_failure(self, attempt: A, now: float) -> ProviderError | None:
+        """Return the failure of a provider that takes no input or owes events; None while it does neither."""
 
-    async def _open(self, leg: L) -> None:
-        running, open_s = self._settled.running, self._settled.open_s
-        scope = trio.CancelScope(deadline=trio.current_time() + open_s)
-        running.scopes.add(scope)
-        try:
-            with scope:
-                self.meter.calling(leg.mark, leg.call.model)
-                async with leg.call.open() as opened:
-                    session: S = opened
-                    scope.deadline = math.inf
-                    leg.session = session
-                    leg.last_event_at = trio.current_time()
-                    self._leg = leg
-                    await self._use(leg, session, scope)
-        finally:
-            running.scopes.discard(scope)
-        if scope.cancelled_caught:
-            if running.stopping:
-                raise Stopping()
-            provider = leg.call.provider.id
-            raise leg.fault or UpstreamSlow(
-                provider=provider, after_s=open_s, detail=f"no session within {open_s:g} s"
-            )
+    @abstractmethod
+    def _part(self, attempt: A) -> SessionPart: ...
 
-    def _answered(self, leg: L) -> None:
-        """Events of this leg go to the caller."""
-        if self.meter.answering is not leg.mark:
-            self.meter.answered_by(leg.mark)
-        self.meter.last_event_at = leg.last_event_at
+
+def require_conversion(
+    converter: Callable[[AudioFormat, AudioFormat], Converter | None],
+    source: AudioFormat,
+    target: AudioFormat,
+    account: Account,
+) -> None:
+    """Raise CandidateSkipped where `converter` cannot convert."""
+    try:
+        converter(source, target)
+    except CannotConvert as error:
+        raise CandidateSkipped(
+            provider=account.provider_id, reason="missing_ability", detail=str(error)
+        ) from None

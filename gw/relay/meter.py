@@ -1,4 +1,4 @@
-"""Marks and units of one request → its RequestRecord."""
+"""Measure one request, attempt by attempt, and make its RequestRecord."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from gw.errors import (
     ProviderError,
     RateLimitError,
     StaleConnection,
+    Stopping,
     UpstreamCut,
     UpstreamSlow,
-)
+    leaves_of,
+)  # fmt: skip
 from gw.policy.turns import Place
 from gw.pricing.book import Price, PriceBook
-from gw.registry.catalog import Model, Provider
+from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.ledger import Ledger, Reservation
-from gw.relay.waste import NO_WASTE, Waste
+from gw.relay.waste import NO_WASTE, UnansweredCalls, Waste, times, units_of
 from gw.telemetry.clock import Clock, utc_day
 from gw.types.caller import Caller
 from gw.types.ids import Modality
@@ -31,33 +33,33 @@ from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, U
 
 
 class Records(Protocol):
-    """Where records go. Given to the relay, which knows no storage."""
+    """Sink of intents and records. The relay is handed one, since it knows no storage."""
 
     @property
     def accepting(self) -> bool: ...
 
     def intent(self, intent: Intent) -> None:
-        """On return the line survives a kill -9."""
+        """Write the journal line: on return it survives a kill -9."""
 
     def finish(self, record: RequestRecord) -> None:
-        """On return the record survives a kill -9; it is queued for the database."""
+        """Journal the record and queue it for the database: on return it survives a kill -9."""
 
     @property
     def commits_first(self) -> bool:
         """Durability `power`: the last byte waits for the commit."""
 
     async def settled(self, record_id: str) -> None:
-        """Until the record is committed."""
+        """Wait until the record is committed."""
 
 
 class Observer(Protocol):
-    """Told of every finished record (metrics, live views)."""
+    """Receives every finished record (metrics, live views)."""
 
     def observe(self, record: RequestRecord) -> None: ...
 
 
 class Attempt(msgspec.Struct, eq=False):
-    """One attempt in the making. Times are monotonic seconds."""
+    """Measurements of one attempt. Times are monotonic seconds."""
 
     model: Model
     started: float
@@ -66,13 +68,13 @@ class Attempt(msgspec.Struct, eq=False):
     error: ProviderError | None = None
     called: bool = False
     usage: Usage | None = None
-    """Its own part of a live session."""
+    """Units of this attempt alone, in a live session and for calls without content."""
     cost: Cost | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Accounting:
-    """What the meter needs of the house."""
+    """Where requests are priced, booked and recorded."""
 
     clock: Clock
     book: PriceBook
@@ -81,20 +83,20 @@ class Accounting:
     observer: Observer
 
 
-def cost_of(
-    book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False
-) -> Cost:
-    price = model.price or book.price(provider.type, model.name, at_day=day, live=live)
-    return book.cost(usage, price, local=provider.location == "local")
-
-
 def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, live: bool = False) -> Price | None:
-    """The price of the configuration, else of the table."""
+    """Return the price from the configuration, else from the rate table."""
     return model.price or book.price(provider.type, model.name, at_day=day, live=live)
 
 
+def cost_of(
+    book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False
+) -> Cost:
+    price = price_of(book, model, provider, day, live=live)
+    return book.cost(usage, price, local=provider.location == "local")
+
+
 def total_cost(costs: list[Cost | None]) -> Cost:
-    """Unknown when one of them is."""
+    """Add costs up. The sum is unknown when one of them is."""
     known = [cost for cost in costs if cost is not None]
     if not known:
         return Cost(nusd=0, source="")
@@ -103,22 +105,37 @@ def total_cost(costs: list[Cost | None]) -> Cost:
     return Cost(nusd=sum(amounts) if len(amounts) == len(known) else None, source=source)
 
 
-class Meter:
-    """Follows one request from its acceptance to its record."""
+def record_error(raised: BaseException | None, *, stopping: bool) -> GwError | None:
+    """Return the error that the record of a request that ended by `raised` names; None where its caller left.
 
-    def __init__(self, books: Accounting, caller: Caller, modality: Modality, requested: str, *, stream: bool) -> None:
-        self._books = books
+    A caller left when the dialect stopped reading, its connection broke, or its task was cancelled while the gateway was not
+    stopping. Any other exception is a defect of ours.
+    """
+    if isinstance(raised, GwError):
+        return raised
+    if raised is not None and not all(isinstance(e, (trio.Cancelled, OSError, GeneratorExit)) for e in leaves_of(raised)):
+        return GwError()
+    return Stopping() if raised is not None and stopping else None
+
+
+class Meter:
+    """Measurements of one request, from its acceptance to its record."""
+
+    def __init__(
+        self, accounting: Accounting, caller: Caller, modality: Modality, requested: str, *, stream: bool
+    ) -> None:
+        self.accounting = accounting
         self.caller = caller
         self.modality: Modality = modality
         self.requested = requested
         self.stream = stream
         self.id = caller.request_id or secrets.token_hex(16)
         self.place = Place(request_id=self.id, session_id=caller.session_id, turn_id=caller.turn_id)
-        """Its session and turn, as far as they are known; the record takes what they are at its end."""
-        self.timestamp = books.clock.now()
+        """Session and turn, as far as they are known; the record takes the values they have at its end."""
+        self.timestamp = accounting.clock.now()
         self.day = utc_day(self.timestamp)
         self.started = trio.current_time()
-        self.marks: list[Attempt] = []
+        self.attempts: list[Attempt] = []
         self.reservation: Reservation | None = None
         self.estimate = Usage(source="estimated")
         self.estimate_nusd: int | None = 0
@@ -132,24 +149,28 @@ class Meter:
         self.record: RequestRecord | None = None
 
     def now(self) -> float:
-        """Unix seconds."""
-        return self._books.clock.now()
+        """Return the wall time in Unix seconds."""
+        return self.accounting.clock.now()
 
-    def attempt(self, model: Model, now: float) -> Attempt:
-        mark = Attempt(model, now)
-        self.marks.append(mark)
-        return mark
+    def cost_of(self, usage: Usage, model: Model, provider: Provider, *, live: bool = False) -> Cost:
+        """Price `usage` as of the day the request began."""
+        return cost_of(self.accounting.book, usage, model, provider, self.day, live=live)
 
-    def calling(self, mark: Attempt, model: Model) -> None:
-        """Immediately before an upstream call: the intent goes to the journal."""
-        mark.called = True
+    def begin_attempt(self, model: Model, now: float) -> Attempt:
+        attempt = Attempt(model, now)
+        self.attempts.append(attempt)
+        return attempt
+
+    def calling(self, attempt: Attempt, model: Model) -> None:
+        """Write the intent to the journal; called immediately before an upstream call."""
+        attempt.called = True
         if self.first_call_at is None:
             self.first_call_at = trio.current_time()
         caller = self.caller
-        self._books.records.intent(
+        self.accounting.records.intent(
             Intent(
                 id=self.id,
-                attempt=len(self.marks) - 1,
+                attempt=len(self.attempts) - 1,
                 timestamp=self.timestamp,
                 project=caller.project,
                 modality=self.modality,
@@ -165,14 +186,45 @@ class Meter:
             )
         )
 
-    def answered_by(self, mark: Attempt) -> None:
-        """Its content goes to the caller from now on."""
-        self.answering = mark
-        mark.ready_at = self.content_at = self.last_event_at = trio.current_time()
+    def answered_by(self, attempt: Attempt) -> None:
+        """Note that the attempt's content goes to the caller from now on."""
+        self.answering = attempt
+        attempt.ready_at = self.content_at = self.last_event_at = trio.current_time()
 
-    def ended(self, mark: Attempt, error: ProviderError | None, now: float) -> None:
-        mark.ended = now
-        mark.error = error
+    @staticmethod
+    def end_attempt(attempt: Attempt, error: ProviderError | None, now: float) -> None:
+        attempt.ended = now
+        attempt.error = error
+
+    def bill_unanswered_calls(self, catalog: Catalog) -> UnansweredCalls:
+        """Price the upstream calls that gave no content but may be charged for, each noted on its attempt.
+
+        These are the calls that the caller did not wait for, or that were too slow or cut: what was sent to them is billed, as an
+        estimate. After a stale connection the same request is sent again, so only the last of them counts.
+        """
+        last = self.attempts[-1] if self.attempts else None
+        unanswered = [
+            attempt
+            for attempt in self.attempts
+            if attempt.called
+            and attempt is not self.answering
+            and (
+                isinstance(attempt.error, _MAY_BE_CHARGED)
+                or (attempt is last and isinstance(attempt.error, StaleConnection))
+            )
+        ]
+        sent = Usage(
+            input_tokens=self.estimate.input_tokens,
+            audio_seconds=self.estimate.audio_seconds,
+            characters=self.estimate.characters,
+            source="estimated",
+        )
+        for attempt in unanswered:
+            attempt.usage = sent
+            attempt.cost = self.cost_of(sent, attempt.model, catalog.provider(attempt.model.provider))
+        cost = total_cost([attempt.cost for attempt in unanswered])
+        units = units_of(self.modality, sent) * len(unanswered)
+        return UnansweredCalls(times(sent, len(unanswered)), cost, Waste(units, cost.nusd))
 
     def finish(
         self,
@@ -184,12 +236,12 @@ class Meter:
         cancelled: bool,
         waste: Waste = NO_WASTE,
     ) -> RequestRecord:
-        """Make the record, journal it, settle the budget. Everything here is synchronous, so cancellation cannot split it."""
+        """Make the record, journal it, settle the budget. All of it is synchronous, so cancellation cannot split it."""
         now = trio.current_time() if self.ended_at is None else self.ended_at
-        caller, place = self.caller, self.place
-        mark = self.answering or (self.marks[-1] if self.marks else None)
-        model = mark.model if mark else None
-        fell_back = self.answering is not None and self.answering is not self.marks[0]
+        caller, place, attempts = self.caller, self.place, self.attempts
+        last = self.answering or (attempts[-1] if attempts else None)
+        model = last.model if last else None
+        fell_back = self.answering is not None and self.answering is not attempts[0]
         status: Status = "cancelled" if cancelled else "error" if error else "fallback" if fell_back else "success"
         record = RequestRecord(
             id=self.id,
@@ -202,15 +254,15 @@ class Meter:
             status=status,
             total_latency_ms=_ms(now - self.started),
             ttfb_ms=None if self.content_at is None else _ms(self.content_at - self.started),
-            gateway_ms=self._own_time(now, cancelled=cancelled),
+            gateway_ms=self._gateway_ms(now, cancelled=cancelled),
             cost_nusd=cost.nusd,
             pricing_source=cost.source,
             wasted_units=waste.units,
             wasted_nusd=waste.nusd,
             usage=usage,
             measured=measured,
-            attempts=tuple([self._attempt_record(m, now) for m in self.marks]),
-            fallback_from=self.marks[0].model.id if fell_back else None,
+            attempts=tuple([self._attempt_record(attempt, now) for attempt in attempts]),
+            fallback_from=attempts[0].model.id if fell_back else None,
             error_code=error.code if error else None,
             stream=self.stream,
             session_id=place.session_id,
@@ -221,49 +273,34 @@ class Meter:
             earlier=place.earlier,
         )
         self.record = record
-        books = self._books
-        books.records.finish(record)
+        accounting = self.accounting
+        accounting.records.finish(record)
         if self.reservation is not None:
-            books.ledger.settle(self.reservation, cost.nusd or 0)
-        books.observer.observe(record)
+            accounting.ledger.settle(self.reservation, cost.nusd or 0)
+        accounting.observer.observe(record)
         return record
 
-    def _own_time(self, now: float, *, cancelled: bool) -> float | None:
-        """A caller who left did so while the upstream was waited for."""
+    def _gateway_ms(self, now: float, *, cancelled: bool) -> float | None:
+        """Return the time spent in the gateway itself. A caller who left did so while the upstream was waited for."""
         if self.first_call_at is None:
             return None
         after = 0.0 if cancelled or self.last_event_at is None else now - self.last_event_at
         return _ms(self.first_call_at - self.started + after)
 
-    def _attempt_record(self, mark: Attempt, now: float) -> AttemptRecord:
-        error, started, ready_at = mark.error, mark.started, mark.ready_at
+    def _attempt_record(self, attempt: Attempt, now: float) -> AttemptRecord:
+        error, started, ready_at = attempt.error, attempt.started, attempt.ready_at
         return AttemptRecord(
-            model_id=mark.model.id,
+            model_id=attempt.model.id,
             outcome="ok" if ready_at is not None and error is None else _outcome(error),
             started_ms=_ms(started - self.started),
-            duration_ms=_ms((now if mark.ended is None else mark.ended) - started),
+            duration_ms=_ms((now if attempt.ended is None else attempt.ended) - started),
             ttfb_ms=None if ready_at is None else _ms(ready_at - started),
             error_code=error.code if error else None,
             upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
-            audio_seconds=mark.usage.audio_seconds or None if mark.usage else None,
-            characters=mark.usage.characters or None if mark.usage else None,
-            cost_nusd=mark.cost.nusd if mark.cost else None,
+            audio_seconds=attempt.usage.audio_seconds or None if attempt.usage else None,
+            characters=attempt.usage.characters or None if attempt.usage else None,
+            cost_nusd=attempt.cost.nusd if attempt.cost else None,
         )
-
-    @property
-    def lost(self) -> list[Attempt]:
-        """Upstream calls that gave no content but may be charged for: the caller left, or it was too slow or cut.
-
-        After a stale connection the same is asked again: only the last of them counts.
-        """
-        last = self.marks[-1] if self.marks else None
-        return [
-            mark
-            for mark in self.marks
-            if mark.called
-            and mark is not self.answering
-            and (isinstance(mark.error, _MAY_BE_CHARGED) or (mark is last and isinstance(mark.error, StaleConnection)))
-        ]
 
 
 _MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut)
@@ -280,4 +317,5 @@ def _status(error: ProviderError) -> int | None:
 
 
 def _ms(seconds: float) -> float:
-    return int(seconds * 1_000_000) / 1000  # microseconds are kept; cheaper than round()
+    """Return milliseconds cut to whole microseconds; cheaper than round()."""
+    return int(seconds * 1_000_000) / 1000

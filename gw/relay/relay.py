@@ -1,18 +1,19 @@
-"""The only doors of the data plane: chat, transcribe, speak.
+"""The data plane's entry points: chat, transcribe, speak, and the live sessions listen and speak_live.
 
 Each is an async context manager around one request: entering it admits, picks a candidate and waits for its first
 content; inside, the dialect reads the answer; leaving it closes the upstream and has written exactly one record, however
 it is left. `Response.receive` makes the record before it lets the last event out, so whoever got the last byte has one.
 
-    async with relay.chat(request, caller) as answer:
-        while not answer.done:
-            send(encode(await answer.receive()))
+    async with relay.chat(request, caller) as response:
+        while not response.done:
+            send(encode(await response.receive()))
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import Generic, TypeAlias, TypeVar
@@ -20,39 +21,36 @@ from typing import Generic, TypeAlias, TypeVar
 import attrs
 
 from gw.config.settings import CostTracking, Routing
-from gw.errors import CandidateSkipped, GwError, Stopping
 from gw.net.http1 import Pool
 from gw.net.prewarm import PrewarmedSockets
-from gw.policy import capabilities, hedge
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
-from gw.registry.catalog import Catalog, Model
+from gw.registry.catalog import Model
 from gw.registry.current import CurrentCatalog
-from gw.relay import admission, open_session, turn_tracking, usage_counters
-from gw.relay.admission import Kind, caller_left, offered
-from gw.relay.attempts import AttemptScope, InFlight, OpenAttempt, PreparedCall, first_ready
-from gw.relay.endpoints import Endpoints
+from gw.relay import turn_tracking, usage_counters
+from gw.relay.admission import RequestSpec
+from gw.relay.attempts import AttemptScope, InFlight, OpenAttempt, first_ready
+from gw.relay.candidates import CandidatePlanner, Candidates, Opener, PreparedCall, offered
 from gw.relay.limits import ProviderLimits
 from gw.relay.listening import ListeningSession
-from gw.relay.meter import Accounting, Meter, cost_of, price_of, total_cost
-from gw.relay.response import Response, UsageCounter
+from gw.relay.live_session import SessionPlan
+from gw.relay.meter import Accounting, Meter, record_error
+from gw.relay.response import EventStream, Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
-from gw.relay.transcoding import AsAsked, asked_of
-from gw.relay.waste import Lost, Waste, times, units_of
-from gw.telemetry.clock import utc_day
+from gw.relay.transcoding import TranscodedCall, provider_format
 from gw.types.caller import Caller
 from gw.types.ids import Modality
 from gw.types.llm import ChatEvent, ChatRequest
-from gw.types.project import Project
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 
-S = TypeVar("S")
+S = TypeVar("S", bound=EventStream)
 E = TypeVar("E")
 
-Opener = Callable[[ProviderSpec, Account, Model], Callable[[], AbstractAsyncContextManager[S]]]
-Follow = Callable[[OpenAttempt[S, E], Meter], tuple[Callable[[], Awaitable[list[E]]], UsageCounter[E]]]
+FirstContent: TypeAlias = Callable[[S, str], Awaitable[list[E]]]
+CounterFor: TypeAlias = Callable[[OpenAttempt[S, E], Meter], UsageCounter[E]]
+"""Makes the counter of an answer whose first content has come."""
 ChatAnswer: TypeAlias = Response[ChatStream, ChatEvent]
 TranscribeAnswer: TypeAlias = Response[TranscribeStream, TranscribeEvent]
 SpeakAnswer: TypeAlias = Response[SpeakStream, SpeakEvent]
@@ -60,41 +58,43 @@ SpeakAnswer: TypeAlias = Response[SpeakStream, SpeakEvent]
 
 class Relay:
     def __init__(
-        self, *, live: CurrentCatalog, pool: Pool, limits: ProviderLimits, books: Accounting, routing: Routing, cost_tracking: CostTracking
+        self,
+        *,
+        live: CurrentCatalog,
+        pool: Pool,
+        limits: ProviderLimits,
+        accounting: Accounting,
+        routing: Routing,
+        cost_tracking: CostTracking,
     ) -> None:
-        self.limits = limits
-        self.in_flight = 0
-        self.turns = Turns()
-        self.running = InFlight()
-        self._routed: Catalog | None = None
-        self._routes: dict[tuple[str, Modality, str, str, bool], tuple[Model, ...]] = {}
         self.live = live
-        self._accounts = Endpoints(pool)
-        self._accounts.warm(live.catalog)
-        self.books = books
+        self.limits = limits
+        self.accounting = accounting
+        self.turns = Turns()
+        self.in_flight = InFlight()
+        self.planner = CandidatePlanner(live, pool, limits, accounting, cost_tracking)
         self.configure(routing)
-        self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
 
     def configure(self, routing: Routing) -> None:
-        """For requests that begin from now on."""
+        """Put the routing settings in force for requests that begin from now on."""
         self.routing = routing
-        self.hedge_after_s = hedge.begin_after(routing.hedge_after_ms)
-        self.running.within(min(routing.whole_answer_s, routing.idle_s, *routing.first_event_s.values()))
+        self.hedge_after_s = math.inf if routing.hedge_after_ms is None else routing.hedge_after_ms / 1000
+        shortest_s = min(routing.whole_answer_s, routing.idle_s, *routing.first_event_s.values())
+        self.in_flight.keeper.set_shortest(shortest_s)
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
-        kind = Kind(
+        spec = RequestSpec(
             modality="llm",
             requested=request.model,
             stream=request.stream,
             estimate=usage_counters.estimate_chat(request),
             needs=request.needs,
         )
-
-        said: list[str] | None = None
+        text: list[str] | None = None
 
         def begin(meter: Meter) -> None:
-            nonlocal said
-            said = turn_tracking.asks(self.turns, meter, request)
+            nonlocal text
+            text = turn_tracking.chat_begins(self.turns, meter, request)
 
         def opener(
             spec: ProviderSpec, account: Account, model: Model
@@ -103,42 +103,37 @@ class Relay:
 
         return _Request(
             self,
-            kind,
+            spec,
             caller,
             opener,
             usage_counters.first_chat,
-            lambda ready, meter: (ready.stream.receive, usage_counters.ChatTally(request, said)),
+            lambda opened, meter: usage_counters.ChatCounter(request, text),
             begin,
         )
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
-        kind = Kind(
-            modality="stt", requested=request.model, stream=request.stream, estimate=usage_counters.estimate_transcribe(request)
-        )
+        estimate = usage_counters.estimate_transcribe(request)
+        spec = RequestSpec(modality="stt", requested=request.model, stream=request.stream, estimate=estimate)
 
         def opener(
             spec: ProviderSpec, account: Account, model: Model
         ) -> Callable[[], AbstractAsyncContextManager[TranscribeStream]]:
             call = offered(spec.transcribe, account)
             language = request.language or model.default_language
-            made = request if language == request.language else attrs.evolve(request, language=language)
-            return partial(call, made, account)
+            sent = request if language == request.language else attrs.evolve(request, language=language)
+            return partial(call, sent, account)
 
-        return self._run(
-            kind,
-            caller,
-            opener,
-            usage_counters.first_transcript,
-            lambda ready, meter: (
-                ready.stream.receive,
-                usage_counters.TranscribeTally(
-                    request, ready.call.spec.rounds_audio_up_to_s, partial(turn_tracking.transcribed, self.turns, meter)
-                ),
-            ),
-        )
+        def counter(
+            opened: OpenAttempt[TranscribeStream, TranscribeEvent], meter: Meter
+        ) -> UsageCounter[TranscribeEvent]:
+            on_text = partial(turn_tracking.recording_transcribed, self.turns, meter)
+            return usage_counters.TranscribeCounter(request, opened.call.spec.rounds_audio_up_to_s, on_text)
+
+        return _Request(self, spec, caller, opener, usage_counters.first_transcript, counter)
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
-        kind = Kind(modality="tts", requested=request.model, stream=True, estimate=usage_counters.estimate_speak(request))
+        estimate = usage_counters.estimate_speak(request)
+        spec = RequestSpec(modality="tts", requested=request.model, stream=True, estimate=estimate)
         catalog = self.live.catalog
 
         def opener(
@@ -146,174 +141,109 @@ class Relay:
         ) -> Callable[[], AbstractAsyncContextManager[SpeakStream]]:
             call = offered(spec.speak, account)
             voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
-            fmt = asked_of(request.format, spec, account.provider_id)
+            fmt = provider_format(request.format, spec, account.provider_id)
             same = voice == request.voice and fmt is request.format
-            made = request if same else attrs.evolve(request, voice=voice, format=fmt)
-            return lambda: AsAsked(call(made, account), request.format, account.provider_id, idle_s=self.routing.idle_s)
+            sent = request if same else attrs.evolve(request, voice=voice, format=fmt)
+            idle_s = self.routing.idle_s
+            return lambda: TranscodedCall(call(sent, account), request.format, account.provider_id, idle_s=idle_s)
 
-        return self._run(
-            kind,
+        return _Request(
+            self,
+            spec,
             caller,
             opener,
             usage_counters.first_audio,
-            lambda ready, meter: (ready.stream.receive, usage_counters.SpeakTally(request, ready.stream.format)),
-            lambda meter: turn_tracking.speaks(self.turns, meter, request.text),
+            lambda opened, meter: usage_counters.SpeakCounter(request, opened.stream.format),
+            lambda meter: turn_tracking.speech_begins(self.turns, meter, request.text),
         )
 
-    def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[ListeningSession]:
-        """A live session. Entering raises what stands against the request itself; a provider's failure comes out of `receive`."""
-        return open_session.listening(self, request, caller)
+    @asynccontextmanager
+    async def listen(self, request: ListenRequest, caller: Caller) -> AsyncIterator[ListeningSession]:
+        """Hold a live session for the block. Entering raises admission errors; `receive` raises a provider's failure."""
+        session = ListeningSession(request, self._session_plan("stt", request.model, caller), self.turns)
+        async with session.run():
+            yield session
 
-    def speak_live(
-        self, request: SpeakLiveRequest, caller: Caller, spares: PrewarmedSockets | None = None
-    ) -> AbstractAsyncContextManager[SpeakingSession]:
-        """As `listen`, for text that is spoken as it comes. `spares`: of a caller who speaks more than once."""
-        return open_session.speaking(self, request, caller, spares)
+    @asynccontextmanager
+    async def speak_live(
+        self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None
+    ) -> AsyncIterator[SpeakingSession]:
+        """Like `listen`, for text that is spoken as it comes. `prewarmed`: sockets of a caller who speaks more than once."""
+        plan = self._session_plan("tts", request.model, caller)
+        session = SpeakingSession(
+            request, plan, self.turns, prewarmed, first_audio_s=self.routing.first_event_s["tts"]
+        )
+        async with session.run():
+            yield session
 
-    def _run(
-        self,
-        kind: Kind,
-        caller: Caller,
-        opener: Opener[S],
-        first_content: Callable[[S, str], Awaitable[list[E]]],
-        follow: Follow[S, E],
-        begin: Callable[[Meter], None] = lambda meter: None,
-    ) -> AbstractAsyncContextManager[Response[S, E]]:
-        return _Request(self, kind, caller, opener, first_content, follow, begin)
+    def _session_plan(self, modality: Modality, model: str, caller: Caller) -> SessionPlan:
+        return SessionPlan(self.planner, self.in_flight, modality, model, caller, idle_s=self.routing.idle_s)
 
     def check(self, requested: str, modality: Modality, caller: Caller) -> None:
-        """Raises what stands against a model's name. For sessions whose requests come later, one by one."""
-        kind = Kind(modality=modality, requested=requested, stream=True, estimate=Usage())
-        catalog = self.live.catalog
-        self.candidates(catalog, kind, catalog.project(caller.project), caller)
-
-    def candidates(self, catalog: Catalog, kind: Kind, project: Project, caller: Caller) -> tuple[Model, ...]:
-        """Who may answer, the model asked for first. Looked up once per catalog; raises what `Catalog.resolve` raises."""
-        if catalog is not self._routed:
-            self._routed, self._routes = catalog, {}
-        key = (kind.requested, kind.modality, project.id, caller.dialect, caller.fallback)
-        found = self._routes.get(key)
-        if found is None:
-            model = catalog.resolve(kind.requested, kind.modality, project, dialect_provider=caller.dialect)
-            found = catalog.candidates(model, project, fallback=caller.fallback)
-            self._routes[key] = found  # only names that resolve, so callers cannot fill it
-        if caller.candidates and caller.fallback:
-            named = (catalog.resolve(n, kind.modality, project, dialect_provider=caller.dialect) for n in caller.candidates)
-            found = tuple(dict.fromkeys((found[0], *named)))
-        return found
-
-    def lost(self, meter: Meter, catalog: Catalog) -> Lost:
-        """What the attempts that gave no content used and cost, each noted on its own: what was sent to them, where a vendor
-        may charge for it."""
-        estimate = meter.estimate
-        sent = Usage(
-            input_tokens=estimate.input_tokens,
-            audio_seconds=estimate.audio_seconds,
-            characters=estimate.characters,
-            source="estimated",
-        )
-        marks = meter.lost
-        for mark in marks:
-            provider = catalog.provider(mark.model.provider)
-            mark.usage = sent
-            mark.cost = cost_of(self.books.book, sent, mark.model, provider, meter.day)
-        cost = total_cost([mark.cost for mark in marks])
-        return Lost(times(sent, len(marks)), cost, Waste(units_of(meter.modality, sent) * len(marks), cost.nusd))
-
-    def patience(self, kind: Kind) -> float:
-        """Seconds until the first content; where the answer comes whole, that is all of it."""
-        return self.routing.first_event_s[kind.modality] if kind.stream else self.routing.whole_answer_s
-
-    def admit(self, meter: Meter, kind: Kind, catalog: Catalog, model: Model, project: Project) -> None:
-        estimate = cost_of(self.books.book, kind.estimate, model, catalog.provider(model.provider), meter.day).nusd
-        meter.estimate = kind.estimate
-        meter.estimate_nusd = estimate
-        meter.reservation = admission.admit(
-            self.books.ledger, project, estimate or 0, store_accepts=self.books.records.accepting
-        )
-
-    def prepare(
-        self, catalog: Catalog, model: Model, project: Project, kind: Kind, opener: Opener[S], now: float
-    ) -> PreparedCall[S]:
-        """Account, abilities and gate of one candidate. Raises ProviderError to have it passed over."""
-        provider, spec, account = self._accounts.get(catalog, model, project)
-        if kind.needs and (lacking := capabilities.missing(spec.abilities, kind.needs)):
-            raise CandidateSkipped(
-                provider=provider.id, reason="missing_ability", detail="cannot do " + ", ".join(sorted(lacking))
-            )
-        if (
-            self._refuse_unpriced
-            and provider.location != "local"
-            and price_of(self.books.book, model, provider, utc_day(self.books.clock.now()), live=True) is None
-        ):
-            raise CandidateSkipped(
-                provider=provider.id, reason="unpriced", detail="no price known and cost_tracking.on_unpriced is refuse"
-            )
-        call = opener(spec, account, model)
-        gate = self.limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
-        gate.enter(now)
-        return PreparedCall(model, provider, spec, gate, call)
+        """Raise errors about a model's name. For sessions whose requests come later, one by one."""
+        self.planner.plan(RequestSpec(modality=modality, requested=requested, stream=True, estimate=Usage()), caller)
 
 
 class _Request(AbstractAsyncContextManager["Response[S, E]"], Generic[S, E]):
-    """One request: entering admits it and finds who answers, leaving it has written its record.
+    """One request: entering admits it and finds the candidate that answers, leaving it has written its record.
 
-    Raises, without a record, what `Catalog.project` and `Catalog.resolve` raise: there is no model to write it to.
+    Raises, without a record, what `CandidatePlanner.plan` raises: there is no model to write it to.
     """
 
     __slots__ = (
-        "_answer", "_begin", "_caller", "_catalog", "_follow", "_kind", "_open", "_opener", "_project", "_relay",
-        "first_content", "first_event_s", "meter", "running",
+        "_begin", "_caller", "_candidates", "_counter_for", "_open", "_opener", "_relay", "_response", "_spec",
+        "first_content", "first_event_s", "in_flight", "meter",
     )  # fmt: skip
+
+    first_event = "content"
 
     def __init__(
         self,
         relay: Relay,
-        kind: Kind,
+        spec: RequestSpec,
         caller: Caller,
         opener: Opener[S],
-        first_content: Callable[[S, str], Awaitable[list[E]]],
-        follow: Follow[S, E],
-        begin: Callable[[Meter], None],
+        first_content: FirstContent[S, E],
+        counter_for: CounterFor[S, E],
+        begin: Callable[[Meter], None] | None = None,
     ) -> None:
+        """`begin` is called before admission."""
         self._relay = relay
-        self._kind = kind
+        self._spec = spec
         self._caller = caller
         self._opener = opener
-        self.first_content = first_content
-        self.first_event_s = relay.patience(kind)
-        self.running = relay.running
-        self._follow = follow
+        self._counter_for = counter_for
         self._begin = begin
-        self._answer: Response[S, E] | None = None
+        self._response: Response[S, E] | None = None
         self._open: AbstractAsyncContextManager[OpenAttempt[S, E]] | None = None
+        self.first_content = first_content
+        routing = relay.routing  # without a stream the first content is all of it
+        self.first_event_s = routing.first_event_s[spec.modality] if spec.stream else routing.whole_answer_s
+        self.in_flight = relay.in_flight
 
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
-        return self._relay.prepare(self._catalog, model, self._project, self._kind, self._opener, now)
+        return self._relay.planner.prepare(self._spec, self._candidates, model, self._opener, now)
 
     async def __aenter__(self) -> Response[S, E]:
-        relay, kind, caller = self._relay, self._kind, self._caller
-        self._catalog = catalog = relay.live.catalog
-        self._project = project = catalog.project(caller.project)
-        models = relay.candidates(catalog, kind, project, caller)
-        self.meter = meter = Meter(relay.books, caller, kind.modality, models[0].id, stream=kind.stream)
-        self._begin(meter)
-        relay.in_flight += 1
+        relay, spec, planner = self._relay, self._spec, self._relay.planner
+        self._candidates: Candidates
+        self._candidates = candidates = planner.plan(spec, self._caller)
+        models = candidates.models
+        self.meter = meter = Meter(relay.accounting, self._caller, spec.modality, models[0].id, stream=spec.stream)
+        if self._begin is not None:
+            self._begin(meter)
+        self.in_flight.requests += 1
         try:
-            relay.admit(meter, kind, catalog, models[0], project)
+            planner.admit(meter, spec, candidates)
             self._open = opening = first_ready(models, partial(AttemptScope, self), hedge_after_s=relay.hedge_after_s)
-            ready = await opening.__aenter__()
+            opened = await opening.__aenter__()
         except BaseException as error:
             self._end(error)
             raise
-        meter.answered_by(ready.mark)
-        books, idle_s = relay.books, relay.routing.idle_s
-        receive, counted = self._follow(ready, meter)
-        lost = partial(relay.lost, meter, catalog)  # not of ourselves, who hold the answer: a cycle per request
-        self._answer = Response(
-            meter, ready, receive, counted, lost=lost, book=books.book, records=books.records, idle_s=idle_s
-        )
-        return self._answer
+        meter.answered_by(opened.attempt)
+        counter = self._counter_for(opened, meter)
+        self._response = Response(meter, opened, counter, candidates.catalog, idle_s=relay.routing.idle_s)
+        return self._response
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -330,21 +260,22 @@ class _Request(AbstractAsyncContextManager["Response[S, E]"], Generic[S, E]):
 
     def _end(self, raised: BaseException | None) -> None:
         """Write the record, unless the answer was complete and has one."""
-        answer = self._answer
-        self._open = self._answer = None  # they know us: else a cycle per request
-        self._relay.in_flight -= 1
-        if raised is None and self.meter.record is not None:
+        response, meter = self._response, self.meter
+        self._open = self._response = None  # they refer to this request: else a cycle for each
+        self.in_flight.requests -= 1
+        if raised is None and meter.record is not None:
             return
-        error = raised if isinstance(raised, GwError) else None
-        if error is None and not caller_left(raised):
-            error = GwError()
-        elif error is None and raised is not None and self._relay.running.stopping:
-            error = Stopping()  # cut while it waited for a slow caller, which no upstream tells
-        if answer is not None:
-            if raised is not None or not answer.held:
-                answer.close(error=error, cancelled=error is None)
+        error = record_error(raised, stopping=self.in_flight.stopping)
+        if response is not None:
+            if raised is not None or not response.awaits_close:
+                response.close(error=error, cancelled=error is None)
             return
-        lost = self._relay.lost(self.meter, self._catalog)
-        self.meter.finish(
-            usage=lost.usage, measured=None, cost=lost.cost, error=error, cancelled=error is None, waste=lost.waste
+        unanswered = meter.bill_unanswered_calls(self._candidates.catalog)
+        meter.finish(
+            usage=unanswered.usage,
+            measured=None,
+            cost=unanswered.cost,
+            error=error,
+            cancelled=error is None,
+            waste=unanswered.waste,
         )

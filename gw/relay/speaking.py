@@ -1,7 +1,16 @@
 """A live speech session that survives its provider.
 
-Text goes to the provider that speaks now. When it fails, the next candidate begins at the first word that was not heard
-whole, with its own voice for the caller's alias and in the caller's format.
+Text goes to the provider that serves the session. When it fails, the next candidate begins at the first word that was not
+heard completely, with its own voice for the caller's alias and in the caller's format.
+
+The states are those of `gw.relay.live_session`. What each input does in them:
+
+    input        connecting, replaying             live
+    ──────────   ───────────────────────────────   ─────────────────────────────────────────────────────────────────
+    send_text    is kept                           kept and sent
+    flush        is kept                           kept and sent; the provider owes audio until it reports the flush
+    clear        drops all text that is kept       drops it, at the provider too, which owes nothing any more
+    finish       is sent after what is kept        is sent; the provider owes audio until the end
 
     async with relay.speak_live(request, caller) as session:
         (one task)      await session.send_text("Hello ") …  await session.finish()
@@ -12,42 +21,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
-import msgspec
+import attrs
 import trio
+from msgspec.structs import replace
 
-from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow
-from gw.providers.spec import SpeakSession
-from gw.relay.attempts import PreparedCall
-from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession, SessionAttempt, SessionPlan
+from gw.codecs.compressed import converter
+from gw.errors import GwError, ProviderError, UpstreamCut
+from gw.net.prewarm import PrewarmedSockets
+from gw.policy.turns import Turns
+from gw.providers.spec import Account, ProviderSpec, SpeakSession
+from gw.registry.catalog import Model
+from gw.relay.attempts import AttemptScope
+from gw.relay.candidates import PreparedCall, offered
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, SessionPlan, require_conversion
 from gw.relay.meter import Attempt
-from gw.relay.speech_progress import Progress, SpeechProgress
-from gw.relay.transcoding import slices
-from gw.relay.turn_tracking import Voice
-from gw.relay.waste import Playback
+from gw.relay.speech_progress import SpeechProgress, SpokenText
+from gw.relay.transcoding import live_format, slices
+from gw.relay.turn_tracking import SpeechTurn
+from gw.relay.waste import Playback, played_part
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
+from gw.types.usage import Usage
 from gw.wire.convert import Converter
 
 
-class SpeakLeg(SessionAttempt[SpeakSession]):
-    def __init__(self, call: PreparedCall[SpeakSession], mark: Attempt, progress: Progress, begins_s: float) -> None:
-        super().__init__(call, mark)
+class SpeakingAttempt(SessionAttempt[SpeakSession]):
+    def __init__(
+        self, call: PreparedCall[SpeakSession], attempt: Attempt, progress: SpeechProgress, starts_s: float
+    ) -> None:
+        super().__init__(call, attempt)
         self.progress = progress
-        self.begins_s = begins_s
-        """Where in the session's audio its own begins."""
+        self.starts_s = starts_s
+        """Start of the provider's audio in the session's."""
         self.characters = 0
-        """Sent to it."""
+        """Sent to the provider."""
         self.dropped = 0
-        """Of them, those that an interruption took back unheard."""
+        """Characters of them that an interruption took back unheard."""
         self.owes_since = math.inf
-        """When it was asked to speak what it has; infinite while it owes nothing."""
+        """When the provider was asked to speak the text it has; infinite while it owes nothing."""
         self.converter: Converter | None = None
         self.format = AudioFormat(encoding="unknown")
 
-    async def give(self, text: str | None) -> None:
-        """Text, or None to flush. Raises what the provider raises."""
+    async def send(self, text: str | None) -> None:
+        """Send text, or None to flush. Raise what the provider raises."""
         assert self.session is not None
         self.sending_since = trio.current_time()
         try:
@@ -61,251 +80,232 @@ class SpeakLeg(SessionAttempt[SpeakSession]):
             self.sending_since = math.inf
 
 
-class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakLeg]):
-    """`format` is what the caller gets."""
+class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
+    """`format` is the caller's."""
 
     def __init__(
         self,
         request: SpeakLiveRequest,
-        settled: SessionPlan[SpeakSession],
-        convert: Callable[[AudioFormat], Converter | None],
-        finish: Callable[[GwError | None, bool], None],
+        plan: SessionPlan,
+        turns: Turns,
+        prewarmed: PrewarmedSockets | None,
         *,
         first_audio_s: float,
-        turn: Voice,
     ) -> None:
-        super().__init__(settled, finish)
-        self._turn = turn
+        super().__init__(plan)
         self.request = request
         self.format = request.format
-        self.script = SpeechProgress()
+        self.text = SpokenText()
         self.audio_s = 0.0
         """Passed on to the caller; 0.0 for compressed audio."""
+        self._turn = SpeechTurn(turns, plan.meter)
+        self._prewarmed = prewarmed
         self._playback = Playback()
-        self._taken_s = 0.0
-        """Of the audio, given to the caller's side, which sends it before it asks for more."""
-        self._heard_from: float | None = None
-        self._convert = convert
+        self._received_s = 0.0
+        """Audio received by the caller's side, which sends it before it asks for more."""
+        self._playing_since: float | None = None
         self._first_audio_s = first_audio_s
 
     # ------------------------------------------------------------------ the caller's side
 
     async def receive(self) -> list[SpeakEvent]:
-        if self._taken_s:
-            self._playback.send(self._taken_s, trio.current_time())
-            self._taken_s = 0.0
+        if self._received_s:
+            self._playback.send(self._received_s, trio.current_time())
+            self._received_s = 0.0
         events = await super().receive()
         for event in events:
             if isinstance(event, AudioChunk):
-                self._taken_s += self.format.seconds(len(event.data))
-                if self._heard_from is None:
-                    self._heard_from = trio.current_time()
+                self._received_s += self.format.seconds(len(event.data))
+                if self._playing_since is None:
+                    self._playing_since = trio.current_time()
         return events
 
-    def heard_of(self, leg: SpeakLeg) -> tuple[int, float]:
-        """How many of the characters sent to this provider were heard until now, and how many seconds."""
-        progress = leg.progress
-        until = progress.begins + leg.characters
-        at = self.legs.index(leg) + 1
-        if at < len(self.legs):
-            heard, heard_s = self.legs[at].progress.begins, progress.audio_s
-        elif self.done:
-            heard, heard_s = until, progress.audio_s
-        else:
-            heard_s = self._played_s(leg)
-            heard = progress.heard(heard_s, until, whole=leg.ended)
-        return max(0, min(heard, until) - progress.begins - leg.dropped), heard_s
-
     @property
-    def heard(self) -> int:
-        """Characters of all the text that were heard until now."""
-        return sum(self.heard_of(leg)[0] for leg in self.legs)
+    def heard_characters(self) -> int:
+        """Characters of all the text that the listener heard until now."""
+        return sum(self._played(attempt)[0] for attempt in self.attempts)
 
-    def _played_s(self, leg: SpeakLeg) -> float:
-        """Seconds of this provider's audio that were played until now. Of compressed audio: since the first of it came."""
+    def _played(self, attempt: SpeakingAttempt) -> tuple[int, float]:
+        """Return how many of the characters sent to this provider were played until now, and how many seconds."""
+        progress = attempt.progress
+        until = progress.start + attempt.characters
+        later = self.attempts[self.attempts.index(attempt) + 1 :]
+        if later:
+            offset, played_s = later[0].progress.start, progress.audio_s
+        elif self.done:
+            offset, played_s = until, progress.audio_s
+        else:
+            played_s = self._played_s(attempt)
+            offset = progress.offset_at(played_s, until, complete=attempt.ended)
+        return max(0, min(offset, until) - progress.start - attempt.dropped), played_s
+
+    def _played_s(self, attempt: SpeakingAttempt) -> float:
+        """Return the seconds of this provider's audio that were played; for compressed audio, the time since the first came."""
         now = trio.current_time()
         if not self.format.bytes_per_second:
-            return now - self._heard_from if self._heard_from is not None else 0.0
-        return max(0.0, leg.progress.audio_s - (self.audio_s - self._playback.played_s(now)))
+            return now - self._playing_since if self._playing_since is not None else 0.0
+        return max(0.0, attempt.progress.audio_s - (self.audio_s - self._playback.played_s(now)))
 
     async def send_text(self, text: str) -> None:
-        """A provider's failure is not the sender's business."""
+        """Send text to speak. A provider's failure is not the sender's concern."""
         if text:
-            self.script.add(text)
-            self._turn.read(self.script.text)
-            await self._give(text)
+            self.text.add(text)
+            self._turn.find(self.text.text)
+            await self._send(text)
 
     async def flush(self) -> None:
-        self.script.flush()
-        self._turn.read(self.script.text, whole=True)
-        await self._give(None)
+        self.text.flush()
+        self._turn.find(self.text.text, complete=True)
+        await self._send(None)
 
     async def clear(self) -> None:
-        """The listener interrupted: what was not spoken is dropped."""
-        leg = self._leg
-        if leg is not None:
-            leg.dropped = max(leg.dropped, leg.characters - self.heard_of(leg)[0])
-        self.script.clear()
-        if leg is not None:
-            leg.progress.dropped()
-        if leg is not None and leg.live and leg.session is not None:
-            leg.owes_since = math.inf
-            try:
-                await leg.session.clear()
-            except ProviderError as error:
-                leg.fault = leg.fault or error
+        """Drop all text that was not spoken: the listener interrupted."""
+        attempt = self._current
+        if attempt is not None:
+            attempt.dropped = max(attempt.dropped, attempt.characters - self._played(attempt)[0])
+        self.text.clear()
+        if attempt is not None:
+            attempt.progress.dropped()
+        if attempt is not None and attempt.live:
+            attempt.owes_since = math.inf
+            await attempt.forward(lambda session: session.clear())
 
     async def send_frame(self, frame: str, text: str = "") -> None:
-        """A frame of the caller's dialect, for a provider that speaks it; `text` is what it asks to be spoken."""
-        leg = self._leg
-        self.script.add(text)
-        self._turn.read(self.script.text)
-        if leg is None or not leg.live or leg.session is None:
+        """Send a frame of the caller's dialect to a provider that speaks it, or the `text` in it to any other."""
+        attempt = self._current
+        self.text.add(text)
+        self._turn.find(self.text.text)
+        if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
-        elif leg.call.spec.dialect == self.request.dialect:
-            leg.characters += len(text)
-            try:
-                await leg.session.send_frame(frame)
-            except ProviderError as error:
-                leg.fault = leg.fault or error
+        elif attempt.call.spec.dialect == self.request.dialect:
+            attempt.characters += len(text)
+            await attempt.forward(lambda session: session.send_frame(frame))
         elif text:
-            await self._give_to(leg, text)
+            await self._send(text)
 
     async def finish(self) -> None:
-        """No more text will come."""
+        """Announce that no more text will come."""
         self._finishing = True
-        self._turn.read(self.script.text, whole=True)
-        leg = self._leg
-        if leg is not None and leg.live and leg.session is not None:
-            leg.owes_since = min(leg.owes_since, trio.current_time())
-            try:
-                await leg.session.finish()
-            except ProviderError as error:
-                leg.fault = leg.fault or error
+        self._turn.find(self.text.text, complete=True)
+        attempt = self._current
+        if attempt is not None and attempt.live:
+            attempt.owes_since = min(attempt.owes_since, trio.current_time())
+            await attempt.forward(lambda session: session.finish())
 
-    async def _give(self, text: str | None) -> None:
-        leg = self._leg
-        if leg is None or not leg.live:
+    async def _send(self, text: str | None) -> None:
+        attempt = self._current
+        if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
-        else:
-            await self._give_to(leg, text)
-
-    @staticmethod
-    async def _give_to(leg: SpeakLeg, text: str | None) -> None:
+            return
         try:
-            await leg.give(text)
-        except ProviderError as error:  # its reader tells; the script has the text
-            leg.fault = leg.fault or error
-            leg.live = False
+            await attempt.send(text)
+        except ProviderError as error:
+            attempt.stop_sending(error)
 
     # ------------------------------------------------------------------ the providers' side
 
     def _is_last(self, event: SpeakEvent) -> bool:
         return isinstance(event, SpeakEnd)
 
-    @property
     def _can_move(self) -> bool:
         return True
 
-    def _begin(self, call: PreparedCall[SpeakSession], mark: Attempt) -> SpeakLeg:
-        if self.legs:
-            self.script.spoken = max(self.script.spoken, self.legs[-1].progress.spoken())
-        return SpeakLeg(call, mark, Progress(self.script), self.audio_s)
+    def _opener(
+        self, spec: ProviderSpec, account: Account, model: Model
+    ) -> Callable[[], AbstractAsyncContextManager[SpeakSession]]:
+        call, request, catalog = offered(spec.speak_live, account), self.request, self._plan.catalog
+        fmt = live_format(request.format, spec.speak_live_formats, spec.speak_rates_hz)
+        require_conversion(converter, fmt, request.format, account)
+        voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
+        warm = account if self._prewarmed is None else attrs.evolve(account, prewarmed=self._prewarmed)
+        return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
 
-    async def _use(self, leg: SpeakLeg, session: SpeakSession, scope: trio.CancelScope) -> None:
-        leg.format = session.format
-        leg.converter = self._convert(session.format)
+    def _session_attempt(self, call: PreparedCall[SpeakSession], attempt: Attempt) -> SpeakingAttempt:
+        if self.attempts:
+            self.text.spoken = max(self.text.spoken, self.attempts[-1].progress.spoken())
+        return SpeakingAttempt(call, attempt, SpeechProgress(self.text), self.audio_s)
+
+    async def _use(
+        self, attempt: SpeakingAttempt, session: SpeakSession, scope: AttemptScope[SpeakSession, SpeakEvent]
+    ) -> None:
+        attempt.format = session.format
+        attempt.converter = converter(session.format, self.request.format)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._say_rest, leg, session)
-            nursery.start_soon(self._watch, leg, scope)
-            while not leg.ended:
+            nursery.start_soon(self._replay, attempt, session)
+            nursery.start_soon(self._watch, attempt, scope)
+            while not attempt.ended:
                 events = await session.receive()
-                leg.last_event_at = trio.current_time()
-                await self._pass_on(leg, events)
+                attempt.last_event_at = trio.current_time()
+                await self._pass_on(attempt, events)
             nursery.cancel_scope.cancel()
 
-    async def _say_rest(self, leg: SpeakLeg, session: SpeakSession) -> None:
-        """Give what is not spoken yet, then let the sender give the rest itself."""
-        given = 0
-        rest = self.script.rest()
-        while given < len(rest):
-            await leg.give(rest[given])
-            given += 1
-            if given == len(rest):  # more may have come meanwhile
-                rest = self._grown(rest)
-        leg.live = True
+    async def _replay(self, attempt: SpeakingAttempt, session: SpeakSession) -> None:
+        """Send the provider all text that was not spoken; from then on the sender sends to it directly."""
+        for piece in self.text.remaining():
+            await attempt.send(piece)
+        attempt.live = True
         if self._finishing:
-            leg.owes_since = min(leg.owes_since, trio.current_time())
+            attempt.owes_since = min(attempt.owes_since, trio.current_time())
             await session.finish()
 
-    def _grown(self, given: list[str | None]) -> list[str | None]:
-        """`given` and what was added to the script since it was made."""
-        said = sum(len(piece) for piece in given if piece is not None)
-        flushed = sum(piece is None for piece in given)
-        script = self.script
-        begins = script.spoken + said
-        more: list[str | None] = []
-        at = begins
-        for flush in [f for f in script.flushes if f > script.spoken][flushed:]:
-            more += [script.text[at:flush], None]
-            at = flush
-        more.append(script.text[at:])
-        return given + [piece for piece in more if piece != ""]
-
-    async def _pass_on(self, leg: SpeakLeg, events: list[SpeakEvent]) -> None:
-        self._answered(leg)
+    async def _pass_on(self, attempt: SpeakingAttempt, events: list[SpeakEvent]) -> None:
+        self._note_answered(attempt)
         out: list[SpeakEvent] = []
         for event in events:
             match event:
-                case AudioChunk() if leg.converter is not None:
-                    for piece in slices(event.data, leg.format, first=not leg.progress.audio_s):
-                        await self._out.send([*out, self._audio(leg, AudioChunk(data=piece))])
+                case AudioChunk() if attempt.converter is not None:
+                    for piece in slices(event.data, attempt.format, first=not attempt.progress.audio_s):
+                        await self._out.send([*out, self._audio(attempt, AudioChunk(data=piece))])
                         out.clear()
                 case AudioChunk():
-                    out.append(self._audio(leg, event))
+                    out.append(self._audio(attempt, event))
                 case WordTiming():
-                    leg.progress.word(event.word, event.end_s)
-                    out.append(_later(event, leg.begins_s) if leg.begins_s else event)
+                    attempt.progress.word(event.word, event.end_s)
+                    out.append(_shifted(event, attempt.starts_s) if attempt.starts_s else event)
                 case Flushed():
-                    leg.progress.flushed()
-                    leg.owes_since = math.inf if not self._finishing else leg.owes_since
+                    attempt.progress.flushed()
+                    attempt.owes_since = math.inf if not self._finishing else attempt.owes_since
                     out.append(event)
                 case SpeakEnd():
-                    leg.ended = True
-                    leg.reported = event.usage
-                    if leg.converter is not None and (rest := leg.converter.end()):
-                        out.append(AudioChunk(data=rest))
+                    attempt.ended = True
+                    attempt.reported = event.usage
+                    if attempt.converter is not None and (remaining := attempt.converter.end()):
+                        out.append(AudioChunk(data=remaining))
                     out.append(event)
                 case VendorFrame():
                     out.append(event)
-        if leg.ended and not self._finishing:
-            raise UpstreamCut(provider=leg.call.provider.id, detail="ended the session by itself")
+        if attempt.ended and not self._finishing:
+            raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         if out:
             await self._out.send(out)
 
-    def _audio(self, leg: SpeakLeg, chunk: AudioChunk) -> AudioChunk:
-        leg.progress.audio_s += leg.format.seconds(len(chunk.data))
-        if leg.converter is not None:
-            chunk = AudioChunk(data=leg.converter.feed(chunk.data))
-        elif leg.begins_s and chunk.raw is not None:  # its frame has the provider's own times
+    def _audio(self, attempt: SpeakingAttempt, chunk: AudioChunk) -> AudioChunk:
+        attempt.progress.audio_s += attempt.format.seconds(len(chunk.data))
+        if attempt.converter is not None:
+            chunk = AudioChunk(data=attempt.converter.feed(chunk.data))
+        elif attempt.starts_s and chunk.raw is not None:  # its frame has the provider's own times
             chunk = AudioChunk(data=chunk.data)
         self.audio_s += self.format.seconds(len(chunk.data))
         return chunk
 
-    async def _watch(self, leg: SpeakLeg, scope: trio.CancelScope) -> None:
-        """Fail a provider that takes no text, or owes speech and gives none."""
-        provider = leg.call.provider.id
-        while leg.fault is None:
-            await trio.sleep(WATCH_S)
-            now = trio.current_time()
-            patience = self._settled.idle_s if leg.progress.audio_s else self._first_audio_s
-            silent_s = now - max(leg.last_event_at, leg.owes_since)
-            if now - leg.sending_since > BLOCKED_S:
-                leg.fault = UpstreamSlow(provider=provider, after_s=BLOCKED_S, detail="takes no more text")
-            elif leg.owes_since < math.inf and silent_s > patience:
-                leg.fault = UpstreamSlow(provider=provider, after_s=silent_s, detail="no audio for text it was given")
-        scope.cancel()
+    def _silent_failure(self, attempt: SpeakingAttempt, now: float) -> ProviderError | None:
+        allowed_s = self._plan.idle_s if attempt.progress.audio_s else self._first_audio_s
+        silent_s = now - max(attempt.last_event_at, attempt.owes_since)
+        if now - attempt.sending_since > BLOCKED_S:
+            return self._slow(attempt, BLOCKED_S, "takes no more text")
+        if attempt.owes_since < math.inf and silent_s > allowed_s:
+            return self._slow(attempt, silent_s, "no audio for text it was given")
+        return None
+
+    def _part(self, attempt: SpeakingAttempt) -> SessionPart:
+        counted = Usage(characters=attempt.characters, audio_seconds=attempt.progress.audio_s)
+        reached = played_part(attempt.reported or counted, *self._played(attempt))
+        return SessionPart(attempt.attempt, attempt.reported, counted, reached)
+
+    def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
+        self._turn.find(self.text.text, complete=True)
+        super()._write_record(error, cancelled=cancelled)
 
 
-def _later(timing: WordTiming, by_s: float) -> WordTiming:
-    return msgspec.structs.replace(timing, start_s=timing.start_s + by_s, end_s=timing.end_s + by_s, raw=None)
+def _shifted(timing: WordTiming, by_s: float) -> WordTiming:
+    return replace(timing, start_s=timing.start_s + by_s, end_s=timing.end_s + by_s, raw=None)

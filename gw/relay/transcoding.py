@@ -1,4 +1,4 @@
-"""Speech in the form the caller asked for, where the provider cannot make it: converted piece by piece as it comes.
+"""Speech in the caller's format, where the provider cannot make it: converted piece by piece as it comes.
 
 Samples are converted where they pass. Compressed audio takes a library and milliseconds (`gw.codecs`): that runs in a
 thread, and a candidate whose speech could not be converted without the library is passed over.
@@ -22,34 +22,36 @@ from gw.wire.convert import CannotConvert, Converter
 _SOURCES: tuple[Encoding, ...] = (
     "pcm_s16le", "wav", "pcm_f32le", "mp3", "aac", "flac", "opus", "ogg", "mulaw", "alaw",
 )  # fmt: skip
-"""What speech is best made from: whole samples, what is decoded as it comes, what only when it is whole, telephone."""
+"""Best source first: lossless samples, formats that are decoded as they come, formats decoded only when complete, telephone."""
 _USUAL_HZ = 24_000
+_LIVE_HZ = 16_000
 _RAW = frozenset({"pcm_s16le", "wav", "mulaw", "alaw", "pcm_f32le"})
 FIRST_S = 0.02
-"""A second of speech takes some 50 ms to convert: of the first piece so much is made alone, and goes out before the rest."""
+"""A second of speech takes some 50 ms to convert: so much of the first piece is converted alone, and goes out first."""
 LEAST_S = 0.25
-"""Once it speaks, a provider that gives less sound than this in the longest silence it is allowed has failed."""
+"""Once it speaks, a provider that sends less sound than this in the longest silence it is allowed has failed."""
 _FEWEST_BYTES_PER_S = 750
 """Of compressed speech."""
 AT_ONCE_S = 0.1
-"""Made without a look at other requests."""
+"""Speech converted in one go, before other requests get a turn."""
 
 
-def asked_of(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat:
-    """The format a provider is asked for: the caller's where it can make that, else what can be converted to it.
+def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat:
+    """Return the format to request: the caller's where the provider can make it, else one that can be converted to it.
 
-    A type that claims no formats is asked for the caller's: its answer tells what it is. Raises CandidateSkipped where
-    the conversion takes what is not installed.
+    A type that claims no formats is asked for the caller's: its answer says which format it is. Raise CandidateSkipped where
+    the conversion takes a library that is not installed.
     """
     formats, rates = spec.speak_formats, spec.speak_rates_hz
     known = not formats or fmt.encoding in formats
     fits = not rates or not fmt.sample_rate_hz or fmt.sample_rate_hz in rates or fmt.encoding not in _RAW
     if known and fits:
         return fmt
-    from_ = next((encoding for encoding in _SOURCES if not formats or encoding in formats), None)
-    if from_ is None:
+    encoding = next((encoding for encoding in _SOURCES if not formats or encoding in formats), None)
+    if encoding is None:
         return fmt
-    source = AudioFormat(encoding=from_, sample_rate_hz=_rate(fmt.sample_rate_hz, rates) if from_ in _RAW else 0)
+    rate = _nearest_rate(rates, fmt.sample_rate_hz or _USUAL_HZ) if encoding in _RAW else 0
+    source = AudioFormat(encoding=encoding, sample_rate_hz=rate)
     try:
         require(source, fmt)
     except CannotConvert as error:
@@ -57,84 +59,92 @@ def asked_of(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat
     return source
 
 
-def _rate(wanted_hz: int, rates: frozenset[int]) -> int:
-    """The lowest that loses nothing, else the highest there is."""
-    wanted_hz = wanted_hz or _USUAL_HZ
-    above = [rate for rate in rates if rate >= wanted_hz]
-    return min(above) if above else max(rates, default=wanted_hz)
+def live_format(fmt: AudioFormat, formats: frozenset[str], rates_hz: frozenset[int]) -> AudioFormat:
+    """Return the format for a provider's live session: the caller's where it has that, else plain samples at a rate it has."""
+    fits = not rates_hz or fmt.sample_rate_hz in rates_hz
+    if fmt.encoding in formats and (fits or not fmt.bytes_per_second):
+        return fmt
+    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=_nearest_rate(rates_hz, fmt.sample_rate_hz) or _LIVE_HZ)
 
 
-class AsAsked(AbstractAsyncContextManager[SpeakStream]):
-    """The stream in `fmt`, whatever the provider turns out to send, where that can be converted.
+def _nearest_rate(rates_hz: frozenset[int], wanted_hz: int) -> int:
+    """Return the lowest rate that loses nothing, else the highest there is."""
+    return min([rate for rate in rates_hz if rate >= wanted_hz], default=max(rates_hz, default=wanted_hz))
+
+
+class TranscodedCall(AbstractAsyncContextManager[SpeakStream]):
+    """A call whose stream is in `fmt`, whatever the provider sends, where that can be converted.
 
     `idle_s`: the longest silence once it speaks; sound that only drips is no better.
     """
 
-    __slots__ = ("_fmt", "_idle_s", "_opening", "_provider", "abort")
+    __slots__ = ("_call", "_fmt", "_idle_s", "_provider", "abort")
 
     def __init__(
-        self, opening: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str, *, idle_s: float
+        self, call: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str, *, idle_s: float
     ) -> None:
-        self.abort: Callable[[], None] | None = getattr(opening, "abort", None)
-        self._opening = opening
+        self.abort: Callable[[], None] | None = getattr(call, "abort", None)
+        self._call = call
         self._fmt = fmt
         self._provider = provider
         self._idle_s = idle_s
 
     async def __aenter__(self) -> SpeakStream:
-        stream = await self._opening.__aenter__()
-        steady = _Steady(stream, self._provider, self._idle_s)
-        return steady if _is_settled(stream.format, self._fmt) else _Converted(steady, self._fmt, self._provider)
+        stream = await self._call.__aenter__()
+        steady = _SteadyStream(stream, self._provider, self._idle_s)
+        if _is_final(stream.format, self._fmt):
+            return steady
+        return _TranscodedStream(steady, self._fmt, self._provider)
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Coroutine[None, None, bool | None]:
-        return self._opening.__aexit__(kind, error, trace)
+        return self._call.__aexit__(kind, error, trace)
 
 
-def _is_settled(sent: AudioFormat, fmt: AudioFormat) -> bool:
-    """Compressed as asked for, at a rate of its own: nothing that comes later can change that."""
+def _is_final(sent: AudioFormat, fmt: AudioFormat) -> bool:
+    """Return whether no piece can change the format: it is compressed as requested, at the rate it carries itself."""
     return sent.encoding == fmt.encoding and fmt.encoding not in _RAW and not fmt.sample_rate_hz
 
 
-class _Steady:
-    """Speech that goes on: sound that only drips is as good as none, though no gap in it is long."""
+class _SteadyStream:
+    """Speech that must go on: sound that only drips is as good as none, though no gap in it is long."""
 
-    def __init__(self, stream: SpeakStream, provider: str, drips_s: float) -> None:
+    def __init__(self, stream: SpeakStream, provider: str, idle_s: float) -> None:
         self.format = stream.format
         self._stream = stream
         self._provider = provider
-        self._drips_s = drips_s
+        self._idle_s = idle_s
         self._waited_s = 0.0
-        """For the provider, since it last gave `LEAST_S` of sound; what the caller's side takes does not count."""
-        self._came = 0
-        self._sounded = False
+        """Time spent waiting for the provider since it last sent `LEAST_S` of sound; the caller's time does not count."""
+        self._bytes = 0
+        self._speaks = False
 
     async def receive(self) -> list[SpeakEvent]:
-        """Raises, beside what the provider raises, UpstreamSlow."""
-        asked_at = trio.current_time()
+        """Return the next events. Raise UpstreamSlow, and what the provider raises."""
+        began = trio.current_time()
         events = await self._stream.receive()
-        self._waited_s += trio.current_time() - asked_at
+        self._waited_s += trio.current_time() - began
         self.format = self._stream.format
-        came, over = 0, False
+        size, ended = 0, False
         for event in events:
             if isinstance(event, AudioChunk):
-                came += len(event.data)
+                size += len(event.data)
             elif isinstance(event, SpeakEnd):
-                over = True
-        if came and not self._sounded:
-            self._sounded, self._waited_s = True, 0.0   # until the first sound it has another bound
-        self._came += came
-        if self._came >= LEAST_S * (self.format.bytes_per_second or _FEWEST_BYTES_PER_S):
-            self._waited_s, self._came = 0.0, 0
-        elif self._sounded and self._waited_s >= self._drips_s and not over:
+                ended = True
+        if size and not self._speaks:
+            self._speaks, self._waited_s = True, 0.0  # until the first sound it has another bound
+        self._bytes += size
+        if self._bytes >= LEAST_S * (self.format.bytes_per_second or _FEWEST_BYTES_PER_S):
+            self._waited_s, self._bytes = 0.0, 0
+        elif self._speaks and self._waited_s >= self._idle_s and not ended:
             detail = f"less than {LEAST_S:g} s of sound in {self._waited_s:.1f} s"
             raise UpstreamSlow(provider=self._provider, after_s=self._waited_s, detail=detail)
         return events
 
 
 def slices(data: bytes, fmt: AudioFormat, *, first: bool) -> Iterator[bytes]:
-    """A piece of audio cut to what is converted at once; `first`: nothing was converted before it."""
+    """Cut a piece of audio to sizes that are converted in one go; `first`: nothing was converted before it."""
     second = fmt.bytes_per_second or len(data)
     at = 0
     while at < len(data):
@@ -143,74 +153,71 @@ def slices(data: bytes, fmt: AudioFormat, *, first: bool) -> Iterator[bytes]:
         at, first = end, False
 
 
-class _Converted:
-    """Decides at the first piece: only then is the rate of a WAV known."""
+class _TranscodedStream:
+    """Chooses the conversion at the first piece: only then is the rate of a WAV known."""
 
-    def __init__(self, stream: SpeakStream, asked: AudioFormat, provider: str) -> None:
+    def __init__(self, stream: SpeakStream, fmt: AudioFormat, provider: str) -> None:
         self.format = stream.format
         self._stream = stream
-        self._asked = asked
+        self._fmt = fmt
         self._provider = provider
-        self._decided = False
+        self._chosen = False
         self._in_thread = False
         self._converter: Converter | None = None
-        self._waiting: list[SpeakEvent] = []
-        """Received and not yet converted, the last first."""
-        self._begun = False
+        self._pending: list[SpeakEvent] = []
+        """Events to be converted, the last first."""
+        self._sliced = False
 
     async def receive(self) -> list[SpeakEvent]:
-        """Raises, beside what the provider raises, UpstreamProtocolError for audio that is not what it was said to be."""
+        """Return the next events. Raise UpstreamProtocolError for audio in another format than announced."""
         while True:
-            if self._waiting:
+            if self._pending:
                 await trio.lowlevel.checkpoint()
             else:
                 events = await self._stream.receive()
-                if not self._decided and any(isinstance(event, AudioChunk) for event in events):
-                    await self._decide()
+                if not self._chosen and any(isinstance(event, AudioChunk) for event in events):
+                    await self._choose_converter()
                 if self._converter is None:
                     return events
-                self._waiting = self._cut(events)[::-1]
+                self._pending = self._slice(events)[::-1]
             assert self._converter is not None
-            if made := await self._converted(self._waiting.pop(), self._converter):
-                return made
+            if converted := await self._convert(self._pending.pop(), self._converter):
+                return converted
 
-    def _cut(self, events: list[SpeakEvent]) -> list[SpeakEvent]:
-        cut: list[SpeakEvent] = []
+    def _slice(self, events: list[SpeakEvent]) -> list[SpeakEvent]:
+        out: list[SpeakEvent] = []
         for event in events:
             if isinstance(event, AudioChunk) and not self._in_thread:
-                cut += [AudioChunk(data=d) for d in slices(event.data, self._stream.format, first=not self._begun)]
-                self._begun = True
+                out += [AudioChunk(data=d) for d in slices(event.data, self._stream.format, first=not self._sliced)]
+                self._sliced = True
             else:
-                cut.append(event)
-        return cut
+                out.append(event)
+        return out
 
-    async def _decide(self) -> None:
-        self._decided = True
+    async def _choose_converter(self) -> None:
+        self._chosen = True
         sent = self._stream.format
-        self._in_thread = is_compressed(sent, self._asked)
+        self._in_thread = is_compressed(sent, self._fmt)
         try:
             if self._in_thread:
-                require(sent, self._asked)
-                self._converter = await trio.to_thread.run_sync(converter, sent, self._asked)
+                require(sent, self._fmt)
+                self._converter = await trio.to_thread.run_sync(converter, sent, self._fmt)
             else:
-                self._converter = converter(sent, self._asked)
+                self._converter = converter(sent, self._fmt)
         except CannotConvert:
             self._converter = None
-        self.format = sent if self._converter is None else self._asked
+        self.format = sent if self._converter is None else self._fmt
 
-    async def _converted(self, event: SpeakEvent, made_by: Converter) -> list[SpeakEvent]:
+    async def _convert(self, event: SpeakEvent, converter: Converter) -> list[SpeakEvent]:
         if isinstance(event, AudioChunk):
-            data = await self._run(made_by, event.data)
+            data = await self._run(lambda: converter.feed(event.data))
             return [AudioChunk(data=data)] if data else []
-        if isinstance(event, SpeakEnd) and (rest := await self._run(made_by, None)):
-            return [AudioChunk(data=rest), event]
+        if isinstance(event, SpeakEnd) and (data := await self._run(converter.end)):
+            return [AudioChunk(data=data), event]
         return [event]
 
-    async def _run(self, made_by: Converter, data: bytes | None) -> bytes:
-        """What `data` makes; of None, what is left."""
+    async def _run(self, convert: Callable[[], bytes]) -> bytes:
         try:
-            if self._in_thread:
-                return await trio.to_thread.run_sync(made_by.end if data is None else lambda: made_by.feed(data))
-            return made_by.end() if data is None else made_by.feed(data)
+            return await trio.to_thread.run_sync(convert) if self._in_thread else convert()
         except CannotConvert as error:
             raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None

@@ -1,4 +1,4 @@
-"""What requests tell of their words, so that `gw.policy.turns` finds the turn each belongs to."""
+"""Passes the words of requests to `gw.policy.turns`, which finds the turn that each request belongs to."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from gw.types.usage import HeardSpeech
 from gw.wire.last_user_message import last_user
 
 ENOUGH = 24
-"""Characters of live text that are looked for the first time; then again when they are whole."""
+"""Characters of live text at which its turn is looked up first; then again when the text is complete."""
 
 
 def _key(meter: Meter) -> tuple[str, str | None]:
     return meter.caller.project, meter.caller.key_id
 
 
-def asks(turns: Turns, meter: Meter, request: ChatRequest) -> list[str] | None:
-    """A chat request begins. The list that takes the pieces of its answer, None = they are not wanted."""
-    said = turns.asks(meter.place, _key(meter), lambda: last_user(request), meter.timestamp)
-    return None if said is None else said.pieces
+def chat_begins(turns: Turns, meter: Meter, request: ChatRequest) -> list[str] | None:
+    """Place a chat request. Return the list to add the pieces of its answer to, or None where they are not needed."""
+    answer = turns.chat(meter.place, _key(meter), lambda: last_user(request), meter.timestamp)
+    return None if answer is None else answer.pieces
 
 
-def speaks(turns: Turns, meter: Meter, text: str) -> None:
-    """A text is spoken whole."""
-    turns.speaks(meter.place, _key(meter), text, meter.timestamp)
+def speech_begins(turns: Turns, meter: Meter, text: str) -> None:
+    """Place a speech request by its complete text."""
+    turns.speech(meter.place, _key(meter), text, meter.timestamp)
 
 
-def transcribed(turns: Turns, meter: Meter, text: str) -> None:
-    """A recording has been transcribed."""
+def recording_transcribed(turns: Turns, meter: Meter, text: str) -> None:
     turns.transcript(meter.place, _key(meter), text, meter.now())
 
 
-def heard(
-    turns: Turns, meter: Meter, final: Final, model_id: str, heard_s: float, cost_of: Callable[[float], int | None]
+def speech_transcribed(
+    turns: Turns, meter: Meter, final: Final, model_id: str, sent_s: float, cost_of: Callable[[float], int | None]
 ) -> None:
-    """A final transcript of a live session, which has been given `heard_s` seconds of audio until now.
+    """Remember a final transcript of a live session whose provider has been sent `sent_s` seconds of audio.
 
-    When the speaker stopped is told by how much audio came since, so it is right at real time and never in the future.
+    The time at which the speaker stopped follows from the audio sent since, so it is right at real time and never in the
+    future.
     """
     now = meter.now()
     end_s = final.words[-1].end_s if final.words else final.end_s
-    late_s = min(max(0.0, heard_s - end_s), now - meter.timestamp) if end_s > 0 else 0.0
+    late_s = min(max(0.0, sent_s - end_s), now - meter.timestamp) if end_s > 0 else 0.0
     spoken_s = max(0.0, final.end_s - final.start_s)
     part = HeardSpeech(
         request_id=meter.id,
@@ -57,17 +57,17 @@ def heard(
     turns.transcript(meter.place, _key(meter), final.text, now, part)
 
 
-class Voice:
-    """The text of one live speech session, looked at until its turn is known."""
+class SpeechTurn:
+    """Turn of one live speech session, looked up in its text until it is known."""
 
     def __init__(self, turns: Turns, meter: Meter) -> None:
         self._turns = turns
         self._meter = meter
-        self._looked = self._found = False
+        self._tried = self._known = False
 
-    def read(self, text: str, *, whole: bool = False) -> None:
-        """`whole`: it stops here, for a moment or for good."""
-        if self._found or not text or not (whole or (len(text) >= ENOUGH and not self._looked)):
+    def find(self, text: str, *, complete: bool = False) -> None:
+        """Look the turn up. `complete`: the text stops here, for a moment or for good."""
+        if self._known or not text or not (complete or (len(text) >= ENOUGH and not self._tried)):
             return
-        self._looked = True
-        self._found = self._turns.speaks(self._meter.place, _key(self._meter), text, self._meter.now())
+        self._tried = True
+        self._known = self._turns.speech(self._meter.place, _key(self._meter), text, self._meter.now())

@@ -1,7 +1,7 @@
-"""What the events of an answer add up to: is there content yet, is it the end, how much was used.
+"""Counts the events of an answer: is there content yet, is it the end, how much was used.
 
-One tally per modality. `first_content` reads a stream up to its first content and turns what is no answer (refusal,
-error in the stream, nothing at all) into a ProviderError, so that the next candidate can be tried.
+One counter per modality. `first_chat` and its like read a stream up to its first content and turn whatever is no answer
+(refusal, error in the stream, nothing at all) into a ProviderError, so that the next candidate can be tried.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
-from gw.policy.turns import MOST_TEXT
+from gw.policy.turns import MAX_TEXT
 from gw.providers.spec import ChatStream, SpeakStream, TranscribeStream
-from gw.relay.speech_progress import Progress, SpeechProgress
-from gw.relay.waste import heard_of, said_of
+from gw.relay.speech_progress import SpeechProgress, SpokenText
+from gw.relay.waste import played_part, sent_part
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
-from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest, Transcript
+from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Usage
 from gw.wire import wav
@@ -24,20 +24,20 @@ from gw.wire.durations import LengthMeter
 _CHARACTERS_PER_TOKEN = 4
 _DEFAULT_OUTPUT_TOKENS = 512
 """Assumed output of a chat request that sets no limit, for the budget reservation."""
-_MOST_OUTPUT_TOKENS = 4_096
-"""Reserved at most: a generous limit is seldom used up, and must not lock out the project's other requests."""
+_MAX_OUTPUT_TOKENS = 4_096
+"""Most that is reserved: a generous limit is seldom used up, and must not lock out the project's other requests."""
 
 
 def estimate_chat(request: ChatRequest) -> Usage:
     return Usage(
         input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN,
-        output_tokens=min(request.max_output_tokens or _DEFAULT_OUTPUT_TOKENS, _MOST_OUTPUT_TOKENS),
+        output_tokens=min(request.max_output_tokens or _DEFAULT_OUTPUT_TOKENS, _MAX_OUTPUT_TOKENS),
         source="estimated",
     )
 
 
 def estimate_transcribe(request: TranscribeRequest) -> Usage:
-    """Our measure of the file; where its container does not tell, its size at 4 kB a second (32 kbit/s)."""
+    """Estimate by our measure of the file; where its container has no duration, by its size at 4 kB/s (32 kbit/s)."""
     return Usage(audio_seconds=request.audio_seconds or request.audio.size / 4_000, source="estimated")
 
 
@@ -46,16 +46,16 @@ def estimate_speak(request: SpeakRequest) -> Usage:
 
 
 async def first_chat(stream: ChatStream, provider: str) -> list[ChatEvent]:
-    held: list[ChatEvent] = []
+    seen: list[ChatEvent] = []
     while True:
         events = await stream.receive()
-        held += events
+        seen += events
         for at, event in enumerate(events):
             if _is_content(event, provider):
                 for later in events[at + 1 :]:
                     if isinstance(later, StreamError):  # nothing has gone out yet: another candidate may still answer
                         raise _failed(provider, later)
-                return held
+                return seen
 
 
 def _is_content(event: ChatEvent, provider: str) -> bool:
@@ -65,10 +65,8 @@ def _is_content(event: ChatEvent, provider: str) -> bool:
                 return True
             refused = event.refusal or event.finish_reason == "content_filter"
         case Completion():
-            refused = (
-                (event.refusal or event.finish_reason == "content_filter") and not event.text and not event.tool_calls
-            )
-            if not refused:
+            refused = event.refusal or event.finish_reason == "content_filter"
+            if not refused or event.text or event.tool_calls:
                 return True
         case StreamError():
             raise _failed(provider, event)
@@ -92,42 +90,42 @@ async def first_transcript(stream: TranscribeStream, provider: str) -> list[Tran
 
 
 async def first_audio(stream: SpeakStream, provider: str) -> list[SpeakEvent]:
-    held: list[SpeakEvent] = []
+    seen: list[SpeakEvent] = []
     while True:
         events = await stream.receive()
-        held += events
+        seen += events
         for event in events:
             if isinstance(event, AudioChunk) and event.data:
-                return held
+                return seen
             if isinstance(event, SpeakEnd):
                 raise UpstreamProtocolError(provider=provider, detail="empty answer")
 
 
-class ChatTally:
-    def __init__(self, request: ChatRequest, said: list[str] | None = None) -> None:
-        """`said` takes the text, up to MOST_TEXT."""
+class ChatCounter:
+    def __init__(self, request: ChatRequest, text: list[str] | None = None) -> None:
+        """`text` receives the pieces of the answer's text, up to MAX_TEXT characters."""
         self._request = request
-        self._said = said
+        self._text = text
         self._characters = 0
-        self._before = 0
-        """Of them, those before the events seen last."""
+        self._characters_before = 0
+        """Those before the events added last."""
         self._vendor: Usage | None = None
 
-    def see(self, events: list[ChatEvent], provider: str) -> bool:
-        """True when the answer is complete. Raises ProviderFailed for an error event inside the stream."""
-        self._before = self._characters
+    def add(self, events: list[ChatEvent], provider: str) -> bool:
+        """Return whether the answer is complete. Raise ProviderFailed for an error event inside the stream."""
+        self._characters_before = self._characters
         for event in events:
             if isinstance(event, Delta):
-                if self._said is not None and event.text and self._characters < MOST_TEXT:
-                    self._said.append(event.text)
+                if self._text is not None and event.text and self._characters < MAX_TEXT:
+                    self._text.append(event.text)
                 self._characters += len(event.text) + len(event.reasoning)
                 for call in event.tool_calls:
                     self._characters += len(call.arguments)
             elif isinstance(event, UsageReport):
                 self._vendor = event.usage
             elif isinstance(event, Completion):
-                if self._said is not None:
-                    self._said.append(event.text[:MOST_TEXT])
+                if self._text is not None:
+                    self._text.append(event.text[:MAX_TEXT])
                 self._characters = len(event.text)
                 self._vendor = event.usage
                 return True
@@ -146,17 +144,17 @@ class ChatTally:
         return (self._vendor, estimate) if self._vendor is not None else (estimate, None)
 
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
-        """An answer that was to come whole reached nobody."""
-        sent = self._characters if passed_on else self._before
-        return said_of(usage, sent / self._characters) if sent and self._request.stream else Usage()
+        """Return the part in proportion to the text sent; nothing of an answer that was to be sent in one piece."""
+        sent = self._characters if passed_on else self._characters_before
+        return sent_part(usage, sent / self._characters) if sent and self._request.stream else Usage()
 
 
-class TranscribeTally:
+class TranscribeCounter:
     def __init__(
-        self, request: TranscribeRequest, at_least_s: float, told: Callable[[str], None] = lambda text: None
+        self, request: TranscribeRequest, at_least_s: float, on_text: Callable[[str], None] = lambda text: None
     ) -> None:
-        """`told` is called with the whole transcript."""
-        self._told = told
+        """`at_least_s`: shortest audio that the vendor bills; `on_text` is called with the complete transcript."""
+        self._on_text = on_text
         self._seconds = request.audio_seconds
         self._by_size_s = estimate_transcribe(request).audio_seconds
         self._at_least_s = at_least_s
@@ -164,21 +162,18 @@ class TranscribeTally:
         self._vendor: Usage | None = None
         self._reported_s = 0.0
 
-    def see(self, events: list[TranscribeEvent], provider: str) -> bool:
+    def add(self, events: list[TranscribeEvent], provider: str) -> bool:
         last = events[-1]
         if isinstance(last, TextDelta):
             self._deltas += 1
             return False
-        self._note(last)
-        self._told(last.text)
+        self._vendor = last.usage
+        self._reported_s = last.duration_s or 0.0
+        self._on_text(last.text)
         return True
 
-    def _note(self, transcript: Transcript) -> None:
-        self._vendor = transcript.usage
-        self._reported_s = transcript.duration_s or 0.0
-
     def usage(self) -> tuple[Usage, Usage | None]:
-        """The vendor's usage, else its duration, else ours; tokens are kept with the seconds we measured."""
+        """Return the vendor's usage, else its duration, else ours; tokens are reported beside the seconds we measured."""
         measured = Usage(audio_seconds=max(self._seconds, self._at_least_s)) if self._seconds else None
         if self._vendor is not None:
             return self._vendor, measured
@@ -189,24 +184,24 @@ class TranscribeTally:
         return Usage(audio_seconds=max(self._by_size_s, self._at_least_s), source="estimated"), None
 
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
-        """Who got a part of the text has heard of the recording; which part cannot be told."""
+        """Return all of it once any text was sent: which part of the recording a text covers is unknown."""
         return usage if self._deltas > (not passed_on) else Usage()
 
 
-class SpeakTally:
+class SpeakCounter:
     def __init__(self, request: SpeakRequest, delivered: AudioFormat) -> None:
         self._text = request.text
-        self._characters = len(request.text)
         self._words: list[WordTiming] = []
-        self._before = 0
         self._format = delivered
         self._bytes = 0
+        self._bytes_before = 0
+        """Those before the events added last."""
         self._header_bytes = 0
         self._vendor: Usage | None = None
         self._meter = None if delivered.bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])
 
-    def see(self, events: list[SpeakEvent], provider: str) -> bool:
-        self._before = self._bytes
+    def add(self, events: list[SpeakEvent], provider: str) -> bool:
+        self._bytes_before = self._bytes
         for event in events:
             if isinstance(event, AudioChunk):
                 if self._meter is not None:
@@ -225,17 +220,17 @@ class SpeakTally:
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
         sent_s = self._audio_seconds()
         if not passed_on:
-            sent_s = max(0.0, sent_s - self._format.seconds(self._bytes - self._before))
-        heard_s = min(sent_s, after_s)
-        script = SpeechProgress()
-        script.add(self._text)
-        progress = Progress(script)
+            sent_s = max(0.0, sent_s - self._format.seconds(self._bytes - self._bytes_before))
+        played_s = min(sent_s, after_s)
+        text = SpokenText()
+        text.add(self._text)
+        progress = SpeechProgress(text)
         for word in self._words:
             progress.word(word.word, word.end_s)
-        return heard_of(usage, progress.heard(heard_s, len(self._text), whole=False), heard_s)
+        return played_part(usage, progress.offset_at(played_s, len(self._text), complete=False), played_s)
 
     def usage(self) -> tuple[Usage, Usage | None]:
-        measured = Usage(characters=self._characters, audio_seconds=self._audio_seconds())
+        measured = Usage(characters=len(self._text), audio_seconds=self._audio_seconds())
         return (self._vendor, measured) if self._vendor is not None else (measured, None)
 
     def _audio_seconds(self) -> float:

@@ -1,18 +1,18 @@
-"""Waste: the part of what a request costs that reached nobody.
+"""Waste: the part of a request's cost that reached nobody.
 
 - An attempt that gave the caller nothing (too slow, cut off, or the slower of two hedged ones) is waste as a whole, as far as
   its vendor may charge for it. So is a request that its caller left before the first content.
-- Speech: characters billed, less those heard. Where a vendor tells when each word is spoken, a word counts when its end was
-  played; else text counts in proportion to its audio, and where that is not all made yet, at the pace of what was, or at
-  `CHARACTERS_PER_S`. Audio is played as it is sent on, no faster than real time: what a caller was given ten seconds ahead and
-  dropped when its user interrupted was not heard. What is said again by another provider, from the first word that was not
-  heard whole, was wasted the first time.
-- Chat: output tokens generated, less those sent on; in a conversation that is spoken, less those spoken. The input counts
-  once nothing of the answer reached anybody.
-- Transcription: audio that another provider had to hear again; the whole recording when no text came of it.
+- Speech: characters billed, less those heard. Where a vendor reports word times, a word counts when its end was played; else
+  text counts in proportion to its audio, and where that is not complete yet, at the pace so far, or at
+  `CHARACTERS_PER_S`. Audio is played as it is sent on, no faster than real time: audio that a caller received ten seconds
+  ahead and dropped when its user interrupted was not heard. Text that another provider repeats, from the first word that was
+  not heard completely, was wasted the first time.
+- Chat: output tokens generated, less those sent on; in a spoken conversation, less those spoken. The input counts as used once
+  any of the answer reached somebody.
+- Transcription: audio that another provider had to hear again; the complete recording when no text came of it.
 
-Units are counted as the record's are. The money is the difference between two costs by the same price, so it is exact: what is
-billed, and what the part that was heard would have cost by itself.
+Units are counted as the record's are. The money is the difference between two costs by the same price, so it is exact: the
+cost billed, and the cost that the part that was used would have had by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHARACTERS_PER_S = 15.0
 
 
 class Waste(msgspec.Struct, frozen=True):
-    """`units` of the record's kind; `nusd` is None where no price is known."""
+    """`units` are the record's; `nusd` is None where the price is unknown."""
 
     units: float = 0
     nusd: int | None = 0
@@ -43,8 +43,8 @@ class Waste(msgspec.Struct, frozen=True):
 NO_WASTE = Waste()
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """What attempts that gave no content used and cost; all of it is waste."""
+class UnansweredCalls(msgspec.Struct, frozen=True):
+    """Usage and cost of the attempts that gave no content; all of it is waste."""
 
     usage: Usage
     cost: Cost
@@ -52,7 +52,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 def times(usage: Usage, count: int) -> Usage:
-    """So many of the same. Of the units that are known before an answer."""
+    """Multiply the units that are known before an answer."""
     return msgspec.structs.replace(
         usage,
         input_tokens=usage.input_tokens * count,
@@ -62,13 +62,13 @@ def times(usage: Usage, count: int) -> Usage:
 
 
 def waste_of(modality: Modality, billed: Usage, reached: Usage, cost_of: Callable[[Usage], Cost]) -> Waste:
-    """Between what is billed and the part of it that reached somebody."""
-    left = units_of(modality, reached)
-    units = units_of(modality, billed) - left
+    """Return the difference between the usage billed and the part of it that reached somebody."""
+    used = units_of(modality, reached)
+    units = units_of(modality, billed) - used
     if units <= 0:
         return NO_WASTE
-    whole, part = cost_of(billed).nusd, cost_of(reached).nusd if left > 0 else 0
-    return Waste(units, None if whole is None or part is None else max(0, whole - part))
+    total, part = cost_of(billed).nusd, cost_of(reached).nusd if used > 0 else 0
+    return Waste(units, None if total is None or part is None else max(0, total - part))
 
 
 def units_of(modality: Modality, usage: Usage) -> float:
@@ -81,20 +81,20 @@ def units_of(modality: Modality, usage: Usage) -> float:
             return usage.characters
 
 
-def heard_of(usage: Usage, characters: int, heard_s: float) -> Usage:
-    """The part of a speech's usage that was heard."""
+def played_part(usage: Usage, characters: int, played_s: float) -> Usage:
+    """Return the part of a speech's usage that its listener heard."""
     share = min(1.0, characters / usage.characters) if usage.characters else 0.0
     return msgspec.structs.replace(
         usage,
         characters=min(characters, usage.characters),
-        audio_seconds=min(heard_s, usage.audio_seconds),
+        audio_seconds=min(played_s, usage.audio_seconds),
         output_tokens=int(usage.output_tokens * share),
         output_audio_tokens=int(usage.output_audio_tokens * share),
     )
 
 
-def said_of(usage: Usage, share: float) -> Usage:
-    """The part of a chat's usage of whose text so much was sent on or spoken."""
+def sent_part(usage: Usage, share: float) -> Usage:
+    """Return the part of a chat's usage of which this share of the text was sent on or spoken."""
     if share <= 0:
         return Usage()
     return msgspec.structs.replace(
@@ -105,15 +105,15 @@ def said_of(usage: Usage, share: float) -> Usage:
 
 
 class Playback:
-    """How much of the audio that was sent on has been played: each piece after those before it, at real time."""
+    """Position of the listener in the audio sent on: each piece is played after those before it, in real time."""
 
     def __init__(self) -> None:
         self.sent_s = 0.0
-        self._until = 0.0
+        self._ends_at = 0.0
 
     def send(self, seconds: float, now: float) -> None:
         self.sent_s += seconds
-        self._until = max(self._until, now) + seconds
+        self._ends_at = max(self._ends_at, now) + seconds
 
     def played_s(self, now: float) -> float:
-        return max(0.0, self.sent_s - max(0.0, self._until - now))
+        return max(0.0, self.sent_s - max(0.0, self._ends_at - now))

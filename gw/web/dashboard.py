@@ -58,7 +58,7 @@ def _add_reads(routes: RouteTable, gateway: Gateway) -> None:
             gateway.live.catalog,
             gateway.clock.now(),
             spent=gateway.ledger.spent,
-            active=gateway.relay.in_flight,
+            active=gateway.relay.in_flight.requests,
             project=ask.query("project"),
         )
         return shown(found)

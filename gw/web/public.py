@@ -70,7 +70,7 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
         providers_configured=sum(p.configured for p in catalog.providers.values()),
         cost_today_nusd=sum(gateway.ledger.spent(project) for project in catalog.projects),
         provider_up={p.id: p.configured and p.id not in closed for p in catalog.providers.values()},
-        in_flight=gateway.relay.in_flight,
+        in_flight=gateway.relay.in_flight.requests,
         write_queue_depth=gateway.store.queue_depth,
         records_set_aside=gateway.store.counters.set_aside,
         records_dropped=gateway.store.counters.dropped,

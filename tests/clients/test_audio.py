@@ -18,7 +18,7 @@ from gw.codecs.compressed import converter
 from gw.codecs.live import LiveDecoder
 from gw.errors import UpstreamProtocolError
 from gw.providers.sim import fsk
-from gw.relay.transcoding import AsAsked
+from gw.relay.transcoding import TranscodedCall
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.caller import Caller
 from gw.types.stt import Final, ListenRequest
@@ -104,7 +104,7 @@ async def as_the_relay_passes_it_on(sent, asked, data):
         yield Spoken(sent, data)
 
     lists = []
-    async with AsAsked(opening(), asked, "p", idle_s=10) as stream:
+    async with TranscodedCall(opening(), asked, "p", idle_s=10) as stream:
         while not lists or not isinstance(lists[-1][-1], SpeakEnd):
             lists.append(await stream.receive())
         return stream.format, [event.data for events in lists for event in events if isinstance(event, AudioChunk)]

@@ -206,7 +206,7 @@ class Plane:
         await trio.sleep(FINISH_S)  # an upstream may be late with the end of an answer that was complete
         await trio.testing.wait_all_tasks_blocked()
         assert self.gateway.pool.in_use == {}
-        assert self.gateway.relay.in_flight == 0
+        assert self.gateway.relay.in_flight.requests == 0
         assert [view.in_flight for view in self.gateway.limits.view(0).values() if view.in_flight] == []
         assert [p for p in self.gateway.live.catalog.projects if self.gateway.ledger.reserved(p)] == []
         await self.gateway.pool.aclose()
@@ -218,9 +218,9 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
     settings = parse(text, file="gw.yaml", env={}, data_dir=folder)
     clock, book, metrics = VirtualWallClock(), load_book(), Metrics()
     live, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
-    books = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
+    accounting = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
     relay = Relay(
-        live=live, pool=pool, limits=limits, books=books, routing=settings.routing, cost_tracking=settings.cost_tracking
+        live=live, pool=pool, limits=limits, accounting=accounting, routing=settings.routing, cost_tracking=settings.cost_tracking
     )
     return Gateway(
         settings=settings,
@@ -247,7 +247,7 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {})
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
-            nursery.start_soon(gateway.relay.running.keep)
+            nursery.start_soon(gateway.relay.in_flight.keeper.run)
             front.hosts["gateway.test", 80] = hosted(app)
             plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front))
             yield plane

@@ -45,14 +45,14 @@ class House:
 
     def chat(self, text, answer="", key=KEY, context=0, **ids):
         place = self.place(**ids)
-        said = self.turns.asks(place, key, lambda: LastUser(text, context), self.now)
+        said = self.turns.chat(place, key, lambda: LastUser(text, context), self.now)
         if said is not None:
             said.pieces += list(answer)
         return place
 
     def speech(self, text, key=KEY, **ids):
         place = self.place(**ids)
-        self.turns.speaks(place, key, text, self.now)
+        self.turns.speech(place, key, text, self.now)
         return place
 
 
@@ -260,26 +260,26 @@ class TestIdsOfTheCaller:
 
 
 def test_memory_is_bounded(house):
-    for number in range(turns.MOST_ANSWERS + 50):
+    for number in range(turns.MAX_ANSWERS + 50):
         key = ("default", str(number % 7))
         house.final(house.live(), f"transcript number {number}", key)
         house.chat(f"transcript number {number}", "an answer", key)
         house.speech("an answer", key)
     memories = house.turns._memories.values()
-    assert sum(len(memory.answers) for memory in memories) == len(house.turns._answers) == turns.MOST_ANSWERS
-    assert sum(len(memory.finals) for memory in memories) == len(house.turns._finals) == turns.MOST_FINALS
-    for number in range(turns.MOST_KEYS):
+    assert sum(len(memory.answers) for memory in memories) == len(house.turns._answers) == turns.MAX_ANSWERS
+    assert sum(len(memory.finals) for memory in memories) == len(house.turns._finals) == turns.MAX_FINALS
+    for number in range(turns.MAX_KEYS):
         house.chat("hello", key=("default", f"k{number}"))
-    assert len(house.turns._memories) <= turns.MOST_KEYS
+    assert len(house.turns._memories) <= turns.MAX_KEYS
 
 
 def test_answers_nobody_speaks_are_not_kept(house):
     for _ in range(turns.SILENT_ANSWERS):
         house.chat("a question", "an answer of some length")
     place = house.place()
-    assert house.turns.asks(place, KEY, lambda: None, house.now) is None
+    assert house.turns.chat(place, KEY, lambda: None, house.now) is None
     house.speech("something")
-    assert house.turns.asks(place, KEY, lambda: None, house.now) is not None
+    assert house.turns.chat(place, KEY, lambda: None, house.now) is not None
 
 
 @given(st.text(), st.text())

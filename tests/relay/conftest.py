@@ -81,7 +81,7 @@ def house(tmp_path: Path):
             live=CurrentCatalog(build(settings)),
             pool=pool or Pool(),
             limits=ProviderLimits(settings.routing.breaker),
-            books=Accounting(clock=clock, book=load_book(), ledger=ledger, records=kept, observer=kept),
+            accounting=Accounting(clock=clock, book=load_book(), ledger=ledger, records=kept, observer=kept),
             routing=settings.routing,
             cost_tracking=settings.cost_tracking,
         )

@@ -67,5 +67,5 @@ def test_a_project_has_so_many_requests_at_once_and_no_more():
     assert "'shop'" in caught.value.message
     admit(book, Project(id="other", max_concurrent=2), 0, store_accepts=True)
     book.settle(held[0], 3)
-    assert book.running("shop") == 1
+    assert book.in_flight("shop") == 1
     admit(book, busy, 0, store_accepts=True)

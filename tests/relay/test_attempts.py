@@ -34,7 +34,7 @@ class Script:
             await trio.sleep(self.ready_after_s.get(model.id, 1))
             if model.id in self.failing:
                 raise self.failing[model.id]
-            yield OpenAttempt(call=model.id, mark=None, stream=None, events=[])
+            yield OpenAttempt(call=model.id, attempt=None, stream=None, events=[])
         finally:
             self.log.append((model.id, "closed", trio.current_time()))
 
@@ -170,7 +170,7 @@ async def test_a_hedged_answer_that_ends_well_lets_its_provider_leave_in_peace(a
     @asynccontextmanager
     async def attempt(model):
         await trio.sleep(1)
-        yield OpenAttempt(call=model.id, mark=None, stream=None, events=[])
+        yield OpenAttempt(call=model.id, attempt=None, stream=None, events=[])
         left.append(model.id)
 
     async with first_ready(models("a/x", "b/x"), attempt, hedge_after_s=30):
@@ -184,7 +184,7 @@ async def test_a_hedged_answer_that_breaks_off_is_told_to_its_attempt(autojump_c
     @asynccontextmanager
     async def attempt(model):
         await trio.sleep(1)
-        kept.append(OpenAttempt(call=model.id, mark=None, stream=None, events=[]))
+        kept.append(OpenAttempt(call=model.id, attempt=None, stream=None, events=[]))
         yield kept[-1]
 
     with pytest.raises(ProviderFailed):
@@ -215,7 +215,7 @@ async def slow_house(house, nursery):
 
         net.hosts["up.example", 80] = upstream
         h = house(HTTP, pool=Pool(connect=net))
-        nursery.start_soon(h.relay.running.keep)
+        nursery.start_soon(h.relay.in_flight.keeper.run)
         await trio.testing.wait_all_tasks_blocked()
         return h
 
@@ -228,8 +228,8 @@ SLOWLY = b'{"model":"up/m","stream":true,"messages":[{"role":"user","content":"h
 async def ask(h) -> None:
     request = parse_request(b'{"model":"up/m","messages":[{"role":"user","content":"hi"}]}')
     async with h.relay.chat(request, Caller()) as answer:
-        assert len(h.relay.running.attempts) == 1
-        assert not h.relay.running.scopes
+        assert len(h.relay.in_flight.keeper.deadlines) == 1
+        assert not h.relay.in_flight.scopes
         while not answer.done:
             await answer.receive()
 
@@ -241,7 +241,7 @@ async def test_a_kept_attempt_ends_when_its_time_is_over(slow_house, autojump_cl
             await ask(h)
         assert trio.current_time() == 3 * number
     assert [record.error_code for record in h.kept.records] == ["upstream_too_slow"] * 2
-    assert not h.relay.running.attempts
+    assert not h.relay.in_flight.keeper.deadlines
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ async def dripping_house(house, nursery):
     net = FakeNet(nursery)
     net.hosts["up.example", 80] = upstream
     h = house(HTTP, pool=Pool(connect=net))
-    nursery.start_soon(h.relay.running.keep)
+    nursery.start_soon(h.relay.in_flight.keeper.run)
     await trio.testing.wait_all_tasks_blocked()
     return h
 
@@ -269,12 +269,12 @@ async def dripping_house(house, nursery):
 async def test_a_kept_answer_that_falls_silent_is_given_up(dripping_house, nursery, autojump_clock, stops):
     h = dripping_house
     if stops:
-        nursery.start_soon(_stop_after, h.relay.running, 45)
+        nursery.start_soon(_stop_after, h.relay.in_flight, 45)
     with pytest.raises(Stopping if stops else UpstreamSlow, match="stopping" if stops else "silent for 60 s"):
         await ask_slowly(h)
     assert trio.current_time() == (45 if stops else 61 + 60)
     assert h.kept.record.error_code == ("shutting_down" if stops else "upstream_too_slow")
-    assert not h.relay.running.attempts
+    assert not h.relay.in_flight.keeper.deadlines
 
 
 async def ask_slowly(h) -> None:
@@ -302,7 +302,7 @@ async def test_kept_attempts_are_told_when_the_gateway_stops(slow_house, autojum
 
     async def stop():
         await trio.sleep(1)
-        h.relay.running.stop()
+        h.relay.in_flight.stop()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop)
@@ -318,7 +318,7 @@ async def test_a_slow_caller_is_cut_when_the_gateway_stops(dripping_house, autoj
     with trio.move_on_after(5):
         async with h.relay.chat(parse_request(SLOWLY), Caller()) as answer:
             await answer.receive()
-            h.relay.running.stop()
+            h.relay.in_flight.stop()
             await trio.sleep_forever()
     assert (h.kept.record.status, h.kept.record.error_code) == ("error", "shutting_down")
 
@@ -327,7 +327,7 @@ async def test_a_caller_who_leaves_a_kept_attempt_is_no_failure(slow_house, auto
     h = await slow_house(after_s=2.5)
     with trio.move_on_after(1):
         await ask(h)
-    assert (h.kept.record.status, h.relay.running.attempts) == ("cancelled", {})
+    assert (h.kept.record.status, h.relay.in_flight.keeper.deadlines) == ("cancelled", {})
 
 
 async def test_shorter_times_hold_from_the_next_request_on(slow_house, autojump_clock):

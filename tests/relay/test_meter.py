@@ -47,10 +47,10 @@ def kept():
 @pytest.fixture
 def meter(kept):
     async def make(caller=None):
-        books = Accounting(clock=Clock(), book=load_book(), ledger=Ledger(Clock(), {}), records=kept, observer=kept)
-        made = Meter(books, caller or Caller(project="shop", session_id="s", endpoint="/x"), "llm", "a/m", stream=True)
-        made.reservation = books.ledger.reserve("shop", 500)
-        made.ledger = books.ledger
+        accounting = Accounting(clock=Clock(), book=load_book(), ledger=Ledger(Clock(), {}), records=kept, observer=kept)
+        made = Meter(accounting, caller or Caller(project="shop", session_id="s", endpoint="/x"), "llm", "a/m", stream=True)
+        made.reservation = accounting.ledger.reserve("shop", 500)
+        made.ledger = accounting.ledger
         return made
 
     return make
@@ -63,11 +63,11 @@ def finish(one, error=None, cancelled=False, cost=COST):
 async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
     one = await meter()
     await trio.sleep(0.002)
-    first = one.attempt(A, trio.current_time())
+    first = one.begin_attempt(A, trio.current_time())
     one.calling(first, A)
     await trio.sleep(0.1)
-    one.ended(first, ProviderFailed(provider="a", upstream_status=503), trio.current_time())
-    second = one.attempt(B, trio.current_time())
+    one.end_attempt(first, ProviderFailed(provider="a", upstream_status=503), trio.current_time())
+    second = one.begin_attempt(B, trio.current_time())
     one.calling(second, B)
     await trio.sleep(0.2)
     one.answered_by(second)
@@ -101,7 +101,7 @@ async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
 async def test_what_became_of_an_attempt(meter, error, outcome, status):
     one = await meter()
     now = trio.current_time()
-    one.ended(one.attempt(A, now), error, now)
+    one.end_attempt(one.begin_attempt(A, now), error, now)
     record = finish(one, error, cancelled=error is None)
     (attempt,) = record.attempts
     assert (attempt.outcome, attempt.upstream_status) == (outcome, status)

@@ -70,7 +70,7 @@ async def test_one_good_answer(house, autojump_clock):
     assert h.ledger.spent("default") == record.cost_nusd
     assert h.ledger.reserved("default") == 0
     assert [i.model_id for i in h.kept.intents] == ["bad/echo"]
-    assert h.relay.in_flight == 0
+    assert h.relay.in_flight.requests == 0
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_the_caller_leaves_in_mid_stream(house, autojump_clock):
     assert 0 < record.usage.output_tokens < 7
     assert record.cost_nusd > 0
     assert h.ledger.reserved("default") == 0
-    assert h.relay.in_flight == 0
+    assert h.relay.in_flight.requests == 0
 
 
 async def test_the_caller_leaves_before_any_content(house, autojump_clock):
@@ -184,14 +184,14 @@ async def test_the_end_of_a_drain_is_an_error_not_the_caller_leaving(house, auto
 
     async def stop():
         await trio.sleep(after_s)
-        h.relay.running.stop()
+        h.relay.in_flight.stop()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop)
         with pytest.raises(Stopping):
             await said(h.relay, chat(text="one two three four five six"))
     assert (h.kept.record.status, h.kept.record.error_code) == ("error", "shutting_down")
-    assert not h.relay.running.scopes
+    assert not h.relay.in_flight.scopes
 
 
 async def test_a_projects_own_key_has_troubles_of_its_own(house, autojump_clock):

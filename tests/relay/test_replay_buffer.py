@@ -8,8 +8,8 @@ from gw.types.audio import PCM_16K, AudioFormat
 SECOND = 32_000
 
 
-def made(most_s=10.0):
-    return ReplayBuffer(PCM_16K, most_s=most_s, most_bytes=1_000)
+def made(max_s=10.0):
+    return ReplayBuffer(PCM_16K, max_s=max_s, max_bytes=1_000)
 
 
 def everything(replay):
@@ -41,7 +41,7 @@ def test_a_transcript_ahead_of_the_audio_lets_go_of_all_there_is():
 
 
 def test_it_has_a_bound_and_says_what_is_lost():
-    replay = made(most_s=1.0)
+    replay = made(max_s=1.0)
     for _ in range(30):
         replay.append(b"x" * 3_201)
     assert replay.end - replay.start <= SECOND
@@ -50,7 +50,7 @@ def test_it_has_a_bound_and_says_what_is_lost():
 
 
 def test_a_container_can_only_be_heard_from_its_beginning():
-    replay = ReplayBuffer(AudioFormat(encoding="ogg"), most_s=10.0, most_bytes=100)
+    replay = ReplayBuffer(AudioFormat(encoding="ogg"), max_s=10.0, max_bytes=100)
     assert not replay.seekable
     replay.append(b"x" * 60)
     replay.final_until(5.0)

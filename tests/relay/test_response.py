@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 
@@ -9,12 +10,11 @@ from gw.errors import UpstreamCut
 from gw.relay.attempts import OpenAttempt, PreparedCall
 from gw.relay.meter import Meter
 from gw.relay.response import Response
-from gw.relay.usage_counters import SpeakTally
-from gw.relay.waste import Lost, Waste
+from gw.relay.usage_counters import SpeakCounter
 from gw.types.audio import PCM_24K
 from gw.types.caller import Caller
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
-from gw.types.usage import Cost, Usage
+from gw.types.usage import Usage
 
 CONFIG = """
 providers: {sim: {}}
@@ -41,27 +41,34 @@ class Kept:
 def answer(house):
     def make(*lists, kept=None):
         h = house(CONFIG)
-        books, catalog = h.relay.books, h.relay.live.catalog
+        accounting, catalog = attrs.evolve(h.relay.accounting, records=kept or Kept()), h.relay.live.catalog
         model, provider = catalog.by_modality["tts"]["sim/tone"], catalog.provider("sim")
-        meter = Meter(books, Caller(request_id="r1"), "tts", model.id, stream=True)
-        mark = meter.answering = meter.attempt(model, trio.current_time())
-        meter.answered_by(mark)
+        meter = Meter(accounting, Caller(request_id="r1"), "tts", model.id, stream=True)
+        attempt = meter.begin_attempt(model, trio.current_time())
+        meter.answered_by(attempt)
         call = PreparedCall(model, provider, None, None, None)
         request = SpeakRequest(model="m", text="12345", format=PCM_24K)
-        rest = list(lists)
+        remaining = list(lists)
 
-        async def receive():
-            return rest.pop(0)
-
-        ready = OpenAttempt(call, mark, None, rest.pop(0))
-        records = kept or Kept()
-        tally = SpeakTally(request, PCM_24K)
-        return Response(meter, ready, receive, tally, lost=lambda: LOST, book=books.book, records=records, idle_s=5.0)
+        opened = OpenAttempt(call, attempt, Stream(remaining), remaining.pop(0), Scope())
+        return Response(meter, opened, SpeakCounter(request, PCM_24K), catalog, idle_s=5.0)
 
     return make
 
 
-LOST = Lost(Usage(characters=3), Cost(nusd=30, source="config"), Waste(3, 30))
+@attrs.define
+class Stream:
+    remaining: list
+
+    async def receive(self):
+        return self.remaining.pop(0)
+
+
+class Scope:
+    async def receive(self, receive, idle_s):
+        return await receive()
+
+
 AUDIO = [AudioChunk(data=bytes(4_800))]
 
 
@@ -108,23 +115,24 @@ async def test_closing_twice_makes_one_record(answer):
 
 async def test_attempts_before_it_that_may_be_charged_are_in_its_cost(answer):
     one = answer(AUDIO, [SpeakEnd()])
-    one.meter.attempt(one.call.model, trio.current_time())
+    one.meter.begin_attempt(one.call.model, trio.current_time()).called = True
+    one.meter.estimate = Usage(characters=3)
     while not one.done:
         await one.receive()
-    assert (one.record.status, one.record.cost_nusd) == ("success", 50_000 + 30)
-    assert (one.record.wasted_units, one.record.wasted_nusd) == (3, 30)
+    assert (one.record.status, one.record.cost_nusd) == ("success", 50_000 + 30_000)
+    assert (one.record.wasted_units, one.record.wasted_nusd) == (3, 30_000)
 
 
 async def test_the_record_of_a_spoken_answer_waits_until_the_speech_is_over(answer, autojump_clock):
     one = answer(AUDIO, [SpeakEnd()])
     spoken = 0.2
-    one.spoken = lambda: spoken
+    one.spoken_share = lambda: spoken
     while not one.done:
         await one.receive()
-    assert (one.held, one.record) == (True, None)
+    assert (one.awaits_close, one.record) == (True, None)
     await trio.sleep(7)
     one.close(error=None, cancelled=False)
-    assert (one.held, one.record.status, one.record.total_latency_ms) == (False, "success", 0.0)
+    assert (one.awaits_close, one.record.status, one.record.total_latency_ms) == (False, "success", 0.0)
 
 
 @pytest.mark.parametrize(("waits", "heard_s"), [(True, 0.1), (False, 0.0)])

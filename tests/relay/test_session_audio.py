@@ -50,51 +50,51 @@ def _without_the_library(monkeypatch):
 
 
 async def test_raw_audio_is_given_as_it_is():
-    heard = SessionAudio(MULAW_8K)
-    assert heard.source_for(OPENAI) == heard.samples == MULAW_8K
-    assert await heard.take(b"ab") == b"ab"
-    assert await heard.end() == b""
-    assert heard.can_move
+    audio = SessionAudio(MULAW_8K)
+    assert audio.source_for(OPENAI) == audio.samples == MULAW_8K
+    assert await audio.add(b"ab") == b"ab"
+    assert await audio.end() == b""
+    assert audio.can_move
 
 
 async def test_who_takes_a_container_is_given_it_until_a_transcript_stands():
-    heard = SessionAudio(UNKNOWN)
-    assert heard.source_for(DEEPGRAM) == UNKNOWN
-    assert heard.source_for(OPENAI) == PCM_16K
+    audio = SessionAudio(UNKNOWN)
+    assert audio.source_for(DEEPGRAM) == UNKNOWN
+    assert audio.source_for(OPENAI) == PCM_16K
     pieces = [wav_of(bytes(3_200)), bytes(6_400)]
-    assert [await heard.take(piece) for piece in pieces] == [b"", b""]
-    assert [heard.piece(n, "p") for n in range(3)] == [*pieces, None]
-    heard.final_until(0.2)
-    assert heard.source_for(DEEPGRAM) == PCM_16K
-    await heard.decode()
-    assert (heard.replay.start, heard.replay.end) == (6_400, 9_600)
-    assert await heard.take(b"\1\1") == b"\1\1"
+    assert [await audio.add(piece) for piece in pieces] == [b"", b""]
+    assert [audio.piece(n, "p") for n in range(3)] == [*pieces, None]
+    audio.final_until(0.2)
+    assert audio.source_for(DEEPGRAM) == PCM_16K
+    await audio.decode()
+    assert (audio.replay.start, audio.replay.end) == (6_400, 9_600)
+    assert await audio.add(b"\1\1") == b"\1\1"
     with pytest.raises(UpstreamSlow):
-        heard.piece(0, "p")
+        audio.piece(0, "p")
 
 
 async def test_a_container_that_grows_is_decoded_so_that_its_end_can_be_heard_again(monkeypatch):
     monkeypatch.setattr(session_audio, "KEPT_BYTES", 10_000)
-    heard = SessionAudio(UNKNOWN)
-    assert await heard.take(wav_of(bytes(8_000))) == b""
-    assert await heard.take(b"\1" * 3_000) == b"\1" * 3_000
-    assert heard.replay.end == 11_000
-    assert heard.can_move
-    assert heard.source_for(DEEPGRAM) == PCM_16K
+    audio = SessionAudio(UNKNOWN)
+    assert await audio.add(wav_of(bytes(8_000))) == b""
+    assert await audio.add(b"\1" * 3_000) == b"\1" * 3_000
+    assert audio.replay.end == 11_000
+    assert audio.can_move
+    assert audio.source_for(DEEPGRAM) == PCM_16K
 
 
 @pytest.mark.usefixtures("_without_the_library")
 async def test_without_the_library_a_container_can_be_given_from_its_beginning_only(monkeypatch):
     monkeypatch.setattr(session_audio, "KEPT_BYTES", 100)
-    heard = SessionAudio(OGG)
-    heard.final_until(1.0)
-    assert heard.source_for(DEEPGRAM) == OGG
+    audio = SessionAudio(OGG)
+    audio.final_until(1.0)
+    assert audio.source_for(DEEPGRAM) == OGG
     with pytest.raises(CannotConvert, match=r"gw\[audio\]"):
-        heard.source_for(OPENAI)
-    assert heard.can_move
-    assert [await heard.take(b"OggS" * 20) for _ in range(3)] == [b"", b"", b""]
-    assert not heard.can_move
-    assert await heard.end() == b""
+        audio.source_for(OPENAI)
+    assert audio.can_move
+    assert [await audio.add(b"OggS" * 20) for _ in range(3)] == [b"", b"", b""]
+    assert not audio.can_move
+    assert await audio.end() == b""
 
 
 @pytest.mark.usefixtures("_without_the_library")
@@ -102,10 +102,10 @@ async def test_what_cannot_be_decoded_is_told():
     with pytest.raises(CannotConvert):
         SessionAudio(MP4).source_for(OPENAI)
     for data, error in ((b"OggS" + bytes(40), PluginMissing), (b"no sound at all", RequestError)):
-        heard = SessionAudio(UNKNOWN)
-        await heard.decode()
+        audio = SessionAudio(UNKNOWN)
+        await audio.decode()
         with pytest.raises(error):
-            await heard.take(data)
+            await audio.add(data)
 
 
 # ---- through the relay

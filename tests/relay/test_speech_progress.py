@@ -2,18 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.relay.speech_progress import CHARACTERS_PER_S, LEAD_IN_S, Progress, SpeechProgress
+from gw.relay.speech_progress import CHARACTERS_PER_S, LEAD_IN_S, SpeechProgress, SpokenText
 
 
-def script(*pieces):
-    made = SpeechProgress()
+def text_of(*pieces):
+    made = SpokenText()
     for piece in pieces:
         made.flush() if piece is None else made.add(piece)
     return made
 
 
 @pytest.mark.parametrize(
-    ("pieces", "spoken", "rest"),
+    ("pieces", "spoken", "remaining"),
     [
         (("Hello there. ", "Bye."), 0, ["Hello there. Bye."]),
         (("Hello there. ", None, "Bye."), 0, ["Hello there. ", None, "Bye."]),
@@ -23,22 +23,42 @@ def script(*pieces):
         ((), 0, []),
     ],
 )
-def test_what_is_left_to_say(pieces, spoken, rest):
-    made = script(*pieces)
+def test_the_remaining_text(pieces, spoken, remaining):
+    made = text_of(*pieces)
     made.spoken = spoken
-    assert made.rest() == rest
+    assert list(made.remaining()) == remaining
 
 
-def test_clearing_gives_up_what_was_not_spoken():
-    made = script("Hello. ", None, "More")
+def test_text_that_is_added_meanwhile_remains_too():
+    text = text_of("One. ", None)
+    remaining = text.remaining()
+    assert [next(remaining), next(remaining)] == ["One. ", None]
+    text.add("Two. ")
+    assert next(remaining) == "Two. "
+    text.add("Three.")
+    text.flush()
+    assert list(remaining) == ["Three.", None]
+
+
+def test_text_that_is_cleared_meanwhile_does_not_remain():
+    text = text_of("One. ", None, "Two. ", None)
+    remaining = text.remaining()
+    assert next(remaining) == "One. "
+    text.clear()
+    text.add("Three.")
+    assert list(remaining) == ["Three."]
+
+
+def test_clearing_drops_what_was_not_spoken():
+    made = text_of("Hello. ", None, "More")
     made.clear()
     made.add("New")
-    assert made.rest() == ["New"]
+    assert list(made.remaining()) == ["New"]
 
 
 def test_words_tell_what_was_heard():
-    made = script("Hello big world again")
-    progress = Progress(made)
+    made = text_of("Hello big world again")
+    progress = SpeechProgress(made)
     for word, end_s in (("Hello", 0.5), ("big", 0.8), ("world", 1.4)):
         progress.word(word, end_s)
     progress.audio_s = 1.0
@@ -46,8 +66,8 @@ def test_words_tell_what_was_heard():
 
 
 def test_words_that_are_not_in_the_text_are_passed_over():
-    made = script("It costs $5 now")
-    progress = Progress(made)
+    made = text_of("It costs $5 now")
+    progress = SpeechProgress(made)
     for word, end_s in (("It", 0.2), ("costs", 0.6), ("five dollars", 1.0), ("now", 1.2)):
         progress.word(word, end_s)
     progress.audio_s = 0.7
@@ -55,8 +75,8 @@ def test_words_that_are_not_in_the_text_are_passed_over():
 
 
 def test_a_flush_tells_what_was_heard():
-    made = script("One. ", None, "Two. ", None, "Three.")
-    progress = Progress(made)
+    made = text_of("One. ", None, "Two. ", None, "Three.")
+    progress = SpeechProgress(made)
     progress.audio_s = 0.4
     progress.flushed()
     assert made.text[progress.spoken() :] == "Two. Three."
@@ -65,16 +85,16 @@ def test_a_flush_tells_what_was_heard():
 
 
 def test_without_either_the_audio_is_a_guess_that_repeats_rather_than_loses():
-    made = script("One two three four five six seven")
-    progress = Progress(made)
+    made = text_of("One two three four five six seven")
+    progress = SpeechProgress(made)
     progress.audio_s = LEAD_IN_S + 10 / CHARACTERS_PER_S
     assert made.text[progress.spoken() :] == "three four five six seven"
 
 
 @given(st.text(alphabet="ab .", max_size=60), st.floats(0, 10))
 def test_the_guess_is_the_beginning_of_a_word_or_the_end(text, audio_s):
-    made = script(text)
-    progress = Progress(made)
+    made = text_of(text)
+    progress = SpeechProgress(made)
     progress.audio_s = audio_s
     at = progress.spoken()
     assert 0 <= at <= len(text)

@@ -11,7 +11,7 @@ import trio
 
 from gw.errors import CandidateSkipped, UpstreamProtocolError, UpstreamSlow
 from gw.providers.spec import ProviderSpec
-from gw.relay.transcoding import AsAsked, asked_of, slices
+from gw.relay.transcoding import TranscodedCall, provider_format, slices
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd
 from gw.wire import wav
@@ -48,14 +48,14 @@ def _without_the_library(monkeypatch):
 )
 @pytest.mark.usefixtures("_without_the_library")
 def test_a_provider_is_asked_for_what_it_can_make(wanted, spec, asked):
-    assert asked_of(wanted, spec, "p") == asked
+    assert provider_format(wanted, spec, "p") == asked
 
 
 @pytest.mark.parametrize(("wanted", "formats"), [(MP3, ["pcm_s16le"]), (PCM_24K, ["mp3"]), (MP3, ["aac"])])
 @pytest.mark.usefixtures("_without_the_library")
 def test_without_the_library_the_candidate_is_passed_over(wanted, formats):
     with pytest.raises(CandidateSkipped, match=r"install gw\[audio\]") as caught:
-        asked_of(wanted, offering(*formats), "p")
+        provider_format(wanted, offering(*formats), "p")
     assert (caught.value.reason, caught.value.retryable, caught.value.provider) == ("missing_ability", True, "p")
 
 
@@ -73,7 +73,7 @@ async def told(sent, asked, *pieces):
     async def opening():
         yield Stream(sent, *pieces)
 
-    async with AsAsked(opening(), asked, "p", idle_s=10) as stream:
+    async with TranscodedCall(opening(), asked, "p", idle_s=10) as stream:
         events = []
         while not events or not isinstance(events[-1], SpeakEnd):
             events += await stream.receive()
@@ -99,7 +99,7 @@ async def test_the_first_of_a_large_piece_goes_out_before_the_rest_is_made():
         yield Stream(PCM_24K, bytes(48_000), bytes(9_601))
 
     lengths = []
-    async with AsAsked(opening(), PCM_16K, "p", idle_s=10) as stream:
+    async with TranscodedCall(opening(), PCM_16K, "p", idle_s=10) as stream:
         events = []
         while not events or not isinstance(events[-1], SpeakEnd):
             events = await stream.receive()
@@ -115,13 +115,13 @@ async def test_a_call_that_can_be_aborted_still_can():
             raise KeyError
 
     with pytest.raises(KeyError):
-        AsAsked(Call(), PCM_16K, "p", idle_s=10).abort()
+        TranscodedCall(Call(), PCM_16K, "p", idle_s=10).abort()
 
     @asynccontextmanager
     async def opening():
         yield
 
-    assert AsAsked(opening(), PCM_16K, "p", idle_s=10).abort is None
+    assert TranscodedCall(opening(), PCM_16K, "p", idle_s=10).abort is None
 
 
 def test_a_piece_is_cut_to_what_is_converted_at_once():
@@ -177,7 +177,7 @@ async def read_paced(fmt, pieces, *, held_s=0.0):
         yield Paced(fmt, pieces)
 
     data = b""
-    async with AsAsked(opening(), fmt, "p", idle_s=10) as stream:
+    async with TranscodedCall(opening(), fmt, "p", idle_s=10) as stream:
         while True:
             for event in await stream.receive():
                 if isinstance(event, SpeakEnd):

@@ -4,9 +4,9 @@ import pytest
 
 from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
 from gw.relay.usage_counters import (
-    ChatTally,
-    SpeakTally,
-    TranscribeTally,
+    ChatCounter,
+    SpeakCounter,
+    TranscribeCounter,
     estimate_chat,
     estimate_speak,
     estimate_transcribe,
@@ -80,29 +80,29 @@ async def test_the_first_audio():
 
 
 def chat_tally(characters=40):
-    return ChatTally(ChatRequest(model="m", fields={}, input_characters=characters))
+    return ChatCounter(ChatRequest(model="m", fields={}, input_characters=characters))
 
 
 def test_chat_by_the_vendors_count_with_ours_beside_it():
     tally = chat_tally()
-    assert not tally.see([HELLO, Delta(reasoning="hm")], "p")
-    assert not tally.see([UsageReport(usage=Usage(source="vendor")), UsageReport(usage=VENDOR)], "p")
-    assert tally.see([ChatEnd()], "p")
+    assert not tally.add([HELLO, Delta(reasoning="hm")], "p")
+    assert not tally.add([UsageReport(usage=Usage(source="vendor")), UsageReport(usage=VENDOR)], "p")
+    assert tally.add([ChatEnd()], "p")
     assert tally.usage() == (VENDOR, Usage(input_tokens=10, output_tokens=2, source="estimated"))
 
 
 def test_chat_by_our_count_where_the_vendor_tells_none():
     tally = chat_tally()
-    tally.see([Delta(tool_calls=(ToolCallPiece(index=0, arguments='{"a":1}'),))], "p")
+    tally.add([Delta(tool_calls=(ToolCallPiece(index=0, arguments='{"a":1}'),))], "p")
     assert tally.usage() == (Usage(input_tokens=10, output_tokens=2, source="estimated"), None)
     whole = chat_tally()
-    assert whole.see([Completion(text="12345")], "p")
+    assert whole.add([Completion(text="12345")], "p")
     assert whole.usage()[0].output_tokens == 2
 
 
 def test_an_error_event_is_an_error():
     with pytest.raises(ProviderFailed) as caught:
-        chat_tally().see([FAULT], "p")
+        chat_tally().add([FAULT], "p")
     assert caught.value.upstream_code == "overloaded"
 
 
@@ -118,9 +118,9 @@ def test_an_error_event_is_an_error():
     ],
 )
 def test_transcription(ours_s, at_least_s, transcript, usage, measured):
-    tally = TranscribeTally(TranscribeRequest(model="m", audio=File(), audio_seconds=ours_s), at_least_s)
-    assert not tally.see([TextDelta(text="a")], "p")
-    assert tally.see([TextDelta(text="b"), transcript], "p")
+    tally = TranscribeCounter(TranscribeRequest(model="m", audio=File(), audio_seconds=ours_s), at_least_s)
+    assert not tally.add([TextDelta(text="a")], "p")
+    assert tally.add([TextDelta(text="b"), transcript], "p")
     assert tally.usage() == (usage, measured)
 
 
@@ -130,19 +130,19 @@ def speak_request(text="ça va"):
 
 @pytest.mark.parametrize(("fmt", "seconds"), [(PCM_24K, 0.25), (AudioFormat(encoding="mp3"), 0.0)])
 def test_speech_is_counted_in_characters_and_seconds(fmt, seconds):
-    tally = SpeakTally(speak_request(), fmt)
-    assert not tally.see([AudioChunk(data=bytes(6_000)), AudioChunk(data=bytes(6_000))], "p")
+    tally = SpeakCounter(speak_request(), fmt)
+    assert not tally.add([AudioChunk(data=bytes(6_000)), AudioChunk(data=bytes(6_000))], "p")
     measured = Usage(characters=5, audio_seconds=seconds)
     assert tally.usage() == (measured, None)
-    assert tally.see([SpeakEnd(usage=VENDOR)], "p")
+    assert tally.add([SpeakEnd(usage=VENDOR)], "p")
     assert tally.usage() == (VENDOR, measured)
 
 
 def test_compressed_speech_has_seconds_too():
     """gpt-4o-mini-tts is billed by them where it tells no tokens."""
-    tally = SpeakTally(speak_request(), AudioFormat(encoding="opus"))
+    tally = SpeakCounter(speak_request(), AudioFormat(encoding="opus"))
     whole = ogg_opus(2.5)
-    assert tally.see([AudioChunk(data=whole[:100]), AudioChunk(data=whole[100:]), SpeakEnd()], "p")
+    assert tally.add([AudioChunk(data=whole[:100]), AudioChunk(data=whole[100:]), SpeakEnd()], "p")
     assert tally.usage() == (Usage(characters=5, audio_seconds=2.5), None)
 
 

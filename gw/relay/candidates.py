@@ -1,0 +1,132 @@
+"""Candidates: the models that may answer a request, and the call of one of them made ready.
+
+Below attempts, responses and sessions: they are handed a `CandidatePlanner` and know neither catalog nor limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, TypeVar
+
+import msgspec
+
+from gw.config.settings import CostTracking
+from gw.errors import CandidateSkipped
+from gw.net.http1 import Pool
+from gw.policy import capabilities
+from gw.providers.spec import Account, ProviderSpec
+from gw.registry.catalog import Catalog, Model, Provider
+from gw.registry.current import CurrentCatalog
+from gw.relay import admission
+from gw.relay.admission import RequestSpec
+from gw.relay.endpoints import Endpoints
+from gw.relay.limits import Gate, ProviderLimits
+from gw.relay.meter import Accounting, Meter, price_of
+from gw.telemetry.clock import utc_day
+from gw.types.caller import Caller
+from gw.types.ids import Modality
+from gw.types.project import Project
+
+S = TypeVar("S")
+
+Opener = Callable[[ProviderSpec, Account, Model], Callable[[], AbstractAsyncContextManager[S]]]
+"""Returns the call of a candidate, still to be opened. Raises ProviderError to have it passed over."""
+
+
+class Candidates(msgspec.Struct, frozen=True, eq=False):
+    """The models that may answer a request, the requested one first, in the catalog that was current when it began."""
+
+    catalog: Catalog
+    project: Project
+    models: tuple[Model, ...]
+
+
+class PreparedCall(msgspec.Struct, Generic[S], eq=False):
+    """A candidate's call, ready to be opened; its gate has been entered."""
+
+    model: Model
+    provider: Provider
+    spec: ProviderSpec
+    gate: Gate
+    open: Callable[[], AbstractAsyncContextManager[S]]
+
+
+class CandidatePlanner:
+    """Finds the candidates of a request, admits it, and prepares the call of a candidate."""
+
+    def __init__(
+        self,
+        current: CurrentCatalog,
+        pool: Pool,
+        limits: ProviderLimits,
+        accounting: Accounting,
+        cost_tracking: CostTracking,
+    ) -> None:
+        self.current = current
+        self.accounting = accounting
+        self._limits = limits
+        self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
+        self._endpoints = Endpoints(pool)
+        self._endpoints.warm(current.catalog)
+        self._catalog: Catalog | None = None
+        self._cache: dict[tuple[str, Modality, str, str, bool], Candidates] = {}
+
+    def plan(self, spec: RequestSpec, caller: Caller) -> Candidates:
+        """Return the candidates, looked up once per catalog. Raise what `Catalog.project` and `Catalog.resolve` raise."""
+        catalog, modality = self.current.catalog, spec.modality
+        if catalog is not self._catalog:
+            self._catalog, self._cache = catalog, {}
+        key = (spec.requested, modality, caller.project, caller.dialect, caller.fallback)
+        candidates = self._cache.get(key)
+        if candidates is None:
+            project = catalog.project(caller.project)
+            model = catalog.resolve(spec.requested, modality, project, dialect_provider=caller.dialect)
+            candidates = Candidates(catalog, project, catalog.candidates(model, project, fallback=caller.fallback))
+            self._cache[key] = candidates  # only names that resolve, so callers cannot fill it
+        if caller.candidates and caller.fallback:
+            project, first = candidates.project, candidates.models[0]
+            others = [catalog.resolve(n, modality, project, dialect_provider=caller.dialect) for n in caller.candidates]
+            candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))))
+        return candidates
+
+    def admit(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> None:
+        """Reserve the estimate, priced as the first candidate. Raise what `admission.admit` raises."""
+        model, accounting = candidates.models[0], self.accounting
+        estimate = meter.cost_of(spec.estimate, model, candidates.catalog.provider(model.provider)).nusd
+        meter.estimate = spec.estimate
+        meter.estimate_nusd = estimate
+        meter.reservation = admission.admit(
+            accounting.ledger, candidates.project, estimate or 0, store_accepts=accounting.records.accepting
+        )
+
+    def prepare(
+        self, spec: RequestSpec, candidates: Candidates, model: Model, opener: Opener[S], now: float
+    ) -> PreparedCall[S]:
+        """Check one candidate and enter its gate. Raise ProviderError to have it passed over."""
+        project = candidates.project
+        provider, provider_spec, account = self._endpoints.get(candidates.catalog, model, project)
+        if spec.needs and (missing := capabilities.missing(provider_spec.abilities, spec.needs)):
+            detail = "cannot do " + ", ".join(sorted(missing))
+            raise CandidateSkipped(provider=provider.id, reason="missing_ability", detail=detail)
+        if self._refuse_unpriced and provider.location != "local" and not self._is_priced(model, provider):
+            detail = "no price known and cost_tracking.on_unpriced is refuse"
+            raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)
+        call = opener(provider_spec, account, model)
+        gate = self._limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
+        gate.enter(now)
+        return PreparedCall(model, provider, provider_spec, gate, call)
+
+    def _is_priced(self, model: Model, provider: Provider) -> bool:
+        day = utc_day(self.accounting.clock.now())
+        return price_of(self.accounting.book, model, provider, day, live=True) is not None
+
+
+def offered(
+    call: Callable[..., AbstractAsyncContextManager[S]] | None, account: Account
+) -> Callable[..., AbstractAsyncContextManager[S]]:
+    """Return a provider type's call. Raise CandidateSkipped where the type does not offer it."""
+    if call is None:
+        detail = "its type does not offer this"
+        raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=detail)
+    return call
