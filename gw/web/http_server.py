@@ -45,12 +45,18 @@ class HostedApp:
     websockets: bool = False
     """Without them an upgrade is answered with 404."""
     max_body_bytes: int = 0
-    """Larger request bodies are refused with 413; 0 = the app itself limits what it reads."""
+    """Larger request bodies are refused with 413, and those of GET and HEAD are read and dropped before the app runs.
+
+    0 = the app itself limits what it reads.
+    """
 
 
 Dispatch = Callable[[bytes, bytes], HostedApp]
 """(method, raw path without query) → the app that answers."""
 
+
+_WITHOUT_BODY = (b"GET", b"HEAD")
+"""A body of theirs has no meaning (RFC 9110 9.3.1), but its framing is checked as every other's."""
 
 log = structlog.get_logger("gw.web")
 
@@ -266,6 +272,8 @@ class _RequestLoop:
             server.drain.enter()
         connection.on_left = self.cancel_scope.cancel
         try:
+            if hosted.max_body_bytes and not exchange.body.done and head.method in _WITHOUT_BODY:
+                await exchange.drop_body()
             await app(exchange.scope(), exchange.receive, exchange.send)
         except Exception as error:
             crash = error

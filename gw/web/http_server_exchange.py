@@ -158,6 +158,12 @@ class ServerExchange:
             raise Refused(408, "the request body came too slowly")
         return data
 
+    async def drop_body(self) -> None:
+        """Read and drop the request body before the app runs, which then receives an empty one. Raises like `receive`."""
+        while not self.body.done:
+            await self.receive()
+        self._delivered = False
+
     async def drop_unread(self) -> bool:
         """Read and drop what the app left unread of the request body; False when that is too much or takes too long."""
         dropped = 0

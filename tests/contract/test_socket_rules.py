@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 import trio
 from websockets.client import ClientProtocol
@@ -120,6 +122,24 @@ async def test_what_must_not_be_sent_closes_with_its_code(path, data, code, peer
     async with peer(path) as made:
         await made.transport.send_all(data)
         assert await made.closed() == code
+
+
+@every
+async def test_compression_is_never_agreed_on(path, tmp_path, autojump_clock):
+    """A small compressed message could become a huge one: 305 kB of zeros' deflate are 300 MB."""
+    async with open_plane(CONFIG, tmp_path) as plane:
+        peer = Peer(await plane.client.connect(GATEWAY), path)
+        request = peer.protocol.connect()
+        request.headers["Sec-WebSocket-Extensions"] = "permessage-deflate; client_max_window_bits"
+        peer.protocol.send_request(request)
+        await peer.flush()
+        while peer.protocol.state is State.CONNECTING:
+            assert await peer.read()
+        assert peer.protocol.extensions == []
+        bomb = zlib.compress(bytes(1_000_000), wbits=-15)
+        await peer.transport.send_all(b"\xc2\xfe" + len(bomb).to_bytes(2, "big") + bytes(4) + bomb)
+        assert await peer.closed() == 1002
+        peer.transport.abort()
 
 
 @every
