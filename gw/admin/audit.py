@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
-import msgspec
-
-from gw.admin.reports import Json, whole_number
-from gw.errors import RequestError
+from gw.admin.arguments import one_of, page_size, whole_number
 from gw.store.store import Reader
-from gw.types.entities import Action, EntityType
+from gw.types.entities import Action, AuditEntry, EntityType
 
-DEFAULT, MOST = 50, 500
+DEFAULT_ENTRIES, MAX_ENTRIES = 50, 500
 
 
 async def page(
     store: Reader,
     *,
-    limit: str,
+    limit: str | int = DEFAULT_ENTRIES,
     entity_type: str | None = None,
     entity_id: str | None = None,
     action: str | None = None,
     before: str | None = None,
-) -> list[Json]:
-    """The newest entries that pass every filter, as JSON. Raises RequestError for a value that cannot be."""
-    _one_of(entity_type, get_args(EntityType), "entity_type")
-    _one_of(action, get_args(Action), "action")
-    found = await store.audit_log(
-        whole_number(limit, "limit", 1, MOST),
+) -> Sequence[AuditEntry]:
+    """Return the newest entries that pass every filter. Raises RequestError."""
+    if entity_type is not None:
+        one_of("entity_type", entity_type, get_args(EntityType))
+    if action is not None:
+        one_of("action", action, get_args(Action))
+    return await store.audit_log(
+        page_size(limit, MAX_ENTRIES),
         entity_type=entity_type,
         entity_id=entity_id,
         action=action,
         before=None if before is None else whole_number(before, "before", 0, 10**18 - 1),
     )
-    return [msgspec.to_builtins(entry) for entry in found]
-
-
-def _one_of(value: str | None, known: tuple[str, ...], param: str) -> None:
-    if value is not None and value not in known:
-        raise RequestError(what=f"{param} must be one of {', '.join(known)}", param=param)

@@ -1,4 +1,4 @@
-"""What the month will have cost: each coming day as its weekday usually was, beside what the daily budgets allow."""
+"""Forecast of the month's cost: each coming day as its weekday usually was, compared with the daily budgets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from statistics import fmean
 
 import attrs
 
-from gw.admin.reports import Json, known_project, usd
+from gw.admin.arguments import project_filter
+from gw.admin.schemas import Schema, Usd, usd
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.rollups import Point
@@ -18,14 +19,39 @@ from gw.store.store import Reader
 from gw.telemetry.clock import DAY_S, utc_day
 
 WEEKS = 4
-"""Whole weeks before today that are looked at."""
+"""Weeks before today that are taken into account."""
 _Z_80 = 1.2816
-"""Standard deviations on each side that hold 80 % of a normal distribution."""
+"""80 % of a normal distribution lie within so many standard deviations of its mean."""
+
+
+class MonthEstimate(Schema):
+    """`budget` is the daily budget times the days of the month, null without one. Four months of five end between `low`
+    and `high`."""
+
+    spent: Usd
+    expected: Usd
+    low: Usd
+    high: Usd
+    budget: Usd | None
+    over_budget: bool
+
+
+class Forecast(Schema):
+    """The current UTC month (`YYYY-MM`); `day` is today's number in it. `budgeted` sums up the projects with a budget and is
+    null without any; `total` has a budget if every project that spends has one."""
+
+    month: str
+    days: int
+    day: int
+    project: str | None
+    total: MonthEstimate
+    budgeted: MonthEstimate | None
+    projects: dict[str, MonthEstimate]
 
 
 @attrs.frozen(kw_only=True)
 class Estimate:
-    """Of a whole month, in nano-USD: 80 % of months like this end between `low` and `high`."""
+    """The cost of a month in nano-USD; 80 % of months like this end between `low` and `high`."""
 
     spent: int
     expected: int
@@ -34,15 +60,16 @@ class Estimate:
 
 
 def estimate(spend: Mapping[int, int], today: int, elapsed: float, first: int, last: int) -> Estimate:
-    """`spend`: nano-USD per UTC day; `elapsed`: share of today that is over; `first`, `last`: the month's days.
+    """Estimate a month from `spend`: nano-USD per UTC day. `elapsed` is the share of today that is over; `first` and `last` are
+    the month's days.
 
-    A day is expected to be the mean of the same weekdays of the last WEEKS weeks, as far back as there was any spend;
-    without such days, the mean of all days there are; on the first day ever, today's pace. The band grows with the
-    square root of the days to come: what was off on one day says nothing about the next.
+    A day is expected to cost the mean of the same weekdays of the last WEEKS weeks, as far back as there was any spend;
+    without such days, the mean of all past days; on the first day ever, today's pace. The band grows with the square
+    root of the remaining days, because errors of single days are independent.
     """
     spent = sum(nusd for day, nusd in spend.items() if first <= day <= today)
-    begun = min((day for day, nusd in spend.items() if nusd), default=today)
-    past = {day: spend.get(day, 0) for day in range(max(begun, today - 7 * WEEKS), today)}
+    first_spend = min((day for day, nusd in spend.items() if nusd), default=today)
+    past = {day: spend.get(day, 0) for day in range(max(first_spend, today - 7 * WEEKS), today)}
     pace = spend.get(today, 0) / elapsed if elapsed > 0 else 0.0
     usual = fmean(past.values()) if past else pace
 
@@ -50,20 +77,20 @@ def estimate(spend: Mapping[int, int], today: int, elapsed: float, first: int, l
         same = [nusd for other, nusd in past.items() if (other - day) % 7 == 0]
         return fmean(same) if same else usual
 
-    rest = (1 - elapsed) * expected(today) + sum(expected(day) for day in range(today + 1, last + 1))
-    off = fmean([(nusd - expected(day)) ** 2 for day, nusd in past.items()]) ** 0.5 if past else 0.0
-    band = _Z_80 * off * (1 - elapsed + last - today) ** 0.5
+    remaining = (1 - elapsed) * expected(today) + sum(expected(day) for day in range(today + 1, last + 1))
+    deviation = fmean([(nusd - expected(day)) ** 2 for day, nusd in past.items()]) ** 0.5 if past else 0.0
+    band = _Z_80 * deviation * (1 - elapsed + last - today) ** 0.5
     return Estimate(
         spent=spent,
-        expected=round(spent + rest),
-        low=round(spent + max(0.0, rest - band)),
-        high=round(spent + rest + band),
+        expected=round(spent + remaining),
+        low=round(spent + max(0.0, remaining - band)),
+        high=round(spent + remaining + band),
     )
 
 
 @attrs.frozen(kw_only=True)
 class _Month:
-    """The month of `now`, its UTC days, and each project's daily budget in nano-USD."""
+    """The current UTC month: its days, and each project's daily budget in nano-USD."""
 
     name: str
     first: int
@@ -74,13 +101,12 @@ class _Month:
     budgets: Mapping[str, int]
 
 
-async def forecast(store: Reader, catalog: Catalog, now: float, *, project: str | None = None) -> Json:
-    """The UTC month of `now`, for each project and in all. Projects that are gone count in the sum.
+async def forecast(store: Reader, catalog: Catalog, now: float, *, project: str | None = None) -> Forecast:
+    """Estimate the UTC month of `now`, per project and in total. Deleted projects count in the total.
 
-    Budgets are compared with the spend of those who have one: `budgeted` is of these projects together, null where there
-    are none; the `total` has a budget only where whoever spends has one.
+    Budgets are compared with the spend of the projects that have one. Raises UnknownProjectError.
     """
-    only = known_project(catalog, project)
+    only = project_filter(catalog, project)
     today = utc_day(now)
     begin = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     first = utc_day(begin.timestamp())
@@ -91,54 +117,53 @@ async def forecast(store: Reader, catalog: Catalog, now: float, *, project: str 
         today=today,
         elapsed=now % DAY_S / DAY_S,
         project=only,
-        budgets={one.id: one.daily_budget_nusd for one in catalog.projects.values() if only in (None, one.id)},
+        budgets={entry.id: entry.daily_budget_nusd for entry in catalog.projects.values() if only in (None, entry.id)},
     )
     return await store.show(
-        partial(_of_month, month=month),
+        partial(_forecast, month=month),
         queries.points, "day", min(first, today - 7 * WEEKS), today, by="project", project=only, model_id=None,
     )  # fmt: skip
 
 
-def _of_month(points: Iterable[Point], month: _Month) -> Json:
+def _forecast(points: Iterable[Point], month: _Month) -> Forecast:
     spend: dict[str, dict[int, int]] = {}
     for point in points:
         if point.cost_nusd:
             spend.setdefault(point.name, {})[point.bucket] = point.cost_nusd
-    days, budgets = month.last - month.first + 1, month.budgets
+    budgets = month.budgets
     limited = {name for name, nusd in budgets.items() if nusd}
-    allowed = sum(budgets.values())
+    total_budget = sum(budgets.values())
 
-    def shown(names: Collection[str], budget_nusd: int) -> Json:
-        found = estimate(_together(spend, names), month.today, month.elapsed, month.first, month.last)
-        return _shown(found, budget_nusd, days)
+    def estimated(names: Collection[str], daily_budget_nusd: int) -> MonthEstimate:
+        return _estimate_of(_daily_sum(spend, names), daily_budget_nusd, month)
 
-    return {
-        "month": month.name,
-        "days": days,
-        "day": month.today - month.first + 1,
-        "project": month.project,
-        "total": shown(spend, allowed if limited.issuperset(spend) else 0),
-        "budgeted": shown(limited, allowed) if limited else None,
-        "projects": {name: shown([name], budgets.get(name, 0)) for name in sorted({*spend, *budgets})},
-    }
+    return Forecast(
+        month=month.name,
+        days=month.last - month.first + 1,
+        day=month.today - month.first + 1,
+        project=month.project,
+        total=estimated(spend, total_budget if limited.issuperset(spend) else 0),
+        budgeted=estimated(limited, total_budget) if limited else None,
+        projects={name: estimated([name], budgets.get(name, 0)) for name in sorted({*spend, *budgets})},
+    )
 
 
-def _together(spend: Mapping[str, Mapping[int, int]], names: Collection[str]) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _daily_sum(spend: Mapping[str, Mapping[int, int]], names: Collection[str]) -> dict[int, int]:
+    total: dict[int, int] = {}
     for name in names:
         for day, nusd in spend.get(name, {}).items():
-            found[day] = found.get(day, 0) + nusd
-    return found
+            total[day] = total.get(day, 0) + nusd
+    return total
 
 
-def _shown(estimate: Estimate, daily_budget_nusd: int, days: int) -> Json:
-    """`budget`: daily budget × days of the month, null without one."""
-    budget = daily_budget_nusd * days
-    return {
-        "spent": usd(estimate.spent),
-        "expected": usd(estimate.expected),
-        "low": usd(estimate.low),
-        "high": usd(estimate.high),
-        "budget": usd(budget) if budget else None,
-        "over_budget": bool(budget) and estimate.expected > budget,
-    }
+def _estimate_of(spend: Mapping[int, int], daily_budget_nusd: int, month: _Month) -> MonthEstimate:
+    found = estimate(spend, month.today, month.elapsed, month.first, month.last)
+    budget = daily_budget_nusd * (month.last - month.first + 1)
+    return MonthEstimate(
+        spent=usd(found.spent),
+        expected=usd(found.expected),
+        low=usd(found.low),
+        high=usd(found.high),
+        budget=usd(budget) if budget else None,
+        over_budget=bool(budget) and found.expected > budget,
+    )

@@ -1,201 +1,353 @@
-"""Providers, models and projects as the API shows them: JSON-ready dicts.
+"""Providers, models and projects as the API shows them.
 
 The list of models is one body for many readers: a map for the gateway's own clients, `data` for the SDKs of OpenAI,
-Groq and Anthropic, `stt` and `tts` for Deepgram's. Each ignores the members it does not know.
+Groq and Anthropic, `stt` and `tts` for Deepgram's. Each ignores the fields it does not know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Annotated, Literal
 
-from gw.admin.reports import Json, cost_groups, known_project, models_of, usd
+import msgspec
+from msgspec import Meta
+
+from gw.admin.arguments import project_filter
+from gw.admin.reports import CostGroups, cost_groups
+from gw.admin.schemas import Schema, Usd, extend, usd
 from gw.errors import UnknownModelError
 from gw.policy import budget
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.store import queries
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
-from gw.types.ids import MODALITIES, Modality
-from gw.types.project import Project
+from gw.types.ids import MODALITIES, Location, Modality, Source
+from gw.types.project import BudgetAction, BudgetStatus, Project
 
 Spent = Callable[[str], int]
 """Project id → nano-USD spent today, as the budget counts it."""
 
 
-def status(catalog: Catalog) -> Json:
-    return {
-        "providers": _provider_states(catalog),
-        "model_count": len({model.id for model in catalog.models.values()}),
-        "project_count": len(catalog.projects),
-    }
+class ProviderState(Schema):
+    configured: bool
+    type: Location
 
 
-def dashboard_status(catalog: Catalog) -> Json:
-    return {
-        "providers": _provider_states(catalog),
-        "models": {
-            model_id: {"modality": entries[0].modality, "provider": entries[0].provider}
+class GatewayStatus(Schema):
+    providers: dict[str, ProviderState]
+    model_count: int
+    project_count: int
+
+
+class DashboardModel(Schema):
+    modality: Modality
+    provider: str
+
+
+class DashboardStatus(Schema):
+    providers: dict[str, ProviderState]
+    models: dict[str, DashboardModel]
+    fallbacks: dict[Modality, list[str]]
+
+
+class ProviderEntry(Schema):
+    """`api_key_masked` is empty without a key. `key_error` says why the stored key cannot be used."""
+
+    provider_id: str
+    source: Source
+    api_key_masked: str
+    base_url: str | None
+    provider_type: str
+    type: Location
+    configured: bool
+    enabled: bool
+    key_error: str | None
+
+
+class Providers(Schema):
+    providers: list[ProviderEntry]
+
+
+class ModelEntry(Schema):
+    """`modality` is the first one the id serves, `modalities` are all of them."""
+
+    modality: Modality
+    provider: str
+    model: str
+    modalities: list[Modality]
+
+
+class ListedModel(Schema):
+    """The fields that OpenAI's, Groq's and Anthropic's SDKs read."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    type: Literal["model"]
+    display_name: str
+    created_at: str
+
+
+class SpeechModel(Schema):
+    """The fields that Deepgram's SDK reads."""
+
+    name: str
+    canonical_name: str
+    architecture: str
+    languages: list[str]
+
+
+class ModelList(Schema):
+    """One body for many readers: `models` is the gateway's own map, `data` is for OpenAI's, Groq's and Anthropic's SDKs,
+    `stt` and `tts` for Deepgram's. A request with an `xi-api-key` header gets a bare array, for ElevenLabs' SDK."""
+
+    object: Literal["list"]
+    data: list[ListedModel]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+    models: dict[str, ModelEntry]
+    project: str | None
+    stt: list[SpeechModel]
+    tts: list[SpeechModel]
+
+
+class ElevenLabsModel(Schema):
+    """The fields that ElevenLabs' SDK reads."""
+
+    model_id: str
+    name: str
+    can_do_text_to_speech: bool
+    can_do_voice_conversion: bool
+    languages: list[str]
+    token_cost_factor: float
+
+
+class OneModel(ListedModel):
+    """For SDKs and the gateway's own clients alike."""
+
+    modality: Modality
+    provider: str
+    model: str
+    modalities: list[Modality]
+    source: Source
+
+
+class ProjectEntry(Schema):
+    """`project_id` and `name` are also what Deepgram's SDK reads in a list of projects."""
+
+    id: str
+    project_id: str
+    name: str
+    description: str
+    daily_budget: Usd
+    budget_action: BudgetAction
+    default_stack: str
+    tags: list[str]
+    accent: Annotated[str, Meta(pattern="^#[0-9a-fA-F]{6}$")]
+    source: Source
+
+
+class ProjectStats(Schema):
+    cost_today: Usd
+    requests_today: int
+
+
+class Projects(Schema):
+    projects: list[ProjectEntry]
+    stats: dict[str, ProjectStats]
+
+
+class ProjectCosts(Schema):
+    total: Usd
+    by_provider: CostGroups
+    by_model: CostGroups
+
+
+class ProjectDetail(ProjectEntry):
+    today_spend: Usd
+    budget_status: BudgetStatus
+    today: ProjectStats
+    costs_today: ProjectCosts
+
+
+def status(catalog: Catalog) -> GatewayStatus:
+    return GatewayStatus(
+        providers=_provider_states(catalog),
+        model_count=len({model.id for model in catalog.models.values()}),
+        project_count=len(catalog.projects),
+    )
+
+
+def dashboard_status(catalog: Catalog) -> DashboardStatus:
+    return DashboardStatus(
+        providers=_provider_states(catalog),
+        models={
+            model_id: DashboardModel(modality=entries[0].modality, provider=entries[0].provider)
             for model_id, entries in _by_id(catalog.models.values()).items()
         },
-        "fallbacks": {modality: list(catalog.chains.get(modality, ())) for modality in MODALITIES},
-    }
+        fallbacks={modality: list(catalog.chains.get(modality, ())) for modality in MODALITIES},
+    )
 
 
-def _provider_states(catalog: Catalog) -> Json:
-    return {p.id: {"configured": p.configured, "type": p.location} for p in catalog.providers.values()}
+def _provider_states(catalog: Catalog) -> dict[str, ProviderState]:
+    return {p.id: ProviderState(configured=p.configured, type=p.location) for p in catalog.providers.values()}
 
 
-def providers(catalog: Catalog) -> Json:
-    return {"providers": [provider(p) for p in catalog.providers.values()]}
+def providers(catalog: Catalog) -> Providers:
+    return Providers(providers=[provider(p) for p in catalog.providers.values()])
 
 
-def provider(entry: Provider) -> Json:
-    """`api_key_masked` is "" without a key; the key itself is never shown."""
-    return {
-        "provider_id": entry.id,
-        "source": entry.source,
-        "api_key_masked": entry.api_key.masked,
-        "base_url": entry.base_url,
-        "provider_type": entry.type,
-        "type": entry.location,
-        "configured": entry.configured,
-        "enabled": entry.enabled,
-        "key_error": entry.key_error or None,
-    }
+def provider(entry: Provider) -> ProviderEntry:
+    return ProviderEntry(
+        provider_id=entry.id,
+        source=entry.source,
+        api_key_masked=entry.api_key.masked,
+        base_url=entry.base_url,
+        provider_type=entry.type,
+        type=entry.location,
+        configured=entry.configured,
+        enabled=entry.enabled,
+        key_error=entry.key_error or None,
+    )
 
 
-def models(catalog: Catalog, made_at: float, *, project: str | None = None) -> Json:
-    """All models, or those that the project's default stack uses. `made_at`: Unix seconds given as their creation.
+def models_of(catalog: Catalog, project: str | None) -> list[Model]:
+    """Return the models of the project's default stack; without a project or a default stack, all models."""
+    stack = catalog.stacks.get(catalog.project(project).default_stack) if project else None
+    if stack is None:
+        return list(catalog.models.values())
+    return [model for model in catalog.models.values() if stack.model(model.modality) == model.id]
 
-    An id that serves two modalities is one entry: `modality` is the first in the order stt, llm, tts, `modalities` all.
+
+def models(catalog: Catalog, created_at: float, *, project: str | None = None) -> ModelList:
+    """List all models, or those of the project's default stack. `created_at`: Unix seconds shown as their creation.
+
+    An id that serves two modalities is one entry, with the modalities in the order stt, llm, tts.
     """
-    only = known_project(catalog, project)
+    only = project_filter(catalog, project)
     by_id = _by_id(models_of(catalog, only))
-    return {
-        "object": "list",
-        "data": [_list_entry(entries, made_at) for entries in by_id.values()],
-        "has_more": False,
-        "first_id": next(iter(by_id), None),
-        "last_id": next(reversed(by_id), None),
-        "models": {model_id: _map_entry(entries) for model_id, entries in by_id.items()},
-        "project": only,
-        "stt": _deepgram_entries(by_id, "stt"),
-        "tts": _deepgram_entries(by_id, "tts"),
-    }
+    return ModelList(
+        object="list",
+        data=[_listed(entries, created_at) for entries in by_id.values()],
+        has_more=False,
+        first_id=next(iter(by_id), None),
+        last_id=next(reversed(by_id), None),
+        models={model_id: _entry(entries) for model_id, entries in by_id.items()},
+        project=only,
+        stt=_speech_models(by_id, "stt"),
+        tts=_speech_models(by_id, "tts"),
+    )
 
 
-def models_bare(catalog: Catalog, *, project: str | None = None) -> list[Json]:
-    """The list as ElevenLabs' SDK reads it: a bare array."""
-    by_id = _by_id(models_of(catalog, known_project(catalog, project)))
+def models_bare(catalog: Catalog, *, project: str | None = None) -> list[ElevenLabsModel]:
+    by_id = _by_id(models_of(catalog, project_filter(catalog, project)))
     return [
-        {
-            "model_id": model_id,
-            "name": entries[0].display_name or model_id,
-            "can_do_text_to_speech": any(model.modality == "tts" for model in entries),
-            "can_do_voice_conversion": False,
-            "languages": [],
-            "token_cost_factor": 1.0,
-        }
+        ElevenLabsModel(
+            model_id=model_id,
+            name=entries[0].display_name or model_id,
+            can_do_text_to_speech=any(model.modality == "tts" for model in entries),
+            can_do_voice_conversion=False,
+            languages=[],
+            token_cost_factor=1.0,
+        )
         for model_id, entries in by_id.items()
     ]
 
 
-def model(catalog: Catalog, model_id: str, made_at: float) -> Json:
-    """One model, by its id or an alias. Raises UnknownModelError listing all."""
+def model(catalog: Catalog, model_id: str, created_at: float) -> OneModel:
+    """Return one model, by its id or an alias. Raises UnknownModelError with all ids."""
     by_id = _by_id(catalog.models.values())
-    found = by_id.get(model_id) or [m for m in catalog.models.values() if model_id in m.aliases]
-    if not found:
+    entries = by_id.get(model_id) or [m for m in catalog.models.values() if model_id in m.aliases]
+    if not entries:
         raise UnknownModelError(name=model_id, available=tuple(by_id))
-    return {**_list_entry(found, made_at), **_map_entry(found), "source": found[0].source}
+    fields = msgspec.structs.asdict(_entry(entries))
+    return extend(OneModel, _listed(entries, created_at), **fields, source=entries[0].source)
 
 
 def _by_id(entries: Iterable[Model]) -> dict[str, list[Model]]:
-    """The models of each id, in the order of the modalities."""
-    found: dict[str, list[Model]] = {}
+    """Group models by id, each group in the order of the modalities."""
+    groups: dict[str, list[Model]] = {}
     for entry in entries:
-        found.setdefault(entry.id, []).append(entry)
-    for same in found.values():
-        same.sort(key=lambda m: MODALITIES.index(m.modality))
-    return found
+        groups.setdefault(entry.id, []).append(entry)
+    for group in groups.values():
+        group.sort(key=lambda m: MODALITIES.index(m.modality))
+    return groups
 
 
-def _list_entry(entries: list[Model], made_at: float) -> Json:
+def _listed(entries: list[Model], created_at: float) -> ListedModel:
     first = entries[0]
-    return {
-        "id": first.id,
-        "object": "model",
-        "created": int(made_at),
-        "owned_by": first.provider,
-        "type": "model",
-        "display_name": first.display_name or first.name,
-        "created_at": datetime.fromtimestamp(int(made_at), UTC).isoformat().replace("+00:00", "Z"),
-    }
+    return ListedModel(
+        id=first.id,
+        object="model",
+        created=int(created_at),
+        owned_by=first.provider,
+        type="model",
+        display_name=first.display_name or first.name,
+        created_at=datetime.fromtimestamp(int(created_at), UTC).isoformat().replace("+00:00", "Z"),
+    )
 
 
-def _map_entry(entries: list[Model]) -> Json:
+def _entry(entries: list[Model]) -> ModelEntry:
     first = entries[0]
-    return {
-        "modality": first.modality,
-        "provider": first.provider,
-        "model": first.name,
-        "modalities": [entry.modality for entry in entries],
-    }
+    return ModelEntry(
+        modality=first.modality,
+        provider=first.provider,
+        model=first.name,
+        modalities=[entry.modality for entry in entries],
+    )
 
 
-def _deepgram_entries(by_id: dict[str, list[Model]], modality: Modality) -> list[Json]:
+def _speech_models(by_id: dict[str, list[Model]], modality: Modality) -> list[SpeechModel]:
     return [
-        {"name": entry.id, "canonical_name": entry.id, "architecture": entry.provider, "languages": _languages(entry)}
+        SpeechModel(
+            name=entry.id,
+            canonical_name=entry.id,
+            architecture=entry.provider,
+            languages=[entry.default_language] if entry.default_language else [],
+        )
         for entries in by_id.values()
         for entry in entries
         if entry.modality == modality
     ]
 
 
-def _languages(entry: Model) -> list[str]:
-    return [entry.default_language] if entry.default_language else []
-
-
-async def projects(store: Reader, catalog: Catalog, now: float) -> Json:
-    costs: dict[str, list[int]] = {project_id: [0, 0] for project_id in catalog.projects}
+async def projects(store: Reader, catalog: Catalog, now: float) -> Projects:
+    stats = {project_id: ProjectStats(cost_today=0.0, requests_today=0) for project_id in catalog.projects}
     today = utc_day(now)
     for point in await store.read(queries.points, "day", today, today, by="project", project=None, model_id=None):
-        if point.name in costs:  # one that is gone may have spent today
-            costs[point.name] = [point.cost_nusd, point.requests]
-    return {
-        "projects": [_project(entry) for entry in catalog.projects.values()],
-        "stats": {
-            project_id: {"cost_today": usd(nusd), "requests_today": requests}
-            for project_id, (nusd, requests) in costs.items()
-        },
-    }
+        if point.name in stats:  # a deleted project may have spent today
+            stats[point.name] = ProjectStats(cost_today=usd(point.cost_nusd), requests_today=point.requests)
+    return Projects(projects=[project_entry(entry) for entry in catalog.projects.values()], stats=stats)
 
 
-async def project(store: Reader, catalog: Catalog, now: float, project_id: str, *, spent: Spent) -> Json:
-    """One project with its day so far. Raises UnknownProjectError."""
+async def project(store: Reader, catalog: Catalog, now: float, project_id: str, *, spent: Spent) -> ProjectDetail:
+    """Return one project with today's costs. Raises UnknownProjectError."""
     entry = catalog.project(project_id)
     today = await store.show(cost_groups, queries.costs, utc_day(now), entry.id)
     spent_nusd = spent(entry.id)
-    return {
-        **_project(entry),
-        "today_spend": usd(spent_nusd),
-        "budget_status": budget.status(spent_nusd, entry.daily_budget_nusd),
-        "today": {"cost_today": today["total"], "requests_today": today["requests"]},
-        "costs_today": {name: today[name] for name in ("total", "by_provider", "by_model")},
-    }
+    return extend(
+        ProjectDetail,
+        project_entry(entry),
+        today_spend=usd(spent_nusd),
+        budget_status=budget.status(spent_nusd, entry.daily_budget_nusd),
+        today=ProjectStats(cost_today=today.total, requests_today=today.requests),
+        costs_today=ProjectCosts(total=today.total, by_provider=today.by_provider, by_model=today.by_model),
+    )
 
 
-def _project(entry: Project) -> Json:
-    """`project_id` and `name` are also what Deepgram's SDK reads in a list of projects."""
-    return {
-        "id": entry.id,
-        "project_id": entry.id,
-        "name": entry.name or entry.id,
-        "description": entry.description,
-        "daily_budget": usd(entry.daily_budget_nusd),
-        "budget_action": entry.budget_action,
-        "default_stack": entry.default_stack,
-        "tags": list(entry.tags),
-        "accent": entry.accent,
-        "source": entry.source,
-    }
+def project_entry(entry: Project) -> ProjectEntry:
+    return ProjectEntry(
+        id=entry.id,
+        project_id=entry.id,
+        name=entry.name or entry.id,
+        description=entry.description,
+        daily_budget=usd(entry.daily_budget_nusd),
+        budget_action=entry.budget_action,
+        default_stack=entry.default_stack,
+        tags=list(entry.tags),
+        accent=entry.accent,
+        source=entry.source,
+    )

@@ -1,44 +1,177 @@
-"""The log of requests: filtered, in pages, as JSON and as a spreadsheet's CSV.
+"""The log of requests: filtered, in pages, as JSON and as CSV for spreadsheets.
 
-What is shown of a page is made where it is read: a thousand records are some 20 ms of work.
+Pages are encoded in the report process: a thousand records take about 20 ms.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from typing import ClassVar, cast
 
 import attrs
 import msgspec
 
-from gw.admin.reports import LOGS_DEFAULT, LOGS_MOST, STATUSES, Json, known_project, limit_of, log_record, one_of
-from gw.errors import RequestError
+from gw.admin.arguments import one_of, page_size, project_filter
+from gw.admin.schemas import Schema, UnixSeconds, extend, usd_or_none
+from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.chunked_body import Encoded
 from gw.store.queries import NoSuchRecord
-from gw.store.requests import LogFilter
+from gw.store.requests import LogFilter, seconds_and_characters
 from gw.store.store import Reader
-from gw.types.ids import MODALITIES
-from gw.types.usage import RequestRecord
+from gw.types.ids import MODALITIES, Modality
+from gw.types.usage import UNIT_OF, RequestRecord, Status, Unit, Usage
 
-EXPORT_DEFAULT, EXPORT_MOST = 1_000, 10_000
+STATUSES = ("success", "error", "fallback", "cancelled")
+DEFAULT_RECORDS, MAX_RECORDS = 100, 1_000
+DEFAULT_EXPORT, MAX_EXPORT = 1_000, 10_000
 
-COLUMNS = (
+CSV_COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "status", "cost_usd", "pricing_source",
     "input_units", "output_units", "cached_input_units", "unit", "ttfb_ms", "total_latency_ms", "gateway_ms",
     "fallback_from", "attempts", "error_code", "stream", "session_id", "turn_id", "key_id",
 )  # fmt: skip
-"""Of the CSV; `attempts` is their number."""
+"""`attempts` is their number."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBERS = (int, float)
+
+
+class UnknownRequestError(UnknownNameError):
+    """No record has this id: it never existed, or was deleted after `retention_days`."""
+
+    code: ClassVar[str] = "request_not_found"
+    kind: ClassVar[str] = "request"
+
+
+class LoggedAttempt(Schema):
+    """One upstream call, or a candidate that was skipped. Times count from the request's start. `cost_usd` is its share of
+    the request's cost, where several attempts may have one."""
+
+    model_id: str
+    outcome: str
+    started_ms: float
+    duration_ms: float
+    ttfb_ms: float | None
+    error_code: str | None
+    upstream_status: int | None
+    cost_usd: float | None
+
+
+class LogRecord(Schema):
+    """`cost_usd` is null where no price is known. Of the units and of the cost, `wasted_units` and `wasted_usd` reached
+    nobody."""
+
+    id: str
+    timestamp: UnixSeconds
+    project: str
+    modality: Modality
+    model_id: str
+    provider: str
+    cost_usd: float | None
+    total_latency_ms: float
+    ttfb_ms: float | None
+    gateway_ms: float | None
+    status: Status
+    input_units: float
+    output_units: float
+    cached_input_units: float
+    unit: Unit
+    wasted_units: float
+    wasted_usd: float | None
+    pricing_source: str
+    fallback_from: str | None
+    attempts: list[LoggedAttempt]
+    error_code: str | None
+    stream: bool
+    session_id: str | None
+    turn_id: str | None
+    key_id: str | None
+
+
+class RequestDetail(LogRecord):
+    """`usage` is billed; `measured_usage` is the gateway's own count where `usage` is the vendor's."""
+
+    requested_model: str
+    endpoint: str
+    usage: Usage
+    measured_usage: Usage | None
+
+
+def log_record(record: RequestRecord) -> LogRecord:
+    input_units, output_units, cached_units = _units(record)
+    return LogRecord(
+        id=record.id,
+        timestamp=record.timestamp,
+        project=record.project,
+        modality=record.modality,
+        model_id=record.model_id,
+        provider=record.provider,
+        cost_usd=usd_or_none(record.cost_nusd),
+        total_latency_ms=record.total_latency_ms,
+        ttfb_ms=record.ttfb_ms,
+        gateway_ms=record.gateway_ms,
+        status=record.status,
+        input_units=input_units,
+        output_units=output_units,
+        cached_input_units=cached_units,
+        unit=UNIT_OF[record.modality],
+        wasted_units=record.wasted_units,
+        wasted_usd=usd_or_none(record.wasted_nusd),
+        pricing_source=record.pricing_source,
+        fallback_from=record.fallback_from,
+        attempts=[
+            LoggedAttempt(
+                model_id=attempt.model_id,
+                outcome=attempt.outcome,
+                started_ms=attempt.started_ms,
+                duration_ms=attempt.duration_ms,
+                ttfb_ms=attempt.ttfb_ms,
+                error_code=attempt.error_code,
+                upstream_status=attempt.upstream_status,
+                cost_usd=usd_or_none(attempt.cost_nusd),
+            )
+            for attempt in record.attempts
+        ],
+        error_code=record.error_code,
+        stream=record.stream,
+        session_id=record.session_id,
+        turn_id=record.turn_id,
+        key_id=record.key_id,
+    )
+
+
+def _units(record: RequestRecord) -> tuple[float, float, float]:
+    """Return input, output and cached input units of the modality. Only language models have output units."""
+    usage, (seconds, characters) = record.usage, seconds_and_characters(record)
+    match record.modality:
+        case "llm":
+            return usage.input_tokens, usage.output_tokens, usage.cached_input_tokens
+        case "stt":
+            return seconds, 0, 0
+        case "tts":
+            return characters, 0, 0
+
+
+async def request_detail(store: Reader, record_id: str) -> RequestDetail:
+    """Return one log record with the requested model and both counts of its usage. Raises UnknownRequestError."""
+    record = await store.request(record_id)
+    if record is None:
+        raise UnknownRequestError(name=record_id)
+    return extend(
+        RequestDetail,
+        log_record(record),
+        requested_model=record.requested_model,
+        endpoint=record.endpoint,
+        usage=record.usage,
+        measured_usage=record.measured,
+    )
 
 
 @attrs.frozen(kw_only=True)
-class Query:
-    """Filters as the caller wrote them; "" and None = any. `q` is how the request's id begins."""
+class LogQuery:
+    """Filters as the caller wrote them; "" and None match everything. `q` is a prefix of the request's id."""
 
     modality: str | None = None
     project: str | None = None
@@ -54,7 +187,7 @@ class Query:
         """Raises RequestError, UnknownProjectError."""
         return LogFilter(
             modality=one_of("modality", self.modality, MODALITIES) if self.modality else None,
-            project=known_project(catalog, self.project),
+            project=project_filter(catalog, self.project),
             status=one_of("status", self.status, STATUSES) if self.status else None,
             model_id=self.model or None,
             provider=self.provider or None,
@@ -65,70 +198,63 @@ class Query:
         )
 
 
-ALL = Query()
+ALL_RECORDS = LogQuery()
 
 
 async def page(
-    store: Reader, catalog: Catalog, query: Query = ALL, *, limit: str | int = LOGS_DEFAULT, before: str | None = None
-) -> list[Json]:
-    """Log records, the newest first. `before` is the id of the last record of the page that was read before."""
-    count, wanted = limit_of(limit, LOGS_MOST), query.filter(catalog)
-    try:
-        return [log_record(record) for record in await store.logs(count, before or None, wanted)]
-    except NoSuchRecord:
-        raise _no_such(before) from None
-
-
-def _no_such(before: str | None) -> RequestError:
-    return RequestError(what="before must be the id of a record", param="before")
-
-
-async def page_json(
-    store: Reader, catalog: Catalog, query: Query = ALL, *, limit: str | int = LOGS_DEFAULT, before: str | None = None
+    store: Reader,
+    catalog: Catalog,
+    query: LogQuery = ALL_RECORDS,
+    *,
+    limit: str | int = DEFAULT_RECORDS,
+    before: str | None = None,
 ) -> Encoded:
-    """As `page`, encoded."""
-    count, wanted = limit_of(limit, LOGS_MOST), query.filter(catalog)
+    """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record."""
+    count, wanted = page_size(limit, MAX_RECORDS), query.filter(catalog)
     try:
         return await store.show(_encoded, queries.log, count, before or None, wanted)
     except NoSuchRecord:
-        raise _no_such(before) from None
+        raise _unknown_cursor() from None
+
+
+def _unknown_cursor() -> RequestError:
+    return RequestError(what="before must be the id of a record", param="before")
 
 
 def _encoded(records: list[RequestRecord]) -> Encoded:
-    body = b"[" + b",".join(msgspec.json.encode(log_record(record)) for record in records) + b"]"
-    return Encoded((body,))
+    return Encoded((b"[" + b",".join(msgspec.json.encode(log_record(record)) for record in records) + b"]",))
 
 
 async def export(
-    store: Reader, catalog: Catalog, query: Query = ALL, *, limit: str | int = EXPORT_DEFAULT, before: str | None = None
+    store: Reader,
+    catalog: Catalog,
+    query: LogQuery = ALL_RECORDS,
+    *,
+    limit: str | int = DEFAULT_EXPORT,
+    before: str | None = None,
 ) -> Encoded:
-    """CSV with a header, at most EXPORT_MOST records, read a page at a time."""
-    left, wanted = limit_of(limit, EXPORT_MOST), query.filter(catalog)
-    parts = [_csv([COLUMNS])]
+    """Encode CSV with a header and at most MAX_EXPORT records, read page by page."""
+    remaining, wanted = page_size(limit, MAX_EXPORT), query.filter(catalog)
+    parts = [_csv([CSV_COLUMNS])]
     cursor = before or None
-    while left:
-        count = min(left, LOGS_MOST)
+    while remaining:
+        count = min(remaining, MAX_RECORDS)
         try:
             text, found, cursor = await store.show(_csv_page, queries.log, count, cursor, wanted)
         except NoSuchRecord:
             if len(parts) == 1:
-                raise _no_such(before) from None
-            break  # the record we stopped at has just been forgotten, as all older ones
+                raise _unknown_cursor() from None
+            break  # the last record of the previous page has just been deleted, like all older ones
         parts.append(text)
         if found < count:
             break
-        left -= count
+        remaining -= count
     return Encoded(tuple(parts))
 
 
 def _csv_page(records: list[RequestRecord]) -> tuple[bytes, int, str]:
-    rows = [tuple(map(_cell, _row(log_record(record)))) for record in records]
+    rows = [tuple(_cell(getattr(entry, name)) for name in CSV_COLUMNS) for entry in map(log_record, records)]
     return _csv(rows), len(records), records[-1].id if records else ""
-
-
-def _row(shown: Mapping[str, object]) -> list[object]:
-    attempts = shown["attempts"]
-    return [len(attempts) if name == "attempts" and isinstance(attempts, list) else shown[name] for name in COLUMNS]
 
 
 def _csv(rows: list[tuple[str, ...]]) -> bytes:
@@ -138,7 +264,7 @@ def _csv(rows: list[tuple[str, ...]]) -> bytes:
 
 
 def _cell(value: object) -> str:
-    """Text that a spreadsheet would run as a formula gets a quote before it; numbers are written out in full."""
+    """Format a cell. Text that a spreadsheet would run as a formula gets a leading quote; numbers are written in full."""
     match value:
         case None:
             return ""
@@ -148,6 +274,8 @@ def _cell(value: object) -> str:
             return f"{value:.9f}".rstrip("0").rstrip(".")
         case int():
             return str(value)
+        case list():
+            return str(len(cast("list[object]", value)))
         case _:
             text = str(value)
             return "'" + text if text.startswith(_FORMULA) else text

@@ -1,124 +1,209 @@
-"""The dashboard's first page: today beside yesterday until the same time, the last 24 hours, and every budget."""
+"""The dashboard's first page: today compared with yesterday at this time, the last 24 hours, and every budget."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from gw.admin import reports
-from gw.admin.listings import Spent
-from gw.admin.reports import Json, known_project, rounded, usd
+from gw.admin.arguments import project_filter
+from gw.admin.listings import Spent, models_of
+from gw.admin.reports import rounded
+from gw.admin.schemas import Ms, Schema, Usd, usd
 from gw.policy import budget
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.day_summary import Days, Figures
-from gw.store.record_reader import work
+from gw.store.record_reader import as_it_is, work
 from gw.store.rollups import Point
 from gw.store.store import Reader
-from gw.telemetry.clock import utc_hour
+from gw.telemetry.clock import utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
-from gw.types.ids import MODALITIES
-from gw.types.project import Project
+from gw.types.ids import MODALITIES, Modality
+from gw.types.project import BudgetAction, BudgetStatus, Project
 
 HOURS = 24
 MOVERS = 5
 
 
+class MedianAndTail(Schema):
+    p50: Ms | None
+    p95: Ms | None
+
+
+class DayFigures(Schema):
+    requests: int
+    errors: int
+    fallbacks: int
+    cancelled: int
+    cost: Usd
+    wasted: Usd
+    ttfb: MedianAndTail
+    ttfb_by_modality: dict[Modality, MedianAndTail]
+
+
+class HourLists(Schema):
+    """24 entries each, the current UTC hour last. `times` are the Unix seconds at which the hours begin."""
+
+    times: list[int]
+    requests: list[int]
+    errors: list[int]
+    cost: list[float]
+    ttfb_p50: list[float | None]
+
+
+class Mover(Schema):
+    """A model's cost today and in the same UTC hours of yesterday; the current hour counts completely on both days."""
+
+    model: str
+    cost: Usd
+    cost_yesterday: Usd
+    requests: int
+    requests_yesterday: int
+
+
+class BudgetState(Schema):
+    """`share` is the part of the daily budget that is spent; null without a budget."""
+
+    project: str
+    name: str
+    accent: str
+    spent: Usd
+    daily_budget: Usd
+    budget_action: BudgetAction
+    budget_status: BudgetStatus
+    share: float | None
+
+
+class Overview(Schema):
+    """`yesterday` ends at the same time of day as `today`. `active_requests` counts all projects."""
+
+    total_requests: int
+    total_cost_today: Usd
+    total_cost_all: Usd
+    active_models: int
+    providers_configured: int
+    requests_today: int
+    errors_today: int
+    fallbacks_today: int
+    cancelled_today: int
+    unpriced_today: int
+    active_requests: int
+    today: DayFigures
+    yesterday: DayFigures
+    hours: HourLists
+    movers: list[Mover]
+    budgets: list[BudgetState]
+
+
 async def overview(
     store: Reader, catalog: Catalog, now: float, *, spent: Spent, active: int, project: str | None = None
-) -> Json:
-    """The figures of `reports.overview` and what the page draws. `active`: requests that run now, of all projects.
+) -> Overview:
+    """Return the figures of the first page. For a project with a default stack, its models are those of the stack.
 
-    `yesterday` ends a day before now, to the second (that of `movers` with the hour), unless its records are forgotten
-    already (`retention_days: 1`).
+    `active` is the number of requests in flight, of all projects. `yesterday` ends a day before now, to the second (that
+    of `movers` at the full hour), unless its records have been deleted (`retention_days: 1`).
     """
-    only = known_project(catalog, project)
+    only = project_filter(catalog, project)
     hour = utc_hour(now)
     midnight = hour - hour % HOURS
-    movers = work(
+    movers_query = work(
         partial(_movers, midnight=midnight, last=hour),
         queries.points, "hour", midnight - HOURS, hour, by="model", project=only, model_id=None,
     )  # fmt: skip
-    days = work(partial(_days, last=hour), queries.days, now, HOURS, only)
-    sums, shown_days, shown_movers = await store.together(reports.sums_of(now, only), days, movers)
-    projects = [catalog.project(only)] if only else list(catalog.projects.values())
-    return {
-        **reports.overview_figures(catalog, only, sums),
-        "active_requests": active,
-        **shown_days,
-        "movers": shown_movers,
-        "budgets": [_budget(entry, spent(entry.id)) for entry in projects],
-    }
+    days_query = work(partial(_days, last=hour), queries.days, now, HOURS, only)
+    sums_query = work(as_it_is, queries.sums, utc_day(now), only)
+    sums, (day, yesterday, hours), movers = await store.together(sums_query, days_query, movers_query)
+    usable = {provider.id for provider in catalog.providers.values() if provider.configured}
+    projects = [catalog.project(only)] if only else catalog.projects.values()
+    return Overview(
+        total_requests=sums.ever.requests,
+        total_cost_today=usd(sums.today.cost_nusd),
+        total_cost_all=usd(sums.ever.cost_nusd),
+        active_models=len({model.id for model in models_of(catalog, only) if model.provider in usable}),
+        providers_configured=len(usable),
+        requests_today=sums.today.requests,
+        errors_today=sums.today.errors,
+        fallbacks_today=sums.today.fallbacks,
+        cancelled_today=sums.today.cancelled,
+        unpriced_today=sums.today.unpriced,
+        active_requests=active,
+        today=day,
+        yesterday=yesterday,
+        hours=hours,
+        movers=movers,
+        budgets=[_budget(entry, spent(entry.id)) for entry in projects],
+    )
 
 
-def _days(days: Days, last: int) -> Json:
-    return {"today": _figures(days.today), "yesterday": _figures(days.yesterday), "hours": _hours(days, last)}
-
-
-def _movers(points: list[Point], midnight: int, last: int) -> list[Json]:
-    """The models whose cost differs most from yesterday's same hours; the running hour counts whole on both days."""
-    found: dict[str, list[tuple[int, int]]] = {}
+def _movers(points: list[Point], midnight: int, last: int) -> list[Mover]:
+    """Return the models whose cost differs most from the same hours of yesterday."""
+    by_model: dict[str, list[tuple[int, int]]] = {}
     for point in points:
-        day = found.setdefault(point.name, [(0, 0), (0, 0)])
+        days = by_model.setdefault(point.name, [(0, 0), (0, 0)])
         if point.bucket >= midnight or point.bucket <= last - HOURS:
             index = int(point.bucket < midnight)
-            cost, requests = day[index]
-            day[index] = (cost + point.cost_nusd, requests + point.requests)
-    largest_first = sorted(found.items(), key=lambda item: (-abs(item[1][0][0] - item[1][1][0]), item[0]))
+            cost, requests = days[index]
+            days[index] = (cost + point.cost_nusd, requests + point.requests)
+    largest_first = sorted(by_model.items(), key=lambda item: (-abs(item[1][0][0] - item[1][1][0]), item[0]))
     return [
-        {
-            "model": name,
-            "cost": usd(today[0]),
-            "cost_yesterday": usd(yesterday[0]),
-            "requests": today[1],
-            "requests_yesterday": yesterday[1],
-        }
+        Mover(
+            model=name,
+            cost=usd(today[0]),
+            cost_yesterday=usd(yesterday[0]),
+            requests=today[1],
+            requests_yesterday=yesterday[1],
+        )
         for name, (today, yesterday) in largest_first[:MOVERS]
         if today != yesterday
     ]
 
 
-def _figures(figures: Figures) -> Json:
-    totals = figures.totals
-    return {
-        "requests": totals.requests,
-        "errors": totals.errors,
-        "fallbacks": totals.fallbacks,
-        "cancelled": totals.cancelled,
-        "cost": usd(totals.cost_nusd),
-        "wasted": usd(totals.wasted_nusd),
-        "ttfb": _two(figures.ttfb[""]),
-        "ttfb_by_modality": {name: _two(figures.ttfb[name]) for name in MODALITIES if name in figures.ttfb},
-    }
-
-
-def _two(histogram: Histogram) -> Json:
-    p50, p95 = histogram.quantiles(0.5, 0.95)
-    return {"p50": rounded(p50), "p95": rounded(p95)}
-
-
-def _hours(days: Days, last: int) -> Json:
-    """Lists of equal length, one entry an hour, the newest last. `times`: Unix seconds of the hours' beginnings."""
+def _days(days: Days, last: int) -> tuple[DayFigures, DayFigures, HourLists]:
     hours = range(last - HOURS + 1, last + 1)
     found = [days.hours.get(hour) for hour in hours]
-    return {
-        "times": [hour * 3_600 for hour in hours],
-        "requests": [one[0].requests if one else 0 for one in found],
-        "errors": [one[0].errors if one else 0 for one in found],
-        "cost": [usd(one[0].cost_nusd) if one else 0.0 for one in found],
-        "ttfb_p50": [rounded(one[1].quantile(0.5)) if one else None for one in found],
-    }
+    lists = HourLists(
+        times=[hour * 3_600 for hour in hours],
+        requests=[entry[0].requests if entry else 0 for entry in found],
+        errors=[entry[0].errors if entry else 0 for entry in found],
+        cost=[usd(entry[0].cost_nusd) if entry else 0.0 for entry in found],
+        ttfb_p50=[rounded(entry[1].quantile(0.5)) if entry else None for entry in found],
+    )
+    return _figures(days.today), _figures(days.yesterday), lists
 
 
-def _budget(project: Project, spent_nusd: int) -> Json:
-    """`share` of the budget that is spent; null without one."""
+def _figures(figures: Figures) -> DayFigures:
+    totals = figures.totals
+    return DayFigures(
+        requests=totals.requests,
+        errors=totals.errors,
+        fallbacks=totals.fallbacks,
+        cancelled=totals.cancelled,
+        cost=usd(totals.cost_nusd),
+        wasted=usd(totals.wasted_nusd),
+        ttfb=_median_and_tail(figures.ttfb[""]),
+        ttfb_by_modality={
+            name: _median_and_tail(figures.ttfb[name]) for name in MODALITIES if name in figures.ttfb
+        },
+    )
+
+
+def _median_and_tail(histogram: Histogram) -> MedianAndTail:
+    p50, p95 = map(rounded, histogram.quantiles(0.5, 0.95))
+    return MedianAndTail(p50=p50, p95=p95)
+
+
+def _budget(project: Project, spent_nusd: int) -> BudgetState:
     limit = project.daily_budget_nusd
-    return {
-        "project": project.id,
-        "name": project.name or project.id,
-        "accent": project.accent,
-        "spent": usd(spent_nusd),
-        "daily_budget": usd(limit),
-        "budget_action": project.budget_action,
-        "budget_status": budget.status(spent_nusd, limit),
-        "share": round(spent_nusd / limit, 6) if limit else None,
-    }
+    return BudgetState(
+        project=project.id,
+        name=project.name or project.id,
+        accent=project.accent,
+        spent=usd(spent_nusd),
+        daily_budget=usd(limit),
+        budget_action=project.budget_action,
+        budget_status=budget.status(spent_nusd, limit),
+        share=budget_share(spent_nusd, limit),
+    )
+
+
+def budget_share(spent_nusd: int, limit_nusd: int) -> float | None:
+    return round(spent_nusd / limit_nusd, 6) if limit_nusd else None

@@ -1,154 +1,260 @@
-"""What one page of the dashboard shows, as one object: opening a page is one request.
+"""Pages of the dashboard, each as one object: opening a page is one request.
 
-The parts are those of the API; here they are put together, and each entry of the configuration says where it stands.
+The parts are those of the API. Every entry of the configuration carries its origin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
-from typing import Any
-
-import msgspec
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from gw.admin import fallbacks, forecast, keys, listings, reports, series
+from gw.admin.arguments import one_of
+from gw.admin.fallbacks import Chain
+from gw.admin.keys import KeyEntry
+from gw.admin.listings import ProjectEntry, ProviderEntry
+from gw.admin.overview import budget_share
 from gw.admin.registrar import Registrar
-from gw.admin.reports import Json, usd
-from gw.admin.setting_sources import Origin
+from gw.admin.schemas import Ms, Schema, Usd, extend, usd
+from gw.admin.setting_sources import EntryOrigin, Origins
 from gw.policy import budget
 from gw.pricing.book import Price, PriceBook
 from gw.registry.catalog import Catalog, Model
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
-from gw.types.ids import MODALITIES
+from gw.types.ids import MODALITIES, Location, Modality, Source
+from gw.types.project import BudgetStatus
 from gw.types.provider_types import PROVIDER_TYPES
 
-MOST_COMPARED = 2
+MAX_COMPARED = 2
 _RATES = (
     *("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens"),
     *("input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters"),
 )
 
 
-def providers(registrar: Registrar) -> Json:
-    """Providers with the number of their models, and the types there are for a new one."""
-    catalog, origin = registrar.catalog, Origin(registrar.settings)
-    held: dict[str, int] = {}
-    for model in catalog.models.values():
-        held[model.provider] = held.get(model.provider, 0) + 1
-    return {
-        "providers": [
-            {
-                **listings.provider(entry),
-                "models": held.get(entry.id, 0),
-                "requests_per_minute": entry.requests_per_minute,
-                "max_concurrent": entry.max_concurrent,
-                "origin": origin.of(entry.source, "providers", entry.id),
-            }
+class ProviderRow(ProviderEntry):
+    """`models` is the number of configured models."""
+
+    models: int
+    requests_per_minute: int | None
+    max_concurrent: int | None
+    origin: EntryOrigin
+
+
+class ProviderTypeEntry(Schema):
+    type: str
+    location: Location
+    modalities: Sequence[Modality]
+
+
+class ProvidersPage(Schema):
+    """`types` are the provider types that a new provider can have."""
+
+    providers: list[ProviderRow]
+    types: list[ProviderTypeEntry]
+
+
+class ModelRow(Schema):
+    """`rates`: USD per million of each billed unit; empty without a known price. `free`: runs on this machine."""
+
+    model_id: str
+    modality: Modality
+    provider: str
+    model: str
+    display_name: str
+    default_language: str | None
+    default_voice: str | None
+    aliases: Sequence[str]
+    source: Source
+    origin: EntryOrigin
+    configured: bool
+    free: bool
+    rates: dict[str, Usd]
+    price_source: str
+
+
+class ModelsPage(Schema):
+    """`providers`: the modalities that each provider offers."""
+
+    models: list[ModelRow]
+    providers: dict[str, Sequence[Modality]]
+    fallbacks: dict[Modality, Chain]
+
+
+class ProjectRow(ProjectEntry):
+    """`share` is the part of the daily budget that is spent; null without one. `own_keys`: providers for which the project
+    has a key of its own."""
+
+    today_spend: Usd
+    requests_today: int
+    budget_status: BudgetStatus
+    share: float | None
+    fallbacks: Mapping[Modality, Sequence[str]]
+    own_keys: list[str]
+    origin: EntryOrigin
+
+
+class ProjectsPage(Schema):
+    projects: list[ProjectRow]
+    stacks: list[str]
+
+
+class KeyRow(KeyEntry, frozen=True, kw_only=True):
+    origin: EntryOrigin
+
+
+class KeysPage(Schema):
+    """`projects` are the projects that a new key can be for."""
+
+    keys: list[KeyRow]
+    projects: list[str]
+    auth_on: bool
+
+
+class PlaygroundPage(Schema):
+    """`auth_on`: apps need a key; the page itself has its session. `voices`: aliases that every provider knows."""
+
+    auth_on: bool
+    models: dict[Modality, list[str]]
+    stacks: list[str]
+    projects: list[str]
+    voices: list[str]
+
+
+class CostsPage(Schema):
+    costs: reports.Costs
+    series: series.CountSeries
+    forecast: forecast.Forecast
+
+
+class LatencyPage(Schema):
+    """`lines` and `histograms`: of each requested model, in that order; `all`: of all models together."""
+
+    models: dict[str, reports.ModelLatency]
+    all: series.TimeSeries
+    lines: list[series.TimeSeries]
+    histograms: list[series.ModelHistogram]
+    ttfb_warning_ms: Ms
+
+
+def providers(registrar: Registrar) -> ProvidersPage:
+    """Return the providers with the number of their models, and the provider types."""
+    catalog, origins = registrar.catalog, Origins(registrar.settings)
+    counts = Counter(model.provider for model in catalog.models.values())
+    return ProvidersPage(
+        providers=[
+            extend(
+                ProviderRow,
+                listings.provider(entry),
+                models=counts[entry.id],
+                requests_per_minute=entry.requests_per_minute,
+                max_concurrent=entry.max_concurrent,
+                origin=origins.of(entry.source, "providers", entry.id),
+            )
             for entry in catalog.providers.values()
         ],
-        "types": [
-            {"type": name, "location": kind.location, "modalities": list(kind.modalities)}
+        types=[
+            ProviderTypeEntry(type=name, location=kind.location, modalities=kind.modalities)
             for name, kind in PROVIDER_TYPES.items()
         ],
-    }
+    )
 
 
-def models(registrar: Registrar, book: PriceBook, now: float) -> Json:
-    """Models with their price today, the providers a new one may have, and the chain of each modality."""
-    catalog, origin = registrar.catalog, Origin(registrar.settings)
-    return {
-        "models": [_model(catalog, entry, origin, book, utc_day(now)) for entry in catalog.models.values()],
-        "providers": {p.id: list(PROVIDER_TYPES[p.type].modalities) for p in catalog.providers.values()},
-        "fallbacks": fallbacks.listing(registrar).fallbacks,
-    }
+def models(registrar: Registrar, book: PriceBook, now: float) -> ModelsPage:
+    """Return the models with today's prices, the providers a new one may have, and the fallback chains."""
+    catalog, origins = registrar.catalog, Origins(registrar.settings)
+    return ModelsPage(
+        models=[_model(catalog, entry, origins, book, utc_day(now)) for entry in catalog.models.values()],
+        providers={p.id: PROVIDER_TYPES[p.type].modalities for p in catalog.providers.values()},
+        fallbacks=fallbacks.listing(registrar).fallbacks,
+    )
 
 
-def _model(catalog: Catalog, entry: Model, origin: Origin, book: PriceBook, day: int) -> Json:
+def _model(catalog: Catalog, entry: Model, origins: Origins, book: PriceBook, day: int) -> ModelRow:
     provider = catalog.providers.get(entry.provider)
     price = entry.price
     if price is None and provider is not None:
         price = book.any_price(provider.type, entry.name, at_day=day)
-    return {
-        "model_id": entry.id,
-        "modality": entry.modality,
-        "provider": entry.provider,
-        "model": entry.name,
-        "display_name": entry.display_name,
-        "default_language": entry.default_language,
-        "default_voice": entry.default_voice,
-        "aliases": list(entry.aliases),
-        "source": entry.source,
-        "origin": origin.of(entry.source, "models", entry.modality, entry.id),
-        "configured": provider is not None and provider.configured,
-        "free": price is None and provider is not None and provider.location == "local",
-        "rates": _rates(price),
-        "price_source": price.source if price else "",
-    }
+    return ModelRow(
+        model_id=entry.id,
+        modality=entry.modality,
+        provider=entry.provider,
+        model=entry.name,
+        display_name=entry.display_name,
+        default_language=entry.default_language,
+        default_voice=entry.default_voice,
+        aliases=entry.aliases,
+        source=entry.source,
+        origin=origins.of(entry.source, "models", entry.modality, entry.id),
+        configured=provider is not None and provider.configured,
+        free=price is None and provider is not None and provider.location == "local",
+        rates=_rates(price) if price else {},
+        price_source=price.source if price else "",
+    )
 
 
-def _rates(price: Price | None) -> Json:
-    """USD per million of each unit that is billed."""
-    if price is None:
-        return {}
-    found = {name: getattr(price, name) for name in _RATES}
-    return {name: usd(rate) for name, rate in found.items() if rate is not None}
+def _rates(price: Price) -> dict[str, float]:
+    """Return USD per million of each billed unit."""
+    rates = {name: getattr(price, name) for name in _RATES}
+    return {name: usd(rate) for name, rate in rates.items() if rate is not None}
 
 
-async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -> Json:
-    """Projects with their day and budget, and the stacks one may have."""
-    catalog, origin = registrar.catalog, Origin(registrar.settings)
-    listed: dict[str, Any] = await listings.projects(registrar.store, catalog, now)
-    shown: list[Json] = []
-    for entry in listed["projects"]:
-        project = catalog.project(entry["project_id"])
+async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -> ProjectsPage:
+    """Return the projects with today's costs and budgets, and the stacks."""
+    catalog, origins = registrar.catalog, Origins(registrar.settings)
+    listed = await listings.projects(registrar.store, catalog, now)
+    rows: list[ProjectRow] = []
+    for entry in listed.projects:
+        project = catalog.project(entry.id)
         spent_nusd, limit = spent(project.id), project.daily_budget_nusd
-        shown.append(
-            {
-                **entry,
-                "today_spend": usd(spent_nusd),
-                "requests_today": listed["stats"][project.id]["requests_today"],
-                "budget_status": budget.status(spent_nusd, limit),
-                "share": round(spent_nusd / limit, 6) if limit else None,
-                "fallbacks": {modality: list(models) for modality, models in project.fallbacks.items()},
-                "own_keys": list(project.provider_keys),
-                "origin": origin.of(project.source, "projects", project.id),
-            }
+        row = extend(
+            ProjectRow,
+            entry,
+            today_spend=usd(spent_nusd),
+            requests_today=listed.stats[project.id].requests_today,
+            budget_status=budget.status(spent_nusd, limit),
+            share=budget_share(spent_nusd, limit),
+            fallbacks=project.fallbacks,
+            own_keys=list(project.provider_keys),
+            origin=origins.of(project.source, "projects", project.id),
         )
-    return {"projects": shown, "stacks": list(catalog.stacks)}
+        rows.append(row)
+    return ProjectsPage(projects=rows, stacks=list(catalog.stacks))
 
 
-def access_keys(registrar: Registrar) -> Json:
-    """Keys, and the projects a new one may be for."""
-    origin = Origin(registrar.settings)
-    shown = [
-        {**msgspec.structs.asdict(entry), "origin": origin.of(entry.source, "auth", "keys", number)}
-        for number, entry in enumerate(keys.listing(registrar).keys)
+def access_keys(registrar: Registrar) -> KeysPage:
+    """Return the keys, and the projects a new one may be for."""
+    origins = Origins(registrar.settings)
+    rows = [
+        extend(KeyRow, key, origin=origins.of(key.source, "auth", "keys", number))
+        for number, key in enumerate(keys.listing(registrar).keys)
     ]
-    return {"keys": shown, "projects": list(registrar.catalog.projects), "auth_on": registrar.settings.auth.on}
+    return KeysPage(keys=rows, projects=list(registrar.catalog.projects), auth_on=registrar.settings.auth.on)
 
 
-def playground(registrar: Registrar) -> Json:
-    """What can be tried, and whether a key is needed for it."""
+def playground(registrar: Registrar) -> PlaygroundPage:
     catalog = registrar.catalog
-    return {
-        "auth_on": registrar.settings.auth.on,
-        "models": {modality: list(catalog.by_modality[modality]) for modality in MODALITIES},
-        "stacks": list(catalog.stacks),
-        "projects": list(catalog.projects),
-        "voices": list(catalog.voices),
-    }
+    return PlaygroundPage(
+        auth_on=registrar.settings.auth.on,
+        models={modality: list(catalog.by_modality[modality]) for modality in MODALITIES},
+        stacks=list(catalog.stacks),
+        projects=list(catalog.projects),
+        voices=list(catalog.voices),
+    )
 
 
 async def costs(
     store: Reader, catalog: Catalog, now: float, *, period: str = "today", by: str = "model", project: str | None = None
-) -> Json:
-    """What was spent in a period: in groups, over time, and where the month is going."""
-    return {
-        "costs": await reports.costs(store, catalog, now, period=period, project=project),
-        "series": await series.series(store, catalog, now, metric="cost", period=period, by=by, project=project),
-        "forecast": await forecast.forecast(store, catalog, now, project=project),
-    }
+) -> CostsPage:
+    """Return the costs of a period in groups and over time, and the forecast of the month."""
+    over_time = await series.series(store, catalog, now, metric="cost", period=period, by=by, project=project)
+    return CostsPage(
+        costs=await reports.costs(store, catalog, now, period=period, project=project),
+        series=cast("series.CountSeries", over_time),
+        forecast=await forecast.forecast(store, catalog, now, project=project),
+    )
 
 
 async def latency(
@@ -156,26 +262,31 @@ async def latency(
     catalog: Catalog,
     now: float,
     *,
+    ttfb_warning_ms: float,
     metric: str = "ttfb",
     period: str = "today",
     project: str | None = None,
     models: Iterable[str] = (),
-) -> Json:
-    """Every model's percentiles in a period; of one or two of them also the line over time and the histogram.
+) -> LatencyPage:
+    """Return every model's percentiles in a period, and lines and histograms of up to two models.
 
-    Without `models` it is the one that was asked most.
+    Without `models` it is the one with the most requests.
     """
-    reports.one_of("metric", metric, series.TIMES)
-    found: dict[str, Any] = await reports.latency(store, catalog, now, period=period, project=project)
-    chosen = list(dict.fromkeys(models))[:MOST_COMPARED] or sorted(
-        found, key=lambda name: (-found[name]["request_count"], name)
-    )[:1]
-    draw = partial(series.series, store, catalog, now, metric=metric, period=period, project=project)
-    return {
-        "models": found,
-        "all": await draw(),
-        "lines": [await draw(model=name) for name in chosen],
-        "histograms": [
+    one_of("metric", metric, series.TIMES)
+
+    async def line(model: str | None = None) -> series.TimeSeries:
+        drawn = await series.series(store, catalog, now, metric=metric, period=period, project=project, model=model)
+        return cast("series.TimeSeries", drawn)
+
+    by_model = await reports.latency(store, catalog, now, period=period, project=project)
+    most_used = sorted(by_model, key=lambda name: (-by_model[name].request_count, name))[:1]
+    chosen = list(dict.fromkeys(models))[:MAX_COMPARED] or most_used
+    return LatencyPage(
+        models=by_model,
+        all=await line(),
+        lines=[await line(name) for name in chosen],
+        histograms=[
             await series.histogram(store, catalog, now, model=name, period=period, project=project) for name in chosen
         ],
-    }
+        ttfb_warning_ms=ttfb_warning_ms,
+    )

@@ -1,10 +1,12 @@
-"""Is a provider there, and is its key good? One cheap request."""
+"""Check that a provider answers and accepts its key, with one cheap request."""
 
 from __future__ import annotations
 
-import attrs
+from typing import Literal
+
 import trio
 
+from gw.admin.schemas import Schema
 from gw.errors import GwError, ProviderError
 from gw.net.http1 import Pool
 from gw.providers.spec import Account, ProviderSpec, spec_of
@@ -14,35 +16,37 @@ CAP_S = 10.0
 _ANSWER_LIMIT = 1_000_000
 
 
-@attrs.frozen(kw_only=True)
-class ProviderHealth:
-    """`message` is for people and holds nothing the vendor wrote."""
+class ProviderHealth(Schema):
+    """A provider that cannot be reached or refuses the key is `failed`, and the HTTP status is still 200. `message` is for
+    people and contains nothing the vendor wrote."""
 
-    ok: bool
+    status: Literal["ok", "failed"]
     latency_ms: int
     message: str
 
-    def as_json(self) -> dict[str, object]:
-        return {"status": "ok" if self.ok else "failed", "latency_ms": self.latency_ms, "message": self.message}
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
 
 
 async def check_provider(provider: Provider, pool: Pool) -> ProviderHealth:
-    """Ask the provider's health path with its key, within 10 s. Every failure is an answer, not an exception."""
+    """Request the provider's health path with its key, within 10 s. Failures are results, not exceptions."""
     began = trio.current_time()
     ok, message = False, f"no answer within {CAP_S:g} s"
     with trio.move_on_after(CAP_S):
         try:
-            ok, message = await _ask(provider, pool)
+            ok, message = await _check(provider, pool)
         except ProviderError as error:
             message = error.message
         except (GwError, ModuleNotFoundError) as error:
             message = str(error) if isinstance(error, GwError) else f"{error.name} is not installed"
         except ValueError:
             message = "its base_url is not an http(s) address"
-    return ProviderHealth(ok=ok, latency_ms=round((trio.current_time() - began) * 1000), message=message)
+    latency_ms = round((trio.current_time() - began) * 1_000)
+    return ProviderHealth(status="ok" if ok else "failed", latency_ms=latency_ms, message=message)
 
 
-async def _ask(provider: Provider, pool: Pool) -> tuple[bool, str]:
+async def _check(provider: Provider, pool: Pool) -> tuple[bool, str]:
     if not provider.enabled:
         return False, "switched off in the configuration"
     if not provider.configured:
@@ -50,22 +54,21 @@ async def _ask(provider: Provider, pool: Pool) -> tuple[bool, str]:
     spec = spec_of(provider.type)
     origin = spec.origin(provider.id, provider.base_url, provider.options, public_only=provider.public_only)
     if spec.check is not None:
-        await spec.check(
-            Account(
-                provider_id=provider.id, model="", origin=origin, api_key=provider.api_key, pool=pool, options=provider.options
-            )
+        account = Account(
+            provider_id=provider.id, model="", origin=origin, api_key=provider.api_key, pool=pool, options=provider.options
         )
-        return True, "its engine is loaded" if origin.scheme == "engine" else "it answers"
+        await spec.check(account)
+        return True, "the engine is loaded" if origin.scheme == "engine" else "the server answers"
     if not (spec.needs_address and spec.health_path):
         return True, "runs inside the gateway"
     path = spec.health_path.encode()
     headers = [(b"accept", b"application/json"), *spec.key_headers(provider.api_key)]
     async with pool.open(provider.id, b"GET", origin, path, headers) as response:
         await response.read(_ANSWER_LIMIT)
-        return _judge(response.status, spec)
+        return _verdict(response.status, spec)
 
 
-def _judge(status: int, spec: ProviderSpec) -> tuple[bool, str]:
+def _verdict(status: int, spec: ProviderSpec) -> tuple[bool, str]:
     if status in (401, 403):
         return False, f"the key was refused (HTTP {status})"
     if status == 404:

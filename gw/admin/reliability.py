@@ -1,32 +1,33 @@
-"""How providers hold up: their calls over time, their gates now, and where requests went when they failed."""
+"""Reliability of providers: how their calls ended, their gates now, and where requests went on when they failed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
-import msgspec
-
-from gw.admin.reports import LATENCY_PERIODS, Json, since_day
-from gw.registry.catalog import Catalog, Provider
+from gw.admin.arguments import SHORT_PERIODS, first_day
+from gw.admin.schemas import Schema, UnixSeconds, extend, preencoded
+from gw.admin.series import ShortPeriod
+from gw.registry.catalog import Catalog
 from gw.store import queries
-from gw.store.attempt_rollups import Health, LastError
+from gw.store.attempt_rollups import Health
 from gw.store.queries import Attempts
+from gw.store.rollup_versions import Grain
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
 
-OUTCOMES = ("ok", "failed", "rate_limited", "skipped", "cancelled")
+Breaker = Literal["closed", "open", "half_open"]
 _STEP_HOURS: Mapping[str, int] = {"today": 1, "week": 1, "month": 24}
 
 
-class Gate(Protocol):
-    """What stands before a provider now: its breaker and its token bucket (`limit` a minute, None = no limit)."""
+class ProviderGate(Protocol):
+    """A provider's state now (`gw.relay.limits.GateView`): breaker and token bucket (`limit` a minute, None without one)."""
 
     @property
     def provider(self) -> str: ...
     @property
-    def breaker(self) -> str: ...
+    def breaker(self) -> Breaker: ...
     @property
     def in_flight(self) -> int: ...
     @property
@@ -37,75 +38,156 @@ class Gate(Protocol):
     def reset_s(self) -> float | None: ...
 
 
+class BucketState(Schema):
+    """A provider's `requests_per_minute` and what is left of it."""
+
+    limit: int
+    remaining: int | None
+    reset_s: float | None
+
+
+class GateState(Schema):
+    breaker: Breaker
+    in_flight: int
+    bucket: BucketState | None
+
+
+class LatestError(Schema):
+    code: str
+    timestamp: UnixSeconds
+
+
+class OutcomeTotals(Schema):
+    ok: int
+    failed: int
+    rate_limited: int
+    skipped: int
+    cancelled: int
+
+
+class OutcomeBars(Schema):
+    ok: list[int]
+    failed: list[int]
+    rate_limited: list[int]
+    skipped: list[int]
+    cancelled: list[int]
+
+
+class ProviderReliability(Schema):
+    """`availability` is the share of calls that were answered. `project_gates` are those of the projects' own keys."""
+
+    provider: str
+    configured: bool
+    enabled: bool
+    breaker: Breaker
+    in_flight: int
+    bucket: BucketState | None
+    project_gates: dict[str, GateState]
+    last_error: LatestError | None
+    availability: float | None
+    totals: OutcomeTotals
+    bars: OutcomeBars
+
+
+class FallbackMove(Schema, rename={"origin": "from"}):
+    """`reason` is the outcome of the call of `from`."""
+
+    origin: str
+    to: str
+    reason: str
+    count: int
+
+
+class Reliability(Schema):
+    period: ShortPeriod
+    grain: Grain
+    times: list[int]
+    providers: list[ProviderReliability]
+    fallbacks: list[FallbackMove]
+
+
+class _Calls(Schema):
+    """The recorded part of ProviderReliability."""
+
+    last_error: LatestError | None
+    availability: float | None
+    totals: OutcomeTotals
+    bars: OutcomeBars
+
+
 async def reliability(
-    store: Reader, catalog: Catalog, now: float, *, gates: Mapping[str, Gate], period: str = "today"
-) -> Json:
-    """Bars per UTC hour (month: per day). `gates`: by provider id; with a project's own key `<provider> (<project>)`."""
-    since = 24 * (since_day(period, now, LATENCY_PERIODS) or 0)
+    store: Reader, catalog: Catalog, now: float, *, gates: Mapping[str, ProviderGate], period: str = "today"
+) -> Reliability:
+    """Return one bar per UTC hour (month: per day). `gates` by provider id; with a project's own key `<provider> (<project>)`."""
+    since = 24 * (first_day(period, now, SHORT_PERIODS) or 0)
     step = _STEP_HOURS[period]
     hours = range(since, utc_hour(now) + 1, step)
     known = tuple(catalog.providers)
     calls, moves = await store.show(partial(_calls, known=known, hours=hours), queries.attempted, since, step)
-    return {
-        "period": period,
-        "grain": "hour" if step == 1 else "day",
-        "times": [hour * 3_600 for hour in hours],
-        "providers": [
-            {"provider": name, **_entry(catalog.providers.get(name)), **_gates(name, gates), **called}
-            for name, called in calls.items()
-        ],
-        "fallbacks": moves,
-    }
+    return Reliability(
+        period=period,  # type: ignore[arg-type]  # checked above
+        grain="hour" if step == 1 else "day",
+        times=[hour * 3_600 for hour in hours],
+        providers=[_provider(name, catalog, gates, recorded) for name, recorded in calls.items()],
+        fallbacks=moves,
+    )
 
 
-def _calls(found: Attempts, known: tuple[str, ...], hours: range) -> tuple[dict[str, Json], msgspec.Raw]:
-    """By provider, those that are `known` first, what became of its calls; and where requests went on, encoded."""
+def _provider(
+    name: str, catalog: Catalog, gates: Mapping[str, ProviderGate], calls: _Calls
+) -> ProviderReliability:
+    """Combine a provider's calls with its gates now. A deleted provider is neither configured nor enabled."""
+    provider, gate = catalog.providers.get(name), _gate(gates.get(name))
+    return extend(
+        ProviderReliability,
+        calls,
+        provider=name,
+        configured=provider is not None and provider.configured,
+        enabled=provider is not None and provider.enabled,
+        breaker=gate.breaker,
+        in_flight=gate.in_flight,
+        bucket=gate.bucket,
+        project_gates={label: _gate(other) for label, other in gates.items() if other.provider == name and label != name},
+    )
+
+
+def _gate(gate: ProviderGate | None) -> GateState:
+    """Return the gate's state; a provider that has not been called yet has no gate."""
+    if gate is None:
+        return GateState(breaker="closed", in_flight=0, bucket=None)
+    bucket = None
+    if gate.limit is not None:
+        bucket = BucketState(limit=gate.limit, remaining=gate.remaining, reset_s=gate.reset_s)
+    return GateState(breaker=gate.breaker, in_flight=gate.in_flight, bucket=bucket)
+
+
+def _calls(found: Attempts, known: tuple[str, ...], hours: range) -> tuple[dict[str, _Calls], list[FallbackMove]]:
+    """Return each provider's calls, the `known` ones first, and the fallbacks."""
     bars: dict[str, dict[int, Health]] = {}
     for health in found.health:
         bars.setdefault(health.provider, {})[health.hour] = health
+    errors = {
+        name: LatestError(code=error.code, timestamp=error.at) for name, error in found.last_errors.items()
+    }
     names = [*known, *sorted(set(bars) - set(known))]
     moves = [
-        {"from": move.model_id, "to": move.next_model_id, "reason": move.reason, "count": move.count}
+        FallbackMove(origin=move.model_id, to=move.next_model_id, reason=move.reason, count=move.count)
         for move in found.moves
     ]
-    calls = {name: _provider(found.last_errors.get(name), bars.get(name, {}), hours) for name in names}
-    return calls, msgspec.Raw(msgspec.json.encode(moves))
+    return {name: _outcomes(errors.get(name), bars.get(name, {}), hours) for name in names}, preencoded(moves)
 
 
-def _provider(error: LastError | None, bars: Mapping[int, Health], hours: range) -> Json:
-    """`availability`: answered calls among those that were made and not given up by their caller; null without any."""
-    counts = {what: [getattr(bars[hour], what) if hour in bars else 0 for hour in hours] for what in OUTCOMES}
-    totals = {what: sum(values) for what, values in counts.items()}
-    made = totals["ok"] + totals["failed"] + totals["rate_limited"]
-    return {
-        "last_error": None if error is None else {"code": error.code, "timestamp": error.at},
-        "availability": round(totals["ok"] / made, 6) if made else None,
-        "totals": totals,
-        "bars": msgspec.Raw(msgspec.json.encode(counts)),
+def _outcomes(error: LatestError | None, bars: Mapping[int, Health], hours: range) -> _Calls:
+    """Count outcomes. `availability`: answered calls among those that were made and not cancelled; None without any."""
+    counts = {
+        outcome: [getattr(bars[hour], outcome) if hour in bars else 0 for hour in hours]
+        for outcome in OutcomeBars.__struct_fields__
     }
-
-
-def _gates(name: str, gates: Mapping[str, Gate]) -> Json:
-    """The provider's own gate, and those that stand before a project's own key."""
-    others = {label: _gate(gate) for label, gate in gates.items() if gate.provider == name and label != name}
-    return {**_gate(gates.get(name)), "project_gates": others}
-
-
-def _entry(provider: Provider | None) -> Json:
-    """None: one that is gone."""
-    return {
-        "configured": provider is not None and provider.configured,
-        "enabled": provider is not None and provider.enabled,
-    }
-
-
-def _gate(gate: Gate | None) -> Json:
-    """A provider that has not been called yet has none."""
-    bucket = None
-    if gate is not None and gate.limit is not None:
-        bucket = {"limit": gate.limit, "remaining": gate.remaining, "reset_s": gate.reset_s}
-    return {
-        "breaker": "closed" if gate is None else gate.breaker,
-        "in_flight": 0 if gate is None else gate.in_flight,
-        "bucket": bucket,
-    }
+    totals = OutcomeTotals(**{outcome: sum(values) for outcome, values in counts.items()})
+    made = totals.ok + totals.failed + totals.rate_limited
+    return _Calls(
+        last_error=error,
+        availability=round(totals.ok / made, 6) if made else None,
+        totals=totals,
+        bars=preencoded(OutcomeBars(**counts)),
+    )

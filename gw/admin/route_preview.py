@@ -1,55 +1,65 @@
-"""Who would answer a request now, and why each candidate would be tried or passed over. Nothing is called."""
+"""Preview of a request's route: which candidates would be tried now, and why others would be skipped. Nothing is called."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from gw.admin.fallbacks import checked_modality
-from gw.admin.reports import Json
+from gw.admin.reliability import ProviderGate
+from gw.admin.schemas import Schema
 from gw.registry.catalog import Catalog, Model
+from gw.types.ids import Modality
 
 
-class Gate(Protocol):
-    """What the relay knows of a provider's state (`gw.relay.limits.GateView`)."""
-
-    @property
-    def breaker(self) -> str: ...
-
-    @property
-    def in_flight(self) -> int: ...
-
-    @property
-    def remaining(self) -> int | None: ...
+class RouteCandidate(Schema):
+    model: str
+    provider: str
+    passed_over: str
+    """Why it would not be called; empty if it would be."""
+    breaker: str
+    remaining: int | None
 
 
-def route(
-    catalog: Catalog, gates: Mapping[str, Gate], *, model: str, modality: str, project: str, fallback: bool = True
-) -> Json:
-    """`model` as a caller would write it; empty = the project's default.
+class RoutePreview(Schema):
+    """`asked` is the requested model."""
+
+    asked: str
+    modality: Modality
+    project: str
+    answers: str | None
+    """The first candidate that would be called."""
+    candidates: list[RouteCandidate]
+
+
+def route_preview(
+    catalog: Catalog, gates: Mapping[str, ProviderGate], *, model: str | None, modality: str, project: str
+) -> RoutePreview:
+    """Resolve `model` as a request would: an empty one is the project's default.
 
     Raises RequestError, UnknownProjectError, UnknownModelError.
     """
-    which, owner = checked_modality(modality), catalog.project(project)
-    asked = catalog.resolve(model, which, owner)
-    candidates = [_candidate(catalog, gates, entry) for entry in catalog.candidates(asked, owner, fallback=fallback)]
-    first = next((entry["model"] for entry in candidates if not entry["passed_over"]), None)
-    return {"asked": model, "modality": which, "project": owner.id, "answers": first, "candidates": candidates}
+    checked, owner = checked_modality(modality), catalog.project(project)
+    resolved = catalog.resolve(model or "", checked, owner)
+    candidates = [_candidate(catalog, gates, entry) for entry in catalog.candidates(resolved, owner)]
+    first = next((entry.model for entry in candidates if not entry.passed_over), None)
+    return RoutePreview(
+        asked=model or "", modality=checked, project=owner.id, answers=first, candidates=candidates
+    )
 
 
-def _candidate(catalog: Catalog, gates: Mapping[str, Gate], model: Model) -> Json:
+def _candidate(catalog: Catalog, gates: Mapping[str, ProviderGate], model: Model) -> RouteCandidate:
     provider = catalog.provider(model.provider)
     gate = gates.get(provider.id)
-    return {
-        "model": model.id,
-        "provider": provider.id,
-        "passed_over": _why_not(catalog, gate, model, provider.max_concurrent),
-        "breaker": gate.breaker if gate else "closed",
-        "remaining": gate.remaining if gate else provider.requests_per_minute,
-    }
+    return RouteCandidate(
+        model=model.id,
+        provider=provider.id,
+        passed_over=_reason_to_skip(catalog, gate, model),
+        breaker=gate.breaker if gate else "closed",
+        remaining=gate.remaining if gate else provider.requests_per_minute,
+    )
 
 
-def _why_not(catalog: Catalog, gate: Gate | None, model: Model, most: int | None) -> str:
+def _reason_to_skip(catalog: Catalog, gate: ProviderGate | None, model: Model) -> str:
     provider = catalog.provider(model.provider)
     if not provider.enabled:
         return "disabled"
@@ -63,4 +73,5 @@ def _why_not(catalog: Catalog, gate: Gate | None, model: Model, most: int | None
         return "breaker_open"
     if gate.remaining == 0:
         return "rate_limited"
-    return "busy" if most is not None and gate.in_flight >= most else ""
+    limit = provider.max_concurrent
+    return "busy" if limit is not None and gate.in_flight >= limit else ""

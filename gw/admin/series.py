@@ -1,16 +1,18 @@
-"""Figures over time, for charts: lists of equal length, and the shape of a model's latency.
+"""Figures over time for charts, as lists of equal length, and the distribution of a model's times.
 
-The long parts are encoded where they are made, and pass the gateway as bytes.
+The long parts are encoded in the report process and pass the gateway as bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from typing import Literal
 
-import msgspec
-
-from gw.admin.reports import LATENCY_PERIODS, Json, known_project, one_of, percentiles, rounded, since_day, usd
+from gw.admin.arguments import SHORT_PERIODS, first_day, one_of, project_filter
+from gw.admin.reports import Percentiles, percentiles, rounded
+from gw.admin.schemas import Ms, Schema, preencoded, usd
+from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.latency import LatencyRow
@@ -20,10 +22,74 @@ from gw.store.store import Reader
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
 
+ShortPeriod = Literal["today", "week", "month"]
 COUNTS = ("cost", "requests", "errors")
 TIMES = ("ttfb", "latency")
 METRICS = (*COUNTS, *TIMES)
 SPLITS = tuple(BY)
+
+
+class CountLine(Schema):
+    """For `cost` (USD), `requests` and `errors`."""
+
+    name: str
+    total: float
+    values: list[float]
+
+
+class TimeLine(Schema):
+    """For `ttfb` and `latency`, in ms; null where nothing was measured. `count` is the number of measurements."""
+
+    name: str
+    count: list[int]
+    p50: list[float | None]
+    p95: list[float | None]
+    p99: list[float | None]
+
+
+class _Series(Schema):
+    metric: Literal["cost", "requests", "errors", "ttfb", "latency"]
+    period: ShortPeriod
+    by: str
+    project: str | None
+    model: str | None
+    grain: Grain
+    times: list[int]
+
+
+class CountSeries(_Series):
+    """The line with the largest total comes first. `times` are Unix seconds, one per point."""
+
+    series: list[CountLine]
+
+
+class TimeSeries(_Series):
+    """`times` are Unix seconds, one per point."""
+
+    series: list[TimeLine]
+
+
+class HistogramBucket(Schema):
+    """`from_ms` <= time < `to_ms`. Every model has the same edges."""
+
+    from_ms: Ms
+    to_ms: Ms
+    count: int
+
+
+class Spread(Schema):
+    count: int
+    avg_ms: Ms | None
+    percentiles: Percentiles
+    buckets: list[HistogramBucket]
+
+
+class ModelHistogram(Schema):
+    model: str
+    period: ShortPeriod
+    project: str | None
+    ttfb: Spread
+    latency: Spread
 
 
 async def series(
@@ -36,27 +102,15 @@ async def series(
     by: str = "none",
     project: str | None = None,
     model: str | None = None,
-) -> Json:
-    """One point per UTC hour (today) or day. Counts have `values`, times `p50`, `p95`, `p99` (null = nothing measured)."""
+) -> CountSeries | TimeSeries:
+    """Return one point per UTC hour (today) or day. Raises RequestError, UnknownProjectError."""
     one_of("metric", metric, METRICS)
     one_of("by", by, SPLITS)
-    first = since_day(period, now, LATENCY_PERIODS) or 0
+    first = first_day(period, now, SHORT_PERIODS) or 0
     grain: Grain = "hour" if period == "today" else "day"
     since, until = (24 * first, utc_hour(now)) if grain == "hour" else (first, utc_day(now))
-    only = known_project(catalog, project)
-    buckets = range(since, until + 1)
-    model_id = model or None
-    if metric in COUNTS:
-        lines = await store.show(
-            partial(_counts, metric=metric, buckets=buckets),
-            queries.points, grain, since, until, by=by, project=only, model_id=model_id,
-        )  # fmt: skip
-    else:
-        lines = await store.show(
-            partial(_times, metric=metric, buckets=buckets),
-            queries.latency_points, grain, since, until, by=by, project=only, model_id=model_id,
-        )  # fmt: skip
-    return {
+    only, buckets = project_filter(catalog, project), range(since, until + 1)
+    shared = {
         "metric": metric,
         "period": period,
         "by": by,
@@ -64,76 +118,79 @@ async def series(
         "model": model or None,
         "grain": grain,
         "times": [bucket * (3_600 if grain == "hour" else DAY_S) for bucket in buckets],
-        "series": lines,
     }
+    if metric in COUNTS:
+        counts = await store.show(
+            partial(_count_lines, metric=metric, buckets=buckets),
+            queries.points, grain, since, until, by=by, project=only, model_id=model or None,
+        )  # fmt: skip
+        return CountSeries(**shared, series=counts)  # type: ignore[arg-type]  # checked above
+    times = await store.show(
+        partial(_time_lines, metric=metric, buckets=buckets),
+        queries.latency_points, grain, since, until, by=by, project=only, model_id=model or None,
+    )  # fmt: skip
+    return TimeSeries(**shared, series=times)  # type: ignore[arg-type]  # checked above
 
 
-def _counts(points: list[Point], metric: str, buckets: range) -> msgspec.Raw:
-    """The largest first."""
-    found: dict[str, dict[int, int]] = {}
+def _count_lines(points: list[Point], metric: str, buckets: range) -> list[CountLine]:
+    by_name: dict[str, dict[int, int]] = {}
     for point in points:
         value = {"cost": point.cost_nusd, "requests": point.requests, "errors": point.errors}[metric]
-        found.setdefault(point.name, {})[point.bucket] = value
-    largest_first = sorted(found.items(), key=lambda item: (-sum(item[1].values()), item[0]))
-    return _encoded(
-        {
-            "name": name,
-            "total": usd(sum(values.values())) if metric == "cost" else sum(values.values()),
-            "values": [usd(values.get(bucket, 0)) if metric == "cost" else values.get(bucket, 0) for bucket in buckets],
-        }
-        for name, values in largest_first
+        by_name.setdefault(point.name, {})[point.bucket] = value
+    unit = usd if metric == "cost" else int
+    largest_first = sorted(by_name.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    return preencoded(
+        [
+            CountLine(
+                name=name,
+                total=unit(sum(values.values())),
+                values=[unit(values.get(bucket, 0)) for bucket in buckets],
+            )
+            for name, values in largest_first
+        ]
     )
 
 
-def _times(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: range) -> msgspec.Raw:
-    lines: list[Json] = []
+def _time_lines(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: range) -> list[TimeLine]:
+    lines: list[TimeLine] = []
     histograms = {key: row.ttfb if metric == "ttfb" else row.total for key, row in rows.items()}
     for name in sorted({name for _, name in histograms}):
-        found = [histograms.get((bucket, name)) for bucket in buckets]
-        quantiles = [h.quantiles(0.5, 0.95, 0.99) if h else [None] * 3 for h in found]
-        lines.append(
-            {
-                "name": name,
-                "count": [h.count if h else 0 for h in found],
-                **{
-                    label: [rounded(values[n]) for values in quantiles] for n, label in enumerate(("p50", "p95", "p99"))
-                },
-            }
-        )
-    return _encoded(lines)
-
-
-def _encoded(value: Iterable[Json] | Json) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value if isinstance(value, dict) else list(value)))
+        points = [histograms.get((bucket, name)) for bucket in buckets]
+        quantiles = [h.quantiles(0.5, 0.95, 0.99) if h else [None] * 3 for h in points]
+        p50, p95, p99 = ([rounded(values[n]) for values in quantiles] for n in range(3))
+        lines.append(TimeLine(name=name, count=[h.count if h else 0 for h in points], p50=p50, p95=p95, p99=p99))
+    return preencoded(lines)
 
 
 async def histogram(
-    store: Reader, catalog: Catalog, now: float, *, model: str, period: str = "today", project: str | None = None
-) -> Json:
-    """How one model's times are spread. Buckets have the same edges for every model, so two can be laid over each other."""
-    day = since_day(period, now, LATENCY_PERIODS) or 0
-    only = known_project(catalog, project)
-    spread = await store.show(
+    store: Reader, catalog: Catalog, now: float, *, model: str | None, period: str = "today", project: str | None = None
+) -> ModelHistogram:
+    """Return the distribution of one model's times. Raises RequestError, UnknownProjectError."""
+    if not model:
+        raise RequestError(what="model is needed", param="model")
+    day = first_day(period, now, SHORT_PERIODS) or 0
+    only = project_filter(catalog, project)
+    ttfb, total = await store.show(
         _spreads, queries.latency_points, "day", day, utc_day(now), by="none", project=only, model_id=model
     )
-    return {"model": model, "period": period, "project": only, **spread}
+    return ModelHistogram(model=model, period=period, project=only, ttfb=ttfb, latency=total)  # type: ignore[arg-type]
 
 
-def _spreads(rows: Mapping[tuple[int, str], LatencyRow]) -> Json:
+def _spreads(rows: Mapping[tuple[int, str], LatencyRow]) -> tuple[Spread, Spread]:
     ttfb, total = Histogram(), Histogram()
     for row in rows.values():
         ttfb.merge(row.ttfb)
         total.merge(row.total)
-    return {"ttfb": _encoded(_spread(ttfb)), "latency": _encoded(_spread(total))}
+    return preencoded(_spread(ttfb)), preencoded(_spread(total))
 
 
-def _spread(histogram: Histogram) -> Json:
-    return {
-        "count": histogram.count,
-        "avg_ms": rounded(histogram.mean_ms),
-        "percentiles": percentiles(histogram),
-        "buckets": [
-            {"from_ms": round(low, 3), "to_ms": round(high, 3), "count": count}
+def _spread(histogram: Histogram) -> Spread:
+    return Spread(
+        count=histogram.count,
+        avg_ms=rounded(histogram.mean_ms),
+        percentiles=percentiles(histogram),
+        buckets=[
+            HistogramBucket(from_ms=round(low, 3), to_ms=round(high, 3), count=count)
             for low, high, count in histogram.buckets()
         ],
-    }
+    )

@@ -19,7 +19,7 @@ from gw.errors import (
     RateLimitError,
     StaleConnection,
 )
-from gw.policy.breaker import Breaker
+from gw.policy.breaker import Breaker, BreakerState
 from gw.policy.bucket import Bucket
 from gw.registry.catalog import Provider
 
@@ -80,7 +80,7 @@ class GateView:
     """Gate as reports show it."""
 
     provider: str
-    breaker: str
+    breaker: BreakerState
     in_flight: int
     limit: int | None
     remaining: int | None

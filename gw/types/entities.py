@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -102,7 +102,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     entity_type: EntityType
     entity_id: str
     action: Action
-    changes: Mapping[str, object]
+    changes: Mapping[str, Any]
     source: ActorSource
     actor: str
     id: int = 0

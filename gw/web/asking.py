@@ -11,31 +11,13 @@ import msgspec
 import trio
 from quart import Blueprint, Response
 
-from gw.admin.route_preview import route
+from gw.admin.route_preview import RoutePreview, route_preview
 from gw.gateway import Gateway
 from gw.reconcile.compare import compare
 from gw.reconcile.diff import THRESHOLD
 from gw.web.operations import Field, Operation
 from gw.web.request_body import json_reply, read_json
 from gw.web.router import Reply, Request, RouteTable, fresh, shown
-
-
-class Candidate(msgspec.Struct, kw_only=True):
-    model: str
-    provider: str
-    passed_over: str
-    """Why it would not be called; empty = it would be."""
-    breaker: str
-    remaining: int | None
-
-
-class Route(msgspec.Struct, kw_only=True):
-    asked: str
-    modality: str
-    project: str
-    answers: str | None
-    """The first candidate that would be called."""
-    candidates: list[Candidate]
 
 
 class Bill(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -98,7 +80,7 @@ ASKING = (
             Field("model", {"type": "string"}, "As a caller would write it; empty is the project's default."),
             Field("project", {"type": "string", "default": "default"}, "Whose request it would be."),
         ),
-        answers=(Route,), errors=(404, 422),
+        answers=(RoutePreview,), errors=(404, 422),
     ),
     Operation(
         id="reconcile", method="POST", path="/v1/reconcile", tag="Reports",
@@ -114,10 +96,10 @@ def views(gateway: Gateway) -> RouteTable:
 
     @routes.get("/api/route")
     async def who_would_answer(ask: Request) -> Reply:
-        found = route(
+        found = route_preview(
             gateway.live.catalog,
             gateway.limits.view(trio.current_time()),
-            model=ask.query("model") or "",
+            model=ask.query("model"),
             modality=ask.query_text("modality", "llm"),
             project=ask.query_text("project", "default"),
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import trio
+from msgspec import UNSET
 
 from gw.admin import forecast, listings, logs, overview, reliability, reports, series, turn_reports
-from gw.errors import RequestError
 from gw.gateway import Gateway
 from gw.web.public import log_query, read_logs
 from gw.web.router import Reply, Request, RouteTable, fresh, shown
@@ -34,7 +34,7 @@ def _add_reads(routes: RouteTable, gateway: Gateway) -> None:
         period = ask.query_text("period", "today")
         found = await reports.costs(gateway.store, catalog, now, period=period, project=project)
         if project:
-            del found["by_project"]
+            found.by_project = UNSET
         return shown(found)
 
     @routes.get("/latency")
@@ -88,13 +88,11 @@ def _add_charts(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/histogram")
     async def spread(ask: Request) -> Reply:
         await fresh(gateway)
-        if not (model := ask.query("model")):
-            raise RequestError(what="model is needed", param="model")
         found = await series.histogram(
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
-            model=model,
+            model=ask.query("model"),
             period=ask.query_text("period", "today"),
             project=ask.query("project"),
         )
@@ -131,7 +129,7 @@ def _add_logs(routes: RouteTable, gateway: Gateway) -> None:
             gateway.store,
             gateway.live.catalog,
             log_query(ask),
-            limit=ask.query_text("limit", str(logs.EXPORT_DEFAULT)),
+            limit=ask.query_text("limit", str(logs.DEFAULT_EXPORT)),
             before=ask.query("before"),
         )
         headers = ((b"content-disposition", b'attachment; filename="requests.csv"'), (b"cache-control", b"no-store"))
@@ -145,7 +143,7 @@ def _add_turns(routes: RouteTable, gateway: Gateway) -> None:
         found = await turn_reports.page(
             gateway.store,
             gateway.live.catalog,
-            limit=ask.query_text("limit", str(turn_reports.TURNS_DEFAULT)),
+            limit=ask.query_text("limit", str(turn_reports.DEFAULT_TURNS)),
             before=ask.query("before"),
             project=ask.query("project"),
         )

@@ -17,7 +17,7 @@ import trio
 from quart import Blueprint, Response, request
 from quart.wrappers.response import ResponseBody
 
-from gw.admin.reports import Json, log_record
+from gw.admin.logs import log_record
 from gw.errors import Overloaded
 from gw.gateway import Gateway
 from gw.store.store import Store
@@ -111,7 +111,7 @@ class Feed:
             self.dropped += 1
             _log.warning("live_view_dropped", missed=listener.missed, dropped=self.dropped)
 
-    async def running(self) -> list[Json]:
+    async def running(self) -> list[dict[str, object]]:
         return [started(intent) for intent in await self._store.running()]
 
 
@@ -159,7 +159,7 @@ class Stream(ResponseBody, AsyncIterator[bytes]):
         return b"".join(parts)
 
 
-def started(intent: Intent) -> Json:
+def started(intent: Intent) -> dict[str, object]:
     """One call of a provider. `attempt` counts from 0; a higher one is a fallback."""
     return {
         "id": intent.id,

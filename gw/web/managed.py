@@ -57,7 +57,7 @@ def _add_providers(routes: Blueprint, gateway: Gateway) -> None:
     async def test_provider(provider_id: str) -> Response:
         await no_body()
         health = await check_provider(registrar.catalog.provider(provider_id), gateway.pool)
-        return json_reply(health.as_json())
+        return json_reply(health)
 
 
 def _add_models(routes: Blueprint, gateway: Gateway) -> None:
@@ -134,7 +134,7 @@ def views(gateway: Gateway) -> RouteTable:
     async def audit_log(ask: Request) -> Reply:
         found = await audit.page(
             gateway.store,
-            limit=ask.query_text("limit", str(audit.DEFAULT)),
+            limit=ask.query_text("limit", str(audit.DEFAULT_ENTRIES)),
             entity_type=ask.query("entity_type"),
             entity_id=ask.query("entity_id"),
             action=ask.query("action"),

@@ -13,7 +13,7 @@ from gw import __version__
 from gw.web.authorization import Right
 from gw.web.operations import Field, Operation, Raw, Shape, Table
 from gw.web.routes import TABLE
-from gw.web.schemas import Error
+from gw.web.schemas_entities import Error
 from gw.web.session_cookie import COOKIE
 
 Json = dict[str, Any]

@@ -68,9 +68,10 @@ def _add_reports(routes: RouteTable, gateway: Gateway) -> None:
             gateway.store,
             gateway.live.catalog,
             gateway.clock.now(),
+            ttfb_warning_ms=gateway.settings.latency.ttfb_warning_ms,
             metric=ask.query_text("metric", "ttfb"),
             period=ask.query_text("period", "today"),
             project=ask.query("project"),
             models=[name for name in (ask.query("model"), ask.query("other")) if name],
         )
-        return shown({**found, "ttfb_warning_ms": gateway.settings.latency.ttfb_warning_ms})
+        return shown(found)

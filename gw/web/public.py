@@ -30,8 +30,8 @@ def _add_state(routes: RouteTable, gateway: Gateway, drain: Drain) -> None:
     @routes.get("/ready")
     async def ready(ask: Request) -> Reply:
         store = gateway.store
-        good, body = reports.ready(draining=drain.draining, accepting=store.accepting, degraded=store.degraded)
-        return shown(body, 200 if good else 503)
+        body = reports.ready(draining=drain.draining, accepting=store.accepting, degraded=store.degraded)
+        return shown(body, 200 if body.status == "ready" else 503)
 
     @routes.get("/v1/openapi.json")
     async def described(ask: Request) -> Reply:
@@ -44,7 +44,7 @@ def _add_state(routes: RouteTable, gateway: Gateway, drain: Drain) -> None:
         return Reply(text, b"text/plain; version=0.0.4; charset=utf-8")
 
 
-def state(gateway: Gateway) -> reports.Json:
+def state(gateway: Gateway) -> reports.GatewayHealth:
     """The health object."""
     return reports.health(
         now=gateway.clock.now(),
@@ -149,20 +149,20 @@ def _add_reports(routes: RouteTable, gateway: Gateway) -> None:
     @routes.get("/v1/requests/<record_id>")
     async def request_detail(ask: Request) -> Reply:
         await fresh(gateway, LOOKUP_LAG_S)
-        return shown(await reports.request_detail(gateway.store, ask.named))
+        return shown(await logs.request_detail(gateway.store, ask.named))
 
 
 async def read_logs(gateway: Gateway, ask: Request) -> Encoded:
     """The log as the request's query filters it."""
     await fresh(gateway)
-    return await logs.page_json(
+    return await logs.page(
         gateway.store,
         gateway.live.catalog,
         log_query(ask),
-        limit=ask.query_text("limit", str(reports.LOGS_DEFAULT)),
+        limit=ask.query_text("limit", str(logs.DEFAULT_RECORDS)),
         before=ask.query("before"),
     )
 
 
-def log_query(ask: Request) -> logs.Query:
-    return logs.Query(**{field.name: ask.query(field.name) for field in attrs.fields(logs.Query)})
+def log_query(ask: Request) -> logs.LogQuery:
+    return logs.LogQuery(**{field.name: ask.query(field.name) for field in attrs.fields(logs.LogQuery)})

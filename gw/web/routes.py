@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from gw.admin import audit, fallbacks, keys, models, projects, providers, reports
+from gw.admin import audit, fallbacks, keys, listings, logs, models, projects, providers, reports
+from gw.admin.arguments import PERIODS, SHORT_PERIODS
+from gw.admin.provider_check import ProviderHealth
 from gw.admin.registrar import Deleted
-from gw.types.entities import Action, EntityType
-from gw.web import schemas, schemas_entities
+from gw.types.entities import Action, AuditEntry, EntityType
+from gw.web import schemas_entities
 from gw.web.asking import ASKING
 from gw.web.operations import Field, Operation, Raw, Table
 from gw.web.routes_data_plane import DATA_PLANE
 from gw.web.routes_pages import PAGES
 from gw.web.routes_reports import DASHBOARD_REPORTS, LOG_FIELDS
+from gw.web.site import Front
 
 _PROJECT = Field("project", {"type": "string"}, "Only what belongs to this project.")
 _CONFIRM = Field(
@@ -31,28 +34,28 @@ def _period(*periods: str) -> Field:
     return Field("period", {"enum": list(periods), "default": "today"}, what)
 
 
-_LOGS: dict[str, Any] = {"query": LOG_FIELDS, "answers": (list[schemas.LogRecord],), "errors": (404, 422, 503)}
+_LOGS: dict[str, Any] = {"query": LOG_FIELDS, "answers": (list[logs.LogRecord],), "errors": (404, 422, 503)}
 _COSTS: dict[str, Any] = {
-    "query": (_period(*reports.PERIODS), _PROJECT),
-    "answers": (schemas.Costs,),
+    "query": (_period(*PERIODS), _PROJECT),
+    "answers": (reports.Costs,),
     "errors": (404, 422, 503),
 }
-_LATENCY: dict[str, Any] = {"answers": (dict[str, schemas.ModelLatency],), "errors": (404, 422, 503)}
+_LATENCY: dict[str, Any] = {"answers": (dict[str, reports.ModelLatency],), "errors": (404, 422, 503)}
 
 STATE = (
     Operation(
         id="front", method="GET", path="/", tag="State", right="public",
         what="The dashboard for who accepts `text/html`, else the health object.",
-        answers=(schemas.Front, Raw("text/html", {"type": "string"})), errors=(503,),
+        answers=(Front, Raw("text/html", {"type": "string"})), errors=(503,),
     ),
     Operation(
         id="health", method="GET", path="/health", tag="State", right="public",
-        what="Whether the gateway runs.", answers=(schemas.Health,),
+        what="Whether the gateway runs.", answers=(reports.GatewayHealth,),
     ),
     Operation(
         id="ready", method="GET", path="/ready", tag="State", right="public",
         what="Whether new work should be sent here; 503 while draining, or while records could be lost.",
-        answers=(schemas.Ready,), errors=(503,), more="503 has the same body.",
+        answers=(reports.Ready,), errors=(503,), more="503 has the same body.",
     ),
     Operation(
         id="openapi", method="GET", path="/v1/openapi.json", tag="State", right="public",
@@ -65,7 +68,7 @@ STATE = (
     ),
     Operation(
         id="status", method="GET", path="/v1/status", tag="State",
-        what="Providers, and how many models and projects there are.", answers=(schemas.GatewayStatus,),
+        what="Providers, and how many models and projects there are.", answers=(listings.GatewayStatus,),
     ),
 )  # fmt: skip
 
@@ -73,24 +76,24 @@ REPORTS = (
     Operation(id="costs", method="GET", path="/v1/costs", tag="Reports", what="What was spent, by provider, model, "
               "project and modality.", **_COSTS),
     Operation(id="latency", method="GET", path="/v1/latency", tag="Reports", what="Time to first byte and total time "
-              "per model id; `{}` when nothing was asked.", query=(_period(*reports.LATENCY_PERIODS), _PROJECT),
+              "per model id; `{}` when nothing was asked.", query=(_period(*SHORT_PERIODS), _PROJECT),
               **_LATENCY),
     Operation(id="logs", method="GET", path="/v1/logs", tag="Reports", what="Log records, the newest first.", **_LOGS),
     Operation(id="request", method="GET", path="/v1/requests/{record_id}", tag="Reports",
               what="One log record with what was asked for and both counts of its usage.",
-              answers=(schemas.RequestDetail,), errors=(404, 503)),
+              answers=(logs.RequestDetail,), errors=(404, 503)),
     Operation(
         id="audit_log", method="GET", path="/v1/audit-log", tag="Reports",
         what="Changes made through the API, the newest first.",
         query=(
-            Field("limit", {"type": "integer", "minimum": 1, "maximum": audit.MOST, "default": audit.DEFAULT},
+            Field("limit", {"type": "integer", "minimum": 1, "maximum": audit.MAX_ENTRIES, "default": audit.DEFAULT_ENTRIES},
                   "How many entries."),
             Field("entity_type", {"enum": list(get_args(EntityType))}, "Only this kind of entity."),
             Field("entity_id", {"type": "string"}, "Only the entity of this id."),
             Field("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
             Field("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the page read before."),
         ),
-        answers=(list[schemas.AuditItem],), errors=(422, 503),
+        answers=(list[AuditEntry],), errors=(422, 503),
     ),
 )  # fmt: skip
 
@@ -98,24 +101,24 @@ MANAGED = (
     Operation(
         id="list_models", method="GET", path="/v1/models", tag="Models", right="data", also=("/openai/v1/models",),
         what="All models.", query=(Field("project", {"type": "string"}, "Only those of this project's default stack."),),
-        answers=(schemas.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})),
+        answers=(listings.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})),
         errors=(404,),
     ),
     Operation(id="create_model", method="POST", path="/v1/models", tag="Models", what="Add a model.",
               body=models.CreateModel, answers=(models.ModelCreated,), errors=(404, 409, 422, 503)),
     Operation(id="get_model", method="GET", path="/v1/models/{model_id}", tag="Models", right="data",
               also=("/openai/v1/models/{model_id}",), what="One model, by its id or an alias.",
-              answers=(schemas.OneModel,), errors=(404,)),
+              answers=(listings.OneModel,), errors=(404,)),
     Operation(id="update_model", method="PATCH", path="/v1/models/{model_id}", tag="Models", what="Change a model.",
               body=models.UpdateModel, answers=(models.ModelUpdated,), errors=(404, 422, 503)),
     Operation(id="delete_model", method="DELETE", path="/v1/models/{model_id}", tag="Models", what="Delete a model.",
               query=(_CONFIRM,), answers=(models.ModelPreview, Deleted), errors=(404, 422, 503)),
     Operation(id="list_projects", method="GET", path="/v1/projects", tag="Projects", what="All projects and their day.",
-              answers=(schemas.Projects,), errors=(503,)),
+              answers=(listings.Projects,), errors=(503,)),
     Operation(id="create_project", method="POST", path="/v1/projects", tag="Projects", what="Add a project.",
               body=projects.CreateProject, answers=(projects.ProjectCreated,), errors=(409, 422, 503)),
     Operation(id="get_project", method="GET", path="/v1/projects/{project_id}", tag="Projects",
-              what="One project with its day so far.", answers=(schemas.ProjectDetail,), errors=(404, 503)),
+              what="One project with its day so far.", answers=(listings.ProjectDetail,), errors=(404, 503)),
     Operation(id="update_project", method="PATCH", path="/v1/projects/{project_id}", tag="Projects",
               what="Change a project.", body=projects.UpdateProject, answers=(projects.ProjectUpdated,),
               errors=(404, 422, 503)),
@@ -123,11 +126,11 @@ MANAGED = (
               what="Delete a project, and its keys with it.", query=(_CONFIRM,),
               answers=(projects.ProjectPreview, Deleted), errors=(404, 422, 503)),
     Operation(id="list_providers", method="GET", path="/v1/providers", tag="Providers", what="All providers.",
-              answers=(schemas.Providers,)),
+              answers=(listings.Providers,)),
     Operation(id="create_provider", method="POST", path="/v1/providers", tag="Providers", what="Add a provider.",
               body=providers.CreateProvider, answers=(providers.ProviderCreated,), errors=(409, 422, 503)),
     Operation(id="get_provider", method="GET", path="/v1/providers/{provider_id}", tag="Providers",
-              what="One provider.", answers=(schemas.ProviderEntry,), errors=(404,)),
+              what="One provider.", answers=(listings.ProviderEntry,), errors=(404,)),
     Operation(id="update_provider", method="PATCH", path="/v1/providers/{provider_id}", tag="Providers",
               what="Change a provider.", body=providers.UpdateProvider, answers=(providers.ProviderUpdated,),
               errors=(400, 404, 422, 500, 503),
@@ -137,7 +140,7 @@ MANAGED = (
               what="Delete a provider.", query=(_CONFIRM, _CASCADE),
               answers=(providers.ProviderPreview, Deleted), errors=(404, 409, 422, 503)),
     Operation(id="test_provider", method="POST", path="/v1/providers/{provider_id}/test", tag="Providers",
-              what="Ask the provider one cheap thing, within 10 s.", answers=(schemas.TestResult,), errors=(404, 422)),
+              what="Ask the provider one cheap thing, within 10 s.", answers=(ProviderHealth,), errors=(404, 422)),
     Operation(id="list_keys", method="GET", path="/v1/keys", tag="Keys", what="All project keys, masked.",
               answers=(keys.Keys,)),
     Operation(id="create_key", method="POST", path="/v1/keys", tag="Keys", what="Make a key for a project.",
@@ -157,14 +160,14 @@ MANAGED = (
 
 DASHBOARD = (
     Operation(id="dashboard_status", method="GET", path="/api/status", tag="Dashboard",
-              what="Providers, models and fallback chains.", answers=(schemas.DashboardStatus,)),
+              what="Providers, models and fallback chains.", answers=(listings.DashboardStatus,)),
     Operation(id="dashboard_costs", method="GET", path="/api/costs", tag="Dashboard",
               what="As `/v1/costs`; `by_project` only without a project.", **_COSTS),
     Operation(id="dashboard_latency", method="GET", path="/api/latency", tag="Dashboard", what="As `/v1/latency`.",
               query=(_period("today", "week"), _PROJECT), **_LATENCY),
     Operation(id="dashboard_logs", method="GET", path="/api/logs", tag="Dashboard", what="As `/v1/logs`.", **_LOGS),
     Operation(id="dashboard_projects", method="GET", path="/api/projects", tag="Dashboard", what="As `/v1/projects`.",
-              answers=(schemas.Projects,), errors=(503,)),
+              answers=(listings.Projects,), errors=(503,)),
     Operation(
         id="live", method="GET", path="/api/live", tag="Dashboard", what="Running and finished requests as they happen.",
         answers=(Raw("text/event-stream", {}),), errors=(503,),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gw.admin import series
-from gw.web import schemas_pages
+from gw.admin import pages, series
+from gw.admin.setting_sources import SettingsPage
 from gw.web.operations import Field, Operation, Shape
 from gw.web.routes_reports import PERIOD, PROJECT
 
@@ -21,15 +21,15 @@ def _page(name: str, what: str, answer: Shape, query: tuple[Field, ...] = (), er
 
 
 PAGES = (
-    _page("providers", "Providers, and the types there are.", schemas_pages.ProvidersPage),
-    _page("models", "Models with their prices, and the fallback chains.", schemas_pages.ModelsPage),
-    _page("projects", "Projects with their day, and the stacks.", schemas_pages.ProjectsPage, errors=(503,)),
-    _page("keys", "Keys, and the projects one may be for.", schemas_pages.KeysPage),
-    _page("playground", "What can be tried.", schemas_pages.PlaygroundPage),
+    _page("providers", "Providers, and the types there are.", pages.ProvidersPage),
+    _page("models", "Models with their prices, and the fallback chains.", pages.ModelsPage),
+    _page("projects", "Projects with their day, and the stacks.", pages.ProjectsPage, errors=(503,)),
+    _page("keys", "Keys, and the projects one may be for.", pages.KeysPage),
+    _page("playground", "What can be tried.", pages.PlaygroundPage),
     _page("settings", "The configuration in force, each value with its origin; secrets are masked.",
-          schemas_pages.SettingsPage),
-    _page("costs", "What was spent: in groups, over time, and where the month is going.", schemas_pages.CostsPage,
+          SettingsPage),
+    _page("costs", "What was spent: in groups, over time, and where the month is going.", pages.CostsPage,
           (PERIOD, _BY, PROJECT), (404, 422, 503)),
-    _page("latency", "Percentiles of every model, and lines and histograms of one or two.", schemas_pages.LatencyPage,
+    _page("latency", "Percentiles of every model, and lines and histograms of one or two.", pages.LatencyPage,
           (_METRIC, PERIOD, PROJECT, _MODEL, _OTHER), (404, 422, 503)),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from gw.web.schemas import Schema
+from gw.admin.schemas import Schema
 
 
 class SessionState(Schema):
@@ -32,3 +32,19 @@ class LogoutAnswer(Schema):
 
 class Login(msgspec.Struct, forbid_unknown_fields=True):
     token: str
+
+
+class ErrorDetail(Schema):
+    """Further members carry the facts of the error, such as `provider`, `retry_after_s` or `available`."""
+
+    type: str
+    code: str
+    message: str
+    param: str | None
+    request_id: str
+
+
+class Error(Schema):
+    """The one error body everywhere outside vendors' dialects."""
+
+    error: ErrorDetail

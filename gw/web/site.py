@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from gw.admin.schemas import Schema, extend
 from gw.gateway import Gateway
 from gw.web import public, static_files
 from gw.web.router import Others, Reply, Request, RouteTable, View, shown
 from gw.web.static_files import Frontend
+
+
+class Front(Schema):
+    """The health object, and whether the dashboard is built. `ok` is always true: Cartesia's SDK looks for it."""
+
+    ok: bool
+    status: Literal["ok", "degraded"]
+    uptime_seconds: float
+    version: str
+    dashboard: str
 
 
 def views(gateway: Gateway, site: Frontend) -> RouteTable:
@@ -17,7 +30,7 @@ def views(gateway: Gateway, site: Frontend) -> RouteTable:
         if "text/html" in _sent(ask, b"accept").lower():
             return _file(site.page(_sent(ask, b"accept-encoding"), _sent(ask, b"if-none-match")))
         dashboard_state = "built" if site.built else static_files.NOT_BUILT
-        reply = shown({"ok": True, **public.state(gateway), "dashboard": dashboard_state})
+        reply = shown(extend(Front, public.state(gateway), ok=True, dashboard=dashboard_state))
         reply.headers += ((b"vary", b"accept"),)
         return reply
 

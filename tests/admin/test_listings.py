@@ -13,6 +13,7 @@ from gw.errors import UnknownModelError, UnknownProjectError
 from gw.registry.catalog import Catalog, Model, Provider, Stack
 from gw.types.project import Project
 from gw.types.secret import Secret
+from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import NOON, open_test_gateway, record, store_records
 
 EMPTY = Catalog(providers={}, models={}, projects={})
@@ -23,21 +24,21 @@ def catalog(*models: Model, **more: object) -> Catalog:
 
 
 def test_an_empty_catalog():
-    body = listings.models(EMPTY, NOON)
+    body = as_json(listings.models(EMPTY, NOON))
     assert (body["models"], body["data"], body["first_id"], body["last_id"]) == ({}, [], None, None)
-    assert listings.models_bare(EMPTY) == []
-    assert listings.status(EMPTY) == {"providers": {}, "model_count": 0, "project_count": 0}
-    assert listings.dashboard_status(EMPTY)["fallbacks"] == {"stt": [], "llm": [], "tts": []}
+    assert as_json(listings.models_bare(EMPTY)) == []
+    assert as_json(listings.status(EMPTY)) == {"providers": {}, "model_count": 0, "project_count": 0}
+    assert as_json(listings.dashboard_status(EMPTY))["fallbacks"] == {"stt": [], "llm": [], "tts": []}
 
 
 def test_an_id_in_two_modalities_is_one_entry_whatever_the_order():
     speak = Model(id="sim/tone", modality="tts", provider="sim", name="tone")
     hear = Model(id="sim/tone", modality="stt", provider="sim", name="tone")
-    body = listings.models(catalog(speak, hear), NOON)
+    body = as_json(listings.models(catalog(speak, hear), NOON))
     assert body["models"]["sim/tone"]["modality"] == "stt"
     assert body["models"]["sim/tone"]["modalities"] == ["stt", "tts"]
     assert len(body["data"]) == len(body["stt"]) == len(body["tts"]) == 1
-    assert listings.status(catalog(speak, hear))["model_count"] == 1
+    assert as_json(listings.status(catalog(speak, hear)))["model_count"] == 1
 
 
 def test_a_stack_restricts_by_modality_too():
@@ -49,13 +50,13 @@ def test_a_stack_restricts_by_modality_too():
         projects={"p": Project(id="p", default_stack="ears")},
         stacks={"ears": Stack(name="ears", stt="sim/tone")},
     )
-    assert listings.models(found, NOON, project="p")["models"]["sim/tone"]["modalities"] == ["stt"]
+    assert as_json(listings.models(found, NOON, project="p"))["models"]["sim/tone"]["modalities"] == ["stt"]
     with pytest.raises(UnknownProjectError):
         listings.models(found, NOON, project="q")
 
 
 def test_the_openai_sdk_reads_the_list():
-    body = listings.models(catalog(Model(id="a/b", modality="llm", provider="a", name="b")), NOON)
+    body = as_json(listings.models(catalog(Model(id="a/b", modality="llm", provider="a", name="b")), NOON))
     page = SyncPage[openai.types.Model].model_validate(body)
     assert [(m.id, m.object, m.owned_by, m.created) for m in page.data] == [("a/b", "model", "a", NOON)]
 
@@ -68,27 +69,27 @@ def test_an_unknown_model_lists_the_known_ones():
 
 def test_a_provider_whose_key_cannot_be_read():
     entry = Provider(id="x", type="openai", location="cloud", source="db", key_error="the secret has changed")
-    body = listings.provider(entry)
+    body = as_json(listings.provider(entry))
     assert (body["configured"], body["key_error"], body["api_key_masked"]) == (False, "the secret has changed", "")
 
 
 def test_a_short_key_shows_nothing_of_itself():
     entry = Provider(id="x", type="openai", location="cloud", api_key=Secret("short"))
-    assert listings.provider(entry)["api_key_masked"] == "…"
+    assert as_json(listings.provider(entry))["api_key_masked"] == "…"
 
 
 @pytest.mark.parametrize(("requests", "status"), [(0, "ok"), (6, "ok"), (7, "warning"), (8, "exceeded")])
 async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, *(record(n + 1) for n in range(requests)))
-        found = await listings.project(
+        found = as_json(await listings.project(
             gateway.store, gateway.live.catalog, NOON, "shop", spent=gateway.ledger.spent
-        )
+        ))
     assert (found["budget_status"], found["daily_budget"], found["today_spend"]) == (status, 2.0, requests * 0.25)
 
 
 async def test_spend_of_a_project_that_is_gone_is_left_out(tmp_path: Path):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, record(1, project="gone"))
-        found = await listings.projects(gateway.store, gateway.live.catalog, NOON)
+        found = as_json(await listings.projects(gateway.store, gateway.live.catalog, NOON))
     assert set(found["stats"]) == {"default", "shop"}

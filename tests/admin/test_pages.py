@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gw.admin import keys, models, pages, projects, providers
-from gw.admin.fallbacks import Chain
 from gw.errors import RequestError
 from gw.pricing.rate_tables import load_book
 from gw.registry.merge import build
+from tests.fakes.answers import as_json
 from tests.fakes.registrar import BY, settings_of
 from tests.fakes.temporary_gateway import NOON
 
@@ -19,7 +19,7 @@ def _by(rows, field):
 
 async def test_providers(registrar):
     await providers.create(registrar, {"provider_id": "mine", "provider_type": "groq", "api_key": "gsk-0123456789abcdef"}, BY)
-    page = pages.providers(registrar)
+    page = as_json(pages.providers(registrar))
     rows = _by(page["providers"], "provider_id")
     assert {name: (row["models"], row["origin"]) for name, row in rows.items()} == {
         "sim": (3, "gw.yaml:2"), "openai": (1, "gw.yaml:2"), "mine": (0, "API"),
@@ -30,7 +30,7 @@ async def test_providers(registrar):
 
 async def test_models_with_their_prices(registrar):
     await models.create(registrar, {"modality": "llm", "provider_id": "openai", "model_name": "gpt-5-mini"}, BY)
-    page = pages.models(registrar, load_book(), NOON)
+    page = as_json(pages.models(registrar, load_book(), NOON))
     rows = {(row["modality"], row["model_id"]): row for row in page["models"]}
     echo, unknown, mini = rows["llm", "sim/echo"], rows["llm", "openai/gpt-x"], rows["llm", "openai/gpt-5-mini"]
     assert (echo["source"], echo["origin"], echo["configured"]) == ("yaml", "gw.yaml:3", True)
@@ -38,12 +38,12 @@ async def test_models_with_their_prices(registrar):
     assert (unknown["rates"], unknown["free"], unknown["price_source"]) == ({}, False, "")
     assert mini["origin"] == "API"
     assert page["providers"]["openai"] == ["stt", "llm", "tts"]
-    assert page["fallbacks"]["llm"] == Chain(models=["openai/gpt-x", "sim/echo"], source="yaml")
+    assert page["fallbacks"]["llm"] == {"models": ["openai/gpt-x", "sim/echo"], "source": "yaml"}
 
 
 async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
     await projects.create(registrar, {"project_id": "new", "fallbacks": {"llm": ["sim/echo"]}}, BY)
-    page = await pages.projects(registrar, NOON, spent=lambda name: 1_700_000_000 if name == "shop" else 0)
+    page = as_json(await pages.projects(registrar, NOON, spent=lambda name: 1_700_000_000 if name == "shop" else 0))
     rows = _by(page["projects"], "project_id")
     shop, new = rows["shop"], rows["new"]
     assert (shop["today_spend"], shop["share"], shop["budget_status"]) == (1.7, 0.85, "warning")
@@ -54,7 +54,7 @@ async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
 
 async def test_keys(registrar):
     made = await keys.create(registrar, {"project": "shop", "name": "till"}, BY)
-    page = pages.access_keys(registrar)
+    page = as_json(pages.access_keys(registrar))
     (row,) = page["keys"]
     assert (row["name"], row["origin"]) == ("till", "API")
     assert made.key not in str(page)
@@ -62,18 +62,19 @@ async def test_keys(registrar):
 
 
 async def test_playground(registrar):
-    page = pages.playground(registrar)
+    page = as_json(pages.playground(registrar))
     assert page["models"] == {"stt": ["sim/tone"], "llm": ["sim/echo", "openai/gpt-x"], "tts": ["sim/tone"]}
     assert (page["stacks"], page["auth_on"]) == (["demo"], False)
 
 
 async def test_costs_and_latency_of_nothing(registrar, tmp_path):
     store, catalog = registrar.store, build(settings_of(tmp_path))
-    costs = await pages.costs(store, catalog, NOON, by="provider", period="week")
+    costs = as_json(await pages.costs(store, catalog, NOON, by="provider", period="week"))
     assert (costs["costs"]["total"], costs["series"]["by"], costs["forecast"]["day"]) == (0.0, "provider", 4)
-    latency = await pages.latency(store, catalog, NOON)
+    latency = as_json(await pages.latency(store, catalog, NOON, ttfb_warning_ms=1_000))
     assert (latency["models"], latency["lines"], latency["histograms"]) == ({}, [], [])
-    two = await pages.latency(store, catalog, NOON, models=["sim/echo", "sim/echo", "openai/gpt-x", "sim/tone"])
+    models = ["sim/echo", "sim/echo", "openai/gpt-x", "sim/tone"]
+    two = as_json(await pages.latency(store, catalog, NOON, ttfb_warning_ms=1_000, models=models))
     assert [line["model"] for line in two["lines"]] == ["sim/echo", "openai/gpt-x"]
     with pytest.raises(RequestError, match="metric"):
-        await pages.latency(store, catalog, NOON, metric="cost")
+        await pages.latency(store, catalog, NOON, ttfb_warning_ms=1_000, metric="cost")

@@ -13,6 +13,7 @@ from gw.admin.provider_check import CAP_S, check_provider
 from gw.net.http1 import Pool
 from gw.registry.catalog import Provider
 from gw.types.secret import Secret
+from tests.fakes.answers import as_json
 from tests.fakes.net import FakeNet, ServerSide
 
 KEY = "sk-0123456789abcdef"
@@ -52,7 +53,7 @@ async def test_a_good_key(autojump_clock):
     vendor = Vendor(after_s=0.25)
     async with pool_to(vendor) as pool:
         health = await check_provider(OPENAI, pool)
-    assert health.as_json() == {"status": "ok", "latency_ms": 250, "message": "HTTP 200"}
+    assert as_json(health) == {"status": "ok", "latency_ms": 250, "message": "HTTP 200"}
     (request,) = vendor.requests
     assert (request.method, request.path) == (b"GET", b"/v1/models")
     assert request.headers[b"authorization"] == b"Bearer " + KEY.encode()

@@ -6,6 +6,7 @@ from gw.admin import audit, models, providers
 from gw.admin.registrar import Deleted
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError, UnknownProviderError
 from gw.types.entities import StoredModel, StoredProvider
+from tests.fakes.answers import as_json
 from tests.fakes.registrar import BY, open_registrar
 
 KEY = "sk-canary-0123456789abcdef"
@@ -17,7 +18,7 @@ async def made(registrar, **fields):
 
 
 async def entries(registrar):
-    return await audit.page(registrar.store, limit="50")
+    return as_json(await audit.page(registrar.store, limit="50"))
 
 
 async def test_a_provider_is_there_for_the_next_request(registrar):

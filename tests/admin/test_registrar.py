@@ -4,6 +4,7 @@ from structlog.testing import capture_logs
 
 from gw.admin import audit, projects, providers
 from gw.errors import DatabaseLocked, ReadOnlyError
+from tests.fakes.answers import as_json
 from tests.fakes.registrar import BY, open_registrar, settings_of
 
 MINE = {"provider_id": "mine", "provider_type": "openai", "api_key": "sk-canary-0123456789"}
@@ -51,7 +52,7 @@ async def test_a_foreign_writer_is_waited_for_a_little_then_told(registrar, tmp_
         other.execute("rollback")
     other.close()
     assert "app" in registrar.catalog.projects
-    assert len(await audit.page(registrar.store, limit="9")) == 1
+    assert len(as_json(await audit.page(registrar.store, limit="9"))) == 1
 
 
 async def test_changes_at_the_same_time_are_made_one_after_the_other(registrar):
@@ -59,7 +60,7 @@ async def test_changes_at_the_same_time_are_made_one_after_the_other(registrar):
         for n in range(10):
             nursery.start_soon(projects.create, registrar, {"project_id": f"p{n}"}, BY)
     assert {f"p{n}" for n in range(10)} <= set(registrar.catalog.projects)
-    assert len(await audit.page(registrar.store, limit="50")) == 10
+    assert len(as_json(await audit.page(registrar.store, limit="50"))) == 10
 
 
 async def test_a_changed_secret_disables_what_was_stored_and_nothing_else(tmp_path):
@@ -146,7 +147,7 @@ async def test_a_caller_who_leaves_at_any_moment_leaves_a_whole_change_or_none(r
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
     stored = {entity.id for entity in await registrar.store.entities()}
-    told = {entry["entity_id"] for entry in await audit.page(registrar.store, limit="50")}
+    told = {entry["entity_id"] for entry in as_json(await audit.page(registrar.store, limit="50"))}
     assert stored == told == {p.id for p in registrar.catalog.projects.values() if p.source == "db"}
     await projects.create(registrar, {"project_id": "last"}, BY)
     assert "last" in registrar.catalog.projects

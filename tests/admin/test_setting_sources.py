@@ -6,10 +6,11 @@ from pathlib import Path
 
 import attrs
 
-from gw.admin.setting_sources import SECTIONS, Origin, settings_page
+from gw.admin.setting_sources import SECTIONS, Origins, settings_page
 from gw.config.demo import demo_settings
 from gw.config.parse import parse
 from gw.config.settings import Settings
+from tests.fakes.answers import as_json
 
 TEXT = """\
 providers:
@@ -34,7 +35,7 @@ def _parsed(tmp_path: Path, text: str = TEXT, **env: str) -> Settings:
 
 
 def _values(settings: Settings) -> dict[str, tuple[object, str]]:
-    page = settings_page(settings, version="1", started_at=2.0, warnings=("of the database",))
+    page = as_json(settings_page(settings, version="1", started_at=2.0, warnings=("of the database",)))
     return {
         f"{section['name']}.{row['name']}": (row["value"], row["origin"])
         for section in page["sections"]
@@ -43,7 +44,7 @@ def _values(settings: Settings) -> dict[str, tuple[object, str]]:
 
 
 def test_entries_have_their_line_and_so_have_items_of_lists(tmp_path):
-    origin = Origin(_parsed(tmp_path))
+    origin = Origins(_parsed(tmp_path))
     assert origin.of("yaml", "providers", "sim") == "gw.yaml:2"
     assert origin.of("yaml", "models", "llm", "sim/echo") == "gw.yaml:4"
     assert origin.of("yaml", "models", "stt", "sim/tone") == "gw.yaml:6"
@@ -53,7 +54,7 @@ def test_entries_have_their_line_and_so_have_items_of_lists(tmp_path):
 
 
 def test_demo_mode_has_no_file(tmp_path):
-    assert Origin(demo_settings(tmp_path)).of("yaml", "providers", "sim") == "built in"
+    assert Origins(demo_settings(tmp_path)).of("yaml", "providers", "sim") == "built in"
 
 
 def test_values_and_where_they_are_from(tmp_path):
@@ -68,7 +69,7 @@ def test_values_and_where_they_are_from(tmp_path):
 
 
 def test_secrets_are_masked_everywhere(tmp_path):
-    page = settings_page(_parsed(tmp_path), version="1", started_at=2.0, warnings=())
+    page = as_json(settings_page(_parsed(tmp_path), version="1", started_at=2.0, warnings=()))
     assert "admin-token-0123456789" not in str(page)
     assert "gwk_shop_0123456789" not in str(page)
     values = _values(_parsed(tmp_path))
@@ -79,7 +80,7 @@ def test_secrets_are_masked_everywhere(tmp_path):
 
 def test_the_page_names_file_version_and_all_warnings(tmp_path):
     settings = attrs.evolve(_parsed(tmp_path), warnings=("of the file",))
-    page = settings_page(settings, version="1", started_at=2.0, warnings=("of the database",))
+    page = as_json(settings_page(settings, version="1", started_at=2.0, warnings=("of the database",)))
     assert page["warnings"] == ["of the file", "of the database"]
     assert (page["version"], page["started_at"], page["file"]) == ("1", 2.0, str(tmp_path / "gw.yaml"))
     assert [section["name"] for section in page["sections"]] == list(SECTIONS)

@@ -7,6 +7,7 @@ import pytest
 from gw.admin import turn_reports
 from gw.store.store import open_store
 from gw.types.usage import HeardSpeech
+from tests.fakes.answers import as_json
 from tests.fakes.records import NOON, HandClock, record
 
 
@@ -30,8 +31,8 @@ async def told(tmp_path, registrar):
             for one in records:
                 store.finish(one)
             await store.flush()
-            [summary] = await turn_reports.page(store, registrar.catalog)
-            whole = await turn_reports.one(store, registrar.catalog, "t")
+            [summary] = as_json(await turn_reports.page(store, registrar.catalog))
+            whole = as_json(await turn_reports.one(store, registrar.catalog, "t"))
             assert summary.items() <= whole.items()
             return whole
 

@@ -9,10 +9,11 @@ import pytest
 import structlog
 import trio
 
-from gw.admin.reports import log_record
+from gw.admin.logs import log_record
 from gw.types.usage import Intent
 from gw.web.drain import Drain
 from gw.web.live_feed import BUFFER, KEEPALIVE_S, MOST_LISTENERS, Feed, Listener, Stream, event
+from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import NOON, SHOP, call, record
 
 
@@ -116,7 +117,7 @@ async def test_what_runs_begins_and_ends(gateway, app):
         name, data = await view.next()
         assert (name, data["id"], data["attempt"]) == ("started", f"{3:032x}", 0)
         gateway.store.finish(record(3))
-        assert await view.next() == ("finished", log_record(record(3)))
+        assert await view.next() == ("finished", as_json(log_record(record(3))))
         assert trio.current_time() - began < 0.1
         gateway.store.finish(record(4, status="error", error_code="budget_exceeded"))
         name, data = await view.next()

@@ -1,0 +1,48 @@
+"""Types that the documented answers share.
+
+An answer is one msgspec struct, declared beside the function that makes it. The OpenAPI document is made from these
+structs and the web layer encodes them as they are, so the order of the fields is the order in the JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar, cast
+
+import msgspec
+from msgspec import Meta
+
+from gw.types.usage import NANO
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+Usd = Annotated[float, Meta(description="USD")]
+Ms = Annotated[float, Meta(description="Milliseconds")]
+UnixSeconds = Annotated[float, Meta(description="Unix seconds")]
+
+
+class Schema(msgspec.Struct, kw_only=True):
+    """Base class of documented answers."""
+
+
+def extend(kind: type[S], base: msgspec.Struct, **fields: object) -> S:
+    """Return a `kind` with the fields of `base`, which `kind` derives from, and `fields`."""
+    return kind(**msgspec.structs.asdict(base), **fields)
+
+
+def preencoded(value: T) -> T:
+    """Encode `value` now, typed as what it stands for.
+
+    For long parts of an answer: they are made and encoded in the report process, and the event loop copies bytes.
+    """
+    return cast("T", msgspec.Raw(msgspec.json.encode(value)))
+
+
+def usd(nusd: int) -> float:
+    """Convert nano-USD to USD."""
+    return nusd / NANO
+
+
+def usd_or_none(nusd: int | None) -> float | None:
+    """Convert nano-USD to USD; None is an unknown price."""
+    return None if nusd is None else nusd / NANO
