@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
 import trio
@@ -25,19 +25,16 @@ _ENDS = (wyoming.WholeTranscript, wyoming.AudioStop, wyoming.Failed)
 
 
 class EngineModule(Protocol):
-    """Constants of a module in `gw.engines` that is run as a process."""
+    """Constants of a module run as a process: name, libraries, the extra that installs them, options of an entry."""
 
     MODULE: str
     EXTRA: str
-    """Extra of this package that installs its libraries."""
 
     @property
-    def NEEDS(self) -> Sequence[str]:
-        """Modules of these libraries."""
+    def NEEDS(self) -> Sequence[str]: ...
 
     @property
-    def OPTIONS(self) -> Sequence[str]:
-        """Options of a provider entry that it takes."""
+    def OPTIONS(self) -> Sequence[str]: ...
 
 
 def engine_process(module: EngineModule, options: Mapping[str, object], provider: str) -> EngineProcess:
@@ -77,7 +74,7 @@ class EngineProcess(OwnedProcess):
         try:
             yield request
         finally:
-            request.close()
+            request.messages.close()
             if not request.sent:
                 self._release(request)
             elif self._current is request:
@@ -109,7 +106,7 @@ class EngineProcess(OwnedProcess):
     def _on_end(self) -> None:
         request, self._stdin = self._current, None
         if request is not None:
-            request.end()
+            request.to_reader.close()
             self._release(request)
 
     async def _use(self, process: trio.Process) -> None:
@@ -131,7 +128,8 @@ class EngineProcess(OwnedProcess):
         request = self._current
         if request is None:
             return
-        await request.deliver(message)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):   # nothing reads any more
+            await request.to_reader.send(message)
         if isinstance(message, _ENDS):
             self._release(request)
 
@@ -144,7 +142,7 @@ class EngineRequest:
         """Something has been sent."""
         self._engine = engine
         self._provider = provider
-        self._to_reader, self._messages = trio.open_memory_channel[Message](MESSAGES)
+        self.to_reader, self.messages = trio.open_memory_channel[Message](MESSAGES)
 
     async def send(self, *messages: Message) -> None:
         """Raises ProviderFailed."""
@@ -155,20 +153,6 @@ class EngineRequest:
     async def receive(self) -> Message:
         """Raises ProviderFailed when the engine has ended."""
         try:
-            return await self._messages.receive()
+            return await self.messages.receive()
         except trio.EndOfChannel:
             raise self._engine.failure(self._provider) from None
-
-    async def deliver(self, message: Message) -> None:
-        """Pass on a message of the engine; it is dropped if nothing reads any more."""
-        try:
-            await self._to_reader.send(message)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return
-
-    def end(self) -> None:
-        """Let the reader know that the engine has ended."""
-        self._to_reader.close()
-
-    def close(self) -> None:
-        self._messages.close()

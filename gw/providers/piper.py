@@ -6,21 +6,22 @@ Piper's HTTP server itself (never inside its own process: piper-tts is under the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 import attrs
 
 from gw.engines import piper_tts as engine
-from gw.errors import UpstreamCut, UpstreamProtocolError
+from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import HttpResponse, Origin, Pool
 from gw.providers import wyoming_call
 from gw.providers.event_stream import past_the_end
-from gw.providers.http_call import check_get, rejection
+from gw.providers.http_call import HttpCall, check_get
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ProviderSpec, SpeakStream, rejected
-from gw.types.audio import PCM_24K, AudioFormat, Encoding
+from gw.providers.speech_call import headed
+from gw.types.audio import PCM_24K
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.wire import piper_http, vendor_errors, wav
 from gw.wire.sentences import sentences
@@ -37,113 +38,88 @@ def _candidate_paths(origin: Origin) -> tuple[bytes, ...]:
     return (b"", b"/synthesize") if origin.prefix else (b"/synthesize", b"/")
 
 
+@asynccontextmanager
+async def _synthesize(text: str, voice: str, speed: float | None, account: Account) -> AsyncIterator[HttpResponse]:
+    """Request one sentence. Raises ProviderError."""
+    known = _paths.setdefault(account.pool, {})
+    paths = (known[account.origin],) if account.origin in known else _candidate_paths(account.origin)
+    body = piper_http.body(text, voice, speed)
+    for path in paths:
+        call = HttpCall(account, path, _HEADERS, body, vendor_errors.classify, lambda response: response)
+        try:
+            async with call as response:
+                known[account.origin] = path
+                yield response
+            return
+        except ProviderError as error:
+            if path is paths[-1] or getattr(error, "upstream_status", None) not in _UNKNOWN_PATH:
+                raise
+
+
 class _Sentences:
     """A `SpeakStream` that requests one sentence after another, so that the first plays before the second is made."""
 
     def __init__(self, request: SpeakRequest, account: Account, voice: str) -> None:
         self.format = PCM_24K
+        self._request = request
         self._account = account
-        self._sentences: Iterator[str] = sentences(request.text)
         self._voice = voice
-        self._speed = request.speed
-        self._as_wav = request.format.encoding == "wav"
-        self._exchange: AbstractAsyncContextManager[HttpResponse] | None = None
-        self._response: HttpResponse | None = None
-        self._head = b""
-        """Bytes up to the end of the WAV's header."""
-        self._bytes_left: int | None = None
-        self._in_samples = self._has_audio = False
+        self._audio = self._speak()
+        self._first: bytes | None = None
+        self._over = False
 
-    async def open_next(self) -> bool:
-        """Request the next sentence; return False after the last. Raises ProviderError."""
-        text = next(self._sentences, None)
-        if text is None:
-            return False
-        body = piper_http.body(text, self._voice, self._speed)
-        known = _paths.setdefault(self._account.pool, {})
-        origin = self._account.origin
-        paths = (known[origin],) if origin in known else _candidate_paths(origin)
-        for path in paths:
-            response = await self._open(path, body)
-            if response.status == 200:
-                known[origin] = path
-                return True
-            error = await rejection(response, self._account, vendor_errors.classify)
-            await self.close()
-            if response.status not in _UNKNOWN_PATH:
-                break
-        raise error
-
-    async def _open(self, path: bytes, body: bytes) -> HttpResponse:
-        account = self._account
-        self._exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, _HEADERS, body)
-        try:
-            self._response = response = await self._exchange.__aenter__()
-        except BaseException:
-            self._exchange = None
-            raise
-        self._head, self._bytes_left, self._in_samples = b"", None, False
-        return response
+    async def start(self) -> None:
+        """Read the first piece. Raises ProviderError."""
+        self._first = await anext(self._audio, None)
 
     async def close(self) -> None:
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            await exchange.__aexit__(None, None, None)
+        await self._audio.aclose()
 
     async def receive(self) -> list[SpeakEvent]:
-        while True:
-            response = self._response
-            if response is None:
-                raise past_the_end(self._account.provider_id)
-            data = await response.receive_some()
-            if not data:
-                self._check_complete()
-                await self.close()
-                if not await self.open_next():
-                    self._response = None
-                    return [SpeakEnd()]
-            elif audio := self._samples(data):
-                return [AudioChunk(data=audio)]
+        data, self._first = self._first, None
+        if data is None:
+            data = await anext(self._audio, None)
+        if data is not None:
+            return [AudioChunk(data=data)]
+        if self._over:
+            raise past_the_end(self._account.provider_id)
+        self._over = True
+        return [SpeakEnd()]
 
-    def _samples(self, data: bytes) -> bytes:
-        """Return the audio in `data`; if a WAV is wanted, its header comes before the first sentence's audio.
+    async def _speak(self) -> AsyncGenerator[bytes, None]:
+        header: bytes | None = None
+        for text in sentences(self._request.text):
+            async with _synthesize(text, self._voice, self._request.speed, self._account) as response:
+                info, data = await self._read_header(response)
+                if header is None:   # of the first sentence
+                    self.format, header = headed(self._request.format, info.format)
+                bytes_left = info.data_bytes
+                while True:
+                    if bytes_left is not None:
+                        data = data[:bytes_left]
+                        bytes_left -= len(data)
+                    if header or data:
+                        yield header + data
+                        header = b""
+                    data = await response.receive_some()
+                    if not data:
+                        break
+                if bytes_left:
+                    detail = "the WAV is shorter than its header says"
+                    raise UpstreamCut(provider=self._account.provider_id, detail=detail)
 
-        A WAV is recognised by its bytes: the server sends it as text/html.
-        """
-        if self._in_samples:
-            return self._within_length(data)
-        self._head += data
-        info = wav.parse(self._head)
-        if info is None:
-            if len(self._head) > _HEADER_BYTES or not b"RIFF".startswith(self._head[:4]):
+    async def _read_header(self, response: HttpResponse) -> tuple[wav.WavInfo, bytes]:
+        """Return the header of a WAV and the samples after it. Its content type says nothing: the server sends text/html."""
+        head = b""
+        while (info := wav.parse(head)) is None:
+            if len(head) > _HEADER_BYTES or not b"RIFF".startswith(head[:4]):
                 raise self._malformed("no WAV where one was expected")
-            return b""
+            if not (data := await response.receive_some()):
+                raise self._malformed("an answer without audio")
+            head += data
         if info.format.encoding != "wav":
             raise self._malformed("a WAV of other than 16-bit samples")
-        self._in_samples = True
-        self._bytes_left = info.data_bytes
-        audio = self._within_length(self._head[info.data_offset :])
-        if self._has_audio:
-            return audio
-        self._has_audio = True
-        encoding: Encoding = "wav" if self._as_wav else "pcm_s16le"
-        self.format = AudioFormat(
-            encoding=encoding, sample_rate_hz=info.format.sample_rate_hz, channels=info.format.channels
-        )
-        return wav.header(self.format, None) + audio if self._as_wav else audio
-
-    def _within_length(self, data: bytes) -> bytes:
-        """Return `data` without what comes after the length that the WAV's header gives."""
-        if self._bytes_left is not None:
-            data = data[: self._bytes_left]
-            self._bytes_left -= len(data)
-        return data
-
-    def _check_complete(self) -> None:
-        if not self._in_samples:
-            raise self._malformed("an answer without audio")
-        if self._bytes_left:
-            raise UpstreamCut(provider=self._account.provider_id, detail="the WAV is shorter than its header says")
+        return info, head[info.data_offset :]
 
     def _malformed(self, detail: str) -> UpstreamProtocolError:
         return UpstreamProtocolError(provider=self._account.provider_id, detail=detail)
@@ -160,7 +136,7 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
     wyoming_call.refuse_empty(request, account)
     stream = _Sentences(request, await _with_server(account), voice)
     try:
-        await stream.open_next()
+        await stream.start()
         yield stream
     finally:
         await stream.close()

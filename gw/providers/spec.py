@@ -92,26 +92,30 @@ class SpeakStream(Protocol):
         ...
 
 
-class ListenSession(Protocol):
-    """A live transcription. One task sends while another receives."""
+class UpstreamSession(Protocol):
+    """What live transcription and live speech have in common. One task sends while another receives."""
+
+    async def flush(self) -> None:
+        """Finish what was sent so far without waiting for more: a final transcript, or speech answered by `Flushed`."""
+        ...
+
+    async def send_frame(self, frame: str) -> None:
+        """Send a frame of the session's dialect, unchanged (only for a client that speaks the same dialect)."""
+        ...
+
+    async def finish(self) -> None:
+        """End the input: the provider answers the remainder, then ends the session."""
+        ...
+
+
+class ListenSession(UpstreamSession, Protocol):
+    """A live transcription."""
 
     last_activity_at: float
     """Time (trio's) of the provider's last sign of life, including one that is no event."""
 
     async def send_audio(self, data: bytes) -> None:
         """Send raw samples of the request's format, of any length; an empty piece is ignored."""
-        ...
-
-    async def flush(self) -> None:
-        """Make the transcript of the audio so far final now."""
-        ...
-
-    async def send_frame(self, frame: str) -> None:
-        """Send a control frame of the session's dialect, unchanged (only for a client that speaks the same dialect)."""
-        ...
-
-    async def finish(self) -> None:
-        """End the audio: the provider transcribes the remainder, then ends the session."""
         ...
 
     async def receive(self) -> list[ListenEvent]:
@@ -135,8 +139,8 @@ class CallbackListenSession(Protocol):
         ...
 
 
-class SpeakSession(Protocol):
-    """Live speech. One task sends while another receives."""
+class SpeakSession(UpstreamSession, Protocol):
+    """Live speech."""
 
     format: AudioFormat
     """Format that the upstream really sends."""
@@ -145,20 +149,8 @@ class SpeakSession(Protocol):
         """Send the next piece of text as the language model wrote it: words may be cut anywhere."""
         ...
 
-    async def flush(self) -> None:
-        """Speak the text so far without waiting for more; answered by `Flushed`."""
-        ...
-
     async def clear(self) -> None:
         """Drop what has not been spoken (the listener interrupted). Later text starts afresh."""
-        ...
-
-    async def send_frame(self, frame: str) -> None:
-        """Send a frame of the session's dialect, unchanged (only for a client that speaks the same dialect)."""
-        ...
-
-    async def finish(self) -> None:
-        """End the text: the provider speaks the remainder, then ends the session."""
         ...
 
     async def receive(self) -> list[SpeakEvent]:

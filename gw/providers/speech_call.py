@@ -9,7 +9,7 @@ from gw.errors import UpstreamProtocolError
 from gw.net.http1 import HttpResponse
 from gw.providers.event_stream import Decoder, EventStream
 from gw.providers.http_call import is_text
-from gw.types.audio import PCM_16K, AudioFormat
+from gw.types.audio import PCM_16K, AudioFormat, Encoding
 from gw.types.stt import AudioSource, TranscribeEvent
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
 from gw.types.usage import Usage
@@ -76,6 +76,13 @@ class WholeTranscript:
 
     async def receive(self) -> list[TranscribeEvent]:
         return [self._decode(await self._response.read(TRANSCRIPT_LIMIT))]
+
+
+def headed(requested: AudioFormat, samples: AudioFormat) -> tuple[AudioFormat, bytes]:
+    """Return the format of 16-bit samples as a WAV or as raw PCM, as requested, and the header that goes first ("" for PCM)."""
+    encoding: Encoding = "wav" if requested.encoding == "wav" else "pcm_s16le"
+    fmt = AudioFormat(encoding=encoding, sample_rate_hz=samples.sample_rate_hz, channels=samples.channels)
+    return fmt, wav.header(fmt, None) if encoding == "wav" else b""
 
 
 class SpeechEvents(EventStream[SpeakEvent]):

@@ -23,8 +23,9 @@ from gw.errors import (
 from gw.net.tcp import LOST, UpstreamTransport, unreachable
 from gw.providers.background import background
 from gw.providers.spec import Account, rejected
+from gw.providers.speech_call import headed
 from gw.types import stt
-from gw.types.audio import PCM_16K, PCM_24K, AudioFormat, Encoding
+from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest, Transcript, Word
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.wire import wav, wyoming
@@ -269,7 +270,7 @@ class WyomingSpeech:
         self.format = PCM_24K
         self._peer = peer
         self._provider = provider
-        self._as_wav = fmt.encoding == "wav"
+        self._requested = fmt
         self._started = self._has_audio = False
 
     async def receive(self) -> list[SpeakEvent]:
@@ -292,9 +293,8 @@ class WyomingSpeech:
     def _start(self, fmt: AudioFormat) -> bytes:
         """Set the format; return the header if a WAV is wanted."""
         self._started = True
-        encoding: Encoding = "wav" if self._as_wav else "pcm_s16le"
-        self.format = AudioFormat(encoding=encoding, sample_rate_hz=fmt.sample_rate_hz, channels=fmt.channels)
-        return wav.header(self.format, None) if self._as_wav else b""
+        self.format, header = headed(self._requested, fmt)
+        return header
 
 
 def _failure(provider: str, failed: wyoming.Failed) -> ProviderRejected | ProviderFailed:
