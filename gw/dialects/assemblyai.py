@@ -1,7 +1,7 @@
 """AssemblyAI's HTTP API for recordings: `POST /v2/upload`, `POST /v2/transcript` and `GET /v2/transcript/{id}`.
 
-The vendor's clients upload, ask for a transcript and come back for it. Uploads and transcripts are held here for an hour, a
-bounded number of them; the work itself is a request like any other, begun when the transcript is asked for.
+The vendor's clients upload, ask for a transcript and poll for it. Uploads and transcripts are kept in memory for an hour, a
+bounded number of them; the work itself is an ordinary request, started when the transcript is asked for.
 """
 
 from __future__ import annotations
@@ -13,41 +13,34 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.auth import new_id
-from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, body_of, upload_limit, whole_transcript
-from gw.dialects.request_io import header, send_whole
+from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, read_transcript, request_body, upload_limit
+from gw.dialects.request_io import header, send_response
 from gw.dialects.upload import Upload, read_raw_upload
-from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, Overloaded, ProviderError
+from gw.errors import ClientProtocolError, GwError, Overloaded
 from gw.types.caller import Caller
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import assemblyai_batch
 
-HELD_S = 3_600.0
-MOST_UPLOADS = 64
-MOST_JOBS = 1_024
-_ADDRESS = "gw-upload:"
-"""What an upload's address begins with; nothing else can be transcribed."""
+LIFETIME_S = 3_600.0
+MAX_UPLOADS = 64
+MAX_JOBS = 1_024
+_URL_PREFIX = "gw-upload:"
+"""Scheme of an upload's URL; nothing else can be transcribed."""
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
-    facts = error.facts()
-    facts.pop("what", None)
-    if isinstance(error, ProviderError):
-        facts["outcome"] = error.outcome
-    if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = error_bodies.attempts_of(error)
-    return assemblyai_batch.error_body(
-        error.message, **facts | {"code": error_bodies.code_of(error), "request_id": request_id}
-    )
+    facts = error_bodies.facts_of(error) | {"code": error_bodies.code_of(error), "request_id": request_id}
+    return assemblyai_batch.error_body(error.message, **facts)
 
 
 DIALECT = Dialect(name="assemblyai", error_body=error_body)
 
 
 @attrs.define
-class _Held:
+class _StoredUpload:
     upload: Upload
     project: str
-    until: float
+    expires_at: float
 
 
 @attrs.define
@@ -55,7 +48,7 @@ class _Job:
     caller: Caller
     request: TranscribeRequest
     audio_url: str
-    until: float
+    expires_at: float
     transcript: Transcript | None = None
     native: bytes | None = None
     """The vendor's own answer, under our id."""
@@ -63,64 +56,65 @@ class _Job:
 
 
 class Jobs:
-    """Uploads and transcripts of one data plane. `run` owns the work and must be running beside it."""
+    """Uploads and transcripts of one data plane. `run` owns the work and must run beside it."""
 
     def __init__(self) -> None:
-        self._uploads: dict[str, _Held] = {}
+        self._uploads: dict[str, _StoredUpload] = {}
         self._jobs: dict[str, _Job] = {}
-        self._asked, self._todo = trio.open_memory_channel[tuple[str, HttpExchange]](MOST_JOBS)
+        self._send_job, self._receive_job = trio.open_memory_channel[tuple[str, HttpExchange]](MAX_JOBS)
 
     async def run(self) -> None:
-        """Ends only by cancellation; no upload outlives it."""
+        """Transcribe until cancelled; no upload outlives this."""
         try:
             async with trio.open_nursery() as nursery:
-                async for id_, exchange in self._todo:
+                async for id_, exchange in self._receive_job:
                     nursery.start_soon(self._work, id_, exchange)
         finally:
-            for held in self._uploads.values():
-                await held.upload.__aexit__(None, None, None)  # closes a file, and waits for nothing
+            for stored in self._uploads.values():
+                await stored.upload.__aexit__(None, None, None)  # closes a file without blocking
 
-    async def hold(self, upload: Upload, project: str) -> str:
-        """The address of an upload. Raises Overloaded when there are too many."""
+    async def store(self, upload: Upload, project: str) -> str:
+        """Keep an upload and return its URL. Raises Overloaded when there are too many."""
         await self._forget()
-        if len(self._uploads) >= MOST_UPLOADS:
-            raise Overloaded(what=f"{MOST_UPLOADS} uploads wait for their transcripts already", retry_after_s=30.0)
+        if len(self._uploads) >= MAX_UPLOADS:
+            raise Overloaded(what=f"{MAX_UPLOADS} uploads wait for their transcripts already", retry_after_s=30.0)
         id_ = new_id()
-        self._uploads[id_] = _Held(upload, project, trio.current_time() + HELD_S)
-        return _ADDRESS + id_
+        self._uploads[id_] = _StoredUpload(upload, project, trio.current_time() + LIFETIME_S)
+        return _URL_PREFIX + id_
 
-    async def ask(self, exchange: HttpExchange, body: bytes) -> tuple[str, _Job]:
-        """Begin a transcript. Raises ClientProtocolError, Overloaded, and what stands against the model's name."""
-        asked, others = assemblyai_batch.parse_job(body)
-        id_ = asked.audio_url.removeprefix(_ADDRESS)
-        held = self._uploads.get(id_) if asked.audio_url.startswith(_ADDRESS) else None
-        if held is None or held.project != exchange.caller.project:
+    async def start(self, exchange: HttpExchange, body: bytes) -> tuple[str, _Job]:
+        """Start a transcript. Raises ClientProtocolError, Overloaded, and what a check of the model's name raises."""
+        options, other_members = assemblyai_batch.parse_job(body)
+        id_ = options.audio_url.removeprefix(_URL_PREFIX)
+        stored = self._uploads.get(id_) if options.audio_url.startswith(_URL_PREFIX) else None
+        if stored is None or stored.project != exchange.caller.project:
             raise ClientProtocolError(
                 what="audio_url must be the address of an upload made here: POST /v2/upload first", param="audio_url"
             )
-        model = (asked.speech_models or [asked.speech_model or ""])[0]
+        model = (options.speech_models or [options.speech_model or ""])[0]
         exchange.gateway.relay.check(model, "stt", exchange.caller)
-        if len(self._jobs) >= MOST_JOBS:
-            raise Overloaded(what=f"{MOST_JOBS} transcripts are held already", retry_after_s=30.0)
-        upload = held.upload
+        if len(self._jobs) >= MAX_JOBS:
+            raise Overloaded(what=f"{MAX_JOBS} transcripts are held already", retry_after_s=30.0)
+        upload = stored.upload
         request = TranscribeRequest(
             model=model,
             audio=upload,
             format=upload.format,
             audio_seconds=upload.audio_seconds,
-            language=asked.language_code,
+            language=options.language_code,
             timestamps=frozenset({"word"}),
-            diarize=bool(asked.speaker_labels),
-            keyterms=tuple(asked.keyterms_prompt or ()),
-            fields=others,
+            diarize=bool(options.speaker_labels),
+            keyterms=tuple(options.keyterms_prompt or ()),
+            fields=other_members,
             dialect=DIALECT.name,
         )
-        name = exchange.caller.request_id
-        job = self._jobs[name] = _Job(exchange.caller, request, asked.audio_url, trio.current_time() + HELD_S)
-        self._asked.send_nowait((name, exchange))
-        return name, job
+        job_id = exchange.caller.request_id
+        job = _Job(exchange.caller, request, options.audio_url, trio.current_time() + LIFETIME_S)
+        self._jobs[job_id] = job
+        self._send_job.send_nowait((job_id, exchange))
+        return job_id, job
 
-    def find(self, id_: str, project: str) -> _Job | None:
+    def get(self, id_: str, project: str) -> _Job | None:
         job = self._jobs.get(id_)
         return job if job is not None and job.caller.project == project else None
 
@@ -128,10 +122,10 @@ class Jobs:
         job = self._jobs[id_]
         try:
             async with exchange.gateway.relay.transcribe(job.request, job.caller) as answer:
-                found = await whole_transcript(answer)
-                if answer.call.spec.dialect == DIALECT.name and found.raw is not None:
-                    job.native = assemblyai_batch.renamed(found.raw, id_, job.audio_url)
-                job.transcript = found
+                transcript = await read_transcript(answer)
+                if answer.call.spec.dialect == DIALECT.name and transcript.raw is not None:
+                    job.native = assemblyai_batch.with_id(transcript.raw, id_, job.audio_url)
+                job.transcript = transcript
         except GwError as error:
             job.error = error.message
         except OSError as error:  # the spool
@@ -139,10 +133,10 @@ class Jobs:
 
     async def _forget(self) -> None:
         now = trio.current_time()
-        for id_ in [id_ for id_, held in self._uploads.items() if held.until < now]:
+        for id_ in [id_ for id_, stored in self._uploads.items() if stored.expires_at < now]:
             await self._uploads.pop(id_).upload.__aexit__(None, None, None)
-        for name in [name for name, job in self._jobs.items() if job.until < now]:
-            del self._jobs[name]
+        for id_ in [id_ for id_, job in self._jobs.items() if job.expires_at < now]:
+            del self._jobs[id_]
 
 
 class _UnknownTranscript(ClientProtocolError):
@@ -151,7 +145,7 @@ class _UnknownTranscript(ClientProtocolError):
 
 
 def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
-    """Method and path → handler."""
+    """Return method and path → handler."""
 
     async def upload(exchange: HttpExchange) -> None:
         spool = Upload()
@@ -160,41 +154,39 @@ def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
             await read_raw_upload(exchange.receive, spool, content_type, limit_bytes=upload_limit(exchange))
             if not spool.size:
                 raise ClientProtocolError(what="the body has no audio")
-            address = await jobs.hold(spool, exchange.caller.project)
+            url = await jobs.store(spool, exchange.caller.project)
         except BaseException:
             await spool.__aexit__(None, None, None)
             raise
-        body = assemblyai_batch.encode_upload(address)
-        await send_whole(exchange.send, 200, JSON, body, exchange.id_headers)
+        await send_response(exchange.send, 200, JSON, assemblyai_batch.encode_upload(url), exchange.id_headers)
 
-    async def transcript(exchange: HttpExchange) -> None:
-        id_, job = await jobs.ask(exchange, await body_of(exchange))
-        await _tell(exchange, id_, job)
+    async def start(exchange: HttpExchange) -> None:
+        id_, job = await jobs.start(exchange, await request_body(exchange))
+        await _send_job(exchange, id_, job)
 
-    async def look(exchange: HttpExchange) -> None:
+    async def poll(exchange: HttpExchange) -> None:
         id_ = exchange.scope["path_params"]["id"]
-        job = jobs.find(id_, exchange.caller.project)
+        job = jobs.get(id_, exchange.caller.project)
         if job is None:
             raise _UnknownTranscript(what="no transcript has this id, or it was forgotten after an hour")
-        await _tell(exchange, id_, job)
+        await _send_job(exchange, id_, job)
 
     return {
         ("POST", "/v2/upload"): upload,
-        ("POST", "/v2/transcript"): transcript,
-        ("GET", "/v2/transcript/{id}"): look,
+        ("POST", "/v2/transcript"): start,
+        ("GET", "/v2/transcript/{id}"): poll,
     }
 
 
-async def _tell(exchange: HttpExchange, id_: str, job: _Job) -> None:
-    found = job.transcript
+async def _send_job(exchange: HttpExchange, id_: str, job: _Job) -> None:
     if job.error:
         body = assemblyai_batch.encode_job(id_, "error", audio_url=job.audio_url, error=job.error)
-    elif found is None:
+    elif job.transcript is None:
         body = assemblyai_batch.encode_job(id_, "processing", audio_url=job.audio_url)
     elif job.native is not None:
         body = job.native
     else:
         body = assemblyai_batch.encode_transcript(
-            id_, found, audio_url=job.audio_url, model=job.request.model, duration_s=job.request.audio_seconds
+            id_, job.transcript, audio_url=job.audio_url, model=job.request.model, duration_s=job.request.audio_seconds
         )
-    await send_whole(exchange.send, 200, JSON, body, exchange.id_headers)
+    await send_response(exchange.send, 200, JSON, body, exchange.id_headers)

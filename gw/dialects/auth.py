@@ -1,12 +1,13 @@
-"""Who asks: from a request's headers and query to its project and ids.
+"""Authentication: from a request's headers and query to its project and ids.
 
-One function reads the credential in every spelling that voice clients use, and one maps it to a project; both planes
-use them, so that there is no second place where access is decided. A credential is looked up by its SHA-256: the time
-that takes says nothing about the credentials there are, and any bytes are allowed.
+One function reads the credential from every place where voice clients put it, and one maps it to a project; both planes use
+them, so that access is decided in one place. A credential is looked up by its SHA-256: the time that takes reveals nothing
+about existing credentials, and any bytes are allowed.
 
-Spellings: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
+Places: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
 `token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
-`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.dialects.short_lived_tokens`) may stand in each of them.
+`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.dialects.short_lived_tokens`) is accepted in
+each of them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from gw.types.caller import Caller
 
 DEFAULT_PROJECT = "default"
 _QUERY_KEYS = (b"token", b"access_token", b"api_key", b"single_use_token")
-_OWN_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback")
+_GW_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback")
 _KEY_HEADERS = (b"xi-api-key", b"x-api-key", b"api-key")
 _OPENAI_PROTOCOL = b"openai-insecure-api-key."
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
-_LONGEST_ID = 128
+_MAX_ID_CHARACTERS = 128
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -55,7 +56,7 @@ class _Live(Protocol):
 
 
 class Access(Protocol):
-    """What deciding needs of the gateway: the settings and the catalog in force."""
+    """The parts of a gateway that authentication needs: the settings and catalog in force, and the clock."""
 
     @property
     def settings(self) -> Settings: ...
@@ -69,16 +70,16 @@ class Access(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Principal:
-    """Whom a credential stands for. `anyone`: open mode, no credential is asked for. `project` is a key's project.
+    """Identity that a credential stands for; `anyone` in open mode, which needs none. `project` is a key's project.
 
-    `once`: the name of a short-lived token that is good for one request.
+    `single_use_id` is the id of a short-lived token for one request.
     """
 
     kind: Literal["anyone", "admin", "key"]
     project: str | None = None
     key_id: str | None = None
     expires_at: float | None = None
-    once: bytes = b""
+    single_use_id: bytes = b""
 
     @property
     def is_admin(self) -> bool:
@@ -90,16 +91,16 @@ _ADMIN = Principal(kind="admin")
 
 
 def credential(headers: Headers, query: bytes = b"") -> bytes | None:
-    """The credential as sent, or None. Header names are lower-case; `query` is the raw query string."""
+    """Return the credential as sent, or None. Header names are lower-case; `query` is the raw query string."""
     by_name: dict[bytes, bytes] = {}
     for name, value in headers:
         by_name.setdefault(name, value)
     if authorization := by_name.get(b"authorization"):
-        scheme, _, rest = authorization.strip().partition(b" ")
-        known = scheme.lower() in (b"bearer", b"token")
-        if rest and known:
-            return _issuer(rest.strip())
-        if not rest and not known:
+        scheme, _, value = authorization.strip().partition(b" ")
+        is_scheme = scheme.lower() in (b"bearer", b"token")
+        if value and is_scheme:
+            return _issuer(value.strip())
+        if not value and not is_scheme:
             return scheme
     for name in _KEY_HEADERS:
         if key := by_name.get(name):
@@ -113,19 +114,19 @@ def credential(headers: Headers, query: bytes = b"") -> bytes | None:
 
 
 def _issuer(token: bytes) -> bytes:
-    """A LiveKit client signs a token of its own, whose issuer is its API key: that is the credential. Others as they are.
+    """Return the issuer of a token that a LiveKit client signed itself, which is its API key; other tokens unchanged.
 
-    The signature says nothing more: whoever can name the key has it, and the secret it was signed with is not ours.
+    The signature adds nothing: a client that knows the key has it, and it was signed with a secret that is not ours.
     """
-    head, _, rest = token.partition(b".")
-    claims, dot, _ = rest.partition(b".")
+    head, _, payload = token.partition(b".")
+    claims, dot, _ = payload.partition(b".")
     if not (dot and head.startswith(b"eyJ")):
         return token
     try:
-        told = _CLAIMS.decode(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
+        issuer = _CLAIMS.decode(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).iss
     except (ValueError, msgspec.DecodeError):
         return token
-    return told.iss.encode() or token
+    return issuer.encode() or token
 
 
 def _from_subprotocols(offered: bytes) -> bytes | None:
@@ -139,60 +140,62 @@ def _from_subprotocols(offered: bytes) -> bytes | None:
 
 
 def query_fields(query: bytes, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
-    """The first value of each wanted field of a query string, percent-decoded."""
-    found: dict[bytes, bytes] = {}
+    """Return the first value of each wanted field of a query string, percent-decoded."""
+    fields: dict[bytes, bytes] = {}
     for pair in query.split(b"&"):
         name, _, value = pair.partition(b"=")
-        if name in wanted and name not in found:
-            found[name] = unquote_to_bytes(value.replace(b"+", b" "))
-    return found
+        if name in wanted and name not in fields:
+            fields[name] = unquote_to_bytes(value.replace(b"+", b" "))
+    return fields
 
 
-class _Ring:
-    """The credentials of one `Auth` and one catalog, by digest."""
+class _KeyRing:
+    """Principals of one `Auth` and one catalog, by digest of their credential."""
 
     def __init__(self, auth: Auth, keys: tuple[AccessKey, ...]) -> None:
         self.auth = auth
         self.keys = keys
         self.principals: dict[bytes, Principal] = {}
-        for made in keys:
-            found = Principal(kind="key", project=made.project, key_id=made.id, expires_at=made.expires_at)
-            self.principals[made.digest] = found
+        for access_key in keys:
+            self.principals[access_key.digest] = Principal(
+                kind="key", project=access_key.project, key_id=access_key.id, expires_at=access_key.expires_at
+            )
         for number, key in enumerate(auth.keys, 1):
-            found = Principal(kind="key", project=key.project, key_id=key.name or f"key-{number}")
-            self.principals[_digest(key.key.reveal().encode())] = found
+            by_name = Principal(kind="key", project=key.project, key_id=key.name or f"key-{number}")
+            self.principals[_digest(key.key.reveal().encode())] = by_name
         if auth.admin_token:
             self.principals[_digest(auth.admin_token.reveal().encode())] = _ADMIN
 
     def principal(self, presented: bytes) -> Principal | None:
-        found = self.principals.get(_digest(presented))
-        return found or self._granted(presented)
+        return self.principals.get(_digest(presented)) or self._token_principal(presented)
 
-    def _granted(self, presented: bytes) -> Principal | None:
-        """Whom a token stands for: its project, as long as it and the key it was made with last."""
+    def _token_principal(self, presented: bytes) -> Principal | None:
+        """Return the principal of a token: its project, until it or the key it was made with expires."""
         grant = short_lived_tokens.read(presented)
-        behind = self._by_mark.get(grant.key) if grant is not None else None
-        if grant is None or behind is None:
+        key = self._by_fingerprint.get(grant.key) if grant is not None else None
+        if grant is None or key is None:
             return None
-        ends = grant.expires_at if behind.expires_at is None else min(grant.expires_at, behind.expires_at)
-        return Principal(kind="key", project=grant.project, key_id=behind.key_id, expires_at=ends, once=grant.once)
+        expires_at = grant.expires_at if key.expires_at is None else min(grant.expires_at, key.expires_at)
+        return Principal(
+            kind="key", project=grant.project, key_id=key.key_id, expires_at=expires_at, single_use_id=grant.single_use_id
+        )
 
     @cached_property
-    def _by_mark(self) -> dict[bytes, Principal]:
-        return {short_lived_tokens.mark_of(digest): found for digest, found in self.principals.items()}
+    def _by_fingerprint(self) -> dict[bytes, Principal]:
+        return {short_lived_tokens.key_fingerprint(digest): key for digest, key in self.principals.items()}
 
 
 def _digest(value: bytes) -> bytes:
     return sha256(value).digest()
 
 
-_ring: _Ring | None = None  # of the keys last asked about; a reload and a change bring new ones
+_ring: _KeyRing | None = None  # of the latest keys; a reload or a change brings new ones
 
 
 def principal(access: Access, presented: bytes | None) -> Principal:
-    """Whom `presented` stands for. Raises AuthError for none or a wrong one, unless the gateway is open.
+    """Return the principal of `presented`. Raises AuthError if it is missing or wrong, unless the gateway is open.
 
-    In an open gateway a key made through the API still says which project its bearer belongs to.
+    In an open gateway a key created through the API still names its bearer's project.
     """
     global _ring
     auth, keys = access.settings.auth, access.live.catalog.keys
@@ -202,47 +205,47 @@ def principal(access: Access, presented: bytes | None) -> Principal:
         raise AuthError()
     ring = _ring
     if ring is None or ring.auth is not auth or ring.keys is not keys:
-        ring = _ring = _Ring(auth, keys)
-    found = ring.principal(presented)
-    if found is not None and (over := _over(found, access.clock.now())):
+        ring = _ring = _KeyRing(auth, keys)
+    bearer = ring.principal(presented)
+    if bearer is not None and (reason := _invalid_reason(bearer, access.clock.now())):
         if auth.on:
-            raise AuthError(what=over)
-        found = None
+            raise AuthError(what=reason)
+        bearer = None
     if auth.on:
-        if found is None:
+        if bearer is None:
             raise AuthError(what="this credential is not known")
-        return found
-    return _ANYONE if found is None else attrs.evolve(found, kind="anyone")
+        return bearer
+    return _ANYONE if bearer is None else attrs.evolve(bearer, kind="anyone")
 
 
-def _over(found: Principal, now: float) -> str | None:
-    """Why a credential that was good is none any more."""
-    if found.expires_at is not None and found.expires_at <= now:
+def _invalid_reason(bearer: Principal, now: float) -> str | None:
+    """Return why a credential is no longer valid; None if it is."""
+    if bearer.expires_at is not None and bearer.expires_at <= now:
         return "this key has expired"
-    return "this token was good for one request" if found.once and found.once in short_lived_tokens.used else None
+    is_used = bearer.single_use_id and bearer.single_use_id in short_lived_tokens.used
+    return "this token was valid for one request" if is_used else None
 
 
-def _use(once: bytes, expires_at: float, now: float) -> None:
-    """The token of this name is used from here on. Raises Overloaded."""
-    if not short_lived_tokens.used.add(once, expires_at, now):
-        raise Overloaded(what="too many tokens of one use have been used lately")
+def _use_up(single_use_id: bytes, expires_at: float, now: float) -> None:
+    if not short_lived_tokens.used.add(single_use_id, expires_at, now):
+        raise Overloaded(what="too many single-use tokens have been used lately")
 
 
 def grant(access: Access, scope: Scope, project: str, lifetime_s: float, *, once: bool = False) -> str:
-    """A short-lived token for `project`, made with the credential of a request that `identify` has let in.
+    """Return a short-lived token for `project`, made with the credential of a request that `identify` has let in.
 
-    `once`: it is good for one request. Raises ForbiddenError for a request that came with a token itself.
+    `once`: it is valid for one request. Raises ForbiddenError for a request that came with a token itself.
     """
     presented = credential(scope["headers"], scope.get("query_string", b"")) or b""
     if short_lived_tokens.read(presented) is not None:
         raise ForbiddenError(what="a short-lived token cannot make another one; use the key")
-    told = short_lived_tokens.Grant(
-        key=short_lived_tokens.mark_of(_digest(presented)),
+    contents = short_lived_tokens.Grant(
+        key=short_lived_tokens.key_fingerprint(_digest(presented)),
         project=project,
         expires_at=access.clock.now() + lifetime_s,
-        once=short_lived_tokens.new_once() if once else b"",
+        single_use_id=short_lived_tokens.new_single_use_id() if once else b"",
     )
-    return short_lived_tokens.issue(told)
+    return short_lived_tokens.issue(contents)
 
 
 _ids = random.Random()  # seeded by the system; ids must be unique, not secret, and the system's source costs a call
@@ -252,104 +255,105 @@ _clock = SystemClock()
 
 
 def new_id() -> str:
-    """32 hex digits, unique; the first 12 are the time in ms. Ids in their order cost the database a third less per record:
-    those of a commit stand side by side in its index."""
+    """Return a unique id of 32 hex digits; the first 12 are the time in ms.
+
+    Ids in ascending order cost the database a third less per record: those of a commit are adjacent in its index.
+    """
     return f"{int(_clock.now() * 1000) << 80 | _ids.getrandbits(80):032x}"
 
 
 def request_id(scope: Scope) -> str:
-    """The id of the request this scope belongs to: 32 hex digits, made at the first call."""
-    made: str | None = scope.get("gw.request_id")
-    if made is None:
-        made = scope["gw.request_id"] = new_id()
-    return made
+    """Return the id of the request that this scope belongs to: 32 hex digits, created at the first call."""
+    id_: str | None = scope.get("gw.request_id")
+    if id_ is None:
+        id_ = scope["gw.request_id"] = new_id()
+    return id_
 
 
-class _Known(msgspec.Struct):
-    """Who sends a head, as long as settings and catalog are these. For credentials that do not end by themselves."""
+class _CachedCaller(msgspec.Struct):
+    """Caller of a connection's latest request, valid for these settings and this catalog, if its credential cannot expire."""
 
     auth: Auth
     catalog: Catalog
     caller: Caller
 
 
-_NOTHING: Mapping[str, Any] = {}
+_EMPTY: Mapping[str, Any] = {}
 
 
 def identify(access: Access, scope: Scope, *, dialect: str = "") -> Caller:
-    """The caller of an ASGI request (`http` or `websocket`).
+    """Return the caller of an ASGI request (`http` or `websocket`).
 
-    A key's project is the project. The admin token, and anybody in open mode, may name one with `X-GW-Project` or
-    `gw_project`; without it the project is `default`. `scope["gw.session"]` is whom the dashboard's cookie stands for,
-    where the fence found that one of its own pages asks; it counts where no credential was sent. A token of one use is
-    used by being let in. Raises AuthError, ForbiddenError (a key that names another project), UnknownProjectError, and
-    Overloaded for such a token when too many others have been used.
+    A key determines the project. The admin token, and anyone in open mode, may choose one with `X-GW-Project` or
+    `gw_project`; the default is `default`. `scope["gw.session"]` is the principal of the dashboard's cookie, set if the request
+    comes from one of its own pages; it counts if no credential was sent. A single-use token is used up here. Raises AuthError,
+    ForbiddenError (a key with another project's name), UnknownProjectError, and Overloaded for a single-use token when too many
+    others have been used.
     """
-    known: _Known | None = scope.get("gw.known", _NOTHING).get("caller")
+    cached: _CachedCaller | None = scope.get("gw.known", _EMPTY).get("caller")
     auth, catalog = access.settings.auth, access.live.catalog
-    if known is not None and known.auth is auth and known.catalog is catalog and known.caller.dialect == dialect:
-        return msgspec.structs.replace(known.caller, request_id=request_id(scope))
-    caller, lasts = _identify(access, scope, auth, catalog, dialect)
-    if lasts and "gw.known" in scope:
-        scope["gw.known"]["caller"] = _Known(auth, catalog, caller)
+    if cached is not None and cached.auth is auth and cached.catalog is catalog and cached.caller.dialect == dialect:
+        return msgspec.structs.replace(cached.caller, request_id=request_id(scope))
+    caller, cacheable = _identify(access, scope, auth, catalog, dialect)
+    if cacheable and "gw.known" in scope:
+        scope["gw.known"]["caller"] = _CachedCaller(auth, catalog, caller)
     return caller
 
 
 def _identify(access: Access, scope: Scope, auth: Auth, catalog: Catalog, dialect: str) -> tuple[Caller, bool]:
-    """The caller, and whether the same head stands for it as long as settings and catalog are these."""
+    """Return the caller, and whether the same request head means the same caller while settings and catalog are unchanged."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     query: bytes = scope.get("query_string", b"")
-    asks = auth.on or catalog.keys
-    presented = credential(headers, query) if asks else None
+    presented = credential(headers, query) if auth.on or catalog.keys else None
     logged_in: Principal | None = scope.get("gw.session") if presented is None else None
-    who = logged_in or principal(access, presented)
-    sent = _own_fields(headers, query)
-    asked = _text(sent.get(b"project"))
-    if who.project is not None and asked not in (None, who.project):
+    bearer = logged_in or principal(access, presented)
+    fields = _gw_fields(headers, query)
+    chosen = _text(fields.get(b"project"))
+    if bearer.project is not None and chosen not in (None, bearer.project):
         raise ForbiddenError(what="this key belongs to another project")
-    project = who.project or asked or DEFAULT_PROJECT
+    project = bearer.project or chosen or DEFAULT_PROJECT
     projects = catalog.projects
     if project not in projects:
-        raise UnknownProjectError(name=project, available=() if who.kind == "key" else tuple(projects))
-    if who.once and who.expires_at is not None:
-        _use(who.once, who.expires_at, access.clock.now())
+        raise UnknownProjectError(name=project, available=() if bearer.kind == "key" else tuple(projects))
+    if bearer.single_use_id and bearer.expires_at is not None:
+        _use_up(bearer.single_use_id, bearer.expires_at, access.clock.now())
     caller = Caller(
         project=project,
-        key_id=who.key_id,
-        session_id=_text(sent.get(b"session")),
-        turn_id=_text(sent.get(b"turn")) or _trace_id(sent.get(b"traceparent")),
+        key_id=bearer.key_id,
+        session_id=_text(fields.get(b"session")),
+        turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
         request_id=request_id(scope),
         endpoint=scope["path"],
         dialect=dialect,
-        fallback=sent.get(b"fallback", b"").lower() != b"off",
+        fallback=fields.get(b"fallback", b"").lower() != b"off",
     )
-    return caller, logged_in is None and who.expires_at is None
+    return caller, logged_in is None and bearer.expires_at is None
 
 
-def _own_fields(headers: Headers, query: bytes) -> Mapping[bytes, bytes]:
-    """`X-GW-<Name>` headers and `gw_<name>` query fields by bare name, the headers first; and `traceparent`."""
-    sent: dict[bytes, bytes] = {}
+def _gw_fields(headers: Headers, query: bytes) -> Mapping[bytes, bytes]:
+    """Return `X-GW-<Name>` headers and `gw_<name>` query fields by bare name, headers winning; and `traceparent`."""
+    fields: dict[bytes, bytes] = {}
     if b"gw_" in query:
-        sent = {name[3:]: value for name, value in query_fields(query, _OWN_QUERY).items()}
+        fields = {name[3:]: value for name, value in query_fields(query, _GW_QUERY).items()}
     for name, value in headers:
         if name.startswith(b"x-gw-"):
-            sent[name[5:]] = value.strip()
+            fields[name[5:]] = value.strip()
         elif name == b"traceparent":
-            sent[name] = value.strip()
+            fields[name] = value.strip()
         elif name == b"x-livekit-session-id":
-            sent.setdefault(b"session", value.strip())
-    return sent
+            fields.setdefault(b"session", value.strip())
+    return fields
 
 
 def _text(value: bytes | None) -> str | None:
-    """An id somebody sent, as text: at most 128 characters; None when empty or holding control characters."""
+    """Return an id that the client sent, at most 128 characters; None if it is empty or has control characters."""
     if not value:
         return None
-    text = value.decode("utf-8", "replace")[:_LONGEST_ID]
+    text = value.decode("utf-8", "replace")[:_MAX_ID_CHARACTERS]
     return text if text.isprintable() else None
 
 
 def _trace_id(traceparent: bytes | None) -> str | None:
-    """The trace id of a W3C `traceparent` header (Trace Context, section 3.2), which stands in for a turn id."""
+    """Return the trace id of a W3C `traceparent` header (Trace Context, section 3.2), used as a turn id."""
     match = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
     return match[1].decode() if match else None

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from gw.dialects import error_bodies
 from gw.dialects.http_handler import (
-    JSON,
     Dialect,
     Handler,
     HttpExchange,
-    answer_headers,
-    body_of,
-    send_audio,
+    answer_speech,
+    answer_transcript,
+    read_form,
+    request_body,
     stream_events,
-    upload_limit,
     while_connected,
-    whole_transcript,
 )
-from gw.dialects.request_io import send_whole
-from gw.dialects.upload import Upload, read_upload
-from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError
-from gw.types.stt import TranscribeRequest
-from gw.types.tts import SpeakRequest
+from gw.dialects.upload import Upload
+from gw.errors import GwError
+from gw.relay.relay import TranscribeAnswer
+from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import cartesia_listen, cartesia_speak, sse
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
-    facts = error.facts()
-    facts.pop("what", None)
-    if isinstance(error, ProviderError):
-        facts["outcome"] = error.outcome
-    if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = error_bodies.attempts_of(error)
+    facts = error_bodies.facts_of(error)
     return cartesia_speak.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
 
 
@@ -44,34 +34,24 @@ DIALECT = Dialect(name="cartesia", error_body=error_body, in_band=_in_band)
 
 
 async def tts_bytes(exchange: HttpExchange) -> None:
-    request = cartesia_speak.parse_body(await body_of(exchange), events=False)
-    await while_connected(exchange, partial(_audio, exchange, request))
-
-
-async def _audio(exchange: HttpExchange, request: SpeakRequest) -> None:
-    async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
-        await send_audio(exchange, answer)
+    await answer_speech(exchange, cartesia_speak.parse_body(await request_body(exchange), events=False))
 
 
 async def tts_sse(exchange: HttpExchange) -> None:
-    request = cartesia_speak.parse_body(await body_of(exchange), events=True)
-    await while_connected(exchange, partial(_events, exchange, request))
-
-
-async def _events(exchange: HttpExchange, request: SpeakRequest) -> None:
+    request = cartesia_speak.parse_body(await request_body(exchange), events=True)
     server = cartesia_speak.SpeakServer(exchange.caller.request_id, timestamps=request.want_timings)
-    await stream_events(
+    opening = exchange.gateway.relay.speak(request, exchange.caller)
+    await while_connected(
         exchange,
-        exchange.gateway.relay.speak(request, exchange.caller),
-        lambda answer: lambda events: cartesia_speak.as_sse(server.encode(events)),
+        lambda: stream_events(
+            exchange, opening, lambda answer: lambda events: cartesia_speak.as_sse(server.encode(events))
+        ),
     )
 
 
 async def stt(exchange: HttpExchange) -> None:
     async with Upload() as upload:
-        await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=upload_limit(exchange))
-        if not upload.has_file or not upload.size:
-            raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")
+        await read_form(exchange, upload)
         fields = dict(upload.fields)
         words = any(name.startswith("timestamp_granularities") for name, _ in upload.fields)
         request = TranscribeRequest(
@@ -84,18 +64,12 @@ async def stt(exchange: HttpExchange) -> None:
             fields=tuple(upload.fields),
             dialect="cartesia",
         )
-        await while_connected(exchange, partial(_transcribe, exchange, request))
 
+        def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
+            id_ = exchange.caller.request_id
+            return cartesia_listen.encode_transcript(transcript, request_id=id_, words=words), "application/json"
 
-async def _transcribe(exchange: HttpExchange, request: TranscribeRequest) -> None:
-    async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
-        transcript = await whole_transcript(answer)
-        body = transcript.raw
-        if body is None or answer.call.spec.dialect != DIALECT.name:
-            body = cartesia_listen.encode_transcript(
-                transcript, request_id=exchange.caller.request_id, words="word" in request.timestamps
-            )
-        await send_whole(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
+        await answer_transcript(exchange, request, encode)
 
 
 ROUTES: dict[tuple[str, str], Handler] = {

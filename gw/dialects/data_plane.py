@@ -1,7 +1,7 @@
 """The data plane as one ASGI app: path → handler.
 
-A dialect is served at the root, where its paths collide with nobody else's, and below its own name, where it equals the
-vendor's own root.
+A dialect is served at the root, unless its paths collide with another's, and below its own name, which stands for the vendor's
+own root.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HTTP: tuple[tuple[Dialect, Mapping[tuple[str, str], Handler], tuple[str, ...]],
     (elevenlabs.DIALECT, vendor_metadata.MODELS_BARE, ("/elevenlabs",)),
     (elevenlabs.DIALECT, vendor_metadata.ELEVENLABS, (_ROOT, "/elevenlabs")),
     (cartesia.DIALECT, vendor_metadata.CARTESIA, (_ROOT, "/cartesia")),
-    (cartesia.DIALECT, vendor_metadata.CARTESIA_ALONE, ("/cartesia",)),
+    (cartesia.DIALECT, vendor_metadata.CARTESIA_MOUNT, ("/cartesia",)),
     (assemblyai.DIALECT, vendor_metadata.ASSEMBLYAI, (_ROOT, "/assemblyai")),
 )
 _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
@@ -67,7 +67,7 @@ _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...
     (elevenlabs_live.TRANSCRIPTION, elevenlabs_live.TRANSCRIPTION_SOCKETS, (_ROOT, "/elevenlabs")),
     (assemblyai_live.DIALECT, assemblyai_live.SOCKETS, (_ROOT, "/assemblyai")),
 )
-"""Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, found in the scope's
+"""Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, passed on in the scope's
 `path_params`."""
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -75,13 +75,13 @@ _Run = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class UpgradeRequired(RequestError):
-    """A plain request to an address that speaks WebSocket only."""
+    """A plain request to a path that accepts WebSockets only."""
 
     status = 426
 
 
-class _Table:
-    """Method and raw path → what runs it. Sockets stand under the method `WS`."""
+class _Routes:
+    """Method and raw path → the handler to run. WebSockets are under the method `WS`."""
 
     def __init__(self) -> None:
         self._fixed: dict[tuple[bytes, bytes], _Run] = {}
@@ -99,51 +99,50 @@ class _Table:
         run = self._fixed.get((method, path))
         if run is not None:
             return run, {}
-        for wanted, pattern, run in self._patterns:
-            if wanted == method and (match := pattern.fullmatch(path)):
-                found = {name: unquote(value.decode("latin-1")) for name, value in match.groupdict().items()}
-                return run, found
+        for pattern_method, pattern, run in self._patterns:
+            if pattern_method == method and (match := pattern.fullmatch(path)):
+                return run, {name: unquote(value.decode("latin-1")) for name, value in match.groupdict().items()}
         return None
 
 
 class DataPlane:
-    """`is_hot` tells which requests are ours; calling it serves one. `run` must be running beside it."""
+    """The app: `is_hot` tells which requests belong to it; a call serves one. `run` must run beside it."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._keepalive = KeepAlive(gateway.settings.routing.keepalive_s)
         self._jobs = assemblyai.Jobs()
-        self._table = _Table()
+        self._routes = _Routes()
         recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
         for dialect, routes, roots in (*_HTTP, recordings):
             for (method, path), handler in routes.items():
                 for root in roots:
-                    self._table.add(method, root + path, self._http(dialect, handler))
+                    self._routes.add(method, root + path, self._http(dialect, handler))
         for socket_dialect, sockets, roots in _SOCKETS:
             for path, socket_handler in sockets.items():
                 for root in roots:
-                    self._table.add("WS", root + path, self._socket(socket_dialect, socket_handler))
+                    self._routes.add("WS", root + path, self._socket(socket_dialect, socket_handler))
 
     def is_hot(self, method: bytes, path: bytes) -> bool:
-        """`path` raw, without its query. A socket's address is ours for GET as well: that is how a session begins."""
-        find = self._table.find
+        """Return whether a request belongs here; `path` is raw, without its query. WebSockets start as a GET."""
+        find = self._routes.find
         return find(method, path) is not None or (method == b"GET" and find(b"WS", path) is not None)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Hands the handler's coroutine on instead of awaiting it: a hop less each time the request wakes up."""
+        """Return the handler's coroutine instead of awaiting it, which saves a frame each time the request wakes up."""
         known: dict[str, Any] = scope.get("gw.known") or {}
-        found = known.get("route")
-        if found is None:
+        route = known.get("route")
+        if route is None:
             method = b"WS" if scope["type"] == "websocket" else scope["method"].encode()
-            found = self._table.find(method, raw_path(scope))
-            if found is None:
+            route = self._routes.find(method, raw_path(scope))
+            if route is None:
                 return self._needs_upgrade(scope, receive, send)
-            known["route"] = found
-        run, scope["path_params"] = found
+            known["route"] = route
+        run, scope["path_params"] = route
         return run(scope, receive, send)
 
     async def run(self) -> None:
-        """Signs of life for waiting streams, and transcripts that are asked for later; ends only by cancellation."""
+        """Send keep-alive comments and transcribe recordings that are polled for, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalive.run)
             nursery.start_soon(self._jobs.run)
@@ -159,12 +158,12 @@ class DataPlane:
 
     def _needs_upgrade(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         async def refuse(_: Any) -> None:
-            raise UpgradeRequired(what="this address speaks WebSocket: connect with ws:// or wss://")
+            raise UpgradeRequired(what="this path accepts WebSockets only: connect with ws:// or wss://")
 
         return http_handler.serve(openai.DIALECT, refuse, self._gateway, self._keepalive, scope, receive, send)
 
 
 def raw_path(scope: Scope) -> bytes:
-    """The path as it came, without its query."""
+    """Return the path as sent, percent-encoded, without its query."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.partition(b"?")[0]

@@ -1,43 +1,34 @@
 """Deepgram's HTTP API: `POST /v1/listen` for recordings, `POST /v1/speak` and `/v2/speak`.
 
-Where the upstream is Deepgram too, its own answer goes out unchanged. Settings stand in the query.
+If the upstream is Deepgram too, its own answer goes out unchanged. Settings are in the query.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 
 from gw.dialects import error_bodies
 from gw.dialects.http_handler import (
-    JSON,
     Dialect,
     Handler,
     HttpExchange,
-    answer_headers,
-    body_of,
-    send_audio,
+    answer_speech,
+    answer_transcript,
+    request_body,
     upload_limit,
-    while_connected,
-    whole_transcript,
 )
-from gw.dialects.request_io import header, send_whole
+from gw.dialects.request_io import Headers, header
 from gw.dialects.upload import Upload, read_raw_upload
-from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError
-from gw.types.stt import TranscribeRequest
-from gw.types.tts import SpeakRequest
+from gw.errors import ClientProtocolError, GwError
+from gw.relay.relay import SpeakAnswer, TranscribeAnswer
+from gw.types.stt import Transcript
 from gw.wire import deepgram_batch, deepgram_listen_server, deepgram_speak
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
-    """The two shapes that Deepgram's readers know in one, and the facts of the error."""
-    facts = error.facts()
-    facts.pop("what", None)
-    if isinstance(error, ProviderError):
-        facts["outcome"] = error.outcome
-    if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = error_bodies.attempts_of(error)
+    """Return both shapes that Deepgram's clients read in one body, with the error's facts."""
+    facts = error_bodies.facts_of(error)
     return deepgram_listen_server.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
 
 
@@ -54,14 +45,8 @@ async def listen(exchange: HttpExchange) -> None:
             raise ClientProtocolError(what="the body has no audio")
         query: bytes = exchange.scope.get("query_string", b"")
         request = deepgram_batch.parse(query, upload, upload.audio_seconds, upload.format)
-        await while_connected(exchange, partial(_transcribe, exchange, request))
 
-
-async def _transcribe(exchange: HttpExchange, request: TranscribeRequest) -> None:
-    async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
-        transcript = await whole_transcript(answer)
-        body = transcript.raw
-        if body is None or answer.call.spec.dialect != DIALECT.name:
+        def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
             body = deepgram_batch.encode(
                 transcript,
@@ -70,19 +55,19 @@ async def _transcribe(exchange: HttpExchange, request: TranscribeRequest) -> Non
                 duration_s=request.audio_seconds,
                 sha256=sha256(id_.encode()).hexdigest(),
             )
-        await send_whole(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
+            return body, "application/json"
+
+        await answer_transcript(exchange, request, encode)
 
 
 async def speak(exchange: HttpExchange) -> None:
-    request = deepgram_speak.parse_http(exchange.scope.get("query_string", b""), await body_of(exchange))
-    await while_connected(exchange, partial(_speak, exchange, request))
+    request = deepgram_speak.parse_http(exchange.scope.get("query_string", b""), await request_body(exchange))
 
-
-async def _speak(exchange: HttpExchange, request: SpeakRequest) -> None:
-    async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
+    def headers(answer: SpeakAnswer) -> Headers:
         model = answer.call.model.name.encode("ascii", "replace")
-        more = [(b"dg-model-name", model), (b"dg-char-count", b"%d" % len(request.text))]
-        await send_audio(exchange, answer, more)
+        return [(b"dg-model-name", model), (b"dg-char-count", b"%d" % len(request.text))]
+
+    await answer_speech(exchange, request, headers)
 
 
 ROUTES: dict[tuple[str, str], Handler] = {
@@ -90,4 +75,4 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("POST", "/v1/speak"): speak,
     ("POST", "/v2/speak"): speak,
 }
-"""Method and path → handler. The second `speak` is that of Flux, which takes and gives the same."""
+"""Method and path → handler. The second `speak` is that of Flux, with the same requests and answers."""

@@ -1,4 +1,4 @@
-"""An error as an answer in OpenAI's shape, which is also the gateway's own."""
+"""Status, headers and body of a failed request: OpenAI's shape, which is also the gateway's own, and what dialects share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gw.wire import openai_chat_server
 
 
 def status_of(error: GwError) -> int:
-    """A request at fault is 400 here (422 in the control plane); what the vendor said of it keeps the vendor's status."""
+    """Return the HTTP status: 400 for an invalid request (422 in the control plane), the vendor's own if it refused."""
     if isinstance(error, ProviderRejected):
         return error.upstream_status if error.fault == "caller" else 502
     if isinstance(error, RequestError) and error.status == 422:
@@ -30,19 +30,24 @@ def code_of(error: GwError) -> str:
     return "rate_limited" if isinstance(error, AllCandidatesFailed) and error.status == 429 else error.code
 
 
-def attempts_of(error: AllCandidatesFailed) -> list[dict[str, str]]:
-    """Whom was asked, and how each failed."""
-    return [{"model": f.model_id, "outcome": f.error.outcome, "detail": f.error.detail} for f in error.failures]
+def facts_of(error: GwError) -> dict[str, object]:
+    """Return the error's fields for a body, with its outcome, or the attempts and how each failed."""
+    facts = error.facts()
+    facts.pop("what", None)
+    if isinstance(error, ProviderError):
+        facts["outcome"] = error.outcome
+    if isinstance(error, AllCandidatesFailed):
+        facts["attempts"] = [
+            {"model": failure.model_id, "outcome": failure.error.outcome, "detail": failure.error.detail}
+            for failure in error.failures
+        ]
+    return facts
 
 
 def body_of(error: GwError, request_id: str) -> bytes:
-    facts = error.facts()
-    facts.pop("what", None)
+    """Return the body in OpenAI's shape."""
+    facts = facts_of(error)
     param = facts.pop("param", None)
-    if isinstance(error, AllCandidatesFailed):
-        facts["attempts"] = attempts_of(error)
-    if isinstance(error, ProviderError):
-        facts["outcome"] = error.outcome
     return openai_chat_server.error_body(
         type=type(error).__name__,
         code=code_of(error),

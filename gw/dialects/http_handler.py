@@ -1,7 +1,7 @@
-"""What every HTTP dialect does with one request: know the caller, answer or fail in the protocol's own shape, stream.
+"""One request over HTTP, in any dialect: identify the caller, answer or fail in the protocol's own shape, stream.
 
-A dialect is a `Dialect` and its handlers. Each handler owns its upstream in one `async with`; whatever is raised before the
-head of the answer becomes a status and an error body, afterwards an error inside the stream (or, for raw audio, a cut
+A dialect is a `Dialect` and its handlers. Each handler owns its upstream in one `async with`. An exception before the head of
+the response becomes a status and an error body; afterwards it becomes an error inside the stream (or, for raw audio, a cut
 connection).
 """
 
@@ -17,16 +17,18 @@ import msgspec
 from gw.dialects import error_bodies
 from gw.dialects.auth import identify, request_id
 from gw.dialects.keepalive import KeepAlive, SseResponse
-from gw.dialects.request_io import Headers, cancels, read_body, send_piece, send_start, send_whole, until_disconnect
-from gw.errors import GwError
+from gw.dialects.request_io import Headers, cancels, read_body, send_body, send_response, send_start, until_disconnect
+from gw.dialects.upload import Upload, read_upload
+from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
-from gw.relay.relay import SpeakAnswer
+from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.relay.response import EventStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.caller import Caller
-from gw.types.stt import TextDelta, Transcript
-from gw.types.tts import AudioChunk, SpeakEvent
+from gw.types.llm import ChatEvent, ChatRequest
+from gw.types.stt import TextDelta, TranscribeRequest, Transcript
+from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest
 from gw.types.usage import NANO
 from gw.wire import sse
 
@@ -42,10 +44,10 @@ def _as_event(body: bytes) -> bytes:
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is that of a provider's dialect, whose answers then pass through unchanged.
+    """Protocol of a caller. Answers of providers with the same dialect `name` pass through unchanged.
 
-    `error_body` makes the body of a failed answer from the error and the request's id; `in_band` frames such a body where
-    the head of a streamed answer has gone.
+    `error_body` returns the body of a failed response for an error and the request's id; `in_band` frames such a body once
+    the head of a streamed response has been sent.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpExchange(msgspec.Struct, eq=False):
-    """One request. `started`: the head of a plain answer has gone, so a failure can only cut it."""
+    """One request. `started`: the head of an unstreamed response has been sent, so a failure can only cut it."""
 
     dialect: Dialect
     gateway: Gateway
@@ -80,7 +82,7 @@ async def serve(
     receive: Receive,
     send: Send,
 ) -> None:
-    """Run one handler: identify the caller, and answer what it raises before the head of its answer."""
+    """Identify the caller and run its handler; turn what that raises before the head of the response into one."""
     exchange: HttpExchange | None = None
     try:
         caller = identify(gateway, scope, dialect=dialect.name)
@@ -92,7 +94,7 @@ async def serve(
             raise ConnectionAbortedError("the answer broke off after its first bytes") from None
         id_ = request_id(scope)
         headers = [*_id_headers(dialect, id_), *error_bodies.headers_of(error)]
-        await send_whole(send, error_bodies.status_of(error), JSON, dialect.error_body(error, id_), headers)
+        await send_response(send, error_bodies.status_of(error), JSON, dialect.error_body(error, id_), headers)
 
 
 def _id_headers(dialect: Dialect, id_: str) -> Headers:
@@ -101,7 +103,7 @@ def _id_headers(dialect: Dialect, id_: str) -> Headers:
 
 
 def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
-    """Who answered, after how many attempts, how long the gateway took, and the provider's bucket."""
+    """Return headers with the model that answered, attempts, the gateway's own time, and the provider's rate limit."""
     meter = answer.meter
     started = meter.started
     own_ms = ((meter.first_call_at or started) - started) * 1000
@@ -128,23 +130,23 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
 
 @lru_cache(maxsize=1_024)
 def _header_text(text: str) -> bytes:
-    """Model names are the administrator's text: anything that is no visible ASCII is escaped."""
+    """Return an administrator's text with anything but visible ASCII escaped."""
     return text.encode("ascii", "backslashreplace").replace(b"\r", b"").replace(b"\n", b"")
 
 
-def body_of(exchange: HttpExchange) -> Awaitable[bytes]:
-    """The whole body, as large as `serve.max_body_mb` allows. Raises TooLarge."""
+def request_body(exchange: HttpExchange) -> Awaitable[bytes]:
+    """Read the body, of at most `serve.max_body_mb`. Raises TooLarge."""
     limit = int(exchange.gateway.settings.serve.max_body_mb * _MEGABYTE)
     return read_body(exchange.receive, limit_bytes=limit)
 
 
 def upload_limit(exchange: HttpExchange) -> int:
-    """Bytes of `serve.max_upload_mb`."""
+    """Return `serve.max_upload_mb` in bytes."""
     return int(exchange.gateway.settings.serve.max_upload_mb * _MEGABYTE)
 
 
 def while_connected(exchange: HttpExchange, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
-    """`work`, cancelled when the client leaves: by our host, or by a task of ours under one that does not do that."""
+    """Run `work`, cancelled when the client leaves: by our own host, or by a task of ours on a host that does not cancel."""
     return work() if cancels(exchange.scope) else until_disconnect(exchange.receive, work)
 
 
@@ -154,7 +156,7 @@ async def stream_events(
     encoder: Callable[[Response[S, E]], Callable[[list[E]], bytes]],
     instead: Callable[[Response[S, E]], Awaitable[bool]] | None = None,
 ) -> None:
-    """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment went out before."""
+    """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment was sent before."""
     response = SseResponse(exchange.send, exchange.id_headers)
     exchange.keepalive.watch(response)
     try:
@@ -183,46 +185,101 @@ async def stream_lines(
     encoder: Callable[[Response[S, E]], Callable[[list[E]], bytes]],
     content_type: bytes,
 ) -> None:
-    """Relay an answer in a form that has no room for signs of life. Its head goes out with the first content."""
-    begun = False
+    """Relay an answer in a form without room for keep-alive comments. Its head is sent with the first content."""
+    started = False
     try:
         async with opening as answer:
             encode = encoder(answer)
             while not answer.done:
                 data = encode(await answer.receive())
-                if not begun:
-                    begun = True
+                if not started:
+                    started = True
                     await send_start(exchange.send, content_type, answer_headers(exchange, answer))
                 if data or answer.done:
-                    await send_piece(exchange.send, data, more=not answer.done)
+                    await send_body(exchange.send, data, more=not answer.done)
     except GwError as error:
-        if not begun:
+        if not started:
             raise
         dialect = exchange.dialect
         body = dialect.in_band(dialect.error_body(error, exchange.caller.request_id))
-        await send_piece(exchange.send, body, more=False)
+        await send_body(exchange.send, body, more=False)
 
 
-async def send_audio(exchange: HttpExchange, answer: SpeakAnswer, more: Headers | None = None) -> None:
-    """Relay the audio itself, under the content type of what the provider sends."""
+async def send_audio(exchange: HttpExchange, answer: SpeakAnswer, extra_headers: Headers | None = None) -> None:
+    """Relay the audio itself, with the content type of the provider's format."""
     content_type = CONTENT_TYPES[answer.stream.format.encoding]
     while not answer.done:
-        audio = audio_of(await answer.receive())
+        audio = join_audio(await answer.receive())
         if not exchange.started:
             exchange.started = True
-            headers = [*answer_headers(exchange, answer), *(more or ())]
+            headers = [*answer_headers(exchange, answer), *(extra_headers or ())]
             await send_start(exchange.send, content_type.encode(), headers)
         if audio or answer.done:
-            await send_piece(exchange.send, audio, more=not answer.done)
+            await send_body(exchange.send, audio, more=not answer.done)
 
 
-def audio_of(events: list[SpeakEvent]) -> bytes:
+def join_audio(events: list[SpeakEvent]) -> bytes:
     return b"".join(e.data for e in events if isinstance(e, AudioChunk))
 
 
-async def whole_transcript(answer: Response[S, TextDelta | Transcript]) -> Transcript:
-    """Read to the end."""
+# ---- handlers that the dialects share
+
+
+def answer_chat(
+    exchange: HttpExchange, request: ChatRequest, encode: Callable[[ChatAnswer, list[ChatEvent]], bytes]
+) -> Awaitable[None]:
+    """Send an unstreamed chat completion, for which `encode` returns the body."""
+
+    async def work() -> None:
+        events: list[ChatEvent] = []
+        async with exchange.gateway.relay.chat(request, exchange.caller) as answer:
+            while not answer.done:
+                events += await answer.receive()
+            body = encode(answer, events)
+            await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
+
+    return while_connected(exchange, work)
+
+
+def answer_speech(
+    exchange: HttpExchange, request: SpeakRequest, extra_headers: Callable[[SpeakAnswer], Headers] | None = None
+) -> Awaitable[None]:
+    """Send speech as plain audio, as it comes."""
+
+    async def work() -> None:
+        async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
+            await send_audio(exchange, answer, extra_headers(answer) if extra_headers is not None else None)
+
+    return while_connected(exchange, work)
+
+
+def answer_transcript(
+    exchange: HttpExchange, request: TranscribeRequest, encode: Callable[[Transcript, TranscribeAnswer], tuple[bytes, str]]
+) -> Awaitable[None]:
+    """Send a transcript: the body of an upstream of the same dialect, or else what `encode` returns, and its content type."""
+
+    async def work() -> None:
+        async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
+            transcript = await read_transcript(answer)
+            if transcript.raw is not None and answer.call.spec.dialect == exchange.dialect.name:
+                body, content_type = transcript.raw, transcript.content_type
+            else:
+                body, content_type = encode(transcript, answer)
+            await send_response(exchange.send, 200, content_type.encode(), body, answer_headers(exchange, answer))
+
+    return while_connected(exchange, work)
+
+
+async def read_transcript(answer: Response[S, TextDelta | Transcript]) -> Transcript:
+    """Read an answer to its end."""
     while True:
         event = (await answer.receive())[-1]
         if not isinstance(event, TextDelta):
             return event
+
+
+async def read_form(exchange: HttpExchange, upload: Upload) -> None:
+    """Fill `upload` from a form with a file. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
+    await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=upload_limit(exchange))
+    if not upload.has_file or not upload.size:
+        raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")

@@ -1,8 +1,8 @@
-"""Server-sent events with signs of life while candidates are tried.
+"""Server-sent events with keep-alive comments while candidates are tried.
 
-Clients give up on a stream that is silent for ten seconds. One task looks after all waiting streams (a task per request
+Clients give up on a stream that is silent for ten seconds. One task serves all waiting streams (a task per request
 would cost a fifth of the throughput): every few seconds it sends a comment line to each stream that is still waiting.
-Once a comment went out, the status line has gone: a failure is then told inside the stream.
+The first comment sends the status line too, so a later failure is reported inside the stream.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 
 import trio
 
-from gw.dialects.request_io import Headers, send_piece, send_start
+from gw.dialects.request_io import Headers, send_body, send_start
 from gw.types.asgi import Send
 
 _UNCACHED_UNBUFFERED: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
@@ -23,7 +23,7 @@ _COMMENT_DEADLINE_S = 1.0
 class SseResponse:
     """One event-stream response; `started` tells whether its head has been sent.
 
-    `early` are the headers of a head that leaves with a comment, before anybody has answered.
+    `early` are the headers of a head that is sent with a comment, before any provider has answered.
     """
 
     def __init__(self, send: Send, early: Headers | None = None) -> None:
@@ -34,37 +34,37 @@ class SseResponse:
         self._broken = False
 
     async def begin(self, headers: Headers) -> None:
-        """Send the head, unless a comment has done so already."""
+        """Send the head, unless a comment has done so."""
         if self._commenting is not None:
             await self._commenting.wait()
         if not self.started:
             await self._head(headers)
 
     def write(self, data: bytes, *, more: bool = True) -> Awaitable[None]:
-        """Raises ConnectionAbortedError where a comment found a client that does not read."""
+        """Send `data`. Raises ConnectionAbortedError if a comment met a client that does not read."""
         if self._broken or self._commenting is not None:
             return self._write_later(data, more)
-        return send_piece(self._send, data, more=more)
+        return send_body(self._send, data, more=more)
 
     async def _write_later(self, data: bytes, more: bool) -> None:
         if self._commenting is not None:
             await self._commenting.wait()
         if self._broken:
             raise ConnectionAbortedError("the client does not read")
-        await send_piece(self._send, data, more=more)
+        await send_body(self._send, data, more=more)
 
     async def comment(self) -> bool:
-        """Only while waiting: `begin` and `write` wait for a comment that is on its way. False when it did not go out."""
+        """Send a comment; `begin` and `write` wait for it. Return False if it could not be sent."""
         self._commenting = trio.Event()
         self._broken = True
         try:
             with trio.move_on_after(_COMMENT_DEADLINE_S):
                 if not self.started:
                     await self._head(self._early)
-                await send_piece(self._send, _COMMENT, more=True)
+                await send_body(self._send, _COMMENT, more=True)
                 self._broken = False
         except OSError:
-            pass  # the client has gone; its own request notices
+            pass  # the client has left; its own request notices
         finally:
             self._commenting.set()
             self._commenting = None
@@ -76,14 +76,14 @@ class SseResponse:
 
 
 class KeepAlive:
-    """The waiting streams. `run` belongs to whoever serves the data plane; its failure ends the daemon."""
+    """The waiting streams. `run` must run beside the data plane; its failure ends the daemon."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
         self._waiting: dict[SseResponse, float] = {}
 
     def watch(self, response: SseResponse) -> None:
-        """From now on `response` gets comments; `forget` it before writing and in any case at its end."""
+        """Send comments to `response` from now on; `forget` it before writing and in any case at its end."""
         self._waiting[response] = trio.current_time() + self._every_s
 
     def forget(self, response: SseResponse) -> None:

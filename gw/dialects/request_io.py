@@ -1,4 +1,4 @@
-"""The few ASGI moves every dialect makes."""
+"""Reading requests and sending responses over ASGI."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """First value of lower-case `name`."""
+    """Return the first value of the header `name` (lower case)."""
     for key, value in scope["headers"]:
         if key == name:
-            found: bytes = value
-            return found
+            first: bytes = value
+            return first
     return None
 
 
 async def read_body(receive: Receive, *, limit_bytes: int) -> bytes:
-    """The whole request body. Raises TooLarge; OSError when the client leaves before its end."""
+    """Read the request body. Raises TooLarge; OSError when the client leaves before its end."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
-        whole: bytes = message.get("body", b"")
-        if len(whole) <= limit_bytes:
-            return whole
+        body: bytes = message.get("body", b"")
+        if len(body) <= limit_bytes:
+            return body
     parts: list[bytes] = []
     size = 0
     while True:
@@ -35,19 +35,15 @@ async def read_body(receive: Receive, *, limit_bytes: int) -> bytes:
             raise ConnectionResetError("the client left before its request was complete")
         part: bytes = message.get("body", b"")
         size += len(part)
-        parts.append(_within(part, size, limit_bytes))
+        if size > limit_bytes:
+            raise TooLarge(what=f"the request body is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+        parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)
         message = await receive()
 
 
-def _within(part: bytes, size: int, limit_bytes: int) -> bytes:
-    if size > limit_bytes:
-        raise TooLarge(what=f"the request body is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
-    return part
-
-
-async def send_whole(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers) -> None:
+async def send_response(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers) -> None:
     length = (b"content-length", b"%d" % len(body))
     await send(
         {
@@ -60,21 +56,21 @@ async def send_whole(send: Send, status: int, content_type: bytes, body: bytes, 
 
 
 def send_start(send: Send, content_type: bytes, headers: Headers) -> Awaitable[None]:
-    """Head of a streamed 200."""
+    """Send the head of a streamed 200."""
     return send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), *headers]})
 
 
-def send_piece(send: Send, body: bytes, *, more: bool) -> Awaitable[None]:
+def send_body(send: Send, body: bytes, *, more: bool) -> Awaitable[None]:
     return send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 def cancels(scope: Scope) -> bool:
-    """The host cancels us when the client leaves."""
+    """Return whether the host cancels the app when the client leaves."""
     return "gw.cancels" in scope.get("extensions", ())
 
 
 async def until_disconnect(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Do `work`, unless the client leaves first: then it is cancelled. For hosts that do not do that by themselves."""
+    """Run `work`, cancelled when the client leaves first: for hosts that do not cancel the app themselves."""
 
     async def listen() -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -1,8 +1,8 @@
 """Uploads: a form's fields in memory, the file spooled.
 
-The fields that decide the route may come after the file (some SDKs send it first), and a fallback has to send the audio
-again. So the file goes to a spool as it arrives (memory up to a megabyte, then a temporary file) and upstreams are fed
-from there in pieces; it is never held in memory whole.
+The fields that decide the route may come after the file (some SDKs send it first), and a fallback must send the audio
+again. So the file goes to a spool as it arrives (memory up to a megabyte, then a temporary file) and upstreams read it from
+there in pieces: a large one is never in memory at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Upload:
         self._spool.close()
 
     def begin(self, filename: str, content_type: str) -> None:
-        """A file comes; an empty name or type leaves the one that stands."""
+        """Start the file; an empty name or type keeps the default."""
         self.has_file = True
         self.filename = filename or self.filename
         self.content_type = content_type or self.content_type
@@ -55,12 +55,12 @@ class Upload:
 
     @property
     def format(self) -> AudioFormat | None:
-        """None when the file does not tell."""
+        """Format of the file; None if it cannot be recognised."""
         return self._meter.format
 
     @property
     def audio_seconds(self) -> float:
-        """Our own measure of what was written; 0.0 when the file does not tell."""
+        """Length of what was written, measured by us; 0.0 if it cannot be."""
         return self._meter.seconds
 
     async def write(self, data: bytes) -> None:
@@ -73,12 +73,12 @@ class Upload:
 
     def _append(self, data: bytes) -> None:
         self._meter.feed(data)
-        with _our_disk():
+        with _disk_errors():
             self._spool.write(data)
             self._spool.flush()  # `_read_file` goes past Python's buffer
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The file from its beginning; reads hold their own position, so two candidates may read at once."""
+        """Yield the file from its beginning; each iteration has a position of its own, so two candidates may read at once."""
         at = 0
         while at < self.size:
             piece = (
@@ -94,13 +94,13 @@ class Upload:
         return self._spool.read(_PIECE_BYTES)
 
     def _read_file(self, at: int) -> bytes:
-        with _our_disk():
+        with _disk_errors():
             return os.pread(self._spool.fileno(), _PIECE_BYTES, at)
 
 
 @contextmanager
-def _our_disk() -> Iterator[None]:
-    """A fault of our own disk must not look like a client that went away."""
+def _disk_errors() -> Iterator[None]:
+    """Raise StoreUnavailable for an error of our own disk, which must not look like a client that left."""
     try:
         yield
     except OSError as error:
@@ -108,44 +108,42 @@ def _our_disk() -> Iterator[None]:
 
 
 async def read_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_bytes: int) -> None:
-    """Fill `upload` from the request body. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
+    """Fill `upload` from a form. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
     content_type = header(scope, b"content-type") or b""
     if not content_type.lower().startswith(b"multipart/form-data"):
         raise ClientProtocolError(what="send the audio as multipart/form-data", param="content-type")
     decoder = multipart.MultipartDecoder(multipart.boundary_of(content_type))
-    total = 0
-    more = True
+    size, more = 0, True
     while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionResetError("the client left before its upload was complete")
-        data: bytes = message.get("body", b"")
-        more = bool(message.get("more_body"))
-        total += len(data)
-        if total > limit_bytes:
-            raise TooLarge(what=f"the upload is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+        data, more = await _receive(receive, size, limit_bytes)
+        size += len(data)
         for event in decoder.feed(data):
-            await _take(event, upload)
+            await _store(event, upload)
     decoder.end()
 
 
 async def read_raw_upload(receive: Receive, upload: Upload, content_type: str, *, limit_bytes: int) -> None:
-    """Fill `upload` from a body that is the audio itself. Raises as `read_upload`."""
+    """Fill `upload` from a body that is the audio itself. Raises like `read_upload`."""
     upload.begin("", content_type)
     more = True
     while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionResetError("the client left before its upload was complete")
-        data: bytes = message.get("body", b"")
-        more = bool(message.get("more_body"))
-        if upload.size + len(data) > limit_bytes:
-            raise TooLarge(what=f"the upload is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+        data, more = await _receive(receive, upload.size, limit_bytes)
         if data:
             await upload.write(data)
 
 
-async def _take(event: multipart.Part, upload: Upload) -> None:
+async def _receive(receive: Receive, size: int, limit_bytes: int) -> tuple[bytes, bool]:
+    """Return the next piece of a body, `size` bytes of which have come, and whether more follow."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ConnectionResetError("the client left before its upload was complete")
+    data: bytes = message.get("body", b"")
+    if size + len(data) > limit_bytes:
+        raise TooLarge(what=f"the upload is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+    return data, bool(message.get("more_body"))
+
+
+async def _store(event: multipart.Part, upload: Upload) -> None:
     match event:
         case multipart.Field():
             upload.fields.append((event.name, event.value))

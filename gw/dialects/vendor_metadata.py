@@ -1,8 +1,7 @@
-"""What clients of the voice vendors ask beside speech itself: which models and voices there are, what is left of a plan, and a
-short-lived token for a browser.
+"""Vendors' endpoints beside speech and chat: lists of models and voices, a plan's remaining quota, short-lived tokens.
 
 The voices are the aliases of the configuration and the default voices of its models: names that any text-to-speech request
-may give. A plan is the gateway's own business (budgets are in dollars), so what vendors count in characters has no end here.
+may use. The gateway's budgets are in dollars, so quotas that vendors count in characters have no limit here.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ import msgspec
 
 from gw.admin import listings
 from gw.dialects.auth import grant, query_fields
-from gw.dialects.http_handler import JSON, Handler, HttpExchange, body_of
-from gw.dialects.request_io import send_whole
+from gw.dialects.http_handler import JSON, Handler, HttpExchange, request_body
+from gw.dialects.request_io import send_response
 from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import decode_request
 
-_T = TypeVar("_T")
-_MANY = 1_000_000_000
-"""Stands for "no end" where a client wants a number."""
-_PAGE = 100
+T = TypeVar("T")
+_UNLIMITED = 1_000_000_000
+"""Stands for "no limit" where a client expects a number."""
+_MAX_PAGE = 100
 _SINGLE_USE_S = 900
-"""As long as ElevenLabs' tokens are good."""
+"""Lifetime of ElevenLabs' own single-use tokens."""
 
 
 class UnknownVoice(ClientProtocolError):
@@ -36,7 +35,7 @@ class UnknownVoice(ClientProtocolError):
 
 @attrs.frozen(kw_only=True)
 class Voice:
-    """`models`: ids of those that speak with it."""
+    """A voice and the ids of the `models` that speak with it."""
 
     id: str
     models: tuple[str, ...]
@@ -44,58 +43,70 @@ class Voice:
 
 
 def voices_of(catalog: Catalog) -> list[Voice]:
-    """Aliases first, each name once. An alias belongs to the models of every provider that it names."""
-    found: dict[str, Voice] = {}
+    """Return aliases first, each name once. An alias belongs to the models of every provider that it names."""
+    voices: dict[str, Voice] = {}
     speakers = list(catalog.by_modality["tts"].values())
-    for alias, of in catalog.voices.items():
-        providers = {id_ for id_, provider in catalog.providers.items() if id_ in of or provider.type in of}
-        spoken = [model for model in speakers if model.provider in providers]
-        language = next((model.default_language for model in spoken if model.default_language), None)
-        found[alias] = Voice(id=alias, models=tuple(model.id for model in spoken), language=language)
+    for alias, by_provider in catalog.voices.items():
+        providers = {
+            id_ for id_, provider in catalog.providers.items() if id_ in by_provider or provider.type in by_provider
+        }
+        models = [model for model in speakers if model.provider in providers]
+        language = next((model.default_language for model in models if model.default_language), None)
+        voices[alias] = Voice(id=alias, models=tuple(model.id for model in models), language=language)
     for model in speakers:
         if (name := model.default_voice) and name not in catalog.voices:
-            known = found.get(name) or Voice(id=name, models=(), language=model.default_language)
-            found[name] = attrs.evolve(known, models=(*known.models, model.id))
-    return list(found.values())
+            voice = voices.get(name) or Voice(id=name, models=(), language=model.default_language)
+            voices[name] = attrs.evolve(voice, models=(*voice.models, model.id))
+    return list(voices.values())
 
 
-async def _tell(exchange: HttpExchange, answer: object) -> None:
-    await send_whole(exchange.send, 200, JSON, msgspec.json.encode(answer), exchange.id_headers)
+async def _send(exchange: HttpExchange, answer: object) -> None:
+    await send_response(exchange.send, 200, JSON, msgspec.json.encode(answer), exchange.id_headers)
 
 
-def _asked(exchange: HttpExchange, *names: str) -> dict[str, str]:
+def _query(exchange: HttpExchange, *names: str) -> dict[str, str]:
     query: bytes = exchange.scope.get("query_string", b"")
-    found = query_fields(query, [name.encode() for name in names])
-    return {name.decode(): value.decode("utf-8", "replace") for name, value in found.items()}
+    fields = query_fields(query, [name.encode() for name in names])
+    return {name.decode(): value.decode("utf-8", "replace") for name, value in fields.items()}
 
 
-def _count(text: str | None, usual: int, most: int, param: str) -> int:
-    """Raises ClientProtocolError."""
+def _count(text: str | None, default: int, most: int, param: str) -> int:
+    """Return a number from 1 to `most`. Raises ClientProtocolError."""
     if text is None:
-        return usual
+        return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= most):
         raise ClientProtocolError(what=f"{param} must be a number from 1 to {most}", param=param)
     return int(text)
 
 
-def _named(exchange: HttpExchange) -> Voice:
-    """The voice of the path. Raises UnknownVoice."""
-    wanted = exchange.scope["path_params"]["voice"]
+def _path_voice(exchange: HttpExchange) -> Voice:
+    """Return the voice in the path. Raises UnknownVoice."""
+    name = exchange.scope["path_params"]["voice"]
     for voice in voices_of(exchange.gateway.live.catalog):
-        if voice.id == wanted:
+        if voice.id == name:
             return voice
-    raise UnknownVoice(what=f"no voice is called {wanted!r} here", param="voice_id")
+    raise UnknownVoice(what=f"no voice is called {name!r} here", param="voice_id")
 
 
-# ---- models, the same body for all but one
+def _matching_voices(exchange: HttpExchange, search: str) -> list[Voice]:
+    voices = voices_of(exchange.gateway.live.catalog)
+    return [voice for voice in voices if search.casefold() in voice.id.casefold()]
+
+
+def _page(voices: list[Voice], after: str | None, size: int) -> tuple[list[Voice], bool]:
+    """Return the voices after the one named `after`, and whether there are more; none after an unknown name."""
+    if after:
+        names = [voice.id for voice in voices]
+        voices = voices[names.index(after) + 1 :] if after in names else []
+    return voices[:size], len(voices) > size
 
 
 async def models(exchange: HttpExchange) -> None:
-    await _tell(exchange, listings.models(exchange.gateway.live.catalog, exchange.gateway.started_at))
+    await _send(exchange, listings.models(exchange.gateway.live.catalog, exchange.gateway.started_at))
 
 
 async def models_bare(exchange: HttpExchange) -> None:
-    await _tell(exchange, listings.models_bare(exchange.gateway.live.catalog))
+    await _send(exchange, listings.models_bare(exchange.gateway.live.catalog))
 
 
 # ---- ElevenLabs
@@ -118,85 +129,74 @@ def _elevenlabs_voice(voice: Voice) -> dict[str, Any]:
     }
 
 
+_SUBSCRIPTION: Mapping[str, Any] = {
+    "tier": "gateway",
+    "status": "active",
+    "character_count": 0,
+    "character_limit": _UNLIMITED,
+    "max_character_limit_extension": None,
+    "max_credit_limit_extension": 0,
+    "can_extend_character_limit": False,
+    "allowed_to_extend_character_limit": False,
+    "next_character_count_reset_unix": None,
+    "voice_slots_used": 0,
+    "professional_voice_slots_used": 0,
+    "professional_voice_slots_used_in_workspace": 0,
+    "voice_limit": 0,
+    "max_voice_add_edits": 0,
+    "voice_add_edit_counter": 0,
+    "professional_voice_limit": 0,
+    "can_extend_voice_limit": False,
+    "can_use_instant_voice_cloning": False,
+    "can_use_professional_voice_cloning": False,
+    "currency": "usd",
+    "current_overage": {"amount": "0", "currency": "usd"},
+    "billing_period": None,
+    "character_refresh_period": None,
+    "open_invoices": [],
+    "has_open_invoices": False,
+}
+
+
 async def elevenlabs_voices(exchange: HttpExchange) -> None:
-    found = voices_of(exchange.gateway.live.catalog)
-    await _tell(exchange, {"voices": [_elevenlabs_voice(voice) for voice in found]})
+    await _send(exchange, {"voices": [_elevenlabs_voice(voice) for voice in _matching_voices(exchange, "")]})
 
 
 async def elevenlabs_page(exchange: HttpExchange) -> None:
-    """`GET /v2/voices`; a page's token is the last voice of the page before."""
-    asked = _asked(exchange, "search", "page_size", "next_page_token")
-    found = voices_of(exchange.gateway.live.catalog)
-    if wanted := asked.get("search", "").casefold():
-        found = [voice for voice in found if wanted in voice.id.casefold()]
-    size = _count(asked.get("page_size"), 10, _PAGE, "page_size")
-    page, more = _page(found, asked.get("next_page_token"), size)
-    await _tell(
+    """Answer `GET /v2/voices`; a page's token is the last voice of the page before."""
+    query = _query(exchange, "search", "page_size", "next_page_token")
+    voices = _matching_voices(exchange, query.get("search", ""))
+    size = _count(query.get("page_size"), 10, _MAX_PAGE, "page_size")
+    page, has_more = _page(voices, query.get("next_page_token"), size)
+    await _send(
         exchange,
         {
             "voices": [_elevenlabs_voice(voice) for voice in page],
-            "has_more": more,
-            "total_count": len(found),
-            "next_page_token": page[-1].id if more else None,
+            "has_more": has_more,
+            "total_count": len(voices),
+            "next_page_token": page[-1].id if has_more else None,
         },
     )
-
-
-def _page(found: list[Voice], after: str | None, size: int) -> tuple[list[Voice], bool]:
-    """Those after the voice of that name, and whether there are more; none after a name that is not there."""
-    if after:
-        names = [voice.id for voice in found]
-        found = found[names.index(after) + 1 :] if after in names else []
-    return found[:size], len(found) > size
 
 
 async def elevenlabs_voice(exchange: HttpExchange) -> None:
-    await _tell(exchange, _elevenlabs_voice(_named(exchange)))
+    await _send(exchange, _elevenlabs_voice(_path_voice(exchange)))
 
 
 async def subscription(exchange: HttpExchange) -> None:
-    await _tell(
-        exchange,
-        {
-            "tier": "gateway",
-            "status": "active",
-            "character_count": 0,
-            "character_limit": _MANY,
-            "max_character_limit_extension": None,
-            "max_credit_limit_extension": 0,
-            "can_extend_character_limit": False,
-            "allowed_to_extend_character_limit": False,
-            "next_character_count_reset_unix": None,
-            "voice_slots_used": 0,
-            "professional_voice_slots_used": 0,
-            "professional_voice_slots_used_in_workspace": 0,
-            "voice_limit": 0,
-            "max_voice_add_edits": 0,
-            "voice_add_edit_counter": 0,
-            "professional_voice_limit": 0,
-            "can_extend_voice_limit": False,
-            "can_use_instant_voice_cloning": False,
-            "can_use_professional_voice_cloning": False,
-            "currency": "usd",
-            "current_overage": {"amount": "0", "currency": "usd"},
-            "billing_period": None,
-            "character_refresh_period": None,
-            "open_invoices": [],
-            "has_open_invoices": False,
-        },
-    )
+    await _send(exchange, _SUBSCRIPTION)
 
 
 async def single_use_token(exchange: HttpExchange) -> None:
-    """For any of the vendor's uses."""
-    await _tell(exchange, {"token": _grant(exchange, _SINGLE_USE_S, once=True)})
+    """Answer with a token for any of the vendor's uses."""
+    await _send(exchange, {"token": _grant(exchange, _SINGLE_USE_S, once=True)})
 
 
 # ---- Cartesia
 
 
 async def cartesia_status(exchange: HttpExchange) -> None:
-    await _tell(exchange, {"ok": True, "version": exchange.gateway.version})
+    await _send(exchange, {"ok": True, "version": exchange.gateway.version})
 
 
 def _cartesia_voice(voice: Voice) -> dict[str, Any]:
@@ -216,48 +216,46 @@ def _cartesia_voice(voice: Voice) -> dict[str, Any]:
 
 
 async def cartesia_voices(exchange: HttpExchange) -> None:
-    """A page begins after `starting_after`; the SDK asks on until a page is empty."""
-    asked = _asked(exchange, "q", "limit", "starting_after")
-    found = voices_of(exchange.gateway.live.catalog)
-    if wanted := asked.get("q", "").casefold():
-        found = [voice for voice in found if wanted in voice.id.casefold()]
-    page, more = _page(found, asked.get("starting_after"), _count(asked.get("limit"), 10, _PAGE, "limit"))
-    told = [_cartesia_voice(voice) for voice in page]
-    await _tell(exchange, {"data": told, "has_more": more, "next_page": page[-1].id if more else None})
+    """Answer with the page after `starting_after`; the SDK asks for pages until one is empty."""
+    query = _query(exchange, "q", "limit", "starting_after")
+    size = _count(query.get("limit"), 10, _MAX_PAGE, "limit")
+    page, has_more = _page(_matching_voices(exchange, query.get("q", "")), query.get("starting_after"), size)
+    data = [_cartesia_voice(voice) for voice in page]
+    await _send(exchange, {"data": data, "has_more": has_more, "next_page": page[-1].id if has_more else None})
 
 
 async def cartesia_voice(exchange: HttpExchange) -> None:
-    await _tell(exchange, _cartesia_voice(_named(exchange)))
+    await _send(exchange, _cartesia_voice(_path_voice(exchange)))
 
 
-class _AccessToken(msgspec.Struct):
+class _AccessTokenRequest(msgspec.Struct):
     expires_in: int | None = None
 
 
 async def cartesia_token(exchange: HttpExchange) -> None:
-    """Whatever `grants` it names: a key of this gateway is for all that its project may do."""
-    asked = await _told(exchange, _AccessToken)
-    lifetime_s = _within(asked.expires_in, 60, 3_600, "expires_in")
-    await _tell(exchange, {"token": _grant(exchange, lifetime_s)})
+    """Answer with a token; the `grants` of the request are ignored: a key of this gateway has all rights of its project."""
+    request = await _json_body(exchange, _AccessTokenRequest)
+    lifetime_s = _lifetime_s(request.expires_in, 60, 3_600, "expires_in")
+    await _send(exchange, {"token": _grant(exchange, lifetime_s)})
 
 
 # ---- Deepgram and AssemblyAI
 
 
-class _Ttl(msgspec.Struct):
+class _GrantRequest(msgspec.Struct):
     ttl_seconds: int | None = None
 
 
 async def deepgram_grant(exchange: HttpExchange) -> None:
-    asked = await _told(exchange, _Ttl)
-    lifetime_s = _within(asked.ttl_seconds, 30, 3_600, "ttl_seconds")
-    await _tell(exchange, {"access_token": _grant(exchange, lifetime_s), "expires_in": lifetime_s})
+    request = await _json_body(exchange, _GrantRequest)
+    lifetime_s = _lifetime_s(request.ttl_seconds, 30, 3_600, "ttl_seconds")
+    await _send(exchange, {"access_token": _grant(exchange, lifetime_s), "expires_in": lifetime_s})
 
 
 async def assemblyai_token(exchange: HttpExchange) -> None:
-    asked = _asked(exchange, "expires_in_seconds")
-    lifetime_s = _count(asked.get("expires_in_seconds"), 60, 600, "expires_in_seconds")
-    await _tell(exchange, {"token": _grant(exchange, lifetime_s), "expires_in_seconds": lifetime_s})
+    query = _query(exchange, "expires_in_seconds")
+    lifetime_s = _count(query.get("expires_in_seconds"), 60, 600, "expires_in_seconds")
+    await _send(exchange, {"token": _grant(exchange, lifetime_s), "expires_in_seconds": lifetime_s})
 
 
 # ---- tokens
@@ -267,16 +265,13 @@ def _grant(exchange: HttpExchange, lifetime_s: int, *, once: bool = False) -> st
     return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s, once=once)
 
 
-def _within(asked: int | None, usual: int, most: int, param: str) -> int:
-    return usual if asked is None else _count(str(asked), usual, most, param)
+def _lifetime_s(requested: int | None, default: int, most: int, param: str) -> int:
+    return default if requested is None else _count(str(requested), default, most, param)
 
 
-async def _told(exchange: HttpExchange, shape: type[_T]) -> _T:
-    """The body, which may be left out. Raises ClientProtocolError."""
-    try:
-        return msgspec.json.decode(await body_of(exchange) or b"{}", type=shape)
-    except BAD_JSON as error:
-        raise ClientProtocolError(what=f"the body is not the JSON expected: {error}") from None
+async def _json_body(exchange: HttpExchange, shape: type[T]) -> T:
+    """Decode the body, which may be left out. Raises ClientProtocolError."""
+    return decode_request(msgspec.json.Decoder(shape), await request_body(exchange) or b"{}")
 
 
 ELEVENLABS: Mapping[tuple[str, str], Handler] = {
@@ -291,10 +286,10 @@ CARTESIA: Mapping[tuple[str, str], Handler] = {
     ("GET", "/voices/{voice}"): cartesia_voice,
     ("POST", "/access-token"): cartesia_token,
 }
-CARTESIA_ALONE: Mapping[tuple[str, str], Handler] = {("GET", "/"): cartesia_status, ("GET", ""): cartesia_status}
-"""Of the vendor's mount: the root has a front page."""
+CARTESIA_MOUNT: Mapping[tuple[str, str], Handler] = {("GET", "/"): cartesia_status, ("GET", ""): cartesia_status}
+"""Routes below `/cartesia` only: the root has a front page."""
 DEEPGRAM: Mapping[tuple[str, str], Handler] = {("POST", "/v1/auth/grant"): deepgram_grant}
 ASSEMBLYAI: Mapping[tuple[str, str], Handler] = {("GET", "/v3/token"): assemblyai_token}
 MODELS: Mapping[tuple[str, str], Handler] = {("GET", "/v1/models"): models}
 MODELS_BARE: Mapping[tuple[str, str], Handler] = {("GET", "/v1/models"): models_bare}
-"""Of the mounts: at the root one address serves all vendors."""
+"""Routes below a vendor's name only: at the root one address serves all vendors."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import trio
 
-from gw.codecs.live import LiveDecoder, require
+from gw.codecs.live_decoder import LiveDecoder, require
 from gw.errors import PluginMissing, RequestError, UpstreamSlow
 from gw.providers.spec import ProviderSpec
 from gw.relay.replay_buffer import ReplayBuffer

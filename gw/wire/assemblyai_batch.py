@@ -192,7 +192,7 @@ def _told(word: Word) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def renamed(body: bytes, id_: str, audio_url: str) -> bytes:
+def with_id(body: bytes, id_: str, audio_url: str) -> bytes:
     """A job's JSON under another id and address, its other members unchanged."""
     members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     return msgspec.json.encode({**members, "id": id_, "audio_url": audio_url})

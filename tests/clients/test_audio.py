@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from gw.codecs.compressed import converter
-from gw.codecs.live import LiveDecoder
+from gw.codecs.live_decoder import LiveDecoder
 from gw.errors import UpstreamProtocolError
 from gw.providers.sim import fsk
 from gw.relay.transcoding import TranscodedCall

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.dialects.short_lived_tokens import PREFIX, Grant, Used, issue, mark_of, new_once, read
+from gw.dialects.short_lived_tokens import PREFIX, Grant, UsedTokens, issue, key_fingerprint, new_single_use_id, read
 
 DIGEST = sha256(b"gwk_shop-key-0123456789").digest()
-GRANT = Grant(mark_of(DIGEST), "shop", 1_800_000_000.5)
+GRANT = Grant(key_fingerprint(DIGEST), "shop", 1_800_000_000.5)
 
 
 def test_what_is_issued_is_read():
@@ -36,17 +36,17 @@ def test_anything_else_is_none(data):
 
 
 def test_marks_differ_with_their_keys():
-    assert mark_of(DIGEST) == mark_of(DIGEST) != mark_of(sha256(b"x").digest())
+    assert key_fingerprint(DIGEST) == key_fingerprint(DIGEST) != key_fingerprint(sha256(b"x").digest())
 
 
 def test_a_token_of_one_use_has_a_name():
-    first, second = (Grant(mark_of(DIGEST), "shop", 1_800_000_000.5, new_once()) for _ in range(2))
-    assert first.once != second.once
+    first, second = (Grant(key_fingerprint(DIGEST), "shop", 1_800_000_000.5, new_single_use_id()) for _ in range(2))
+    assert first.single_use_id != second.single_use_id
     assert read(issue(first).encode()) == first
 
 
 def test_used_names_are_kept_until_their_tokens_end():
-    used = Used(most=2)
+    used = UsedTokens(most=2)
     assert used.add(b"a", 900.0, now=0.0)
     assert used.add(b"b", 950.0, now=60.0)
     assert not used.add(b"c", 960.0, now=899.0)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gw.codecs.live import LiveDecoder, require
+from gw.codecs.live_decoder import LiveDecoder, require
 from gw.types.audio import PCM_16K, AudioFormat
 from gw.wire import wav
 from gw.wire.convert import CannotConvert
