@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import trio
-from quart import Blueprint, Response
 
 from gw.admin.route_preview import RoutePreview, route_preview
 from gw.gateway import Gateway
@@ -18,6 +17,9 @@ from gw.reconcile.diff import THRESHOLD
 from gw.web.operations import Field, Operation
 from gw.web.request_body import json_reply, read_json
 from gw.web.router import Reply, Request, RouteTable, fresh, shown
+
+if TYPE_CHECKING:
+    from quart import Blueprint, Response
 
 
 class Bill(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -109,6 +111,8 @@ def views(gateway: Gateway) -> RouteTable:
 
 
 def blueprint(gateway: Gateway) -> Blueprint:
+    from quart import Blueprint  # loaded with the first change
+
     routes = Blueprint("asking", __name__)
 
     @routes.post("/v1/reconcile")

@@ -6,13 +6,17 @@ makes it, so that both planes say the same. Only the status of a faulty request 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import structlog
-from werkzeug.exceptions import HTTPException
 
 from gw.dialects import error_bodies
 from gw.errors import GwError
 from gw.types.asgi import Send
 from gw.wire import openai_chat_server
+
+if TYPE_CHECKING:
+    from werkzeug.exceptions import HTTPException
 
 _log = structlog.get_logger("gw.web")
 

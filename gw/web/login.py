@@ -6,10 +6,9 @@ also for the right token. Credentials in headers are not counted: they are 32 ra
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import trio
-from quart import Blueprint, Response, request
 
 from gw.dialects.auth import Principal, principal
 from gw.errors import AuthError, ForbiddenError, Overloaded
@@ -21,6 +20,9 @@ from gw.web.authorization import cookies, who
 from gw.web.request_body import json_reply, no_body, read_json, scope
 from gw.web.router import Reply, Request, RouteTable, shown
 from gw.web.schemas_entities import Login
+
+if TYPE_CHECKING:
+    from quart import Blueprint, Response
 
 FAILURES_A_MINUTE = 10
 MOST_ADDRESSES = 1_000
@@ -54,6 +56,8 @@ class Failures:
 
 
 def blueprint(gateway: Gateway) -> Blueprint:
+    from quart import Blueprint  # loaded with the first change
+
     routes = Blueprint("access", __name__, url_prefix="/api")
     failures = Failures()
 
@@ -117,5 +121,5 @@ def _principal(gateway: Gateway, asking: Scope) -> Principal | None:
 
 
 def _with_cookie(value: str, answer: dict[str, object]) -> Response:
-    cookie = session_cookie.set_cookie(value, secure=request.scheme == "https")
+    cookie = session_cookie.set_cookie(value, secure=scope()["scheme"] == "https")
     return json_reply(answer, headers={"set-cookie": cookie})

@@ -5,18 +5,24 @@ The use cases check bodies and make the answers; here is only what is HTTP's: pa
 
 from __future__ import annotations
 
-from quart import Blueprint, Response, request
+from typing import TYPE_CHECKING
 
 from gw.admin import audit, fallbacks, keys, models, projects, providers
 from gw.admin.provider_check import check_provider
+from gw.dialects.request_io import header
 from gw.gateway import Gateway
 from gw.types.entities import Actor, ActorSource
 from gw.web.authorization import who
 from gw.web.request_body import json_reply, no_body, query_flag, read_object, scope
 from gw.web.router import Reply, Request, RouteTable, shown
 
+if TYPE_CHECKING:
+    from quart import Blueprint, Response
+
 
 def blueprint(gateway: Gateway) -> Blueprint:
+    from quart import Blueprint  # loaded with the first change
+
     routes = Blueprint("managed", __name__, url_prefix="/v1")
     _add_providers(routes, gateway)
     _add_models(routes, gateway)
@@ -29,8 +35,8 @@ def blueprint(gateway: Gateway) -> Blueprint:
 def _actor(gateway: Gateway) -> Actor:
     """The face that asked says so itself: it tells the reader of the log where to look, and gives no right."""
     principal = who(gateway, scope(), gateway.clock.now())
-    face = request.headers.get("x-gw-source")
-    source: ActorSource = "mcp" if face == "mcp" else "cli" if face == "cli" else "api"
+    claimed = header(scope(), b"x-gw-source")
+    source: ActorSource = "mcp" if claimed == b"mcp" else "cli" if claimed == b"cli" else "api"
     return Actor(source=source, name=principal.key_id or principal.kind)
 
 
