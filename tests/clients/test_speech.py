@@ -35,9 +35,9 @@ def recogniser(package) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def gateway(recogniser, tmp_path_factory) -> Iterator[Gateway]:
-    folder: Path = tmp_path_factory.mktemp("ears")
+    folder: Path = tmp_path_factory.mktemp("speech")
     text = f"""
-providers: {{ears: {{type: whisper, base_url: {recogniser}}}}}
+providers: {{local-stt: {{type: whisper, base_url: {recogniser}}}}}
 models: {{stt: [ears/{pocketsphinx_server.MODEL}]}}
 cost_tracking: {{db_path: {folder}/gw.db}}
 """
