@@ -1,9 +1,9 @@
 // Client of the gateway's API, typed from its OpenAPI document.
 
 import { session } from "./session.svelte";
-import type { components } from "./types.gen";
 
-export type Shapes = components["schemas"];
+export type { Shapes } from "./types.gen";
+
 export type Params = Record<string, string | number | boolean | null | undefined>;
 
 export class ApiError extends Error {
