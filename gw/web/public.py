@@ -9,7 +9,6 @@ from gw.admin import listings, logs, reports
 from gw.gateway import Gateway
 from gw.store.chunked_body import Encoded
 from gw.telemetry.metrics import MetricFacts
-from gw.web import openapi
 from gw.web.drain import Drain
 from gw.web.router import LOOKUP_LAG_S, Reply, Request, RouteTable, fresh, shown
 
@@ -35,6 +34,8 @@ def _add_state(routes: RouteTable, gateway: Gateway, drain: Drain) -> None:
 
     @routes.get("/v1/openapi.json")
     async def described(ask: Request) -> Reply:
+        from gw.web import openapi  # which reads the table of routes, as this module is read for it
+
         return Reply(openapi.document_bytes())
 
     @routes.get("/v1/metrics")
