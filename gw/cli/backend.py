@@ -114,7 +114,7 @@ class Backend:
         return self._call("GET", path, None, query)
 
     def read(self, path: str, *, method: str = "GET", records: bool = False, **query: object) -> Any:
-        """As `get`; without a gateway from the database, or from the configuration where there is no database yet.
+        """Return the JSON at `path`; without a gateway from the database, or from the configuration where there is none yet.
 
         `records`: only a database can answer. Raises NoDaemon where there is neither.
         """
@@ -135,7 +135,7 @@ class Backend:
     def change(self, method: str, path: str, body: Mapping[str, object] | None = None, **query: object) -> Any:
         """Change something through the gateway that runs, since a database has one writer; else in the database itself.
 
-        A gateway that was named must answer. Raises GwError and as `get` does.
+        A gateway that was named must answer. Raises GwError and the errors of `get`.
         """
         try:
             return self._call(method, path, body, query)
@@ -220,7 +220,7 @@ def find_url() -> str:
 
 
 def origin(settings: Settings) -> Path:
-    """Return what is read without a gateway: the database, or the configuration where there is none yet."""
+    """Return the file that is read without a gateway: the database, or the configuration where there is no database yet."""
     database = settings.cost_tracking.db_path
     return database if database.exists() or settings.path is None else settings.path
 

@@ -23,7 +23,7 @@ def _minute(at: float | None) -> str:
     return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
 
 
-def _made(entry: Mapping[str, Any]) -> str:
+def _created(entry: Mapping[str, Any]) -> str:
     return _minute(entry["created_at"])
 
 
@@ -32,7 +32,7 @@ def _expires(entry: Mapping[str, Any]) -> str:
 
 
 COLUMNS: Columns = {
-    "id": "key_id", "name": "name", "project": "project", "key": "key_masked", "made": _made, "expires": _expires,
+    "id": "key_id", "name": "name", "project": "project", "key": "key_masked", "made": _created, "expires": _expires,
     "source": "source",
 }  # fmt: skip
 
@@ -47,7 +47,7 @@ def keys() -> None:
 
 def _facts(entry: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [(name, entry[name]) for name in ("key_id", "name", "project", "key_masked", "source")]
-    return [*facts, ("made", _made(entry)), ("expires", _expires(entry))]
+    return [*facts, ("made", _created(entry)), ("expires", _expires(entry))]
 
 
 RESOURCE.add_list(keys, "Show every key, masked.", COLUMNS, lambda answer: answer["keys"])

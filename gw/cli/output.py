@@ -58,7 +58,7 @@ def bar(label: str, length: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def share_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """As `bar`, for work that reports its progress and its total, in bytes, pages or steps."""
+    """Show progress like `bar`, of work that reports its progress and its total in bytes, pages or steps."""
     with bar(label, PARTS) as step:
         yield lambda done, total: step(done * PARTS // max(total, 1))
 
@@ -137,8 +137,8 @@ def usd(amount: float | None) -> str:
     if abs(amount) >= 1:
         return f"${amount:,.2f}"
     digits = min(9, max(2, 2 - floor(log10(abs(amount)))))
-    whole, _, fraction = f"{amount:.{digits}f}".rstrip("0").partition(".")
-    return f"${whole}.{fraction:0<2}"
+    dollars, _, fraction = f"{amount:.{digits}f}".rstrip("0").partition(".")
+    return f"${dollars}.{fraction:0<2}"
 
 
 def ms(duration_ms: float) -> str:

@@ -72,7 +72,7 @@ def named(**fields: object) -> dict[str, object]:
 
 
 def as_named(**fields: Any) -> dict[str, object]:
-    """The default of `Resource.members`: every option is a member of its own name."""
+    """Return the options as members of the same names, where `Resource.members` is not given."""
     return named(**fields)
 
 

@@ -23,7 +23,7 @@ WAV_PREFIX_BYTES = 4_096
 
 @attrs.define(kw_only=True)
 class VoiceCall:
-    """One request as measured here: `start`, first byte and `end` in seconds of the monotonic clock.
+    """One request as the client measured it: `start`, first byte and `end` in seconds of the monotonic clock.
 
     `priced` is False where the gateway did not report a cost; `cost_usd` is None while `priced` where no price is known.
     `attempts` are those of the gateway's record, in order, where it could be read.

@@ -6,8 +6,8 @@
         for piece in g.llm("openai/gpt-4o").chat([{"role": "user", "content": "Hello"}]):
             print(piece, end="")
 
-`Gateway` is for plain threads, `open_gateway` for trio. `llm`, `stt` and `tts` here belong to one gateway of the program,
-which is made at first use from the configuration that `gw serve` would take.
+`Gateway` is for plain threads, `open_gateway` for trio. `llm`, `stt` and `tts` use one gateway of the program, which is made
+at their first call from the configuration that `gw serve` would take.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from __future__ import annotations
 import threading
 
 from gw.library.asynchronous import AsyncGateway, open_gateway
-from gw.library.blocking import ChatStream, Gateway, Listening, Llm, Speaking, SpeechStream, Stt, Tts
+from gw.library.blocking import BlockingGateway as Gateway
+from gw.library.blocking import Llm, Stt, Tts
+from gw.library.blocking_stream import ChatTextStream as ChatStream
+from gw.library.blocking_stream import Listening, Speaking, SpeechStream
 from gw.library.responses import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, ToolCall, Transcription
 from gw.library.usage_events import UsageCollected
 
@@ -25,28 +28,28 @@ __all__ = [
     "open_gateway", "stt", "tts",
 ]  # fmt: skip
 
-_making = threading.Lock()
-_made: list[Gateway] = []
+_lock = threading.Lock()
+_gateways: list[Gateway] = []
 
 
 def _program_gateway() -> Gateway:
-    """Raises ConfigError, RuntimeError inside an event loop."""
-    with _making:
-        if not _made:
-            _made.append(Gateway())
-        return _made[0]
+    """Return the program's gateway, made at the first call. Raises ConfigError, RuntimeError inside an event loop."""
+    with _lock:
+        if not _gateways:
+            _gateways.append(Gateway())
+        return _gateways[0]
 
 
 def llm(model: str = "") -> Llm:
-    """A language model of the program's own gateway, see `Gateway.llm`."""
+    """Return a language model of the program's gateway, see `Gateway.llm`."""
     return _program_gateway().llm(model)
 
 
 def stt(model: str = "") -> Stt:
-    """Speech-to-text of the program's own gateway, see `Gateway.stt`."""
+    """Return a speech-to-text model of the program's gateway, see `Gateway.stt`."""
     return _program_gateway().stt(model)
 
 
 def tts(model: str = "") -> Tts:
-    """Text-to-speech of the program's own gateway, see `Gateway.tts`."""
+    """Return a text-to-speech model of the program's gateway, see `Gateway.tts`."""
     return _program_gateway().tts(model)

@@ -1,4 +1,4 @@
-"""Errors of the tree as the errors of Python that stand for the same, so that a program can catch either."""
+"""Errors of the tree that are also the corresponding errors of Python, so that a program can catch either."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from functools import cache
 from gw.errors import KeyDecryptError, ProviderUnreachable
 
 _REFUSED = os.strerror(errno.ECONNREFUSED)
-"""What the network writes first into the detail when nobody listens at an address."""
+"""Start of the detail of an error when nothing listens at an address."""
 
 
 class ConnectionRefused(ProviderUnreachable, ConnectionRefusedError):
-    """Nobody listens where a provider should be: a local server that does not run."""
+    """Nothing listens at the provider's address, such as a local server that does not run."""
 
 
 @cache
 def _undecryptable() -> type[KeyDecryptError]:
-    """Made at first need: the library behind it takes a tenth of a second to load."""
+    """Return a class that is made when first needed: its base's library takes a tenth of a second to import."""
     from cryptography.fernet import InvalidToken
 
     class StoredKeyInvalid(KeyDecryptError, InvalidToken):
-        """A stored key that the present secret cannot decrypt."""
+        """A stored key that the current secret cannot decrypt."""
 
     return StoredKeyInvalid
 
 
 @contextmanager
-def in_python_terms() -> Iterator[None]:
-    """A refused connection is also a ConnectionRefusedError, an undecryptable key also cryptography's InvalidToken."""
+def as_python_errors() -> Iterator[None]:
+    """Raise a refused connection as a ConnectionRefusedError too, an undecryptable key as cryptography's InvalidToken."""
     try:
         yield
     except ConnectionRefused:

@@ -1,4 +1,4 @@
-"""What gw has to say inside somebody else's program goes where that program's logs go."""
+"""gw's log inside another program: forwarded to that program's logging."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _redactor = Redactor()
 
 
 def log_to_program() -> Redactor:
-    """Hand gw's log events to `logging`, under the logger `gw`, with secrets cut out. Returns what can learn secrets.
+    """Forward gw's log events to `logging`, under the logger `gw`, with secrets removed. Returns the redactor.
 
     A program that has configured structlog itself keeps its configuration.
     """

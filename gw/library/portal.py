@@ -1,8 +1,8 @@
 """The trio thread behind a `Gateway`, and how plain threads cross into it.
 
-The thread is started by the first call and ends with `close`, or when the program does. Python lets no thread begin during
-its last steps (`atexit`), but closing a database takes threads; so a thread of ours waits until no other thread is left
-that could ask, and closes the engines then, while everything still works.
+The first call starts the thread; `close` or the end of the program stops it. Python lets no thread start during its last
+steps (`atexit`), but closing a database takes threads. So a watching thread waits until no other thread is left that could
+call, and closes the portals while everything still works.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gw.library.asynchronous import AsyncGateway
 
 T = TypeVar("T")
 CLOSE_S = 15.0
-"""For the last records and events at the end. What is not in the database by then is replayed at the next start."""
+"""For the last records and events at the end. A record that is not in the database by then is replayed at the next start."""
 LEAVE_S = 2.0
-"""For calls that are under way then."""
+"""For calls that are in progress then."""
 CLOSED = "this gateway has been closed"
-Work = Callable[[AsyncGateway, trio.Nursery], Awaitable[T]]
+Work = Callable[[AsyncGateway], Awaitable[T]]
 _log = structlog.get_logger("gw.library")
 
 
 def refuse_running_loop() -> None:
-    """Raises RuntimeError inside asyncio and trio: a call that blocks would stop their loop."""
+    """Raise RuntimeError inside asyncio and trio, whose loop a blocking call would stop."""
     if trio.lowlevel.in_trio_run():
         raise RuntimeError(
             "an event loop is already running in this thread: in trio use `async with gw.open_gateway() as g` "
@@ -48,11 +48,16 @@ def refuse_running_loop() -> None:
     )
 
 
-class Engine:
-    """One gateway in one trio thread. Every method but those with `await` may be called by any thread, at any time."""
+class Portal:
+    """One gateway in one trio thread. Any thread may call the methods that are not async, at any time.
 
-    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[AsyncGateway]]) -> None:
-        self._opening = opening
+    `nursery` is for tasks that outlive a call; it belongs to the trio thread.
+    """
+
+    nursery: trio.Nursery
+
+    def __init__(self, open_gateway: Callable[[], AbstractAsyncContextManager[AsyncGateway]]) -> None:
+        self._open_gateway = open_gateway
         self._lock = threading.Lock()
         self._ready = threading.Event()
         self._thread: threading.Thread | None = None
@@ -62,9 +67,9 @@ class Engine:
         self._calls: set[trio.CancelScope] = set()
 
     def run(self, work: Work[T]) -> T:
-        """`await work(gateway, nursery)` in the engine. Raises what it raises, and RuntimeError once closed.
+        """Run `work(gateway)` in the trio thread and block until it returns; Ctrl-C cancels it.
 
-        Blocks until it is done; interrupted (Ctrl-C), the work is cancelled.
+        Raises what `work` raises, and RuntimeError once closed.
         """
         refuse_running_loop()
         self._start()
@@ -73,29 +78,29 @@ class Engine:
             return trio.from_thread.run(self._work, work, scope, trio_token=self._token)
         except trio.RunFinishedError:
             if self._failure is not None:
-                raise RuntimeError("this gateway has ended through a fault, which is its cause") from self._failure
+                raise RuntimeError("this gateway has ended because of the error that is its cause") from self._failure
             raise RuntimeError(CLOSED) from None
         except BaseException:
-            self.soon(scope.cancel)
+            self.run_soon(scope.cancel)
             raise
 
     def close(self) -> None:
-        """End it, once all that was recorded is in the database. Calls that still wait raise RuntimeError."""
+        """Stop the thread once everything recorded is in the database. Calls that still wait raise RuntimeError."""
         with self._lock:
             self._closed = True
             thread = self._thread
         if thread is None or self._process != os.getpid():
             return
-        self.soon(self._stop.set)
+        self.run_soon(self._stop.set)
         thread.join(CLOSE_S)
 
-    def soon(self, what: Callable[[], object]) -> None:
-        """Have it run in the engine, without waiting."""
-        with suppress(trio.RunFinishedError):  # it has ended, and all work with it
-            self._token.run_sync_soon(what)
+    def run_soon(self, function: Callable[[], object]) -> None:
+        """Run `function` in the trio thread, without waiting for it."""
+        with suppress(trio.RunFinishedError):  # the thread has ended, and all work with it
+            self._token.run_sync_soon(function)
 
     def _start(self) -> None:
-        """Raises what opening the gateway raises; then the next call tries again."""
+        """Start the thread. Raises what opening the gateway raises; then the next call tries again."""
         if self._process != os.getpid():
             raise RuntimeError("this gateway was made before a fork: make one in this process, with its own db_path")
         with self._lock:
@@ -104,16 +109,16 @@ class Engine:
             if self._thread is not None:
                 return
             self._ready.clear()
-            thread = threading.Thread(target=self._live, name="gw", daemon=True)
+            thread = threading.Thread(target=self._run_thread, name="gw", daemon=True)
             thread.start()
             self._ready.wait()
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
             self._thread = thread
-        _close_at_end(self)
+        _close_at_exit(self)
 
-    def _live(self) -> None:
+    def _run_thread(self) -> None:
         try:
             trio.run(self._main)
         except Exception as error:
@@ -128,10 +133,10 @@ class Engine:
         self._idle = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
         with one_error():
-            async with self._opening() as gateway:
+            async with self._open_gateway() as gateway:
                 try:
                     async with trio.open_nursery() as nursery:
-                        self._gateway, self._nursery = gateway, nursery
+                        self._gateway, self.nursery = gateway, nursery
                         self._ready.set()
                         await self._stop.wait()
                         nursery.cancel_scope.cancel()
@@ -140,7 +145,7 @@ class Engine:
                         await self._end_calls()
 
     async def _end_calls(self) -> None:
-        """Let no thread wait for what will never come."""
+        """Cancel the calls in progress, so that no thread waits forever."""
         self._stop.set()
         for scope in tuple(self._calls):
             scope.cancel()
@@ -153,35 +158,35 @@ class Engine:
         self._calls.add(scope)
         try:
             with scope:
-                found = await work(self._gateway, self._nursery)
+                result = await work(self._gateway)
         finally:
             self._calls.discard(scope)
             if self._stop.is_set() and not self._calls:
                 self._idle.set()
         if scope.cancelled_caught:
             raise RuntimeError(CLOSED)
-        return found
+        return result
 
 
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-_ending = threading.Lock()
-_watched = False
+_portals: weakref.WeakSet[Portal] = weakref.WeakSet()
+_watch_lock = threading.Lock()
+_watching = False
 
 
-def _close_at_end(engine: Engine) -> None:
-    global _watched
-    with _ending:
-        _engines.add(engine)
-        if not _watched:
+def _close_at_exit(portal: Portal) -> None:
+    global _watching
+    with _watch_lock:
+        _portals.add(portal)
+        if not _watching:
             threading.Thread(target=_close_when_alone, name="gw at exit").start()
-            _watched = True
+            _watching = True
 
 
 def _close_when_alone() -> None:
-    """Until no thread is left that the program waits for; the main one is the first that is waited for."""
+    """Join every thread that the program waits for, the main one first; then close the portals."""
     own = threading.current_thread()
     while others := [t for t in threading.enumerate() if t.is_alive() and not t.daemon and t is not own]:
         for thread in others:
             thread.join()
-    for engine in tuple(_engines):
-        engine.close()
+    for portal in tuple(_portals):
+        portal.close()

@@ -1,4 +1,4 @@
-"""Recordings that a program hands over: the bytes of a file, the path of one, or bare samples with their rate."""
+"""Recordings of a program: the bytes of an audio file, its path, or bare samples with their rate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANY = "application/octet-stream"
 
 
 class BytesAudio:
-    """An `AudioSource` in memory. `format` and `seconds` are our own measure, None and 0.0 where it cannot be told."""
+    """An `AudioSource` in memory. `format` and `seconds` are measured here; None and 0.0 where they are unknown."""
 
     content_type = _ANY
 
@@ -36,12 +36,12 @@ class BytesAudio:
 
 
 class FileAudio:
-    """An `AudioSource` on disk, read in pieces: once to be measured, and once for every provider it is sent to."""
+    """An `AudioSource` on disk, read in pieces: once to measure it, and once for every provider it is sent to."""
 
     content_type = _ANY
 
     def __init__(self, path: Path) -> None:
-        """Blocks. Raises OSError."""
+        """Block for the measuring. Raises OSError."""
         self.filename = path.name
         self._path = path
         meter = LengthMeter(_ANY, path.name)
@@ -60,7 +60,7 @@ class FileAudio:
             yield piece
 
     def _read(self, at: int) -> bytes:
-        """A fault of this disk must not look like one of the provider's connection."""
+        """Raise RequestError for a fault of this disk, which must not look like one of the provider's connection."""
         try:
             piece = self._piece(at)
         except OSError as error:
@@ -76,29 +76,27 @@ class FileAudio:
 
 
 def recording(audio: bytes | str | Path, sample_rate_hz: int) -> BytesAudio | FileAudio:
-    """Blocks on the disk. With a rate, the content is bare signed 16-bit mono samples.
+    """Return the recording. Blocks on the disk. With a rate, the content is bare signed 16-bit mono samples.
 
-    Raises RequestError when there is nothing, or when it does not say what it is; OSError for a file.
+    Raises RequestError for an empty recording or an unknown format; OSError for a file.
     """
     if isinstance(audio, (str, Path)):
-        path = Path(audio)
-        found: BytesAudio | FileAudio = FileAudio(path) if not sample_rate_hz else _samples(path.read_bytes(), sample_rate_hz)
-    elif sample_rate_hz:
-        found = _samples(bytes(audio), sample_rate_hz)
+        source: BytesAudio | FileAudio
+        source = _samples(Path(audio).read_bytes(), sample_rate_hz) if sample_rate_hz else FileAudio(Path(audio))
     else:
-        found = BytesAudio(bytes(audio), "audio")
-        if found.size and found.format is None:
-            what = "these bytes do not say what audio they are; for bare 16-bit mono samples give sample_rate_hz"
-            raise RequestError(what=what, param="audio")
-    if not found.size:
+        source = _samples(bytes(audio), sample_rate_hz) if sample_rate_hz else BytesAudio(bytes(audio), "audio")
+        if source.size and source.format is None:
+            message = "these bytes are not a known audio format; for bare 16-bit mono samples give sample_rate_hz"
+            raise RequestError(what=message, param="audio")
+    if not source.size:
         raise RequestError(what="the recording is empty", param="audio")
-    return found
+    return source
 
 
 def _samples(data: bytes, sample_rate_hz: int) -> BytesAudio:
     if sample_rate_hz not in wav.RATES_HZ:
-        what = f"sample_rate_hz must be from {wav.RATES_HZ.start} to {wav.RATES_HZ.stop - 1}"
-        raise RequestError(what=what, param="sample_rate_hz")
+        message = f"sample_rate_hz must be from {wav.RATES_HZ.start} to {wav.RATES_HZ.stop - 1}"
+        raise RequestError(what=message, param="sample_rate_hz")
     if not data:
         raise RequestError(what="the recording is empty", param="audio")
     fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=sample_rate_hz)

@@ -1,4 +1,4 @@
-"""What a program reads an answer from, in trio: text, audio or live events as they come, then the record."""
+"""Answers as a trio program reads them: text, audio or live events as they arrive, then the record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from gw.errors import UpstreamProtocolError
-from gw.library.exceptions import in_python_terms
+from gw.library.exceptions import as_python_errors
 from gw.relay.listening import ListeningSession
 from gw.relay.relay import ChatAnswer, SpeakAnswer
 from gw.relay.speaking import SpeakingSession
@@ -36,7 +36,7 @@ class ToolCall:
 
 @attrs.frozen(kw_only=True)
 class Transcription:
-    """What was heard. `model` is who answered; `segments` and `words` where they were asked for and given."""
+    """A transcript. `model` answered; `segments` and `words` are present where they were requested and supported."""
 
     text: str
     model: str
@@ -47,21 +47,21 @@ class Transcription:
     record: RequestRecord
 
 
-class Answered(Generic[V]):
-    """Iterated once, to its end or not. Used inside its context manager, which closes the upstream."""
+class AsyncStream(Generic[V]):
+    """Iterated once, to the end or not, inside its context manager, which closes the upstream."""
 
     def __init__(self) -> None:
         self._pieces: deque[V] = deque()
 
-    def __aiter__(self) -> Answered[V]:
+    def __aiter__(self) -> AsyncStream[V]:
         return self
 
     async def __anext__(self) -> V:
         while not self._pieces:
             if self._done:
                 raise StopAsyncIteration
-            with in_python_terms():
-                self._pieces.extend(await self._more())
+            with as_python_errors():
+                self._pieces.extend(await self._receive())
         return self._pieces.popleft()
 
     @property
@@ -69,8 +69,8 @@ class Answered(Generic[V]):
     def _done(self) -> bool: ...
 
     @abstractmethod
-    async def _more(self) -> Sequence[V]:
-        """The next pieces; may be none."""
+    async def _receive(self) -> Sequence[V]:
+        """Return the next pieces; there may be none."""
 
     @property
     @abstractmethod
@@ -80,11 +80,11 @@ class Answered(Generic[V]):
     @property
     @abstractmethod
     def record(self) -> RequestRecord | None:
-        """What the gateway recorded; None until the end."""
+        """The gateway's record; None until the end."""
 
 
-class _Reply(Answered[V], Generic[V, A]):
-    """What was asked for at once."""
+class _Reply(AsyncStream[V], Generic[V, A]):
+    """The answer to a single request."""
 
     def __init__(self, answer: A) -> None:
         super().__init__()
@@ -103,15 +103,15 @@ class _Reply(Answered[V], Generic[V, A]):
         return self._answer.done
 
 
-class _Live(Answered[V], Generic[V, L]):
-    """What is asked for little by little: one task sends and finishes, another iterates."""
+class _Live(AsyncStream[V], Generic[V, L]):
+    """A live session: one task sends and finishes, another iterates."""
 
     def __init__(self, live: L) -> None:
         super().__init__()
         self._live = live
 
     async def finish(self) -> None:
-        """Nothing more is sent: the iteration ends when all that was sent has been transcribed, or spoken."""
+        """Send nothing more: the iteration ends when everything sent has been transcribed or spoken."""
         await self._live.finish()
 
     @property
@@ -129,7 +129,7 @@ class _Live(Answered[V], Generic[V, L]):
 
 
 class ChatReply(_Reply[str, ChatAnswer]):
-    """Pieces of text. `finish_reason` and `tool_calls` are whole at the end."""
+    """Pieces of text. `finish_reason` and `tool_calls` are complete at the end."""
 
     def __init__(self, answer: ChatAnswer) -> None:
         super().__init__(answer)
@@ -142,11 +142,11 @@ class ChatReply(_Reply[str, ChatAnswer]):
             ToolCall(id=id_, name=name, arguments=arguments) for _, (id_, name, arguments) in sorted(self._calls.items())
         )
 
-    async def _more(self) -> Sequence[str]:
+    async def _receive(self) -> Sequence[str]:
         return [text for event in await self._answer.receive() if (text := self._text(event))]
 
     def _text(self, event: ChatEvent) -> str:
-        """Of the first choice, like everything here."""
+        """Return an event's text. Further choices than the first are left out, here and in `tool_calls`."""
         if not isinstance(event, (Delta, Completion)) or (isinstance(event, Delta) and event.choice):
             return ""
         self.finish_reason = event.finish_reason or self.finish_reason
@@ -168,43 +168,43 @@ class SpeechReply(_Reply[bytes, SpeakAnswer]):
     def format(self) -> AudioFormat:
         return self._answer.stream.format
 
-    async def _more(self) -> Sequence[bytes]:
+    async def _receive(self) -> Sequence[bytes]:
         events = await self._answer.receive()
         if self.format.encoding != "pcm_s16le":
-            detail = f"sends {self.format.encoding}, which cannot be made into samples here"
+            detail = f"sends {self.format.encoding}, which cannot be decoded to samples here"
             raise UpstreamProtocolError(provider=self._answer.call.provider.id, detail=detail)
         return [event.data for event in events if isinstance(event, AudioChunk) and event.data]
 
 
 class LiveTranscription(_Live[ListenEvent, ListeningSession]):
-    """A live session: one task sends audio and finishes, another iterates the events."""
+    """A live transcription: one task sends audio and finishes, another iterates the events."""
 
     async def send(self, audio: bytes) -> None:
-        """The next samples. A provider that fails is replaced: it shows in the events, if at all."""
+        """Send the next samples. A provider that fails is replaced, which only the events may show."""
         await self._live.send_audio(audio)
 
-    async def _more(self) -> Sequence[ListenEvent]:
+    async def _receive(self) -> Sequence[ListenEvent]:
         return await self._live.receive()
 
 
 class LiveSpeech(_Live[bytes, SpeakingSession]):
-    """Text goes in as it comes, in pieces of any length; one task sends, another iterates the audio, in `format`."""
+    """Live speech: one task sends text in pieces of any length, another iterates the audio, in `format`."""
 
     def __init__(self, live: SpeakingSession) -> None:
         super().__init__(live)
         self.format = live.format
 
     async def send(self, text: str) -> None:
-        """The next piece of text."""
+        """Send the next piece of text."""
         await self._live.send_text(text)
 
     async def flush(self) -> None:
-        """Speak what there is, without waiting for more."""
+        """Speak the text sent so far, without waiting for more."""
         await self._live.flush()
 
     async def clear(self) -> None:
-        """The listener interrupted: drop what has not been spoken."""
+        """Drop what has not been spoken, since the listener interrupted."""
         await self._live.clear()
 
-    async def _more(self) -> Sequence[bytes]:
+    async def _receive(self) -> Sequence[bytes]:
         return [event.data for event in await self._live.receive() if isinstance(event, AudioChunk) and event.data]

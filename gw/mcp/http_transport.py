@@ -1,8 +1,7 @@
 """The HTTP transports behind a bearer token: `/sse` with `/messages/`, and Streamable HTTP at `/mcp`.
 
-The token is compared before anything else is looked at, on bytes, in constant time; the bodies of a refusal are fixed.
-Without a token everybody who can reach the port is let in: then only Host and Origin protect a loopback server from
-pages in a browser.
+The token is compared first, on bytes, in constant time; the bodies of a refusal are fixed. Without a token everybody who can
+reach the port is admitted: then only the checks of Host and Origin protect a loopback server from pages in a browser.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MISSING, INVALID = b"Missing bearer token", b"Invalid token"
 
 @asynccontextmanager
 async def mounted(server: Server[Any], token: Secret, allowed_hosts: Iterable[str]) -> AsyncIterator[ASGIApp]:
-    """The app, for as long as the block; its sessions end with it."""
+    """Yield the app; its sessions end with the block."""
     security = _security(allowed_hosts)
     sse = SseServerTransport("/messages/", security_settings=security)
     manager = StreamableHTTPSessionManager(server, security_settings=security)
@@ -48,7 +47,7 @@ async def mounted(server: Server[Any], token: Secret, allowed_hosts: Iterable[st
 
 
 def guarded(app: ASGIApp, token: Secret) -> ASGIApp:
-    """`app` for who shows the token; an empty token = for everybody."""
+    """Return `app` behind the bearer token; an empty token admits everybody."""
     expected = sha256(token.reveal().encode("utf-8", "surrogateescape")).digest()
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,8 +56,8 @@ def guarded(app: ASGIApp, token: Secret) -> ASGIApp:
                 await send({"type": "websocket.close", "code": 1008})
             return
         if token:
-            shown = [value for name, value in scope["headers"] if name == b"authorization"]
-            scheme, _, presented = (shown[0] if shown else b"").strip().partition(b" ")
+            header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            scheme, _, presented = header.strip().partition(b" ")
             if scheme.lower() != b"bearer":
                 await _answer(send, 401, MISSING, (b"www-authenticate", b"Bearer"))
                 return

@@ -1,4 +1,4 @@
-"""Prompts: the questions a voice team asks its gateway, with the tools that answer them."""
+"""Prompts: questions of a voice team about its gateway, with the tools that answer them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Prompt:
-    """`arguments`: name → (what it is, default). `template` has each in braces."""
+    """`arguments`: name → (description, default). `template` holds each name in braces."""
 
     name: str
     title: str
@@ -17,11 +17,11 @@ class Prompt:
     arguments: Mapping[str, tuple[str, str]]
     template: str
 
-    def text(self, given: Mapping[str, str]) -> str:
-        """Values are put in as they are: what comes from a caller is not a template."""
+    def text(self, arguments: Mapping[str, str]) -> str:
+        """Fill the template. A caller's value is inserted as it is and never treated as a template."""
         text = self.template
         for name, (_, default) in self.arguments.items():
-            text = text.replace(f"{{{name}}}", (given.get(name) or default)[:200])
+            text = text.replace(f"{{{name}}}", (arguments.get(name) or default)[:200])
         return text
 
 
@@ -29,10 +29,10 @@ _ALL = (
     Prompt(
         name="cost_review",
         title="Review what was spent",
-        description="Where the money went, what stands out, and what could be cheaper.",
+        description="What the money was spent on, what stands out, and what could be cheaper.",
         arguments={"period": ("today, week, month or all", "week")},
-        template="Call get_costs with period {period}, then get_latency_stats for the dearest models. Tell where the "
-        "money went by project, provider and model, what stands out, and which cheaper model or chain could be tried. "
+        template="Call get_costs with period {period}, then get_latency_stats for the most expensive models. Say where "
+        "the money went by project, provider and model, what stands out, and which cheaper model or chain could be tried. "
         "Name requests without a known price.",
     ),
     Prompt(
@@ -41,7 +41,7 @@ _ALL = (
         description="From percentiles to the slowest requests, stage by stage.",
         arguments={"model": ("A model id; empty = all of them", "")},
         template="Call get_latency_stats for today{model}, then get_logs for requests above the 95th percentile and "
-        "get_request or get_turn for some of them. Tell which stage takes the time: the gateway itself, a fallback, the "
+        "get_request or get_turn for some of them. Say which stage takes the time: the gateway itself, a fallback, the "
         "vendor's first byte, or its stream; and what to change.",
     ),
     Prompt(
@@ -49,7 +49,7 @@ _ALL = (
         title="Add a provider",
         description="Step by step: the provider, its models, a test, a chain.",
         arguments={"provider_type": ("Such as deepgram", "")},
-        template="Help me add a provider {provider_type}. Ask for an id and where its key is to be read from; never "
+        template="Help me add a provider {provider_type}. Ask for an id and for the place of its key; never "
         "repeat the key. Then call add_provider, test_provider, register_model for each model, and propose "
         "set_fallback_chain. Show each step's result.",
     ),
@@ -67,8 +67,8 @@ _ALL = (
         description="What failed, who was affected, what took over.",
         arguments={"period": ("today or week", "today")},
         template="Call get_overview, get_provider_status, get_logs with status error and with status fallback "
-        "({period}), and get_audit_log. Write a short report: what failed and when, which projects felt it, which "
-        "candidates took over, what changed before it, and what to do.",
+        "({period}), and get_audit_log. Write a short report: what failed and when, which projects were affected, "
+        "which candidates took over, what changed before it, and what to do.",
     ),
 )
 PROMPTS: Mapping[str, Prompt] = {prompt.name: prompt for prompt in _ALL}

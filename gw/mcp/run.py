@@ -1,4 +1,4 @@
-"""Run the MCP server: on stdio, on a port of its own, or beside a gateway in the same process."""
+"""Run the MCP server: on stdio, on a separate port, or beside a gateway in the same process."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class HttpApi:
     async def call(
         self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
     ) -> tuple[int, Any]:
-        """As `ControlApi.call`; 502 where the gateway cannot be reached."""
+        """Call the gateway; 502 where it cannot be reached."""
         try:
             return await trio.to_thread.run_sync(self.call_blocking, method, path, query, body)
         except ProviderError as error:
@@ -71,7 +71,7 @@ class HttpApi:
     def call_blocking(
         self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
     ) -> tuple[int, Any]:
-        """As `call`, for threads without trio. Raises ProviderUnreachable, UpstreamCut."""
+        """Call the gateway from a thread without trio. Raises ProviderUnreachable, UpstreamCut."""
         headers = {"x-gw-source": self.source, "content-type": "application/json"}
         content = None if body is None else json.dumps(body)
         with client(self.url, self.token) as http:

@@ -168,7 +168,7 @@ async def test_rates_that_are_none(settings, rate):
             g.tts().stream(sample_rate_hz=rate),
             g.stt().stream(sample_rate_hz=rate),
         ):
-            with pytest.raises(RequestError, match="no sample rate"):
+            with pytest.raises(RequestError, match="not a sample rate"):
                 async with opening:
                     pass
 
@@ -178,7 +178,7 @@ async def test_an_undecryptable_key_is_also_an_invalid_token(settings):
     model = {"modality": "llm", "provider_id": "mine", "model_name": "m"}
     made = settings()
     async with opened(made, "default", []) as g:
-        registrar = g._inner.registrar
+        registrar = g._gateway.registrar
         await providers.create(registrar, provider, Actor(source="cli", name="admin"))
         await models.create(registrar, model, Actor(source="cli", name="admin"))
     for secret in made.secret_folder.glob(".secret*"):
@@ -235,5 +235,5 @@ async def test_audio_that_is_no_samples_is_the_providers_fault():
         async def receive(self) -> list[object]:
             return []
 
-    with pytest.raises(UpstreamProtocolError, match="sends mp3, which cannot be made into samples"):
+    with pytest.raises(UpstreamProtocolError, match="sends mp3, which cannot be decoded to samples"):
         await anext(asynchronous.SpeechReply(Answer()))

@@ -179,6 +179,14 @@ def test_a_file_that_is_not_there(gateway, tmp_path):
         gateway.stt().transcribe(tmp_path / "no.wav")
 
 
+def test_messages_may_come_from_an_iterator_that_uses_the_gateway(gateway):
+    def messages():
+        yield {"role": "user", "content": gateway.llm("sim/echo").chat(HELLO).text()}
+
+    assert gateway.llm("sim/echo").chat(messages()).text() == "Hello you there"
+    assert gateway.llm("sim/echo").chat(messages=messages()).text() == "Hello you there"
+
+
 @pytest.mark.parametrize("messages", [[], [{"role": object()}]])
 def test_messages_that_are_none(gateway, messages):
     with pytest.raises((RequestError, TypeError)):

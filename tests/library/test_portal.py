@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from gw.library.log_forwarding import log_to_program
-from gw.library.portal import Engine
+from gw.library.portal import Portal
 
 FILE = """
 providers: {sim: {}, slow: {type: sim, token_ms: 600000}}
@@ -162,22 +162,22 @@ def test_names_of_the_package():
         _ = gw.Gatway
 
 
-def test_an_engine_that_dies_says_so_to_who_asks(caplog):
+def test_a_portal_that_dies_says_so_to_its_callers(caplog):
     @asynccontextmanager
     async def opening():
         yield object()
 
-    async def explode(_gateway, nursery):
+    async def explode(_gateway):
         async def fail() -> None:
             raise ZeroDivisionError
 
-        nursery.start_soon(fail)
+        portal.nursery.start_soon(fail)
 
     log_to_program()
-    engine = Engine(opening)
+    portal = Portal(opening)
     with pytest.raises(RuntimeError):
-        [engine.run(explode) for _ in range(100)]
-    engine.close()
+        [portal.run(explode) for _ in range(100)]
+    portal.close()
     assert "gateway_ended" in caplog.text
 
 
@@ -186,17 +186,17 @@ def test_what_ends_by_a_fault_names_it():
     async def opening():
         yield object()
 
-    async def explode(_gateway, nursery):
+    async def explode(_gateway):
         async def fail() -> None:
             raise ZeroDivisionError
 
-        nursery.start_soon(fail)
+        portal.nursery.start_soon(fail)
         await trio.sleep_forever()
 
-    engine = Engine(opening)
+    portal = Portal(opening)
     with pytest.raises(RuntimeError):
-        engine.run(explode)
-    engine._thread.join(5)
-    with pytest.raises(RuntimeError, match="ended through a fault") as raised:
-        engine.run(explode)
+        portal.run(explode)
+    portal._thread.join(5)
+    with pytest.raises(RuntimeError, match="ended because of the error") as raised:
+        portal.run(explode)
     assert isinstance(raised.value.__cause__, ZeroDivisionError)

@@ -4,7 +4,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gw.library.log_forwarding import log_to_program
-from gw.library.usage_events import EVENTS, UsageFeed, event_of, tell_here
+from gw.library.usage_events import EVENTS, UsageFeed, call_here, event_of
 from gw.types.usage import Usage
 from tests.fakes.temporary_gateway import record
 
@@ -18,10 +18,10 @@ def test_an_event_says_what_its_record_says():
 async def test_a_listener_that_never_keeps_up_loses_events_and_they_are_counted(caplog):
     log_to_program()
     told = []
-    feed = UsageFeed([told.append], tell_here)
+    feed = UsageFeed([told.append], call_here)
     for number in range(EVENTS + 3):
         feed.finished(record(number))
-    assert feed.left_out == 3
+    assert feed.dropped == 3
     assert caplog.text.count("usage_event_left_out") == 3
     feed.close()
     await feed.run()
@@ -29,18 +29,18 @@ async def test_a_listener_that_never_keeps_up_loses_events_and_they_are_counted(
 
 
 async def test_without_listeners_nothing_is_kept(autojump_clock):
-    feed = UsageFeed([], tell_here)
+    feed = UsageFeed([], call_here)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
         feed.finished(record())
         await wait_all_tasks_blocked()
         feed.close()
-    assert feed.left_out == 0
+    assert feed.dropped == 0
 
 
 async def test_what_comes_after_the_end_is_no_fault():
     told = []
-    feed = UsageFeed([told.append], tell_here)
+    feed = UsageFeed([told.append], call_here)
     feed.close()
     feed.finished(record())
     assert told == []
