@@ -1,14 +1,14 @@
-"""Every error the gateway raises on purpose. Facts are fields; the message is made from them.
+"""Every error the gateway raises deliberately. Facts are fields; the message is made from them.
 
     GwError
     ├── ConfigError                 configuration unusable; carries every problem with its position
-    ├── RequestError (ValueError)   the caller's request is at fault
-    │   ├── ClientProtocolError     bytes that are not what the protocol says
+    ├── RequestError (ValueError)   the client's request is at fault
+    │   ├── ClientProtocolError     bytes that violate the protocol
     │   └── TooLarge
     ├── AuthError                   no or wrong credential
-    ├── ForbiddenError              a credential without the right
+    ├── ForbiddenError              a credential without this permission
     ├── ReadOnlyError               entry comes from gw.yaml
-    ├── ConflictError               it exists already
+    ├── ConflictError               the name is taken
     ├── UnknownNameError (ValueError)
     │   ├── UnknownModelError
     │   ├── UnknownProviderError
@@ -24,15 +24,15 @@
     └── ProviderError               one upstream call failed; `retryable` says whether the next candidate may be tried
         ├── RateLimitError
         ├── ProviderUnreachable (ConnectionError)
-        │   └── StaleConnection     a kept connection was closed as we wrote on it
+        │   └── StaleConnection     a kept connection was closed as we wrote to it
         ├── ProviderRejected        4xx about this request
         ├── ProviderFailed          5xx, 408, quota
         ├── ProviderRefused         content filter or model refusal before any content
-        ├── KeyDecryptError         its stored key cannot be read
+        ├── KeyDecryptError         the stored key cannot be decrypted
         ├── UpstreamProtocolError   malformed or empty answer
         ├── UpstreamCut             connection ended in the middle of an answer
-        ├── UpstreamSlow            first event, or the next one, came too late
-        ├── PluginMissing (ModuleNotFoundError)     its engine is not installed here
+        ├── UpstreamSlow            the first or next event came too late
+        ├── PluginMissing (ModuleNotFoundError)     the engine is not installed here
         └── CandidateSkipped        not called at all: breaker open, missing ability, no key
 
 A message never holds a key, a prompt, a transcript or a vendor's raw body.
@@ -42,24 +42,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Literal, TypeVar, dataclass_transform
+from typing import ClassVar, Literal, dataclass_transform
 
 import attrs
 
-T = TypeVar("T", bound=type)
-
 
 @dataclass_transform(kw_only_default=True)
-def _error(cls: T) -> T:
-    return attrs.define(kw_only=True, auto_exc=True, slots=False, str=False)(cls)
-
-
-@_error
 class GwError(Exception):
-    """Base of the tree. `status` is the HTTP status, `code` the stable machine-readable name."""
+    """Base of the tree. The arguments of a class statement are facts of the class, annotations are fields of an error."""
 
     status: ClassVar[int] = 500
+    """HTTP status."""
     code: ClassVar[str] = "internal_error"
+    """Stable machine-readable name."""
+
+    def __init_subclass__(cls, **facts: int | str) -> None:
+        super().__init_subclass__()
+        for name, value in facts.items():
+            setattr(cls, name, value)
+        attrs.define(cls, kw_only=True, auto_exc=True, slots=False, str=False)
 
     @property
     def message(self) -> str:
@@ -69,7 +70,7 @@ class GwError(Exception):
         return self.message
 
     def facts(self) -> dict[str, object]:
-        """The fields as JSON-ready values, for error bodies and logs."""
+        """Return the fields as JSON-ready values, for error bodies and logs."""
         return {name: value for name, raw in vars(self).items() if (value := _plain(raw)) is not None}
 
 
@@ -101,11 +102,9 @@ class Problem:
         return f"{text}\n    {self.excerpt}\n    {' ' * (self.column - 1)}^"
 
 
-@_error
-class ConfigError(GwError):
-    """Raised with all problems at once, or with `not_found` naming the places that were searched."""
+class ConfigError(GwError, code="config_invalid"):
+    """Raised with all problems at once, or with the places that were searched for a file."""
 
-    code: ClassVar[str] = "config_invalid"
     problems: tuple[Problem, ...] = ()
     searched: tuple[str, ...] = ()
 
@@ -118,52 +117,39 @@ class ConfigError(GwError):
         return "\n".join([head, *(f"  {p}".replace("\n", "\n  ") for p in self.problems)])
 
 
-@_error
-class RequestError(GwError, ValueError):
-    status: ClassVar[int] = 422
-    code: ClassVar[str] = "invalid_request"
+class DescribedError(GwError):
+    """An error whose message is a field."""
+
     what: str
-    param: str | None = None
 
     @property
     def message(self) -> str:
         return self.what
 
 
-@_error
-class ClientProtocolError(RequestError):
-    status: ClassVar[int] = 400
+class RequestError(DescribedError, ValueError, status=422, code="invalid_request"):
+    """The client's request is at fault."""
+
+    param: str | None = None
 
 
-@_error
-class TooLarge(RequestError):
-    status: ClassVar[int] = 413
-    code: ClassVar[str] = "too_large"
+class ClientProtocolError(RequestError, status=400):
+    """Bytes that violate the protocol."""
+
+
+class TooLarge(RequestError, status=413, code="too_large"):
     limit_bytes: int = 0
 
 
-@_error
-class AuthError(GwError):
-    status: ClassVar[int] = 401
-    code: ClassVar[str] = "unauthorized"
+class AuthError(DescribedError, status=401, code="unauthorized"):
     what: str = "a valid credential is required"
 
-    @property
-    def message(self) -> str:
-        return self.what
+
+class ForbiddenError(AuthError, status=403, code="forbidden"):
+    what: str = "this credential does not have the required permission"
 
 
-@_error
-class ForbiddenError(AuthError):
-    status: ClassVar[int] = 403
-    code: ClassVar[str] = "forbidden"
-    what: str = "this credential does not have the right"
-
-
-@_error
-class ReadOnlyError(GwError):
-    status: ClassVar[int] = 403
-    code: ClassVar[str] = "read_only"
+class ReadOnlyError(GwError, status=403, code="read_only"):
     entity: str
     id: str
 
@@ -172,22 +158,13 @@ class ReadOnlyError(GwError):
         return f"{self.entity} {self.id!r} is defined in gw.yaml; change it there"
 
 
-@_error
-class ConflictError(GwError):
-    status: ClassVar[int] = 409
-    code: ClassVar[str] = "already_exists"
-    what: str
-
-    @property
-    def message(self) -> str:
-        return self.what
+class ConflictError(DescribedError, status=409, code="already_exists"):
+    """The name is taken."""
 
 
-@_error
-class UnknownNameError(GwError, ValueError):
-    """`name` is not known; `available` lists what is."""
+class UnknownNameError(GwError, ValueError, status=404):
+    """`name` is unknown; `available` lists the known names."""
 
-    status: ClassVar[int] = 404
     kind: ClassVar[str] = "name"
     name: str
     available: tuple[str, ...] = ()
@@ -198,36 +175,25 @@ class UnknownNameError(GwError, ValueError):
         return f"unknown {self.kind} {self.name!r}; available: {known}"
 
 
-@_error
-class UnknownModelError(UnknownNameError):
-    code: ClassVar[str] = "model_not_found"
-    kind: ClassVar[str] = "model"
+class UnknownModelError(UnknownNameError, code="model_not_found", kind="model"):
+    pass
 
 
-@_error
-class UnknownProviderError(UnknownNameError):
-    code: ClassVar[str] = "provider_not_found"
-    kind: ClassVar[str] = "provider"
+class UnknownProviderError(UnknownNameError, code="provider_not_found", kind="provider"):
+    pass
 
 
-@_error
-class UnknownProjectError(UnknownNameError):
-    code: ClassVar[str] = "project_not_found"
-    kind: ClassVar[str] = "project"
+class UnknownProjectError(UnknownNameError, code="project_not_found", kind="project"):
+    pass
 
 
-@_error
-class UnknownKeyError(UnknownNameError):
-    code: ClassVar[str] = "key_not_found"
-    kind: ClassVar[str] = "key"
+class UnknownKeyError(UnknownNameError, code="key_not_found", kind="key"):
+    pass
 
 
-@_error
-class BudgetExceededError(GwError):
-    """402 and not 429: SDKs do not retry 402."""
+class BudgetExceededError(GwError, status=402, code="budget_exceeded"):
+    """Status 402 and not 429: SDKs do not retry 402."""
 
-    status: ClassVar[int] = 402
-    code: ClassVar[str] = "budget_exceeded"
     project: str
     daily_budget: float
     spent: float
@@ -240,61 +206,40 @@ class BudgetExceededError(GwError):
         )
 
 
-@_error
-class Overloaded(GwError):
-    status: ClassVar[int] = 503
-    code: ClassVar[str] = "overloaded"
+class Overloaded(DescribedError, status=503, code="overloaded"):
     what: str = "the gateway has reached its limit of requests in flight"
     retry_after_s: float = 1.0
 
-    @property
-    def message(self) -> str:
-        return self.what
 
+class Stopping(GwError, status=503, code="shutting_down"):
+    """The gateway is stopping, and this request did not finish within the drain."""
 
-@_error
-class Stopping(GwError):
-    """The gateway stops and this request did not finish within the drain."""
-
-    status: ClassVar[int] = 503
-    code: ClassVar[str] = "shutting_down"
     retry_after_s: float = 1.0
 
     @property
     def message(self) -> str:
-        return "the gateway is stopping; ask again"
+        return "the gateway is stopping; try again"
 
 
-@_error
-class StoreError(GwError):
-    status: ClassVar[int] = 503
-    code: ClassVar[str] = "usage_store_unavailable"
+class StoreError(DescribedError, status=503, code="usage_store_unavailable"):
     what: str = "the usage store is unavailable"
 
-    @property
-    def message(self) -> str:
-        return self.what
 
-
-@_error
-class DatabaseLocked(StoreError):
-    code: ClassVar[str] = "database_locked"
+class DatabaseLocked(StoreError, code="database_locked"):
     what: str = "database is locked"
 
 
-@_error
 class StoreUnavailable(StoreError):
-    pass
+    """The database or its journal cannot be used."""
 
 
-@_error
-class ProviderError(GwError):
-    """One upstream call failed. `outcome` is the word the attempt gets in the record and in metrics."""
+class ProviderError(GwError, status=502, code="upstream_failed"):
+    """One upstream call failed."""
 
-    status: ClassVar[int] = 502
-    code: ClassVar[str] = "upstream_failed"
     outcome: ClassVar[str] = "error"
+    """Outcome of the attempt in the record and in metrics."""
     retryable: ClassVar[bool] = True
+    """The next candidate may be tried."""
     provider: str
     detail: str = ""
     """A short, filtered explanation; no key, prompt or raw vendor body."""
@@ -304,49 +249,39 @@ class ProviderError(GwError):
         return f"{self.provider}: {self.outcome.replace('_', ' ')}" + (f": {self.detail}" if self.detail else "")
 
 
-@_error
-class RateLimitError(ProviderError):
-    """`provider` said 429, or our own bucket for it is empty (`limit_source`)."""
+class RateLimitError(ProviderError, status=429, code="rate_limited", outcome="rate_limited"):
+    """The vendor answered 429, or our own bucket for it is empty (`limit_source`)."""
 
-    status: ClassVar[int] = 429
-    code: ClassVar[str] = "rate_limited"
-    outcome: ClassVar[str] = "rate_limited"
     limit_source: Literal["upstream", "configured"]
     retry_after_s: float | None = None
 
 
 Unreached = Literal["", "name", "address", "refused", "no_route", "tls", "timeout", "lost"]
-"""Why there is no answer: no such name; an address that is never called; nobody listens; no way there; no TLS with this
-peer; no connection in time; the connection was lost before an answer began."""
+"""Cause of a missing answer: an unknown name; a forbidden address; nothing listens; no route; failed TLS; no connection in
+time; a connection lost before an answer began."""
 
 
-@_error
-class ProviderUnreachable(ProviderError, ConnectionError):
-    """No connection, or it broke before an answer began; `cause` says why, "" where it is not known."""
+class ProviderUnreachable(ProviderError, ConnectionError, code="provider_unreachable", outcome="unreachable"):
+    """No connection, or it broke before an answer began, for `cause` ("" if unknown)."""
 
-    code: ClassVar[str] = "provider_unreachable"
-    outcome: ClassVar[str] = "unreachable"
     cause: Unreached = ""
 
 
-@_error
-class StaleConnection(ProviderUnreachable):
-    """A kept connection was closed under a request that had been written whole: it may have been read, so the second
-    try is an attempt of its own."""
+class StaleConnection(ProviderUnreachable, outcome="stale_connection"):
+    """A kept connection was closed after a complete request was written.
 
-    outcome: ClassVar[str] = "stale_connection"
-
-
-@_error
-class ProviderRejected(ProviderError):
-    """4xx about this request. `upstream_status` is the vendor's; `fault` says whose it is.
-
-    fault "caller": the same request would fail everywhere, so no other candidate is tried.
-    fault "candidate": key, model or context length of this candidate; another may do.
+    The upstream may have read it, so a second try is an attempt of its own.
     """
 
-    code: ClassVar[str] = "upstream_rejected"
-    outcome: ClassVar[str] = "rejected"
+
+
+class ProviderRejected(ProviderError, code="upstream_rejected", outcome="rejected"):
+    """The vendor answered 4xx (`upstream_status`) for this request.
+
+    fault "caller": the same request would fail everywhere, so no other candidate is tried.
+    fault "candidate": key, model or context length of this candidate; another may serve the request.
+    """
+
     upstream_status: int
     upstream_code: str = ""
     fault: Literal["caller", "candidate"] = "caller"
@@ -356,30 +291,21 @@ class ProviderRejected(ProviderError):
         return self.fault == "candidate"
 
 
-@_error
-class ProviderFailed(ProviderError):
-    """5xx, 408, or money run out at the vendor."""
+class ProviderFailed(ProviderError, outcome="failed"):
+    """The vendor answered 5xx or 408, or its account has no money left."""
 
-    outcome: ClassVar[str] = "failed"
     upstream_status: int
     upstream_code: str = ""
 
 
-@_error
-class ProviderRefused(ProviderError):
-    """Content filter or model refusal before any content was passed on."""
-
-    code: ClassVar[str] = "upstream_refused"
-    outcome: ClassVar[str] = "refused"
+class ProviderRefused(ProviderError, code="upstream_refused", outcome="refused"):
+    """A content filter or the model refused before any content was passed on."""
 
 
-@_error
-class KeyDecryptError(ProviderError):
+
+class KeyDecryptError(ProviderError, status=500, code="key_undecryptable", outcome="key_undecryptable"):
     """A stored key was encrypted with another secret. Nothing has been sent; another candidate may answer."""
 
-    status: ClassVar[int] = 500
-    code: ClassVar[str] = "key_undecryptable"
-    outcome: ClassVar[str] = "key_undecryptable"
 
     @property
     def message(self) -> str:
@@ -389,31 +315,21 @@ class KeyDecryptError(ProviderError):
         )
 
 
-@_error
-class UpstreamProtocolError(ProviderError):
-    outcome: ClassVar[str] = "malformed"
+class UpstreamProtocolError(ProviderError, outcome="malformed"):
+    """A malformed or empty answer."""
 
 
-@_error
-class UpstreamCut(ProviderError):
-    outcome: ClassVar[str] = "cut"
+class UpstreamCut(ProviderError, outcome="cut"):
+    """The connection ended in the middle of an answer."""
 
 
-@_error
-class UpstreamSlow(ProviderError):
-    status: ClassVar[int] = 504
-    code: ClassVar[str] = "upstream_too_slow"
-    outcome: ClassVar[str] = "too_slow"
+class UpstreamSlow(ProviderError, status=504, code="upstream_too_slow", outcome="too_slow"):
     after_s: float = 0.0
 
 
-@_error
-class PluginMissing(ProviderError, ModuleNotFoundError):
-    """The engine of a local provider is not installed; another candidate may answer."""
+class PluginMissing(ProviderError, ModuleNotFoundError, status=501, code="plugin_missing", outcome="not_configured"):
+    """The engine of a local provider is not installed here; another candidate may answer."""
 
-    status: ClassVar[int] = 501
-    code: ClassVar[str] = "plugin_missing"
-    outcome: ClassVar[str] = "not_configured"
     provider: str = ""
     module: str
     extra: str
@@ -427,14 +343,14 @@ class PluginMissing(ProviderError, ModuleNotFoundError):
         return f"No module named {self.module!r}; install it with: pip install 'gw[{self.extra}]'"
 
 
-@_error
-class CandidateSkipped(ProviderError):
-    outcome: ClassVar[str] = "skipped"
+class CandidateSkipped(ProviderError, outcome="skipped"):
+    """The candidate was not called at all."""
+
     reason: Literal["breaker_open", "retry_after", "not_configured", "missing_ability", "busy", "disabled", "unpriced"]
 
     @property
     def passing(self) -> bool:
-        """It may be called again in a moment."""
+        """Whether the candidate may be called again in a moment."""
         return self.reason in ("breaker_open", "busy")
 
     @property
@@ -444,39 +360,36 @@ class CandidateSkipped(ProviderError):
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """What became of one candidate."""
+    """The failure of one candidate."""
 
     model_id: str
     error: ProviderError
 
 
-@_error
-class AllCandidatesFailed(GwError):
-    """Every candidate failed: 429 when all were limits, 503 when some were and the rest busy, 504 when all were too slow,
-    else 502."""
+class AllCandidatesFailed(GwError, code="upstream_failed"):
+    """Every candidate failed.
 
-    code: ClassVar[str] = "upstream_failed"
+    The status is 429 if all were rate limits, 503 if some were and the others busy, 504 if all were too slow, else 502.
+    """
+
     model: str
     failures: tuple[Failure, ...]
 
     @property
     def status(self) -> int:  # type: ignore[override]  # depends on the failures
-        if self.failures and all(isinstance(f.error, RateLimitError) for f in self.failures):
+        errors = [failure.error for failure in self.failures]
+        if errors and all(isinstance(error, RateLimitError) for error in errors):
             return 429
-        if self.failures and all(isinstance(f.error, UpstreamSlow) for f in self.failures):
+        if errors and all(isinstance(error, UpstreamSlow) for error in errors):
             return 504
-        if self.failures and all(_passes(f.error) for f in self.failures):
+        if errors and all(_passes(error) for error in errors):
             return 503
         return 502
 
     @property
     def retry_after_s(self) -> float | None:
-        waits = [
-            f.error.retry_after_s
-            for f in self.failures
-            if isinstance(f.error, RateLimitError) and f.error.retry_after_s
-        ]
-        return min(waits) if waits else None
+        limits = [f.error for f in self.failures if isinstance(f.error, RateLimitError)]
+        return min((limit.retry_after_s for limit in limits if limit.retry_after_s), default=None)
 
     @property
     def message(self) -> str:
@@ -495,7 +408,7 @@ def _passes(error: ProviderError) -> bool:
 def one_error() -> Iterator[None]:
     """Re-raise a group of one exception, or of several of one class, as the first of them.
 
-    So a hidden nursery does not show in callers' `except`.
+    A hidden nursery then does not show in callers' `except`.
     """
     try:
         yield
@@ -507,7 +420,7 @@ def one_error() -> Iterator[None]:
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions inside nested groups; an exception that is no group is its own leaf."""
+    """Yield the exceptions inside nested groups; an exception that is not a group is its own leaf."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves_of(inner)
