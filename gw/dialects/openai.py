@@ -25,7 +25,7 @@ from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.llm import ChatEvent, Completion
 from gw.types.stt import Transcript
 from gw.types.tts import SpeakRequest
-from gw.wire import openai_audio
+from gw.wire import openai_audio, openai_transcript
 from gw.wire.openai_chat_server import ChatEncoder, parse_request
 
 DIALECT = Dialect(name="openai")
@@ -79,14 +79,14 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
         request = openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            return openai_audio.encode_transcript(transcript, request.response_format)
+            return openai_transcript.encode_transcript(transcript, request.response_format)
 
         if not request.stream:
             await answer_transcript(exchange, request, encode)
             return
         opening = exchange.gateway.relay.transcribe(request, exchange.caller)
         await while_connected(
-            exchange, lambda: stream_events(exchange, opening, lambda answer: openai_audio.encode_transcript_events)
+            exchange, lambda: stream_events(exchange, opening, lambda answer: openai_transcript.encode_transcript_events)
         )
 
 

@@ -128,7 +128,7 @@ class _Sentences:
 @asynccontextmanager
 async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
     """Yield complete sentences as they are made, at the voice's own rate."""
-    voice = piper_http.voice_of(request.voice, account.model)
+    voice = piper_http.choose_voice(request.voice, account.model)
     if account.origin.scheme == "tcp":
         async with wyoming_call.speak(wyoming_call.server(account), request, account, voice, None) as speech:
             yield speech

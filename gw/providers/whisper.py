@@ -24,7 +24,7 @@ from gw.providers.speech_call import WavRecording, WholeTranscript, form
 from gw.providers.utterance_stt import Utterance
 from gw.providers.ws_session import ListenSocket, open_socket, send
 from gw.types.stt import AudioSource, ListenRequest, TranscribeRequest
-from gw.wire import openai_realtime_beta, vendor_errors, whisper_cpp, wyoming
+from gw.wire import openai_audio, openai_realtime_beta, vendor_errors, whisper_cpp, wyoming
 
 _MOST_SAMPLES = 64 * 2**20
 """Bytes of half an hour, converted to a WAV for a server that takes nothing else."""
@@ -53,7 +53,7 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
 
 def _engine_request(request: TranscribeRequest) -> wyoming.Transcribe:
     return wyoming.Transcribe(
-        language=whisper_cpp.bare_language(request.language),
+        language=openai_audio.bare_language(request.language),
         prompt=request.prompt or ", ".join(request.keyterms) or None,
         temperature=request.temperature,
         task=request.task,
@@ -62,7 +62,7 @@ def _engine_request(request: TranscribeRequest) -> wyoming.Transcribe:
 
 
 def _wyoming_request(language: str | None, account: Account) -> wyoming.Transcribe:
-    return wyoming.Transcribe(name=account.model or None, language=whisper_cpp.bare_language(language))
+    return wyoming.Transcribe(name=account.model or None, language=openai_audio.bare_language(language))
 
 
 # ---- live

@@ -1,29 +1,29 @@
-"""Numbers that a vendor or a caller reports, brought within what can be true.
+"""Bounds for counts and durations that a vendor or a caller reports.
 
-JSON numbers have no bounds, and what is counted here goes into prices, sums and 64-bit columns.
+JSON numbers have no bounds, and these go into prices, sums and 64-bit columns.
 """
 
 from __future__ import annotations
 
 MOST_TOKENS = 10**9
-"""A thousand times the largest context window there is (November 2026)."""
-LONGEST_S = 1e7
+"""A thousand times the largest context window of any model (November 2026)."""
+MAX_DURATION_S = 1e7
 """Four months of audio."""
 
 
-def tokens(told: int | None) -> int:
-    """A count of 0 to MOST_TOKENS; 0 for none."""
-    if not told or told < 0:
+def tokens(count: int | None) -> int:
+    """Return a count from 0 to MOST_TOKENS; 0 for None."""
+    if not count or count < 0:
         return 0
-    return told if told < MOST_TOKENS else MOST_TOKENS
+    return count if count < MOST_TOKENS else MOST_TOKENS
 
 
-def seconds(told: float | str | None) -> float | None:
-    """A duration of at most LONGEST_S; None for none and for what is no duration (negative, infinite, no number)."""
+def seconds(duration: float | str | None) -> float | None:
+    """Return a duration of at most MAX_DURATION_S; None for None and for an impossible one (negative, infinite, no number)."""
     try:
-        value = None if told is None else float(told)  # older servers write it as text
+        value = None if duration is None else float(duration)  # older servers write it as text
     except (ValueError, OverflowError):
         return None
     if value is None or not 0 <= value < float("inf"):
         return None
-    return min(value, LONGEST_S)
+    return min(value, MAX_DURATION_S)

@@ -23,7 +23,7 @@ import msgspec
 
 from gw.errors import UpstreamProtocolError
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
-from gw.wire.bounds import LONGEST_S
+from gw.wire.bounds import MAX_DURATION_S
 from gw.wire.elevenlabs_errors import frame_error
 from gw.wire.elevenlabs_speak import Words, language_of, output_format, sent_for, speed_of
 
@@ -293,7 +293,7 @@ class _Clock:
 
 
 def _bounded(told_s: float) -> float:
-    return min(max(told_s, 0.0), LONGEST_S)
+    return min(max(told_s, 0.0), MAX_DURATION_S)
 
 
 def _settings(request: SpeakLiveRequest) -> dict[str, Any]:

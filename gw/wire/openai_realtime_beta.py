@@ -22,8 +22,8 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamP
 from gw.types.audio import PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import converter
+from gw.wire.openai_audio import bare_language
 from gw.wire.vendor_errors import classify
-from gw.wire.whisper_cpp import bare_language
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _USUAL_SILENCE_MS = 350

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
+from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import seconds, tokens
-from gw.wire.json_codec import BAD_JSON
-from gw.wire.stream_decoder import StreamDecoder
+from gw.wire.json_codec import decode_upstream
+from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within
 
 RESPONSE_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
@@ -73,19 +73,19 @@ _BODY = msgspec.json.Decoder(_Body)
 
 
 def decode_transcript(body: bytes, content_type: str, response_format: str, provider: str) -> Transcript:
-    """A whole answer. An empty text is an answer (silence).
+    """Decode an unstreamed answer. An empty text is an answer (silence).
 
     Raises UpstreamProtocolError (malformed), ProviderFailed (an error object with status 200).
     """
     is_json = content_type.partition(";")[0].strip().lower() == "application/json"
     if response_format in _JSON_FORMATS or (is_json and body.lstrip().startswith(b"{")):
-        found = _decoded(body, provider)
-        if found.error is not None:
-            raise error_within(provider, found.error)
-        if found.text is None:
+        decoded = decode_upstream(_BODY, body, provider, "the answer")
+        if decoded.error is not None:
+            raise error_within(provider, decoded.error)
+        if decoded.text is None:
             raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
         same_form = response_format in _JSON_FORMATS
-        return _transcript(found, found.text, raw=body if same_form else None, content_type="application/json")
+        return _transcript(decoded, decoded.text, raw=body if same_form else None, content_type="application/json")
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -97,52 +97,45 @@ def decode_transcript(body: bytes, content_type: str, response_format: str, prov
         Final(text=" ".join(cue.split()), start_s=_clock_s(start), end_s=_clock_s(end))
         for start, end, cue in _CUE.findall(text.replace("\r\n", "\n"))
     )
-    whole = " ".join(segment.text for segment in segments)
-    return Transcript(text=whole, segments=segments, raw=body, content_type=type_)
+    joined = " ".join(segment.text for segment in segments)
+    return Transcript(text=joined, segments=segments, raw=body, content_type=type_)
 
 
-def _decoded(payload: bytes, provider: str) -> _Body:
-    try:
-        return _BODY.decode(payload)
-    except BAD_JSON:
-        raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
-
-
-def _transcript(found: _Body, text: str, raw: bytes | None, content_type: str) -> Transcript:
+def _transcript(decoded: _Body, text: str, raw: bytes | None, content_type: str) -> Transcript:
     return Transcript(
         text=text,
-        language=found.language,
-        duration_s=seconds(found.duration),
+        language=decoded.language,
+        duration_s=seconds(decoded.duration),
         segments=tuple(
-            Final(text=s.text.strip(), start_s=_at(s.start), end_s=_at(s.end)) for s in found.segments or ()
+            Final(text=s.text.strip(), start_s=_time_s(s.start), end_s=_time_s(s.end)) for s in decoded.segments or ()
         ),
-        words=tuple(Word(text=w.word, start_s=_at(w.start), end_s=_at(w.end)) for w in found.words or ()),
-        usage=_usage(found.usage),
+        words=tuple(Word(text=w.word, start_s=_time_s(w.start), end_s=_time_s(w.end)) for w in decoded.words or ()),
+        usage=_usage(decoded.usage),
         raw=raw,
         content_type=content_type,
     )
 
 
-def _at(told_s: float) -> float:
-    """A place in the audio; what cannot be one is its beginning."""
-    return seconds(told_s) or 0.0
+def _time_s(value: float) -> float:
+    """Return a time within the audio; 0.0 for an impossible value."""
+    return seconds(value) or 0.0
 
 
-def _usage(told: object) -> Usage | None:
-    """None where there is none, or none that can be read."""
+def _usage(value: object) -> Usage | None:
+    """Return usage; None if it is missing or unreadable."""
     try:
-        found = msgspec.convert(told, _Usage)
+        usage = msgspec.convert(value, _Usage)
     except msgspec.ValidationError:
         return None
-    heard_s = seconds(found.seconds)
-    if heard_s is not None:
-        return Usage(audio_seconds=heard_s, source="vendor")
-    if found.input_tokens is None and found.output_tokens is None:
+    audio_seconds = seconds(usage.seconds)
+    if audio_seconds is not None:
+        return Usage(audio_seconds=audio_seconds, source="vendor")
+    if usage.input_tokens is None and usage.output_tokens is None:
         return None
-    details = found.input_token_details or _TokenDetails()
+    details = usage.input_token_details or _TokenDetails()
     return Usage(
-        input_tokens=tokens(found.input_tokens),
-        output_tokens=tokens(found.output_tokens),
+        input_tokens=tokens(usage.input_tokens),
+        output_tokens=tokens(usage.output_tokens),
         input_audio_tokens=tokens(details.audio_tokens),
         source="vendor",
     )
@@ -166,7 +159,7 @@ def _usage_object(usage: Usage | None) -> dict[str, Any] | None:
 
 
 def encode_transcript(t: Transcript, response_format: str) -> tuple[bytes, str]:
-    """Body and content type: the upstream's own body where there is one, else made in `response_format`."""
+    """Return body and content type: the upstream's own body if there is one, else one in `response_format`."""
     if t.raw is not None and t.content_type != _SSE:
         return t.raw, t.content_type
     if response_format == "text":
@@ -181,7 +174,7 @@ def encode_transcript(t: Transcript, response_format: str) -> tuple[bytes, str]:
             body["words"] = [{"word": w.text, "start": w.start_s, "end": w.end_s} for w in t.words]
     elif response_format == "diarized_json":
         body = {"task": "transcribe", "duration": _duration_s(t), **body}
-        body["segments"] = [_spoken(f"seg_{i}", s) for i, s in enumerate(t.segments)]
+        body["segments"] = [_diarized_segment(f"seg_{i}", s) for i, s in enumerate(t.segments)]
     usage = _usage_object(t.usage)
     if usage is not None:
         body["usage"] = usage
@@ -193,15 +186,15 @@ def _duration_s(t: Transcript) -> float:
 
 
 def _segment_object(index: int, segment: Final) -> dict[str, Any]:
-    """Clients' types require every member; what only Whisper's decoder knows is 0."""
+    """Return a segment with every member that clients' types require; those only Whisper's decoder knows are 0."""
     return {
         "id": index, "seek": 0, "start": segment.start_s, "end": segment.end_s, "text": segment.text, "tokens": [],
         "temperature": 0.0, "avg_logprob": 0.0, "compression_ratio": 0.0, "no_speech_prob": 0.0,
     }
 
 
-def _spoken(segment_id: str, segment: Final) -> dict[str, Any]:
-    """Who spoke is not told by our events: everything is one speaker, named as the first one is."""
+def _diarized_segment(segment_id: str, segment: Final) -> dict[str, Any]:
+    """Return a segment of the first speaker: our events do not tell speakers apart."""
     return {
         "id": segment_id, "type": "transcript.text.segment", "speaker": "A", "start": segment.start_s,
         "end": segment.end_s, "text": segment.text,
@@ -210,77 +203,61 @@ def _spoken(segment_id: str, segment: Final) -> dict[str, Any]:
 
 def _cues(t: Transcript, form: str) -> str:
     cues = t.segments or ((Final(text=t.text, end_s=_duration_s(t)),) if t.text else ())
-    mark = "," if form == "srt" else "."
+    point = "," if form == "srt" else "."
     lines = ["WEBVTT\n"] if form == "vtt" else []
     for number, cue in enumerate(cues, 1):
         head = f"{number}\n" if form == "srt" else ""
-        lines.append(f"{head}{_clock(cue.start_s, mark)} --> {_clock(cue.end_s, mark)}\n{cue.text}\n")
+        lines.append(f"{head}{_clock(cue.start_s, point)} --> {_clock(cue.end_s, point)}\n{cue.text}\n")
     return "\n".join(lines) + "\n"
 
 
-def _clock(at_s: float, mark: str) -> str:
-    whole, ms = divmod(round(at_s * 1000), 1000)
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}{mark}{ms:03}"
+def _clock(at_s: float, point: str) -> str:
+    s, ms = divmod(round(at_s * 1000), 1000)
+    return f"{s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}{point}{ms:03}"
 
 
 def _clock_s(text: str) -> float:
     at_s = 0.0
     for piece in text.replace(",", ".").split(":"):
         at_s = at_s * 60 + float(piece)
-    return _at(at_s)
+    return _time_s(at_s)
 
 
-class TranscriptDecoder(StreamDecoder[TranscribeEvent]):
+class TranscriptDecoder(SseStreamDecoder[TranscribeEvent]):
     """The streamed form: bytes in, events out; the last is the `Transcript`."""
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._sse = sse.SseDecoder()
+        super().__init__(provider)
         self._segments: list[_Segment] = []
-        self._ended = False
-
-    def feed(self, data: bytes) -> list[TranscribeEvent]:
-        """Raises UpstreamProtocolError, and ProviderFailed for an error event."""
-        try:
-            pieces = self._sse.feed(data)
-        except sse.SseTooLong as error:
-            raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
-        events: list[TranscribeEvent] = []
-        try:
-            for piece in pieces:
-                event = None if self._ended else self._event(piece.data)
-                if event is not None:
-                    events.append(event)
-        except ProviderError as error:
-            return self.failed(error, events)
-        return events
 
     def end(self) -> list[TranscribeEvent]:
-        """The connection has ended cleanly. Raises UpstreamCut unless the closing event has come."""
+        """Return [] after the connection ended cleanly. Raises UpstreamCut unless the closing event has come."""
         if not self._ended:
             raise UpstreamCut(provider=self._provider, detail="the stream ended without transcript.text.done")
         return []
 
-    def _event(self, payload: bytes) -> TranscribeEvent | None:
-        if payload in (b"", b"[DONE]"):
-            return None
-        found = _decoded(payload, self._provider)
-        if found.error is not None or found.type == "error":
-            raise error_within(self._provider, payload if found.error is None else found.error)
-        if found.type == "transcript.text.delta":
-            return TextDelta(text=found.delta or "", raw=payload)
-        if found.type == "transcript.text.segment":
-            self._segments.append(_Segment(start=found.start or 0.0, end=found.end or 0.0, text=found.text or ""))
-            return TextDelta(text="", raw=payload)
-        if found.type != "transcript.text.done":
-            return None
-        self._ended = True
-        found.segments = self._segments
-        return _transcript(found, found.text or "", raw=payload, content_type=_SSE)
+    def _decode(self, event: sse.SseEvent, events: list[TranscribeEvent]) -> None:
+        data = event.data
+        if data == b"[DONE]":
+            return
+        decoded = decode_upstream(_BODY, data, self._provider, "an event")
+        if decoded.error is not None or decoded.type == "error":
+            raise error_within(self._provider, data if decoded.error is None else decoded.error)
+        match decoded.type:
+            case "transcript.text.delta":
+                events.append(TextDelta(text=decoded.delta or "", raw=data))
+            case "transcript.text.segment":
+                start, end = decoded.start or 0.0, decoded.end or 0.0
+                self._segments.append(_Segment(start=start, end=end, text=decoded.text or ""))
+                events.append(TextDelta(text="", raw=data))
+            case "transcript.text.done":
+                self._ended = True
+                decoded.segments = self._segments
+                events.append(_transcript(decoded, decoded.text or "", raw=data, content_type=_SSE))
 
 
 def encode_transcript_events(events: Iterable[TranscribeEvent]) -> bytes:
-    """The streamed form; a transcript becomes the closing event also when the upstream could not stream."""
+    """Return the streamed form; a transcript becomes the closing event also if the upstream could not stream."""
     parts: list[bytes] = []
     for event in events:
         if isinstance(event, TextDelta):

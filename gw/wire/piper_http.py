@@ -1,7 +1,8 @@
 """Piper's own HTTP server, both roles: one POST of JSON per piece of text, answered by a complete WAV.
 
 Source: piper-tts 1.8.0, `piper/http_server.py` (November 2026). Newer servers take `/synthesize`, older ones `/`; drop-in
-servers any path. The WAV is called text/html (Flask's word for bytes). An unknown voice is spoken by the server's own. There is no usage.
+servers any path. The WAV's content type is text/html (Flask's default). For an unknown voice the server uses its own. There is
+no usage.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import re
 
 import msgspec
 
-from gw.errors import ClientProtocolError
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import decode_request
 
 _VOICE = re.compile(r"[a-z]{2,3}_[A-Z]{2}-\w+")
 """`en_US-lessac-medium`."""
 
 
 class Synthesis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request's body. `length_scale` is the inverse of speed."""
+    """Body of a request. `length_scale` is the inverse of speed."""
 
     text: str
     voice: str | None = None
@@ -36,14 +36,10 @@ def body(text: str, voice: str, speed: float | None) -> bytes:
 
 
 def parse(data: bytes) -> Synthesis:
-    """Raises ClientProtocolError."""
-    try:
-        return _SYNTHESIS.decode(data)
-    except BAD_JSON:
-        raise ClientProtocolError(what="the body is not what was expected") from None
+    """Decode a request. Raises ClientProtocolError."""
+    return decode_request(_SYNTHESIS, data)
 
 
-def voice_of(asked: str, model: str) -> str:
-    """The voice to ask for: models of this type are named by their voices, and callers may name another vendor's voice."""
-    named = [name for name in (asked, model) if _VOICE.match(name)]
-    return named[0] if named else asked
+def choose_voice(voice: str, model: str) -> str:
+    """Return the voice to request: models of this type are named after voices, and `voice` may be another vendor's."""
+    return next((name for name in (voice, model) if _VOICE.match(name)), voice)

@@ -1,4 +1,4 @@
-"""Text in pieces that can be spoken one by one: the first is heard while the others are made."""
+"""Splitting of text into sentences, so that the first is spoken while the others are synthesised."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 
 _END = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])(?=[^。！？」』”’\s])")
-FEWEST_CHARACTERS = 25
-"""A shorter sentence is joined to the next one: "Dr. Who" is not two, and a voice needs some text for its melody."""
+MIN_CHARACTERS = 25
+"""A shorter sentence is joined to the next: "Dr. Who" is not two, and a voice needs some text for its intonation."""
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Joined they are the text, white space and all."""
-    begin = 0
+    """Yield the sentences; joined they equal `text`, including white space."""
+    start = 0
     for end in _END.finditer(text):
-        if end.end() - begin >= FEWEST_CHARACTERS:
-            yield text[begin : end.end()]
-            begin = end.end()
-    yield text[begin:]
+        if end.end() - start >= MIN_CHARACTERS:
+            yield text[start : end.end()]
+            start = end.end()
+    yield text[start:]

@@ -1,9 +1,9 @@
 """Server-sent events, both directions (WHATWG HTML, section 9.2 "Server-sent events").
 
-Theory of operation: line ends are made LF as bytes arrive (a CR at the end of one piece swallows an LF at the start of
-the next), so an event is everything up to an empty line and `bytes.split` finds them. Almost every event of a vendor is
-the single line `data: {…}`, which is taken without looking at lines at all. Bytes are never decoded, so a character cut
-between two pieces needs no care. Comments and the fields `id` and `retry` are skipped.
+Theory of operation: line ends become LF as bytes arrive (a CR at the end of one piece swallows an LF at the start of
+the next), so an event is everything up to an empty line and `bytes.split` separates them. Almost every event of a vendor is
+the single line `data: {…}`, which is recognised without splitting it into lines. Bytes are never decoded, so a character may be
+cut between two pieces. Comments and the fields `id` and `retry` are skipped.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import msgspec
 _CR, _LF = 13, 10   # as numbers: `13 in data` is ten times as fast as `b"\r" in data`
 _BOM = b"\xef\xbb\xbf"
 MAX_EVENT_BYTES = 4 * 1024 * 1024
-"""One event; the largest known are base64 audio deltas of a few hundred KB."""
+"""Limit for one event; the largest known are base64 audio deltas of a few hundred KB."""
 
 
 class SseTooLong(ValueError):
-    """An event, or bytes without an empty line, grew beyond the cap."""
+    """An event, or bytes without an empty line, exceeded the limit."""
 
 
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
-    """`data` is the lines of the event's data joined by LF; `event` is "" where the event has no type."""
+    """`data` is the event's data lines joined by LF; `event` is "" if the event has no type."""
 
     data: bytes
     event: str = ""
@@ -37,10 +37,10 @@ class SseDecoder:
         self._first = True
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """Events completed by `data`. Raises SseTooLong."""
+        """Return the events that `data` completes. Raises SseTooLong."""
         size = len(data)
-        one = data.startswith(b"data: ") and data.endswith(b"\n\n") and data.find(b"\n") == size - 2 <= self._max
-        if one and not (self._buffer or self._after_cr or _CR in data):  # a socket mostly brings one event at a time
+        is_single = data.startswith(b"data: ") and data.endswith(b"\n\n") and data.find(b"\n") == size - 2 <= self._max
+        if is_single and not (self._buffer or self._after_cr or _CR in data):  # a socket mostly brings one event at a time
             self._first = False
             return [SseEvent(data[6:-2])]
         if self._after_cr and data:
@@ -59,10 +59,10 @@ class SseDecoder:
                 return []
             data = bytes(buffer)
             buffer.clear()
-        *blocks, rest = data.split(b"\n\n")
-        if rest:
-            self._check(len(rest))
-            buffer += rest
+        *blocks, partial = data.split(b"\n\n")
+        if partial:
+            self._check(len(partial))
+            buffer += partial
         events: list[SseEvent] = []
         for block in blocks:
             if block.startswith(b"data: ") and _LF not in block:
@@ -76,7 +76,7 @@ class SseDecoder:
         return events
 
     def end(self) -> list[SseEvent]:
-        """What was begun when the stream ended, if it has data (the standard drops it, some servers mean it)."""
+        """Return the incomplete event at the end of the stream, if it has data (the standard drops it, some servers rely on it)."""
         block = bytes(self._buffer)
         self._buffer.clear()
         event = self._lines(block) if block else None
@@ -104,7 +104,7 @@ class SseDecoder:
 
 
 def encode(data: bytes, event: str = "") -> bytes:
-    """One event. Line ends inside `data` make several `data:` lines, which a reader joins again with LF."""
+    """Return one event. Line ends inside `data` make several `data:` lines, which a reader joins with LF."""
     if _LF in data or _CR in data:
         lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         body = b"".join(b"data: " + line + b"\n" for line in lines) + b"\n"
@@ -114,7 +114,7 @@ def encode(data: bytes, event: str = "") -> bytes:
 
 
 def comment(text: str) -> bytes:
-    """A line that clients skip; it restarts their read timer, so it serves as keep-alive."""
+    """Return a line that clients skip; it restarts their read timer, so it serves as keep-alive."""
     return b": " + _one_line(text) + b"\n\n"
 
 

@@ -1,7 +1,7 @@
 """whisper.cpp's server, both roles: a form with a WAV, answered by JSON.
 
-Source: whisper.cpp of August 2026, `examples/server/server.cpp`: POST /inference. `verbose_json` is asked for always: it is
-the answer with times, and every other form can be made of it. A `model` is not looked at.
+Source: whisper.cpp of August 2026, `examples/server/server.cpp`: POST /inference. We always request `verbose_json`, the form
+with times, from which every other form can be built. The server ignores `model`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import msgspec
 from gw.errors import UpstreamProtocolError
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.wire.bounds import seconds
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import decode_upstream
+from gw.wire.openai_audio import bare_language
 from gw.wire.vendor_errors import error_within
 
 
@@ -40,14 +41,8 @@ class _Answer(msgspec.Struct):
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-def bare_language(language: str | None) -> str | None:
-    """`en-US` → `en`; what is no language (`multi`) → None: it is found out."""
-    bare = (language or "").partition("-")[0].lower()
-    return bare if len(bare) in (2, 3) and bare.isalpha() else None
-
-
 def fields(request: TranscribeRequest) -> list[tuple[str, str]]:
-    """Form fields without the file. Only what a caller of OpenAI's dialect adds itself goes along as it is."""
+    """Return the form fields without the file; further fields of a caller of OpenAI's dialect are passed on."""
     known = [("response_format", "verbose_json"), ("language", bare_language(request.language) or "auto")]
     if request.task == "translate":
         known.append(("translate", "true"))
@@ -61,36 +56,35 @@ def fields(request: TranscribeRequest) -> list[tuple[str, str]]:
 
 
 def decode(body: bytes, provider: str) -> Transcript:
-    """Raises UpstreamProtocolError, and ProviderFailed for an error told with status 200. Texts are stripped: they begin with
-    a space and end with a line."""
-    try:
-        found = _ANSWER.decode(body)
-    except BAD_JSON:
-        raise UpstreamProtocolError(provider=provider, detail="the transcript is not what was expected") from None
-    if found.error is not None:
-        raise error_within(provider, found.error)
-    if found.text is None:
-        raise UpstreamProtocolError(provider=provider, detail="an answer without a text")
+    """Decode an answer, whose texts begin with a space and end with LF: both are stripped.
+
+    Raises UpstreamProtocolError, and ProviderFailed for an error with status 200.
+    """
+    answer = decode_upstream(_ANSWER, body, provider, "the transcript")
+    if answer.error is not None:
+        raise error_within(provider, answer.error)
+    if answer.text is None:
+        raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
     segments = tuple(
         Final(text=s.text.strip(), start_s=s.start, end_s=s.end, words=tuple(_word(w) for w in s.words))
-        for s in found.segments
+        for s in answer.segments
     )
     return Transcript(
-        text=found.text.strip(),
-        language=found.language,
-        duration_s=seconds(found.duration),
+        text=answer.text.strip(),
+        language=answer.language,
+        duration_s=seconds(answer.duration),
         segments=segments,
         words=tuple(word for segment in segments for word in segment.words),
     )
 
 
-def _word(heard: _Word) -> Word:
-    return Word(text=heard.word.strip(), start_s=heard.start, end_s=heard.end, confidence=heard.probability)
+def _word(word: _Word) -> Word:
+    return Word(text=word.word.strip(), start_s=word.start, end_s=word.end, confidence=word.probability)
 
 
 def encode(transcript: Transcript) -> bytes:
-    """The server's answer."""
-    told = [
+    """Return the server's answer."""
+    segments = [
         {
             "id": number,
             "text": f" {segment.text}",
@@ -109,6 +103,6 @@ def encode(transcript: Transcript) -> bytes:
             "language": transcript.language or "english",
             "duration": transcript.duration_s or 0.0,
             "text": f" {transcript.text}\n",
-            "segments": told,
+            "segments": segments,
         }
     )

@@ -31,6 +31,7 @@ from gw.wire import (
     openai_chat_client,
     openai_realtime_beta,
     openai_realtime_client,
+    openai_transcript,
     whisper_cpp,
 )
 from tests.fakes.golden import golden
@@ -42,7 +43,7 @@ STREAMS = {
     "openai/chat_stream_groq": partial(openai_chat_client.ChatDecoder, "p"),
     "openai/chat_stream_tools": partial(openai_chat_client.ChatDecoder, "p"),
     "openai/speech_stream": partial(openai_audio.SpeechDecoder, "p"),
-    "openai/transcription_stream": partial(openai_audio.TranscriptDecoder, "p"),
+    "openai/transcription_stream": partial(openai_transcript.TranscriptDecoder, "p"),
     "anthropic/message_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
     "anthropic/message_refused": partial(anthropic_messages_client.MessagesDecoder, "p"),
     "anthropic/overloaded_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
@@ -53,7 +54,7 @@ STREAMS = {
 }
 WHOLE = {
     "openai/chat_completion": partial(openai_chat_client.decode_completion, provider="p"),
-    "openai/transcription_verbose": lambda body: openai_audio.decode_transcript(body, "application/json", "verbose_json", "p"),
+    "openai/transcription_verbose": lambda body: openai_transcript.decode_transcript(body, "application/json", "verbose_json", "p"),
     "anthropic/message": partial(anthropic_messages_client.decode_message, provider="p"),
     "ollama/chat": partial(ollama_chat.decode_answer, provider="p"),
     "cartesia/transcript": partial(cartesia_listen.decode_transcript, provider="p", keep_raw=False),

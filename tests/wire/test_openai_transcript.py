@@ -7,7 +7,7 @@ import pytest
 from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
-from gw.wire.bounds import LONGEST_S, MOST_TOKENS
+from gw.wire.bounds import MAX_DURATION_S, MOST_TOKENS
 from gw.wire.openai_transcript import (
     TranscriptDecoder,
     decode_transcript,
@@ -60,7 +60,7 @@ def test_a_duration_that_is_none(duration):
     [
         (b"{}", None), (b"null", None), (b'{"type":"tokens"}', None), (b'{"type":"duration","seconds":-2}', None),
         (b'{"type":"duration","seconds":0}', Usage(source="vendor")),
-        (b'{"type":"duration","seconds":1e300}', Usage(audio_seconds=LONGEST_S, source="vendor")),
+        (b'{"type":"duration","seconds":1e300}', Usage(audio_seconds=MAX_DURATION_S, source="vendor")),
         (b'{"type":"tokens","input_tokens":-5000000,"output_tokens":1}', Usage(output_tokens=1, source="vendor")),
         (
             b'{"input_tokens":%s,"input_token_details":{"audio_tokens":-1}}' % (b"9" * 400),
@@ -81,7 +81,7 @@ def test_times_that_cannot_be_are_written_all_the_same():
     assert found.segments == (Final(text="Good.", start_s=0.0, end_s=1.5),)
     verbose = b'{"text":"a","segments":[{"start":-1e300,"end":1e300,"text":"a"}],"words":[{"word":"a","start":-1}]}'
     found = decode_transcript(verbose, "", "verbose_json", "p")
-    assert found.segments == (Final(text="a", start_s=0.0, end_s=LONGEST_S),)
+    assert found.segments == (Final(text="a", start_s=0.0, end_s=MAX_DURATION_S),)
     assert found.words == (Word(text="a", start_s=0.0, end_s=0.0),)
 
 

@@ -29,4 +29,4 @@ def test_what_is_no_body(data):
     ],
 )
 def test_a_voice_of_another_vendor_does_not_stand_before_the_models(asked, model, voice):
-    assert piper_http.voice_of(asked, model) == voice
+    assert piper_http.choose_voice(asked, model) == voice

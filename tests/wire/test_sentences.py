@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.wire.sentences import FEWEST_CHARACTERS, sentences
+from gw.wire.sentences import MIN_CHARACTERS, sentences
 
 SHORT = "今日はとても良い天気ですね、散歩に行きませんか。"
 LONG = "今日はとても良い天気ですね、一緒に散歩に行きませんか。"
@@ -31,4 +31,4 @@ def test_sentences(text, parts):
 def test_joined_they_are_the_text(text):
     parts = list(sentences(text))
     assert "".join(parts) == text
-    assert all(len(part) >= FEWEST_CHARACTERS for part in parts[:-1])
+    assert all(len(part) >= MIN_CHARACTERS for part in parts[:-1])

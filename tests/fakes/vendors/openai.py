@@ -18,7 +18,7 @@ from gw.types.llm import ChatEnd, ChatEvent, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire import multipart, openai_audio, openai_chat_server, wav
+from gw.wire import multipart, openai_audio, openai_chat_server, openai_transcript, wav
 from tests.fakes.vendors import openai_realtime
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, json_of, over, words
 
@@ -174,16 +174,16 @@ class FakeOpenAI(ScriptedVendor):
         made = msgspec.structs.replace(made, usage=entry.usage)
         await trio.sleep(self.first_token_after_s)
         if not request.stream:
-            told, content_type = openai_audio.encode_transcript(made, request.response_format)
+            told, content_type = openai_transcript.encode_transcript(made, request.response_format)
             await answer.whole(b'{"tex' if self.malformed else told, content_type)
             return
         await answer.start("text/event-stream")
         await answer.paced(
             words(made.text),
             self.token_gap_s,
-            lambda piece: openai_audio.encode_transcript_events([TextDelta(text=piece)]),
+            lambda piece: openai_transcript.encode_transcript_events([TextDelta(text=piece)]),
         )
-        await answer.end(b"" if self.omit_done else openai_audio.encode_transcript_events([made]))
+        await answer.end(b"" if self.omit_done else openai_transcript.encode_transcript_events([made]))
 
 
 def _form(content_type: bytes, body: bytes) -> tuple[list[tuple[str, str]], _Upload]:
