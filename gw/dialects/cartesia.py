@@ -39,7 +39,7 @@ async def tts_bytes(exchange: HttpExchange) -> None:
 
 async def tts_sse(exchange: HttpExchange) -> None:
     request = cartesia_speak.parse_body(await request_body(exchange), events=True)
-    server = cartesia_speak.SpeakServer(exchange.caller.request_id, timestamps=request.want_timings)
+    server = cartesia_speak.CartesiaSpeakServer(exchange.caller.request_id, timestamps=request.want_timings)
     opening = exchange.gateway.relay.speak(request, exchange.caller)
     await while_connected(
         exchange,

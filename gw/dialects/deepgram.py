@@ -23,13 +23,13 @@ from gw.dialects.upload import Upload, read_raw_upload
 from gw.errors import ClientProtocolError, GwError
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
-from gw.wire import deepgram_batch, deepgram_listen_server, deepgram_speak
+from gw.wire import deepgram_batch, deepgram_listen, deepgram_speak
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
     """Return both shapes that Deepgram's clients read in one body, with the error's facts."""
     facts = error_bodies.facts_of(error)
-    return deepgram_listen_server.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
+    return deepgram_listen.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
 
 
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))

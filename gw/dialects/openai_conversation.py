@@ -19,7 +19,8 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.relay.listening import ListeningSession
 from gw.types.caller import Caller
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
-from gw.wire.openai_realtime_conversation import Members, RealtimeSession, audio_of, checked_item, read_frame, user_item
+from gw.wire.openai_realtime_conversation import Members, RealtimeSession, checked_item, read_frame, user_item
+from gw.wire.openai_realtime_server import decode_audio
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 MOST_ITEMS = 1_000
@@ -84,14 +85,14 @@ class _Conversation:
                 realtime.update(settings)
                 await self._send(realtime.about("session.updated"))
             case "input_audio_buffer.append":
-                await self._hear(audio_of(told))
+                await self._hear(decode_audio(told.get("audio") or ""))
             case "input_audio_buffer.commit":
                 await self._commit()
             case "input_audio_buffer.clear":
                 await self._send(realtime.frame("input_audio_buffer.cleared"))
             case "conversation.item.create":
-                item = checked_item(told.get("item"), realtime.name("item"))
-                await self._send(*realtime.added(item, self._keep(item)))
+                item = checked_item(told.get("item"), realtime.new_id("item"))
+                await self._send(*realtime.item_added(item, self._keep(item)))
             case "conversation.item.delete":
                 id_ = told.get("item_id")
                 self._items = [item for item in self._items if item["id"] != id_]
@@ -162,7 +163,7 @@ class _Conversation:
     async def _begin(self, at_s: float) -> None:
         if self._item:
             return
-        self._item = self._realtime.name("item")
+        self._item = self._realtime.new_id("item")
         started = {"item_id": self._item, "audio_start_ms": round(at_s * 1000)}
         await self._send(self._realtime.frame("input_audio_buffer.speech_started", **started))
         if self._realtime.turns.get("interrupt_response", True):
@@ -191,7 +192,7 @@ class _Conversation:
             await self._send(realtime.frame("input_audio_buffer.speech_stopped", **stopped))
         await self._send(
             realtime.frame("input_audio_buffer.committed", item_id=id_, previous_item_id=before),
-            *realtime.added(item, before),
+            *realtime.item_added(item, before),
             realtime.frame(_TRANSCRIPTION + "completed", item_id=id_, content_index=0, transcript=text, usage=usage),
         )
         if not committed and realtime.turns.get("create_response", True) and realtime.turns:

@@ -39,7 +39,7 @@ class Responder:
         self.scope = trio.CancelScope()
         self.why = "client_cancelled"
         """The reason told when it is cancelled."""
-        self.id = realtime.name("resp")
+        self.id = realtime.new_id("resp")
         self._session = session
         self._realtime = realtime
         self._keep = keep
@@ -50,7 +50,7 @@ class Responder:
         """Who speaks."""
         self.spares: PrewarmedSockets | None = None
         """Sockets of the conversation, dialled ahead."""
-        self._item = realtime.name("item")
+        self._item = realtime.new_id("item")
         self._aloud = "audio" in realtime.settings["output_modalities"]
         self._text = ""
         self._begun = False
@@ -172,15 +172,15 @@ class Responder:
             await self._send("response.output_text.done", **self._place, text=self._text)
         await self._send("response.content_part.done", **self._place, part=self._part(self._text))
         await self._send("response.output_item.done", response_id=self.id, output_index=0, item=item)
-        for frame in self._realtime.added(item, before):
+        for frame in self._realtime.item_added(item, before):
             await self._session.socket.send(frame)
 
     async def _tell_calls(self) -> None:
         for pieces in self._calls.values():
             at: Members = {"response_id": self.id, "output_index": len(self._output)}
-            call_id = next((piece.id for piece in pieces if piece.id), self._realtime.name("call"))
+            call_id = next((piece.id for piece in pieces if piece.id), self._realtime.new_id("call"))
             name = next((piece.name for piece in pieces if piece.name), "")
-            item = call_item(self._realtime.name("item"), call_id, name, "".join(piece.arguments for piece in pieces))
+            item = call_item(self._realtime.new_id("item"), call_id, name, "".join(piece.arguments for piece in pieces))
             self._output.append(item)
             before = self._keep(item)
             told: dict[str, Any] = {**at, "item_id": item["id"], "call_id": call_id}
@@ -188,7 +188,7 @@ class Responder:
             await self._send("response.function_call_arguments.delta", **told, delta=item["arguments"])
             await self._send("response.function_call_arguments.done", **told, name=name, arguments=item["arguments"])
             await self._send("response.output_item.done", **at, item=item)
-            for frame in self._realtime.added(item, before):
+            for frame in self._realtime.item_added(item, before):
                 await self._session.socket.send(frame)
 
     async def _send(self, kind: str, **members: Any) -> None:

@@ -93,7 +93,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     provider, secrets = account.provider_id, (account.api_key.reveal(),)
     keep_raw = request.dialect == "assemblyai"
     try:
-        wire = assemblyai_stream.AssemblyListener(provider, request, keep_raw=keep_raw, secrets=secrets)
+        wire = assemblyai_stream.AssemblyListenClient(provider, request, keep_raw=keep_raw, secrets=secrets)
     except CannotConvert as error:
         raise rejected(account, str(error)) from None
     path = assemblyai_stream.path_of(request, account.model)

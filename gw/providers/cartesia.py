@@ -29,9 +29,9 @@ from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import cartesia_listen, cartesia_speak, vendor_errors
-from gw.wire.cartesia_context import CartesiaSpeaker
-from gw.wire.cartesia_listen import CartesiaListener, silence
-from gw.wire.cartesia_turns import TurnsListener
+from gw.wire.cartesia_listen import CartesiaListenClient, silence
+from gw.wire.cartesia_speak import CartesiaSpeakClient
+from gw.wire.cartesia_turns import CartesiaTurnsClient
 
 _VERSION = b"2026-03-01"
 _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})
@@ -76,7 +76,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
     """`WS /tts/websocket`, one context after the other."""
     require_voice(request.voice, account)
     provider = account.provider_id
-    wire = CartesiaSpeaker(provider, request, account.model, (account.api_key.reveal(),))
+    wire = CartesiaSpeakClient(provider, request, account.model, (account.api_key.reveal(),))
     async with open_socket(account, "/tts/websocket", key_headers(account.api_key), prewarmed=True) as ws:
         yield QueueingSpeakSocket(ws, wire, provider, request.format)
 
@@ -94,7 +94,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
 
 
 async def _send_silence(
-    ws: WebSocket, session: ListenSocket, wire: CartesiaListener | TurnsListener, provider: str, fmt: AudioFormat
+    ws: WebSocket, session: ListenSocket, wire: CartesiaListenClient | CartesiaTurnsClient, provider: str, fmt: AudioFormat
 ) -> None:
     """Send silence while no audio is sent, as often as the vendor needs it. A failure ends the session."""
     while not wire.finishing:
@@ -111,15 +111,15 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     vendor's own commands; else `WS /stt/websocket`.
     """
     provider, model, secret = account.provider_id, account.model, account.api_key.reveal()
-    by_turns = cartesia_listen.asks_by_turns(request, model)
+    by_turns = cartesia_listen.uses_turns(request, model)
     path = cartesia_listen.live_path(request, model, turns=by_turns)
     async with open_socket(account, path, key_headers(account.api_key)) as ws:
-        wire: TurnsListener | CartesiaListener
+        wire: CartesiaTurnsClient | CartesiaListenClient
         if by_turns:
-            wire = TurnsListener(provider, request, (secret,))
+            wire = CartesiaTurnsClient(provider, request, (secret,))
             session = ListenSocket(ws, wire, provider, on_close=wire.closed)
         else:
-            wire = CartesiaListener(provider, request, model, (secret,))
+            wire = CartesiaListenClient(provider, request, model, (secret,))
             session = ListenSocket(ws, wire, provider)
         async with background(_send_silence, ws, session, wire, provider, request.format):
             yield session

@@ -17,9 +17,9 @@ from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import (
     deepgram_batch,
-    deepgram_flux_client,
+    deepgram_flux_listen,
     deepgram_flux_speak,
-    deepgram_listen_client,
+    deepgram_listen,
     deepgram_speak,
     vendor_errors,
 )
@@ -58,16 +58,16 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """Models that find the ends of turns (Flux) have a path of their own."""
-    return _listen_by_turns(request, account) if deepgram_flux_client.is_flux(account.model) else _listen(request, account)
+    return _listen_by_turns(request, account) if deepgram_flux_listen.is_flux(account.model) else _listen(request, account)
 
 
 @asynccontextmanager
 async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`WS /v1/listen`, kept alive while nobody speaks."""
     provider = account.provider_id
-    same = request.dialect == "deepgram" and not deepgram_listen_client.by_turns(request)
-    wire = deepgram_listen_client.DeepgramListener(provider, keep_raw=same, secrets=(account.api_key.reveal(),))
-    path = deepgram_listen_client.path_of(request, account.model)
+    same = request.dialect == "deepgram" and not deepgram_listen.by_turns(request)
+    wire = deepgram_listen.DeepgramListenClient(provider, keep_raw=same, secrets=(account.api_key.reveal(),))
+    path = deepgram_listen.path_of(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key)) as ws:
         session = ListenSocket(ws, wire, provider)
         async with background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive):
@@ -78,13 +78,13 @@ async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[Lis
 async def _listen_by_turns(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`WS /v2/listen`. It has no keep-alive: the client has to send silence while nobody speaks."""
     provider = account.provider_id
-    wire = deepgram_flux_client.FluxListener(
+    wire = deepgram_flux_listen.FluxListenClient(
         provider,
-        keep_raw=deepgram_listen_client.by_turns(request),
+        keep_raw=deepgram_listen.by_turns(request),
         interims=request.interim_results,
         secrets=(account.api_key.reveal(),),
     )
-    path = deepgram_flux_client.path_of(request, account.model)
+    path = deepgram_flux_listen.path_of(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key)) as ws:
         yield ListenSocket(ws, wire, provider, on_close=wire.closed)
 
@@ -94,10 +94,10 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
     """`WS /v1/speak`, for Flux models `/v2/speak`."""
     provider, secrets = account.provider_id, (account.api_key.reveal(),)
     if deepgram_flux_speak.is_flux(account.model):
-        wire: deepgram_speak.DeepgramSpeaker = deepgram_flux_speak.FluxSpeaker(provider, secrets=secrets)
+        wire: deepgram_speak.DeepgramSpeakClient = deepgram_flux_speak.FluxSpeakClient(provider, secrets=secrets)
         path = deepgram_flux_speak.live_path(request, account.model)
     else:
-        wire = deepgram_speak.DeepgramSpeaker(provider, keep_raw=request.dialect == "deepgram", secrets=secrets)
+        wire = deepgram_speak.DeepgramSpeakClient(provider, keep_raw=request.dialect == "deepgram", secrets=secrets)
         path = deepgram_speak.live_path(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key), prewarmed=True) as ws:
         yield SpeakSocket(ws, wire, provider, request.format, on_close=wire.closed)

@@ -30,10 +30,10 @@ from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import elevenlabs_listen, elevenlabs_scribe, elevenlabs_speak, elevenlabs_tts_client
+from gw.wire import elevenlabs_listen, elevenlabs_scribe, elevenlabs_speak, elevenlabs_speak_live
 from gw.wire.elevenlabs_errors import close_error
 from gw.wire.elevenlabs_scribe import ScribeListener
-from gw.wire.elevenlabs_tts_client import ElevenSpeaker
+from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
 from gw.wire.vendor_errors import classify_elevenlabs
 
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
@@ -70,9 +70,9 @@ def _close_error(provider: str, closed: WsClosed) -> ProviderError:
 class _SpeakSocket(QueueingSpeakSocket):
     """Both tasks may have frames to send: the wire queues them, and the task that holds the lock sends them."""
 
-    _wire: ElevenSpeaker
+    _wire: ElevenSpeakClient
 
-    def __init__(self, ws: WebSocket, wire: ElevenSpeaker, provider: str) -> None:
+    def __init__(self, ws: WebSocket, wire: ElevenSpeakClient, provider: str) -> None:
         super().__init__(ws, wire, provider, wire.format, close_error=_close_error)
         self._sending = trio.Lock()
 
@@ -106,12 +106,12 @@ class _SpeakSocket(QueueingSpeakSocket):
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
     """`WS /v1/text-to-speech/{voice}/multi-stream-input`, one context after the other."""
     require_voice(request.voice, account)
-    if not elevenlabs_tts_client.is_offered(account.model):
+    if not elevenlabs_speak_live.is_offered(account.model):
         raise rejected(account, "this model has no live speech")
     provider = account.provider_id
-    path = elevenlabs_tts_client.path_of(request, account.model)
+    path = elevenlabs_speak_live.path_of(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key), prewarmed=True) as ws:
-        wire = ElevenSpeaker(provider, request, (account.api_key.reveal(),))
+        wire = ElevenSpeakClient(provider, request, (account.api_key.reveal(),))
         session = _SpeakSocket(ws, wire, provider)
         async with background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive):
             yield session

@@ -23,7 +23,8 @@ from gw.providers.ws_session import ListenSocket, open_socket, send
 from gw.types.llm import ChatRequest
 from gw.types.stt import ListenRequest
 from gw.wire import openai_chat_client
-from gw.wire.openai_realtime_client import CannotConvert, RealtimeListener
+from gw.wire.convert import CannotConvert
+from gw.wire.openai_realtime_client import RealtimeListenClient
 
 _HOST = "api.openai.com"
 _REASONING = re.compile(r"gpt-[5-9]|o\d")
@@ -46,7 +47,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     """`{base}/realtime?intent=transcription`. Raw audio that the vendor does not take is converted to PCM."""
     provider = account.provider_id
     try:
-        wire = RealtimeListener(provider, request, account.model, (account.api_key.reveal(),))
+        wire = RealtimeListenClient(provider, request, account.model, (account.api_key.reveal(),))
     except CannotConvert as error:
         raise rejected(account, str(error)) from None
     path = "/realtime?intent=transcription"

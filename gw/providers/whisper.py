@@ -100,7 +100,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 @asynccontextmanager
 async def _over_socket(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     provider = account.provider_id
-    wire = openai_realtime_beta.BetaListener(provider, request, (account.api_key.reveal(),))
+    wire = openai_realtime_beta.BetaListenClient(provider, request, (account.api_key.reveal(),))
     path = "/realtime?" + openai_realtime_beta.query(request, account.model)
     async with open_socket(account, path, bearer(account.api_key)) as ws:
         await send(ws, provider, wire.opening())

@@ -1,22 +1,31 @@
-"""Cartesia's transcription: recordings (`/stt`) and live (`/stt/websocket`); both sides.
+"""Cartesia's transcription of recordings (`/stt`) and live (`/stt/websocket`): client and server.
 
-Source: cartesia 4.2.0, pipecat-ai 1.14.0 and the vendor's pages on its endpoints (November 2026). Live: audio in binary
-frames, the words `finalize` and `close` (also `done`) as plain text; the transcripts of successive finals are concatenated as
-they are, so each brings its own spaces. ink-whisper makes finals by itself after a silence; the models after it wait for
-`finalize` here, and find the end of a turn at another address (`cartesia_turns`). Nothing is reported that is billed: seconds
-are counted.
+Source: cartesia 4.2.0, pipecat-ai 1.14.0 and the vendor's pages on its endpoints (November 2026). Live:
+
+===================  ==========================================================================
+Client sends         Server answers
+===================  ==========================================================================
+binary frame: audio  `transcript` (`is_final`: will not change)
+`finalize` (text)    the transcripts of the audio so far, then `flush_done`
+`close` or `done`    the remaining transcripts, then `done`
+===================  ==========================================================================
+
+Clients join final transcripts without separators, so each brings its own spaces. ink-whisper makes finals by itself after a
+silence; later models wait for `finalize` here, and find the end of a turn at another path (`cartesia_turns`). What is billed
+is not reported: seconds are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from gw.errors import ClientProtocolError, UpstreamProtocolError
-from gw.types.audio import AudioFormat, Encoding
+from gw.types import stt
+from gw.types.audio import AudioFormat
 from gw.types.stt import (
     Final,
     Interim,
@@ -26,23 +35,23 @@ from gw.types.stt import (
     TranscribeRequest,
     Transcript,
     UtteranceEnd,
-    VendorFrame,
-    Word,
 )
 from gw.wire.bounds import seconds
-from gw.wire.cartesia_speak import ENCODINGS, decode, fault
+from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
+from gw.wire.frames import Frame, frame_text, typed_frame, vendor_frames
+from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, ListenProtocol
+from gw.wire.query import encoding_field, query_pairs, sample_rate
+from gw.wire.transcripts import timed_word, transcribed, unknown
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
 BY_TURNS = ("/stt/turns/websocket", "")
-"""Among a request's options: its caller speaks the protocol of that path, which has other words and settings."""
-_SET = frozenset({"model", "encoding", "sample_rate", BY_TURNS[0]})
-_NOT_SETTINGS = frozenset({"api_key", "access_token", "token"})
-_RATES_HZ = range(4_000, 192_001)
-_MOST_KEYTERMS, _KEYTERM_CHARACTERS = 100, 1_200
-"""Of one session; a longer list is refused as a whole."""
+"""Option of a request whose caller speaks the protocol of that path, which has other frames and settings."""
+_COMMON = frozenset({"model", "encoding", "sample_rate", BY_TURNS[0]})
+"""Settings that a request has in common terms."""
+_MAX_KEYTERMS, _MAX_KEYTERM_CHARACTERS = 100, 1_200
+"""Limits per session; the vendor refuses a longer list as a whole."""
 _TURN_TIMEOUT_MS = (640, 11_200)
-"""The silence that ends a turn for certain; the vendor takes no other."""
+"""Shortest and longest silence that ends a turn at the latest; the vendor accepts no other."""
 _SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 
 
@@ -52,30 +61,30 @@ class _Word(msgspec.Struct, gc=False):
     end: float = 0.0
 
 
-class _Told(msgspec.Struct, gc=False):
+class _Message(msgspec.Struct, gc=False):
     type: str = ""
-    text: str = ""
+    text: str | None = None
     is_final: bool | None = False
     duration: float | None = None
     language: str | None = None
     words: list[_Word] | None = None
 
 
-_TOLD = msgspec.json.Decoder(_Told)
+_MESSAGE = msgspec.json.Decoder(_Message)
 
 
-def _words(words: list[_Word] | None) -> tuple[Word, ...]:
-    return tuple(Word(text=word.word, start_s=word.start, end_s=word.end) for word in words or ())
+def _words(words: list[_Word] | None) -> tuple[stt.Word, ...]:
+    return tuple(stt.Word(text=word.word, start_s=word.start, end_s=word.end) for word in words or ())
 
 
 # ---- recordings
 
 
 def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
-    """Fields of the form beside the file."""
+    """Return the fields of the form besides the file."""
     fields = [("model", model)]
     if request.dialect == "cartesia":
-        return fields + [(name, value) for name, value in request.fields if name not in _SET]
+        return fields + [(name, value) for name, value in request.fields if name not in _COMMON]
     if request.language:
         fields.append(("language", request.language))
     if "word" in request.timestamps:
@@ -84,104 +93,105 @@ def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]
 
 
 def path_of(request: TranscribeRequest) -> str:
-    """Raw samples are told in the query."""
-    fmt = request.format
-    raw = ENCODINGS.get(fmt.encoding) if fmt is not None else None
-    if fmt is None or raw is None:
+    """Return the path; the format of raw samples is in the query."""
+    encoding = ENCODINGS.get(request.format.encoding) if request.format is not None else None
+    if request.format is None or encoding is None:
         return "/stt"
-    return "/stt?" + urlencode({"encoding": raw, "sample_rate": fmt.sample_rate_hz})
+    return "/stt?" + urlencode({"encoding": encoding, "sample_rate": request.format.sample_rate_hz})
 
 
 def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
     """Raises UpstreamProtocolError."""
     try:
-        told = _TOLD.decode(body)
-        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except _BAD_JSON:
+        message = _MESSAGE.decode(body.decode())  # a name that is not UTF-8 is an error too
+    except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
-    if "text" not in members:
+    if message.text is None:
         raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
     return Transcript(
-        text=told.text,
-        language=told.language,
-        duration_s=seconds(told.duration),
-        words=_words(told.words),
+        text=message.text,
+        language=message.language,
+        duration_s=seconds(message.duration),
+        words=_words(message.words),
         raw=body if keep_raw else None,
     )
 
 
 def encode_transcript(transcript: Transcript, *, request_id: str, words: bool) -> bytes:
-    told: dict[str, Any] = {"type": "transcript", "is_final": True, "request_id": request_id, "text": transcript.text}
+    members: dict[str, Any] = {"is_final": True, "request_id": request_id, "text": transcript.text}
     if transcript.duration_s is not None:
-        told["duration"] = transcript.duration_s
+        members["duration"] = transcript.duration_s
     if transcript.language:
-        told["language"] = transcript.language
+        members["language"] = transcript.language
     if words:
-        told["words"] = [_word(word) for word in transcript.words]
-    return msgspec.json.encode(told)
+        members["words"] = [timed_word(word) for word in transcript.words]
+    return typed_frame("transcript", **members).encode()
 
 
-# ---- live, the client's side
+# ---- live, client
 
 
-def hears_turns(model: str) -> bool:
-    """Whether this model finds the end of a turn by itself, at the address of its own."""
+def finds_turns(model: str) -> bool:
+    """Return whether a model finds the end of a turn by itself, at `BY_TURNS`."""
     return not model.startswith("ink-whisper")
 
 
-def asks_by_turns(request: ListenRequest, model: str) -> bool:
-    """Whether this model is asked at the address of turns: not for a caller who has the words of the other one."""
-    return hears_turns(model) and not _is_same(request, turns=False)
+def uses_turns(request: ListenRequest, model: str) -> bool:
+    """Return whether to call a model at `BY_TURNS`: not for a caller who speaks the protocol of `/stt/websocket`."""
+    return finds_turns(model) and not _is_same(request, turns=False)
 
 
 def _is_same(request: ListenRequest, *, turns: bool) -> bool:
-    """Whether the caller speaks this dialect, at the address that is asked."""
+    """Return whether the caller speaks the protocol of the path that is called."""
     return request.dialect == "cartesia" and (BY_TURNS in request.options) == turns
 
 
 def silence(fmt: AudioFormat, length_s: float) -> bytes:
-    """Raw samples."""
+    """Return silence as raw samples."""
     data = bytes(fmt.bytes_per_second // fmt.sample_rate_hz) if fmt.encoding not in _SILENCE else _SILENCE[fmt.encoding]
     return data * int(length_s * fmt.sample_rate_hz)
 
 
 def live_path(request: ListenRequest, model: str, *, turns: bool = False) -> str:
-    """Path and query of a session. A caller who speaks this dialect has its own settings passed on, at the same address."""
+    """Return path and query of a session. A caller who speaks the protocol of that path has its own settings passed on."""
     fmt = request.format
     encoding = ENCODINGS.get(fmt.encoding, "pcm_s16le")
     pairs = [("model", model), ("encoding", encoding), ("sample_rate", str(fmt.sample_rate_hz))]
     if _is_same(request, turns=turns):
-        pairs += [(name, value) for name, value in request.options if name not in _SET]
-    elif hears_turns(model):
-        pairs += [("keyterm", term) for term in _taken(request.keyterms)]
+        pairs += [(name, value) for name, value in request.options if name not in _COMMON]
+    elif finds_turns(model):
+        pairs += [("keyterm", term) for term in _accepted(request.keyterms)]
         if turns and request.endpointing_ms is not None:
-            least, most = _TURN_TIMEOUT_MS
-            pairs.append(("turn_end_timeout_ms", str(min(most, max(least, request.endpointing_ms)))))
+            shortest, longest = _TURN_TIMEOUT_MS
+            pairs.append(("turn_end_timeout_ms", str(min(longest, max(shortest, request.endpointing_ms)))))
     else:
         if request.language:
             pairs.append(("language", request.language))
         if request.endpointing_ms is not None:
             pairs.append(("max_silence_duration_secs", f"{request.endpointing_ms / 1000:g}"))
     path = BY_TURNS[0] if turns else "/stt/websocket"
-    return f"{path}?{urlencode(pairs, quote_via=quote)}"  # a plus sign is not read as a space
+    return f"{path}?{urlencode(pairs, quote_via=quote)}"  # the vendor does not read a plus sign as a space
 
 
-def _taken(keyterms: Iterable[str]) -> list[str]:
-    taken: list[str] = []
-    room = _KEYTERM_CHARACTERS
+def _accepted(keyterms: Iterable[str]) -> list[str]:
+    accepted: list[str] = []
+    characters = _MAX_KEYTERM_CHARACTERS
     for term in keyterms:
-        if len(taken) == _MOST_KEYTERMS or len(term) > room:
+        if len(accepted) == _MAX_KEYTERMS or len(term) > characters:
             break
-        taken.append(term)
-        room -= len(term)
-    return taken
+        accepted.append(term)
+        characters -= len(term)
+    return accepted
 
 
-class CartesiaListener:
-    """One session. Finals have no times of their own: they follow each other, up to the audio that was sent."""
+class CartesiaListenClient:
+    """One session: audio and commands to frames, frames to events.
+
+    Finals without word times follow each other, up to the audio that was sent.
+    """
 
     speaking = False
-    """Nothing needs an end that only more audio would bring."""
+    """Nothing waits for an end that only more audio would bring."""
 
     def __init__(self, provider: str, request: ListenRequest, model: str, secrets: Iterable[str] = ()) -> None:
         self.ended = self.finishing = False
@@ -189,7 +199,7 @@ class CartesiaListener:
         self._format = request.format
         self._interims = request.interim_results
         self._keep_raw = _is_same(request, turns=False)
-        self._ends_itself = not hears_turns(model)
+        self._ends_itself = not finds_turns(model)
         self._secrets = tuple(secrets)
         self._sent_s = self._final_s = 0.0
         self._flushes = 0
@@ -210,16 +220,14 @@ class CartesiaListener:
         self.finishing = True
         return "close"
 
-    def receive(self, frame: str | bytes) -> list[ListenEvent]:
-        """Raises ProviderError for an `error`, UpstreamProtocolError for what is no frame of this dialect."""
-        try:
-            told = _TOLD.decode(frame)
-        except _BAD_JSON:
-            raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
-        raw = (frame if isinstance(frame, str) else frame.decode()) if self._keep_raw else None
-        match told.type:
-            case "transcript" if told.text.strip() and (told.is_final or self._interims or self._keep_raw):
-                return self._said(told, raw)
+    def receive(self, frame: Frame) -> list[ListenEvent]:
+        """Decode a frame. Raises ProviderError for an `error`, UpstreamProtocolError for a malformed frame."""
+        message = decode_upstream(_MESSAGE, frame, self._provider)
+        raw = frame_text(frame) if self._keep_raw else None
+        match message.type:
+            case "transcript" if message.text is not None and message.text.strip():
+                if message.is_final or self._interims or self._keep_raw:
+                    return self._transcript(message, message.text.strip(), raw)
             case "done" if self.finishing:
                 self.ended = True
                 return [ListenEnd(raw=raw)]
@@ -227,41 +235,33 @@ class CartesiaListener:
                 self._flushes = max(0, self._flushes - 1)
                 return [UtteranceEnd(at_s=self._final_s, raw=raw)]
             case "error":
-                raise fault(decode(frame, self._provider), self._provider, self._secrets)
-        return [VendorFrame(raw=raw)] if raw is not None else []
+                raise decode_upstream(VENDOR_MESSAGE, frame, self._provider).error_for(self._provider, self._secrets)
+        return unknown(raw)
 
-    def _said(self, told: _Told, raw: str | None) -> list[ListenEvent]:
-        """A final that nobody asked for follows a silence: the utterance is over."""
-        words = _words(told.words)
-        start_s = words[0].start_s if words else self._final_s
-        length_s = seconds(told.duration)
-        end_s = words[-1].end_s if words else self._sent_s if length_s is None else start_s + length_s
-        kind = Final if told.is_final else Interim
-        said = kind(text=told.text.strip(), start_s=start_s, end_s=end_s, words=words, language=told.language, raw=raw)
-        if not told.is_final:
-            return [said]
-        self._final_s = end_s
+    def _transcript(self, message: _Message, text: str, raw: str | None) -> list[ListenEvent]:
+        """Return a transcript. A final that no flush asked for follows a silence: the utterance is over."""
+        words, length_s = _words(message.words), seconds(message.duration)
+        end_s = self._sent_s if length_s is None else self._final_s + length_s
+        times = {"start_s": self._final_s, "end_s": end_s}
+        if not message.is_final:
+            return [transcribed(Interim, text, words, **times, language=message.language, raw=raw)]
+        final = transcribed(Final, text, words, **times, language=message.language, raw=raw)
+        self._final_s = final.end_s
         alone = self._ends_itself and not self._flushes and not self.finishing
-        return [said, UtteranceEnd(at_s=end_s)] if alone else [said]
+        return [final, UtteranceEnd(at_s=final.end_s)] if alone else [final]
 
 
-# ---- live, the server's side
+# ---- live, server
 
 
 def parse_query(query: bytes) -> ListenRequest:
     """Raises ClientProtocolError, with `param`."""
-    found = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
-    pairs = [(name, value) for name, value in found if name not in _NOT_SETTINGS and not name.startswith("gw_")]
+    pairs = query_pairs(query)
     fields = dict(pairs)
-    encoding = _OURS.get(fields.get("encoding", "pcm_s16le"))
-    if encoding is None:
-        raise ClientProtocolError(what=f"encoding must be one of {', '.join(_OURS)}", param="encoding")
-    rate = fields.get("sample_rate", "16000")
-    if not (rate.isascii() and rate.isdigit() and len(rate) < 7 and int(rate) in _RATES_HZ):
-        raise ClientProtocolError(what="sample_rate must be between 4000 and 192000", param="sample_rate")
+    encoding = encoding_field(fields.get("encoding", "pcm_s16le"), SERVED)
     return ListenRequest(
         model=fields.get("model", ""),
-        format=AudioFormat(encoding=encoding, sample_rate_hz=int(rate)),
+        format=AudioFormat(encoding=encoding, sample_rate_hz=sample_rate(fields.get("sample_rate"), 16_000)),
         language=fields.get("language") or None,
         keyterms=tuple(value for name, value in pairs if name == "keyterm"),
         dialect="cartesia",
@@ -269,19 +269,57 @@ def parse_query(query: bytes) -> ListenRequest:
     )
 
 
-class CartesiaServer:
-    """One session: events in, frames out."""
+class CartesiaListenServer(ListenProtocol):
+    """One session of a client. A flush is answered once the transcripts of the audio before it have been sent."""
 
     def __init__(self, request_id: str) -> None:
         self._id = request_id
-        self._said = False
+        self._has_final = False
+        self._unanswered = 0
+        """Flushes not answered yet."""
         self._answered = 0
-        """Flushes answered by `flushed`, which an upstream of this dialect answers too."""
+        """Flushes answered here, which an upstream of this dialect answers too."""
 
-    def encode(self, events: list[ListenEvent]) -> list[str]:
-        """Where the upstream speaks this dialect, its own frames go out as they came."""
-        if passed := [event.raw for event in events if event.raw is not None and not self._repeats(event)]:
-            return [raw if isinstance(raw, str) else raw.decode("utf-8", "replace") for raw in passed]
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
+        """Decode a client's frame. Raises ClientProtocolError."""
+        if isinstance(frame, bytes):
+            return (Audio(frame),) if frame else ()
+        match frame.strip():
+            case "finalize":
+                self._unanswered += 1
+                if self._unanswered > 1:
+                    return (Control.FLUSH,)
+                return (Control.FLUSH, DelayedReply(self._answer_flushes))
+            case "close" | "done":
+                return (Control.FINISH,)
+        raise ClientProtocolError(what="a text frame must be finalize or close")
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        if not self._unanswered:
+            return self._encode(events)
+        frames: list[Frame] = []
+        for event in events:
+            if isinstance(event, ListenEnd):
+                frames += self._answer_flushes()
+            encoded = self._encode([event])
+            frames += encoded
+            if event.raw is not None:  # an upstream of this dialect answers by itself
+                self._unanswered -= bool(encoded) and isinstance(event, UtteranceEnd) and self._unanswered > 0
+            elif isinstance(event, (Final, UtteranceEnd)):
+                frames += self._answer_flushes()
+        return frames
+
+    def flush_done(self) -> str:
+        self._answered += 1
+        return self._frame("flush_done")
+
+    def _answer_flushes(self) -> Sequence[Frame]:
+        count, self._unanswered = self._unanswered, 0
+        return [self.flush_done() for _ in range(count)]
+
+    def _encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        if passed := vendor_frames([event for event in events if not self._repeats(event)]):
+            return passed
         frames: list[str] = []
         for event in events:
             match event:
@@ -291,30 +329,23 @@ class CartesiaServer:
                     frames.append(self._frame("done"))
         return frames
 
-    def flushed(self) -> str:
-        self._answered += 1
-        return self._frame("flush_done")
-
     def _repeats(self, event: ListenEvent) -> bool:
-        if not isinstance(event, UtteranceEnd) or not self._answered:
+        """Return whether an upstream's frame answers a flush that has been answered here."""
+        if event.raw is None or not isinstance(event, UtteranceEnd) or not self._answered:
             return False
         self._answered -= 1
         return True
 
-    def _transcript(self, said: Interim | Final) -> str:
-        """A final that is not the first begins with a space: clients join them as they are."""
-        final = isinstance(said, Final)
-        text = (" " if self._said else "") + said.text
-        self._said = self._said or final
-        members: dict[str, Any] = {"text": text, "is_final": final, "words": [_word(word) for word in said.words]}
-        members["duration"] = round(max(0.0, said.end_s - said.start_s), 3)
-        if said.language:
-            members["language"] = said.language
+    def _transcript(self, result: Interim | Final) -> str:
+        """Encode a transcript. Unless it is the first it begins with a space, since clients add none."""
+        is_final = isinstance(result, Final)
+        text = (" " if self._has_final else "") + result.text
+        self._has_final = self._has_final or is_final
+        members: dict[str, Any] = {"text": text, "is_final": is_final, "words": [timed_word(w) for w in result.words]}
+        members["duration"] = round(max(0.0, result.end_s - result.start_s), 3)
+        if result.language:
+            members["language"] = result.language
         return self._frame("transcript", **members)
 
     def _frame(self, kind: str, **members: Any) -> str:
-        return msgspec.json.encode({"type": kind, **members, "request_id": self._id}).decode()
-
-
-def _word(word: Word) -> dict[str, Any]:
-    return {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
+        return typed_frame(kind, **members, request_id=self._id)

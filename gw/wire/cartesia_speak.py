@@ -1,16 +1,30 @@
-"""Cartesia's speech: whole (`/tts/bytes`, `/tts/sse`), both sides, and the server's of the socket (`/tts/websocket`).
+"""Cartesia's speech (`/tts/bytes`, `/tts/sse`, `/tts/websocket`): client and server.
 
-Source: cartesia 4.2.0 (November 2026); flush ids from the vendor's page on context flushing. On the socket every frame names
-its context and repeats its settings; `continue: false` ends the text of a context, whose audio ends with `done`. Pieces of
-text are joined as they are. Voices come in three forms: `{"mode":"id","id":…}`, `{"id":…}` and a plain text. The client's
-side of the socket: `cartesia_context`.
+Source: cartesia 4.2.0, the vendor's pages on contexts and flushing, livekit-plugins-cartesia 1.8.9 (November 2026). Voices come
+in three forms: `{"mode":"id","id":…}`, `{"id":…}` and a string.
+
+On the socket every frame names its context and repeats its settings:
+
+===================================  ====================================================================
+Client sends for a context           Server answers
+===================================  ====================================================================
+text, `continue: true`               `chunk`, `timestamps`; pieces of text are joined without separators
+`flush: true`                        the audio of all text so far, then `flush_done`
+text, `continue: false`              the remaining audio, then `done`: the context is over
+`cancel: true`                       nothing more
+===================================  ====================================================================
+
+The vendor forgets a context a second after its last audio; more text for it is an error, and so is a context whose first text
+has nothing to pronounce. A session of the gateway may pause for as long as it likes. So the client leaves a context as soon as
+all its text has been spoken, and starts the next one with the next word; text is kept back until there is one.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -19,63 +33,64 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
-from gw.wire.stream_decoder import StreamDecoder
+from gw.wire.frames import Frame, json_frame, typed_frame
+from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.query import SAMPLE_RATES_HZ
+from gw.wire.speak_messages import CancelContext, ContextText
+from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import CARTESIA, ErrorFacts, error_of
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-ENCODINGS: dict[str, str] = {
-    "pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"
-}  # fmt: skip
-"""Of raw audio, ours → theirs."""
-_OURS: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
+ENCODINGS = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
+"""Raw encodings: the gateway's name → Cartesia's."""
+SERVED: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
+"""Raw encodings: Cartesia's name → the gateway's."""
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
-_SERVED_HZ = range(4_000, 192_001)
-_KNOWN = frozenset({"context_id", "model_id", "transcript", "voice", "output_format", "continue", "flush", "cancel"})
-"""Members of a request that are said in common terms; the others are passed on where the upstream is Cartesia too."""
+_COMMON = frozenset({"context_id", "model_id", "transcript", "voice", "output_format", "continue", "flush", "cancel"})
+"""Members that a request has in common terms; the others are passed on to an upstream of this dialect."""
 
 
-def output_format(fmt: AudioFormat) -> dict[str, Any]:
-    """Ours as theirs. Compressed audio is mp3 here, whatever was asked."""
+# ---- client
+
+
+def _output_format(fmt: AudioFormat) -> dict[str, Any]:
+    """Return a format in Cartesia's terms. Compressed audio is always mp3."""
     if fmt.encoding == "wav":
         return {"container": "wav", "encoding": "pcm_s16le", "sample_rate": fmt.sample_rate_hz or 24_000}
-    raw = ENCODINGS.get(fmt.encoding)
-    if raw is None:
+    encoding = ENCODINGS.get(fmt.encoding)
+    if encoding is None:
         return {"container": "mp3", "sample_rate": 44_100, "bit_rate": 128_000}
-    return {"container": "raw", "encoding": raw, "sample_rate": fmt.sample_rate_hz}
-
-
-# ---- the client's side
+    return {"container": "raw", "encoding": encoding, "sample_rate": fmt.sample_rate_hz}
 
 
 def wants_events(request: SpeakRequest) -> bool:
-    """Only events (`/tts/sse`) tell when a word is heard, and they hold nothing but raw samples."""
+    """Return whether to use `/tts/sse`: only events have word times, and they carry only raw samples."""
     phonemes = request.extra.get("add_phoneme_timestamps") if request.dialect == "cartesia" else None
     wanted = request.want_timings or (phonemes is not None and bytes(phonemes) == b"true")
     return wanted and request.format.encoding in ENCODINGS
 
 
-def settings(request: SpeakRequest | SpeakLiveRequest, model: str) -> dict[str, Any]:
-    """What every request says beside its text."""
-    asked: dict[str, Any] = {
+def _settings(request: SpeakRequest | SpeakLiveRequest, model: str) -> dict[str, Any]:
+    """Return the members of every request besides its text."""
+    members: dict[str, Any] = {
         "model_id": model,
         "voice": {"mode": "id", "id": request.voice},
-        "output_format": output_format(request.format),
+        "output_format": _output_format(request.format),
     }
     if request.language:
-        asked["language"] = request.language
+        members["language"] = request.language
     if request.speed is not None:
-        asked["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
-    return asked
+        members["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
+    return members
 
 
 def body(request: SpeakRequest, model: str) -> bytes:
-    """Of `POST /tts/bytes`, and of `/tts/sse` where `wants_events` says so."""
-    asked = settings(request, model) | {"transcript": request.text}
+    """Return the body of `POST /tts/bytes`, or of `/tts/sse` where `wants_events` says so."""
+    members = _settings(request, model) | {"transcript": request.text}
     if request.want_timings:
-        asked["add_timestamps"] = True
+        members["add_timestamps"] = True
     if request.dialect == "cartesia":
-        asked |= {name: raw for name, raw in request.extra.items() if name not in _KNOWN}
-    return msgspec.json.encode(asked)
+        members |= {name: raw for name, raw in request.extra.items() if name not in _COMMON}
+    return msgspec.json.encode(members)
 
 
 class _Words(msgspec.Struct, gc=False):
@@ -85,7 +100,7 @@ class _Words(msgspec.Struct, gc=False):
 
 
 class VendorMessage(msgspec.Struct, gc=False):
-    """A message of the vendor, of speech or transcription."""
+    """A message of the vendor about speech; an `error` about transcription has the same members."""
 
     type: str = ""
     context_id: str | None = None
@@ -97,87 +112,188 @@ class VendorMessage(msgspec.Struct, gc=False):
     message: str | None = None
     error: str | None = None
 
-
-_TOLD = msgspec.json.Decoder(VendorMessage)
-
-
-def decode(frame: str | bytes, provider: str) -> VendorMessage:
-    """Raises UpstreamProtocolError."""
-    try:
-        return _TOLD.decode(frame)
-    except _BAD_JSON:
-        raise UpstreamProtocolError(provider=provider, detail="a frame is not the JSON expected") from None
+    def error_for(self, provider: str, secrets: Iterable[str]) -> ProviderError:
+        """Return the error of an `error` message: that of the HTTP answer it stands for."""
+        facts = ErrorFacts(code=self.error_code or "", message=self.message or self.title or self.error or "")
+        status = self.status_code or 500
+        return error_of(provider, status if status >= 400 else 500, facts, secrets, dialect=CARTESIA)
 
 
-def fault(told: VendorMessage, provider: str, secrets: Iterable[str]) -> ProviderError:
-    """An `error` message: the answer of HTTP it would have been."""
-    facts = ErrorFacts(code=told.error_code or "", message=told.message or told.title or told.error or "")
-    status = told.status_code or 500
-    return error_of(provider, status if status >= 400 else 500, facts, secrets, dialect=CARTESIA)
+VENDOR_MESSAGE = msgspec.json.Decoder(VendorMessage)
 
 
-def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
-    """Return the body of a failed HTTP answer."""
-    return msgspec.json.encode({**facts, "error_code": code, "title": code, "message": message, "request_id": request_id})
+def _events_of(message: VendorMessage, provider: str) -> list[SpeakEvent]:
+    """Return the audio or word times of a message."""
+    if message.type == "chunk":
+        try:
+            return [AudioChunk(data=b64decode(message.data, validate=True))] if message.data else []
+        except ValueError:
+            raise UpstreamProtocolError(provider=provider, detail="the audio of a chunk is not base64") from None
+    times = message.word_timestamps or _Words()
+    spans = zip(times.words, times.start, times.end, strict=False)
+    return [WordTiming(word=word, start_s=start_s, end_s=end_s) for word, start_s, end_s in spans]
 
 
-def events_of(told: VendorMessage, provider: str) -> list[SpeakEvent]:
-    """Audio and word times; what else a message may say depends on where it came."""
-    match told.type:
-        case "chunk":
-            try:
-                return [AudioChunk(data=b64decode(told.data, validate=True))] if told.data else []
-            except ValueError:
-                raise UpstreamProtocolError(provider=provider, detail="a chunk is not base64") from None
-        case "timestamps":
-            timed = told.word_timestamps or _Words()
-            return [
-                WordTiming(word=word, start_s=start_s, end_s=end_s)
-                for word, start_s, end_s in zip(timed.words, timed.start, timed.end, strict=False)
-            ]
-    return []
-
-
-class SpeechDecoder(StreamDecoder[SpeakEvent]):
-    """The body of `/tts/sse`. With `keep_raw` what says nothing in common terms (phonemes) comes as it is."""
+class SpeechDecoder(SseStreamDecoder[SpeakEvent]):
+    """Decoder of the body of `/tts/sse`. With `keep_raw` messages without common meaning (phonemes) are passed on."""
 
     def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._keep_raw = keep_raw
         self._secrets = tuple(secrets)
-        self._sse = sse.SseDecoder()
-
-    def feed(self, data: bytes) -> list[SpeakEvent]:
-        """Raises ProviderError for an `error`, UpstreamProtocolError for what is no event of this dialect."""
-        try:
-            found = self._sse.feed(data)
-        except sse.SseTooLong as error:
-            raise UpstreamProtocolError(provider=self._provider, detail=str(error)) from None
-        events: list[SpeakEvent] = []
-        try:
-            for event in found:
-                events += self._read(event.data)
-        except ProviderError as error:
-            return self.failed(error, events)
-        return events
 
     def end(self) -> list[SpeakEvent]:
-        """The connection has ended cleanly, which is no end. Raises UpstreamCut."""
+        """Raise UpstreamCut: a connection that ends without `done` was cut."""
         raise UpstreamCut(provider=self._provider, detail="the stream ended without done")
 
-    def _read(self, data: bytes) -> list[SpeakEvent]:
-        told = decode(data, self._provider)
-        match told.type:
+    def _decode(self, event: sse.SseEvent, events: list[SpeakEvent]) -> None:
+        message = decode_upstream(VENDOR_MESSAGE, event.data, self._provider)
+        match message.type:
             case "error":
-                raise fault(told, self._provider, self._secrets)
+                raise message.error_for(self._provider, self._secrets)
             case "done":
-                return [SpeakEnd()]
+                events.append(SpeakEnd())
             case "chunk" | "timestamps":
-                return events_of(told, self._provider)
-        return [VendorFrame(raw=data.decode())] if self._keep_raw else []
+                events += _events_of(message, self._provider)
+            case _ if self._keep_raw:
+                events.append(VendorFrame(raw=event.data.decode()))
 
 
-# ---- the server's side
+class CartesiaSpeakClient:
+    """One session over one socket: one context after the other."""
+
+    def __init__(self, provider: str, request: SpeakLiveRequest, model: str, secrets: Iterable[str] = ()) -> None:
+        self.ended = False
+        self.due: list[SpeakEvent] = []
+        """Answers to commands for which there was nothing to speak: no frame will bring them."""
+        self._provider = provider
+        self._secrets = tuple(secrets)
+        self._format = request.format
+        self._same_dialect = request.dialect == "cartesia"
+        self._settings = _settings(request, model)
+        if self._same_dialect:
+            self._settings |= {name: msgspec.Raw(raw.encode()) for name, raw in request.options}
+        self._settings["add_timestamps"] = True  # they show where another provider has to continue
+        self._contexts = 0
+        self._early_text = ""
+        """Text before the first word of a context."""
+        self._open = False
+        """Whether the context has text."""
+        self._unflushed = False
+        self._flushes: deque[int] = deque()
+        """Number of commands behind each flush not answered yet; several if no text came between them."""
+        self._finishing = False
+        self._audio_s = self._context_start_s = 0.0
+        """Audio received, and how much of it before this context."""
+
+    @property
+    def _context(self) -> str:
+        return f"gw-{self._contexts}"
+
+    def text(self, text: str) -> str | None:
+        if not self._open:
+            text = self._early_text + text
+            if not any(map(str.isalnum, text)):
+                self._early_text = text
+                return None
+            self._early_text, self._open = "", True
+        self._unflushed = True
+        return self._frame(text, more=True)
+
+    def flush(self) -> str | None:
+        self._early_text = ""
+        if not self._open:
+            self.due.append(Flushed())
+            return None
+        if self._flushes and not self._unflushed:
+            self._flushes[-1] += 1
+            return None
+        self._flushes.append(1)
+        self._unflushed = False
+        return self._frame("", more=True, flush=True)
+
+    def clear(self) -> str | None:
+        self._early_text = ""
+        self._flushes.clear()
+        self.due = [event for event in self.due if isinstance(event, SpeakEnd)]
+        frame = json_frame({"context_id": self._context, "cancel": True}) if self._open else None
+        self._leave_context()
+        if self._finishing and not self.ended:
+            self._end()
+        return frame
+
+    def passed(self, frame: str) -> None:
+        """Drop a caller's frame: it names contexts of the caller's own socket."""
+
+    def finish(self) -> str | None:
+        if self._finishing:
+            return None
+        self._finishing = True
+        if self._open:
+            return self._frame("", more=False)
+        self._end()
+        return None
+
+    def _frame(self, transcript: str, *, more: bool, **members: Any) -> str:
+        return json_frame(
+            {"context_id": self._context, **self._settings, "transcript": transcript, "continue": more, **members}
+        )
+
+    def _leave_context(self) -> None:
+        if self._open:
+            self._contexts += 1
+        self._open = self._unflushed = False
+        self._context_start_s = self._audio_s
+
+    def _end(self) -> None:
+        self.ended = True
+        self.due.append(SpeakEnd())
+
+    def receive(self, frame: Frame) -> list[SpeakEvent]:
+        """Decode a frame. Raises ProviderError for an `error`, UpstreamProtocolError for a malformed frame."""
+        message = decode_upstream(VENDOR_MESSAGE, frame, self._provider)
+        if message.context_id is not None and message.context_id != self._context:
+            return []  # of a context that was cancelled, or is over
+        match message.type:
+            case "error":
+                raise message.error_for(self._provider, self._secrets)
+            case "chunk" | "timestamps":
+                return self._session_times(_events_of(message, self._provider))
+            case "flush_done":
+                return self._flushed()
+            case "done":
+                return self._done()
+        return [VendorFrame(raw=frame)] if self._same_dialect else []
+
+    def _session_times(self, events: list[SpeakEvent]) -> list[SpeakEvent]:
+        for n, event in enumerate(events):
+            if isinstance(event, AudioChunk):
+                self._audio_s += self._format.seconds(len(event.data))
+            elif isinstance(event, WordTiming) and self._context_start_s:
+                start_s, end_s = event.start_s + self._context_start_s, event.end_s + self._context_start_s
+                events[n] = WordTiming(word=event.word, start_s=start_s, end_s=end_s)
+        return events
+
+    def _flushed(self) -> list[SpeakEvent]:
+        """Answer the oldest flush. Without one it is the vendor's own mark between two pieces of text."""
+        if not self._flushes:
+            return []
+        answered = self._flushes.popleft()
+        if not (self._same_dialect or self._flushes or self._unflushed or self._finishing):
+            self._leave_context()
+        return [Flushed()] * answered
+
+    def _done(self) -> list[SpeakEvent]:
+        events: list[SpeakEvent] = [Flushed()] * sum(self._flushes)
+        self._flushes.clear()
+        if self._finishing:
+            self.ended = True
+            return [*events, SpeakEnd()]
+        self._leave_context()
+        return events
+
+
+# ---- server
 
 
 class _Voice(msgspec.Struct, gc=False):
@@ -194,7 +310,7 @@ class _Config(msgspec.Struct, gc=False):
     speed: float | None = None
 
 
-class _Asked(msgspec.Struct, gc=False, rename={"more": "continue"}):
+class _Request(msgspec.Struct, gc=False, rename={"more": "continue"}):
     context_id: str | None = None
     model_id: str = ""
     transcript: str = ""
@@ -208,155 +324,131 @@ class _Asked(msgspec.Struct, gc=False, rename={"more": "continue"}):
     flush: bool = False
     cancel: bool = False
 
-
-_ASKED = msgspec.json.Decoder(_Asked)
-
-
-class Generate(msgspec.Struct, frozen=True, kw_only=True):
-    """`ends`: no more text of this context follows."""
-
-    context: str
-    request: SpeakLiveRequest
-    text: str
-    ends: bool
-    flush: bool
-
-
-class Cancel(msgspec.Struct, frozen=True, kw_only=True):
-    context: str
+    def common(self, *, raw_only: bool) -> dict[str, Any]:
+        """Return the fields that requests over HTTP and over the socket share."""
+        return {
+            "model": self.model_id,
+            "voice": self.voice.id if isinstance(self.voice, _Voice) else self.voice or "",
+            "format": _format(self.output_format or _Output(), raw_only=raw_only),
+            "language": self.language or self.locale,
+            "speed": self.generation_config.speed if self.generation_config is not None else None,
+            "want_timings": self.add_timestamps,
+            "dialect": "cartesia",
+        }
 
 
-ClientFrame: TypeAlias = Generate | Cancel
+_REQUEST = msgspec.json.Decoder(_Request)
 
 
-def parse_frame(frame: str | bytes) -> ClientFrame:
-    """A frame of the socket. Raises ClientProtocolError, with `param`."""
-    asked = _parse(frame)
-    context = asked.context_id or ""
-    if asked.cancel:
-        return Cancel(context=context)
-    request = SpeakLiveRequest(
-        model=asked.model_id,
-        voice=_voice(asked),
-        format=_format(asked.output_format, raw_only=True),
-        language=asked.language or asked.locale,
-        speed=asked.generation_config.speed if asked.generation_config is not None else None,
-        want_timings=asked.add_timestamps,
-        dialect="cartesia",
-        options=tuple((name, bytes(raw).decode()) for name, raw in _others(frame).items()),
+def parse_frame(frame: Frame) -> ContextText | CancelContext:
+    """Decode a frame of the socket. Raises ClientProtocolError, with `param`."""
+    received = _parse(frame)
+    context = received.context_id or ""
+    if received.cancel:
+        return CancelContext(context)
+    options = tuple((name, bytes(raw).decode()) for name, raw in _others(frame).items())
+    text, more = received.transcript, received.more
+    return ContextText(
+        context=context,
+        text=text if more or text.strip() else "",
+        flush=received.flush,
+        finish=not more,
+        request=SpeakLiveRequest(**received.common(raw_only=True), options=options),
     )
-    return Generate(context=context, request=request, text=asked.transcript, ends=not asked.more, flush=asked.flush)
 
 
 def parse_body(received: bytes, *, events: bool) -> SpeakRequest:
-    """Of `POST /tts/bytes`, or with `events` of `/tts/sse`. Raises ClientProtocolError, with `param`."""
-    asked = _parse(received)
-    if not asked.transcript:
+    """Decode a `POST /tts/bytes`, or with `events` a `POST /tts/sse`. Raises ClientProtocolError, with `param`."""
+    request = _parse(received)
+    if not request.transcript:
         raise ClientProtocolError(what="transcript: nothing to speak", param="transcript")
-    return SpeakRequest(
-        model=asked.model_id,
-        text=asked.transcript,
-        voice=_voice(asked),
-        format=_format(asked.output_format, raw_only=events),
-        speed=asked.generation_config.speed if asked.generation_config is not None else None,
-        language=asked.language or asked.locale,
-        want_timings=asked.add_timestamps,
-        dialect="cartesia",
-        extra=_others(received),
-    )
+    return SpeakRequest(text=request.transcript, **request.common(raw_only=events), extra=_others(received))
 
 
-def _parse(received: str | bytes) -> _Asked:
+def _parse(received: Frame) -> _Request:
     try:
-        return _ASKED.decode(received)
+        return _REQUEST.decode(received)
     except msgspec.ValidationError as error:
-        raise ClientProtocolError(what=f"the request is not of the expected form: {error}") from None
-    except _BAD_JSON:
+        raise ClientProtocolError(what=f"the request does not have the expected form: {error}") from None
+    except BAD_JSON:
         raise ClientProtocolError(what="the request is not JSON") from None
 
 
-def _others(received: str | bytes) -> Mapping[str, msgspec.Raw]:
+def _others(received: Frame) -> Mapping[str, msgspec.Raw]:
     try:
-        found = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
-    except _BAD_JSON:   # a name that is not UTF-8
+        members = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
+    except BAD_JSON:  # a name that is not UTF-8
         raise ClientProtocolError(what="the request is not JSON") from None
-    return {name: raw for name, raw in found.items() if name not in _KNOWN}
+    return {name: raw for name, raw in members.items() if name not in _COMMON}
 
 
-def _voice(asked: _Asked) -> str:
-    return asked.voice.id if isinstance(asked.voice, _Voice) else asked.voice or ""
-
-
-def _format(told: _Output | None, *, raw_only: bool) -> AudioFormat:
-    told = told or _Output()
-    if told.container == "mp3" and not raw_only:
+def _format(output: _Output, *, raw_only: bool) -> AudioFormat:
+    if output.container == "mp3" and not raw_only:
         return AudioFormat(encoding="mp3")
-    encoding = _OURS.get(told.encoding)
-    if told.container not in ("raw", "wav") or (raw_only and told.container != "raw"):
-        raise ClientProtocolError(what="output_format.container must be raw" + ("" if raw_only else ", wav or mp3"), param="output_format")
-    if encoding is None:
-        raise ClientProtocolError(what=f"output_format.encoding must be one of {', '.join(_OURS)}", param="output_format")
-    if told.sample_rate not in _SERVED_HZ:
-        raise ClientProtocolError(what="output_format.sample_rate must be between 4000 and 192000", param="output_format")
-    return AudioFormat(encoding="wav" if told.container == "wav" else encoding, sample_rate_hz=told.sample_rate)
+    encoding = SERVED.get(output.encoding)
+    if output.container not in ("raw", "wav") or (raw_only and output.container != "raw"):
+        what = "container must be raw" + ("" if raw_only else ", wav or mp3")
+    elif encoding is None:
+        what = f"encoding must be one of {', '.join(SERVED)}"
+    elif output.sample_rate not in SAMPLE_RATES_HZ:
+        what = "sample_rate must be between 4000 and 192000"
+    else:
+        return AudioFormat(encoding="wav" if output.container == "wav" else encoding, sample_rate_hz=output.sample_rate)
+    raise ClientProtocolError(what=f"output_format.{what}", param="output_format")
 
 
-class SpeakServer:
-    """One context: events in, frames out."""
+class CartesiaSpeakServer:
+    """One context of a client: events to frames."""
 
     def __init__(self, context: str, *, timestamps: bool) -> None:
         self._context = context
         self._timestamps = timestamps
         self._flush_id = 1
-        """Of the text until the next flush: its chunks and the answer to that flush bear it."""
+        """Id of the text until the next flush, repeated by its chunks and by the answer to that flush."""
 
     def encode(self, events: list[SpeakEvent]) -> list[str]:
         frames: list[str] = []
         words: list[WordTiming] = []
         for event in events:
             match event:
-                case AudioChunk(data=data):
-                    if data:
-                        chunk = {"data": b64encode(data).decode(), "step_time": 0.0, "flush_id": self._flush_id}
-                        frames.append(self._frame("chunk", done=False, status_code=206, **chunk))
+                case AudioChunk(data=data) if data:
+                    chunk = {"data": b64encode(data).decode(), "step_time": 0.0, "flush_id": self._flush_id}
+                    frames.append(self._frame("chunk", done=False, status_code=206, **chunk))
                 case WordTiming():
                     words.append(event)
                 case Flushed():
                     flush = {"flush_done": True, "flush_id": self._flush_id}
                     self._flush_id += 1
                     frames.append(self._frame("flush_done", done=False, status_code=206, **flush))
-                case VendorFrame(raw=raw):
-                    frames += self._passed(raw)
+                case VendorFrame(raw=raw):  # of an upstream of this dialect, which has a context of its own
+                    members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+                    frames.append(json_frame({**members, "context_id": self._context}))
                 case SpeakEnd():
                     frames.append(self._frame("done", done=True, status_code=200))
         if words and self._timestamps:
-            timed = {
+            times = {
                 "words": [w.word for w in words],
                 "start": [round(w.start_s, 3) for w in words],
                 "end": [round(w.end_s, 3) for w in words],
             }
             at = len(frames) - 1 if frames and isinstance(events[-1], (Flushed, SpeakEnd)) else len(frames)
-            frames.insert(at, self._frame("timestamps", done=False, status_code=206, word_timestamps=timed))
+            frames.insert(at, self._frame("timestamps", done=False, status_code=206, word_timestamps=times))
         return frames
 
-    def _passed(self, raw: str | bytes) -> list[str]:
-        """A message of an upstream of this dialect, which has a context of its own."""
-        told = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        told["context_id"] = msgspec.Raw(msgspec.json.encode(self._context))
-        return [msgspec.json.encode(told).decode()]
-
     def _frame(self, kind: str, **members: Any) -> str:
-        return msgspec.json.encode({"type": kind, **members, "context_id": self._context}).decode()
+        return typed_frame(kind, **members, context_id=self._context)
 
 
 def as_sse(frames: list[str]) -> bytes:
-    """The same messages as server-sent events, each named by its type."""
-    return b"".join(sse.encode(frame.encode(), event=_TOLD.decode(frame).type) for frame in frames)
+    """Return the same messages as server-sent events, each named by its type."""
+    return b"".join(sse.encode(frame.encode(), event=VENDOR_MESSAGE.decode(frame).type) for frame in frames)
+
+
+def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
+    """Return the body of a failed HTTP answer."""
+    return msgspec.json.encode({**facts, "error_code": code, "title": code, "message": message, "request_id": request_id})
 
 
 def error_frame(status: int, code: str, message: str, context: str | None, request_id: str) -> str:
-    told = {
-        "type": "error", "done": True, "status_code": status, "error_code": code, "title": code, "message": message,
-        "request_id": request_id, "context_id": context,
-    }  # fmt: skip
-    return msgspec.json.encode(told).decode()
+    about = {"error_code": code, "title": code, "message": message, "request_id": request_id, "context_id": context}
+    return typed_frame("error", done=True, status_code=status, **about)

@@ -15,9 +15,9 @@ from gw.errors import UpstreamProtocolError
 from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.deepgram_listen_client import audio_fields, default_language
-from gw.wire.deepgram_listen_server import format_of, is_true, keyterms_of, pairs_of
+from gw.wire.deepgram_listen import audio_fields, default_language, format_of, keyterms_of
 from gw.wire.json_codec import BAD_JSON
+from gw.wire.query import is_true, query_pairs
 
 _OURS = frozenset({"model", "callback", "callback_method"})
 _OF_RAW = frozenset({"encoding", "sample_rate", "channels"})
@@ -128,7 +128,7 @@ def _word(word: _Word) -> Word:
 
 def parse(query: bytes, audio: AudioSource, measured_s: float, sniffed: Any) -> TranscribeRequest:
     """`sniffed`: the format that the audio's own header tells, None = none. Raises ClientProtocolError, with `param`."""
-    pairs = pairs_of(query)
+    pairs = query_pairs(query)
     fields = dict(pairs)
     told = format_of(fields) if "encoding" in fields else None
     raw = told is not None and told.bytes_per_second and sniffed is None

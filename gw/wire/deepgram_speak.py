@@ -1,44 +1,51 @@
-"""Deepgram's speech over HTTP and WebSocket (`/v1/speak`): both sides.
+"""Deepgram's speech over HTTP and WebSocket (`/v1/speak`): client and server.
 
-Source: deepgram-sdk 7.17.0, `speak/v1` (November 2026). On the socket audio comes in binary frames without a container;
-`Flush` is answered by `Flushed` after the last audio of what was said, and `Close` by closing.
+Source: deepgram-sdk 7.17.0, `speak/v1` (November 2026). Audio comes in binary frames without a container.
+
+============  ==========================================================================
+Client sends  Server answers
+============  ==========================================================================
+`Speak`       audio, when it sees fit
+`Flush`       the audio of all text so far, then `Flushed`
+`Clear`       `Cleared`; text and audio before it are dropped, and their flushes not answered
+`Close`       closes the socket at once
+============  ==========================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderFailed, UpstreamProtocolError
+from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire.deepgram_listen_client import ENCODINGS
-from gw.wire.deepgram_listen_server import pairs_of, whole
-from gw.wire.vendor_errors import filtered, safe_code
+from gw.wire.deepgram_listen import ENCODINGS
+from gw.wire.frames import Frame, json_frame, session_failure, typed_frame
+from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.query import encoding_field, query_pairs, sample_rate
+from gw.wire.speak_messages import SpeakMessage, Text, TtsCommand
+from gw.wire.vendor_errors import safe_code
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _QUERY = "query:"
-"""Begins the name of an `extra` member that came in the query; the others stood in the body."""
-_OURS = frozenset({"model", "encoding", "sample_rate", "container"})
-_USUAL_HZ = {"linear16": 24_000, "mulaw": 8_000, "alaw": 8_000}
+"""Prefix of the name of an `extra` member that came in the query; the others were in the body."""
+_COMMON = frozenset({"model", "encoding", "sample_rate", "container"})
+"""Query fields that a request has in common terms."""
 RATES_HZ = frozenset({8_000, 16_000, 24_000, 32_000, 48_000})
-_SERVED_HZ = range(4_000, 192_001)
 FLUSH, CLEAR, CLOSE = '{"type":"Flush"}', '{"type":"Clear"}', '{"type":"Close"}'
-_CONTAINERS: dict[str, Encoding] = {"mp3": "mp3", "opus": "ogg", "flac": "flac", "aac": "aac"}
 
 
-# ---- the client's side
+# ---- client
 
 
 def http_path(request: SpeakRequest, model: str) -> str:
-    """Path and query of `POST /v1/speak`. Raw audio is asked for without a container.
+    """Return path and query of `POST /v1/speak`; raw audio comes without a container.
 
-    A caller who speaks this dialect has its own settings passed on.
+    A caller of this dialect has its own settings passed on.
     """
     pairs = [("model", voice_model(model, request.voice)), *_audio_fields(request.format)]
     if request.speed is not None:
@@ -49,7 +56,7 @@ def http_path(request: SpeakRequest, model: str) -> str:
 
 
 def voice_model(model: str, voice: str) -> str:
-    """A voice is part of the model's name here: `aura-2-thalia-en`; the bare names of voices are put together with `aura-2`."""
+    """Return the model's name, of which the voice is a part: `aura-2-thalia-en`. A bare voice is combined with `aura-2`."""
     if not voice or voice == model:
         return model
     return voice if voice.startswith("aura") else f"{model}-{voice}-en" if model in ("aura", "aura-2") else model
@@ -64,8 +71,7 @@ def _audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
             return [("encoding", "linear16"), ("sample_rate", str(fmt.sample_rate_hz or 24_000)), ("container", "wav")]
         case "ogg" | "opus":
             return [("encoding", "opus"), ("container", "ogg")]
-        case _:
-            return [("encoding", fmt.encoding)]
+    return [("encoding", fmt.encoding)]
 
 
 def body(request: SpeakRequest) -> bytes:
@@ -78,33 +84,29 @@ def _own(request: SpeakRequest) -> Mapping[str, msgspec.Raw]:
 
 
 def live_path(request: SpeakLiveRequest, model: str) -> str:
-    """Path and query of the socket. A caller who speaks this dialect has its own settings passed on."""
-    raw = ENCODINGS.get(request.format.encoding, "linear16")
-    pairs = [
-        ("model", voice_model(model, request.voice)),
-        ("encoding", raw),
-        ("sample_rate", str(request.format.sample_rate_hz)),
-    ]
+    """Return path and query of the socket. A caller of this dialect has its own settings passed on."""
+    encoding = ENCODINGS.get(request.format.encoding, "linear16")
+    pairs = [("model", voice_model(model, request.voice)), ("encoding", encoding)]
+    pairs.append(("sample_rate", str(request.format.sample_rate_hz)))
     if request.dialect == "deepgram":
-        pairs += [(name, value) for name, value in request.options if name not in _OURS]
+        pairs += [(name, value) for name, value in request.options if name not in _COMMON]
     elif request.speed is not None:
         pairs.append(("speed", f"{request.speed:g}"))
     return "/v1/speak?" + urlencode(pairs)
 
 
-class _Told(msgspec.Struct, gc=False):
+class _Message(msgspec.Struct, gc=False):
     type: str = ""
     text: str = ""
-    sequence_id: int = 0
     description: str = ""
     code: str | None = None
 
 
-_FRAME = msgspec.json.Decoder(_Told)
+_MESSAGE = msgspec.json.Decoder(_Message)
 
 
-class DeepgramSpeaker:
-    """One session: text and orders out, audio in."""
+class DeepgramSpeakClient:
+    """One session: text and commands to frames, frames to events. With `keep_raw` events carry their frame."""
 
     def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:
         self.ended = False
@@ -112,39 +114,39 @@ class DeepgramSpeaker:
         self._keep_raw = keep_raw
         self._secrets = tuple(secrets)
         self._flushes = 0
-        """That have not been answered."""
+        """Flushes not answered yet."""
         self._clears: list[int] = []
-        """For each that has not been answered, the flushes that were due when it was sent."""
+        """For each clear not answered yet, the flushes that were unanswered when it was sent."""
         self._unflushed = False
         self._finishing = False
         self._own_flush = False
-        """The last one is that of `finish`, and answered by the end alone."""
+        """Whether the last flush is that of `finish`, which only the end answers."""
         self._characters = 0
 
-    def text(self, text: str) -> list[str | bytes]:
+    def text(self, text: str) -> list[str]:
         self._unflushed = True
         self._characters += len(text)
-        return [msgspec.json.encode({"type": "Speak", "text": text}).decode()]
+        return [json_frame({"type": "Speak", "text": text})]
 
-    def flush(self) -> list[str | bytes]:
+    def flush(self) -> list[str]:
         self._flushes += 1
         self._unflushed = False
         return [FLUSH]
 
-    def clear(self) -> list[str | bytes]:
+    def clear(self) -> list[str]:
         self._unflushed = False
         self._clears.append(self._flushes)
         return [CLEAR]
 
-    def passed(self, frame: str) -> list[str | bytes]:
+    def passed(self, frame: str) -> list[str]:
         try:
-            told = _FRAME.decode(frame)
-        except _BAD_JSON:
+            message = _MESSAGE.decode(frame)
+        except BAD_JSON:
             return []
-        match told.type:
+        match message.type:
             case "Speak":
                 self._unflushed = True
-                self._characters += len(told.text)
+                self._characters += len(message.text)
             case "Flush":
                 return self.flush()
             case "Clear":
@@ -153,24 +155,21 @@ class DeepgramSpeaker:
                 return self.finish()
         return [frame]
 
-    def finish(self) -> list[str | bytes]:
-        """What is left is spoken, and the socket closed when that has been answered: closing at once would cut it off."""
+    def finish(self) -> list[str]:
+        """Flush the remaining text. The socket is closed when that was answered: closing at once would cut the audio."""
         self._finishing = True
         if self._unflushed:
             self._own_flush = True
             return self.flush()
-        return [CLOSE] if not self._flushes else []
+        return [] if self._flushes else [CLOSE]
 
-    def receive(self, frame: str | bytes) -> list[SpeakEvent]:
-        """Raises ProviderError for an `Error` frame, UpstreamProtocolError for what is no frame of this dialect."""
+    def receive(self, frame: Frame) -> list[SpeakEvent]:
+        """Decode a frame. Raises ProviderError for `Error`, UpstreamProtocolError for a malformed frame."""
         if isinstance(frame, bytes):
             return [AudioChunk(data=frame)] if frame else []
-        try:
-            told = _FRAME.decode(frame)
-        except _BAD_JSON:
-            raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
+        message = decode_upstream(_MESSAGE, frame, self._provider)
         raw = frame if self._keep_raw else None
-        match told.type:
+        match message.type:
             case "Flushed":
                 self._flushes = max(0, self._flushes - 1)
                 self._clears = [max(0, due - 1) for due in self._clears]
@@ -180,23 +179,22 @@ class DeepgramSpeaker:
             case "Cleared":
                 return self._cleared(raw)
             case "Error":
-                words = filtered(told.description, self._secrets)
-                detail = "an error inside the session" + (f": {words}" if words else "")
-                raise ProviderFailed(
-                    provider=self._provider, detail=detail, upstream_status=101, upstream_code=safe_code(told.code, self._secrets)
+                raise session_failure(
+                    self._provider, message.description, safe_code(message.code, self._secrets), self._secrets
                 )
         return [VendorFrame(raw=frame)] if raw is not None else []
 
     def _cleared(self, raw: str | None) -> list[SpeakEvent]:
-        """What was to be spoken before is not, so nobody need answer those flushes."""
+        """Stop waiting for the flushes before the clear: what they would have spoken was dropped."""
         if self._clears:
             due = self._clears.pop(0)
             self._flushes -= due
             self._clears = [max(0, later - due) for later in self._clears]
         events: list[SpeakEvent] = [VendorFrame(raw=raw)] if raw is not None else []
-        return [*events, *self._end()] if self._finishing and not self._flushes else events
+        return events + self.closed()
 
     def closed(self) -> list[SpeakEvent]:
+        """Return the last events after the vendor closed the socket normally; none if flushes are unanswered."""
         return self._end() if self._finishing and not self._flushes else []
 
     def _end(self) -> list[SpeakEvent]:
@@ -204,34 +202,20 @@ class DeepgramSpeaker:
         return [SpeakEnd(usage=Usage(characters=self._characters, source="measured"))]
 
 
-# ---- the server's side
+# ---- server
 
-
-class Speak(msgspec.Struct, frozen=True, kw_only=True):
-    text: str
-    raw: str
-
-
-class SpeakCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """`type` is Flush, Clear, Close or one that says nothing in common terms."""
-
-    type: str
-    raw: str
-
-
-ClientFrame: TypeAlias = Speak | SpeakCommand
+_RAW: dict[str, Encoding] = {"linear16": "pcm_s16le", "mulaw": "mulaw", "alaw": "alaw"}
+_DEFAULT_HZ = {"linear16": 24_000, "mulaw": 8_000, "alaw": 8_000}
+_CONTAINERS: dict[str, Encoding] = {"mp3": "mp3", "opus": "ogg", "flac": "flac", "aac": "aac"}
 
 
 def parse_live_query(query: bytes) -> SpeakLiveRequest:
     """Raises ClientProtocolError, with `param`."""
-    pairs = pairs_of(query)
+    pairs = query_pairs(query)
     fields = dict(pairs)
-    encoding = fields.get("encoding", "linear16")
-    if encoding not in _USUAL_HZ:
-        raise ClientProtocolError(what=f"encoding must be one of {', '.join(_USUAL_HZ)}", param="encoding")
     return SpeakLiveRequest(
         model=fields.get("model", ""),
-        format=_raw_format(encoding, fields),
+        format=_raw_format(fields.get("encoding", "linear16"), fields),
         speed=_speed(fields.get("speed")),
         dialect="deepgram",
         options=tuple(pairs),
@@ -239,28 +223,25 @@ def parse_live_query(query: bytes) -> SpeakLiveRequest:
 
 
 def parse_http(query: bytes, received: bytes) -> SpeakRequest:
-    """`POST /v1/speak`. Raises ClientProtocolError, with `param`."""
-    fields = dict(pairs_of(query))
+    """Parse a `POST /v1/speak`. Raises ClientProtocolError, with `param`."""
+    fields = dict(query_pairs(query))
     try:
-        told = msgspec.json.decode(received, type=_Told)
-    except _BAD_JSON:
+        text = _MESSAGE.decode(received).text
+    except BAD_JSON:
         raise ClientProtocolError(what='the body must be JSON: {"text": "..."}') from None
-    if not told.text:
+    if not text:
         raise ClientProtocolError(what="text: nothing to speak", param="text")
     encoding = fields.get("encoding", "mp3")
-    container = fields.get("container", "wav" if encoding == "linear16" else "none")
-    if encoding in _USUAL_HZ:
-        fmt = _raw_format(encoding, fields)
-        if container == "wav" and encoding == "linear16":
-            fmt = msgspec.structs.replace(fmt, encoding="wav")
-    elif encoding in _CONTAINERS:
+    encoding_field(encoding, {**_RAW, **_CONTAINERS})
+    if encoding in _CONTAINERS:
         fmt = AudioFormat(encoding=_CONTAINERS[encoding])
     else:
-        known = ", ".join([*_USUAL_HZ, *_CONTAINERS])
-        raise ClientProtocolError(what=f"encoding must be one of {known}", param="encoding")
+        fmt = _raw_format(encoding, fields)
+        if encoding == "linear16" and fields.get("container", "wav") == "wav":
+            fmt = msgspec.structs.replace(fmt, encoding="wav")
     return SpeakRequest(
         model=fields.get("model", ""),
-        text=told.text,
+        text=text,
         format=fmt,
         speed=_speed(fields.get("speed")),
         dialect="deepgram",
@@ -269,25 +250,22 @@ def parse_http(query: bytes, received: bytes) -> SpeakRequest:
 
 
 def _extra(query: bytes, received: bytes) -> dict[str, msgspec.Raw]:
-    """What we do not know of a request, which an upstream of this dialect is told."""
+    """Return the members and query fields unknown here, which an upstream of this dialect is sent."""
     try:
         members = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
-    except _BAD_JSON:   # a name that is not UTF-8
+    except BAD_JSON:  # a name that is not UTF-8
         raise ClientProtocolError(what="the body is not JSON") from None
-    found = {name: raw for name, raw in members.items() if name != "text" and not name.startswith(_QUERY)}
+    extra = {name: raw for name, raw in members.items() if name != "text" and not name.startswith(_QUERY)}
     repeated: dict[str, list[str]] = {}
-    for name, value in pairs_of(query):
-        if name not in _OURS and name != "speed":
+    for name, value in query_pairs(query):
+        if name not in _COMMON and name != "speed":
             repeated.setdefault(name, []).append(value)
-    return found | {_QUERY + name: msgspec.Raw(msgspec.json.encode(values)) for name, values in repeated.items()}
+    return extra | {_QUERY + name: msgspec.Raw(msgspec.json.encode(values)) for name, values in repeated.items()}
 
 
 def _raw_format(encoding: str, fields: dict[str, str]) -> AudioFormat:
-    rate = whole(fields, "sample_rate", _USUAL_HZ[encoding])
-    if rate not in _SERVED_HZ:
-        raise ClientProtocolError(what="sample_rate must be between 4000 and 192000", param="sample_rate")
-    ours: dict[str, Encoding] = {"linear16": "pcm_s16le", "mulaw": "mulaw", "alaw": "alaw"}
-    return AudioFormat(encoding=ours[encoding], sample_rate_hz=rate)
+    known = encoding_field(encoding, _RAW)
+    return AudioFormat(encoding=known, sample_rate_hz=sample_rate(fields.get("sample_rate"), _DEFAULT_HZ[encoding]))
 
 
 def _speed(value: str | None) -> float | None:
@@ -302,19 +280,13 @@ def _speed(value: str | None) -> float | None:
     return speed
 
 
-def receive(frame: str | bytes) -> ClientFrame:
-    """What a client's frame says. Raises ClientProtocolError."""
-    if isinstance(frame, bytes):
-        raise ClientProtocolError(what="binary frames are not understood here: send text as JSON")
-    try:
-        told = _FRAME.decode(frame)
-    except _BAD_JSON:
-        raise ClientProtocolError(what="a frame must be a JSON object with a type") from None
-    return Speak(text=told.text, raw=frame) if told.type == "Speak" else SpeakCommand(type=told.type, raw=frame)
+_COMMANDS = {
+    "Flush": TtsCommand.FINISH, "Clear": TtsCommand.CLEAR, "Interrupt": TtsCommand.CLEAR, "Close": TtsCommand.CLOSE
+}  # fmt: skip
 
 
-class SpeakServer:
-    """One session: events in, frames out."""
+class DeepgramSpeakServer:
+    """One session of a client. The text between two flushes is one utterance."""
 
     def __init__(self, *, request_id: str, model: str) -> None:
         self._id = request_id
@@ -322,45 +294,47 @@ class SpeakServer:
         self._sequence = 0
 
     def opening(self) -> str:
-        return _frame(
-            "Metadata", request_id=self._id, model_name=self._model, model_version="1", model_uuid=self._id,
-            additional_model_uuids=[],
-        )  # fmt: skip
+        """Return the frame sent right after the handshake."""
+        about = {"model_name": self._model, "model_version": "1", "model_uuid": self._id, "additional_model_uuids": []}
+        return typed_frame("Metadata", request_id=self._id, **about)
 
-    def hears(self, said: ClientFrame) -> str | None:
-        """What the client says, and the answer where it is one of this side's alone."""
-        return None
+    def receive(self, frame: Frame) -> Sequence[SpeakMessage]:
+        """Decode a client's frame. Raises ClientProtocolError."""
+        if isinstance(frame, bytes):
+            raise ClientProtocolError(what="binary frames are not accepted here: send JSON in text frames")
+        try:
+            message = _MESSAGE.decode(frame)
+        except BAD_JSON:
+            raise ClientProtocolError(what="a frame must be a JSON object with a type") from None
+        return self._messages(message.type, message.text, frame)
 
-    def closing(self) -> list[str]:
-        """What is said before the socket is closed."""
-        return []
+    def _messages(self, kind: str, text: str, frame: str) -> Sequence[SpeakMessage]:
+        if kind == "Speak":
+            return (Text(text),) if text else ()
+        return (_COMMANDS[kind],) if kind in _COMMANDS else ()
+
+    def closing(self) -> Sequence[str]:
+        """Return the frames sent before the socket is closed."""
+        return ()
 
     def cleared(self) -> str:
+        """Return the answer to `Clear`."""
         self._sequence += 1
-        return _frame("Cleared", sequence_id=self._sequence - 1)
+        return typed_frame("Cleared", sequence_id=self._sequence - 1)
 
-    def encode(self, events: list[SpeakEvent]) -> list[str | bytes]:
-        frames: list[str | bytes] = []
+    def encode(self, events: list[SpeakEvent]) -> list[Frame]:
+        frames: list[Frame] = []
         for event in events:
             match event:
-                case AudioChunk(data=data):
-                    if data:
-                        frames.append(data)
+                case AudioChunk(data=data) if data:
+                    frames.append(data)
                 case Flushed():
-                    frames.append(_frame("Flushed", sequence_id=self._sequence))
+                    frames.append(typed_frame("Flushed", sequence_id=self._sequence))
                     self._sequence += 1
                 case VendorFrame(raw=raw):
                     frames.append(raw)
         return frames
 
 
-def warning(code: str, message: str) -> str:
-    return _frame("Warning", code=code, description=message)
-
-
 def error_frame(code: str, message: str) -> str:
-    return _frame("Error", code=code, description=message)
-
-
-def _frame(kind: str, **members: Any) -> str:
-    return msgspec.json.encode({"type": kind, **members}).decode()
+    return typed_frame("Error", code=code, description=message)

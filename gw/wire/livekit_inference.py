@@ -1,71 +1,45 @@
-"""LiveKit's inference protocol over WebSockets, the server's side: live transcription and speech.
+"""LiveKit's inference protocol over WebSockets: server of live transcription and speech.
 
-Source: livekit-agents 1.8.9, `livekit/agents/inference/{stt,tts}.py` (November 2026). A session begins with
-`session.create`. Transcription: `session.finalize` asks for what was heard so far, also in mid-session. Speech: sentences
-come one by one, `session.flush` ends an utterance and is answered by `done`; the client keeps the socket for the next.
+Source: livekit-agents 1.8.9, `livekit/agents/inference/{stt,tts}.py` (November 2026).
+
+======================  ===========================================================================
+Client sends            Server answers
+======================  ===========================================================================
+`session.create`        `session.created`; it is the first frame
+`input_audio`           `start_of_speech`, `interim_transcript`, `final_transcript`
+`session.finalize`      the transcripts of the audio so far, and `session.finalized`
+`input_transcript`      `output_audio`, `output_alignment`: text to speak, sentence by sentence
+`session.flush`         the remaining audio, then `done`: the utterance is complete, the next may follow
+`session.close`         the remaining transcripts, then `session.closed`; no more of a speech
+======================  ===========================================================================
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, Word
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
-
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_RATES_HZ = range(4_000, 192_001)
-_AUTO = "auto"
-
-
-class ListenCreated(msgspec.Struct, frozen=True, kw_only=True):
-    """`fallback` are the models the client itself names next."""
-
-    request: ListenRequest
-    fallback: tuple[str, ...] = ()
+from gw.wire.frames import Frame, typed_frame
+from gw.wire.json_codec import BAD_JSON
+from gw.wire.listen_messages import Audio, ClientMessage, Control, ListenProtocol, Reply
+from gw.wire.query import sample_rate
+from gw.wire.speak_messages import OpenSession, SpeakMessage, Text, TtsCommand
+from gw.wire.transcripts import timed_word
 
 
-class SpeakCreated(msgspec.Struct, frozen=True, kw_only=True):
-    request: SpeakLiveRequest
-    fallback: tuple[str, ...] = ()
-
-
-class InputAudio(msgspec.Struct, frozen=True, kw_only=True):
-    data: bytes
-
-
-class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """Text to speak."""
-
-    text: str
-
-
-class Finalize(msgspec.Struct, frozen=True, kw_only=True):
-    """Transcribe what was heard so far (or speak what was said: the utterance is complete)."""
-
-
-class Close(msgspec.Struct, frozen=True, kw_only=True):
-    pass
-
-
-class Other(msgspec.Struct, frozen=True, kw_only=True):
-    """Understood, without effect here."""
-
-
-ListenFrame: TypeAlias = ListenCreated | InputAudio | Finalize | Close | Other
-SpeakFrame: TypeAlias = SpeakCreated | Transcript | Finalize | Close | Other
-
-
-class _Next(msgspec.Struct, gc=False):
+class _Model(msgspec.Struct, gc=False):
     model: str | None = None
 
 
 class _Fallback(msgspec.Struct, gc=False):
-    models: list[_Next] = []
+    models: list[_Model] = []
 
 
 class _Settings(msgspec.Struct, gc=False):
@@ -86,141 +60,154 @@ class _Frame(msgspec.Struct, gc=False):
     audio: str = ""
     transcript: str = ""
 
+    def model_or(self, default: str) -> str:
+        """Return the model to use; "" for the client's "auto"."""
+        model = self.model or default
+        return "" if model == "auto" else model
+
+    @property
+    def fallback_models(self) -> tuple[str, ...]:
+        """The models that the client itself names next."""
+        return tuple(entry.model for entry in self.fallback.models if entry.model) if self.fallback is not None else ()
+
 
 _FRAME = msgspec.json.Decoder(_Frame)
 
 
-def _read(frame: str | bytes) -> _Frame:
+def _decode(frame: Frame) -> _Frame:
     try:
         return _FRAME.decode(frame)
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise ClientProtocolError(what=f"a frame is not the JSON expected: {error}") from None
 
 
-def parse_listen(frame: str | bytes, model: str) -> ListenFrame:
-    """`model` is the query's, for a session that names none. Raises ClientProtocolError."""
-    told = _read(frame)
-    match told.type:
-        case "session.create":
-            settings = told.settings or _Settings()
-            request = ListenRequest(
-                model=_named(told.model or model),
-                format=_format(settings.encoding, settings.sample_rate, 16_000),
-                language=settings.language,
-                dialect="livekit",
-            )
-            return ListenCreated(request=request, fallback=_models(told.fallback))
-        case "input_audio":
-            try:
-                return InputAudio(data=b64decode(told.audio, validate=True))
-            except ValueError:
-                raise ClientProtocolError(what="'audio' must be base64", param="audio") from None
-        case "session.finalize":
-            return Finalize()
-        case "session.close":
-            return Close()
-    return Other()
-
-
-def parse_speak(frame: str | bytes, model: str) -> SpeakFrame:
-    """As `parse_listen`."""
-    told = _read(frame)
-    match told.type:
-        case "session.create":
-            request = SpeakLiveRequest(
-                model=_named(told.model or model),
-                voice=told.voice or "",
-                format=_format(told.encoding, told.sample_rate, 24_000),
-                language=told.language,
-                want_timings=True,
-                dialect="livekit",
-            )
-            return SpeakCreated(request=request, fallback=_models(told.fallback))
-        case "input_transcript":
-            return Transcript(text=told.transcript)
-        case "session.flush":
-            return Finalize()
-        case "session.close":
-            return Close()
-    return Other()
-
-
-def _named(model: str) -> str:
-    return "" if model == _AUTO else model
-
-
-def _models(fallback: _Fallback | None) -> tuple[str, ...]:
-    return tuple(one.model for one in fallback.models if one.model) if fallback is not None else ()
-
-
-def _format(encoding: str, sample_rate: str | int | None, usual_hz: int) -> AudioFormat:
+def _format(encoding: str, rate: str | int | None, default_hz: int) -> AudioFormat:
     if encoding != "pcm_s16le":
         raise ClientProtocolError(what=f"encoding must be pcm_s16le, not {encoding!r}", param="encoding")
-    text = str(sample_rate if sample_rate is not None else usual_hz)
-    if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text) in _RATES_HZ):
-        raise ClientProtocolError(what="sample_rate must be between 4000 and 192000", param="sample_rate")
-    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=int(text))
+    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=sample_rate(rate, default_hz))
 
 
-def frame(kind: str, **members: Any) -> str:
-    return msgspec.json.encode({"type": kind, **members}).decode()
+def created_frame(session_id: str) -> str:
+    """Return the answer to `session.create`."""
+    return typed_frame("session.created", session_id=session_id)
 
 
 def error_frame(code: str, message: str) -> str:
-    return frame("error", code=code, message=message)
+    return typed_frame("error", code=code, message=message)
 
 
-def encode_listen(events: list[ListenEvent], request_id: str) -> list[str]:
-    """What was heard, as frames."""
+# ---- transcription
+
+
+def parse_create(frame: Frame, model: str) -> tuple[ListenRequest, tuple[str, ...]]:
+    """Decode the first frame of a transcription: the request, and the models that the client itself names next.
+
+    `model` is the query's, for a session that names none. Raises ClientProtocolError.
+    """
+    message = _decode(frame)
+    if message.type != "session.create":
+        raise ClientProtocolError(what="a session begins with session.create")
+    settings = message.settings or _Settings()
+    fmt = _format(settings.encoding, settings.sample_rate, 16_000)
+    request = ListenRequest(model=message.model_or(model), format=fmt, language=settings.language, dialect="livekit")
+    return request, message.fallback_models
+
+
+class LiveKitListenServer(ListenProtocol):
+    """One session of a client, after `session.create`."""
+
+    def __init__(self, request_id: str) -> None:
+        self._id = request_id
+
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
+        """Decode a client's frame. Raises ClientProtocolError."""
+        message = _decode(frame)
+        match message.type:
+            case "input_audio":
+                try:
+                    return (Audio(b64decode(message.audio, validate=True)),)
+                except ValueError:
+                    raise ClientProtocolError(what="'audio' must be base64", param="audio") from None
+            case "session.finalize":
+                return (Control.FLUSH, Reply(typed_frame("session.finalized")))
+            case "session.close":
+                return (Control.FINISH,)
+        return ()
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        frames: list[str] = []
+        for event in events:
+            match event:
+                case SpeechStarted():
+                    frames.append(typed_frame("start_of_speech"))
+                case Interim():
+                    frames.append(self._transcript("interim_transcript", event))
+                case Final():
+                    frames.append(self._transcript("final_transcript", event))
+                case ListenEnd():
+                    frames.append(typed_frame("session.closed"))
+        return frames
+
+    def _transcript(self, kind: str, result: Interim | Final) -> str:
+        members: dict[str, Any] = {
+            "request_id": self._id,
+            "transcript": result.text,
+            "start": round(result.start_s, 3),
+            "duration": round(max(0.0, result.end_s - result.start_s), 3),
+            "words": [
+                timed_word(word, **_without_none(confidence=word.confidence, speaker_id=word.speaker)) for word in result.words
+            ],
+        }
+        return typed_frame(kind, **members, **_without_none(confidence=result.confidence, language=result.language or None))
+
+
+def _without_none(**members: object) -> dict[str, object]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+# ---- speech
+
+
+class LiveKitSpeakServer:
+    """One session of a client, utterance after utterance. `model` is the query's, for a session that names none."""
+
+    def __init__(self, request_id: str, model: str) -> None:
+        self._id = request_id
+        self._model = model
+
+    def receive(self, frame: Frame) -> Sequence[SpeakMessage]:
+        """Decode a client's frame. Raises ClientProtocolError."""
+        message = _decode(frame)
+        match message.type:
+            case "session.create":
+                request = SpeakLiveRequest(
+                    model=message.model_or(self._model),
+                    voice=message.voice or "",
+                    format=_format(message.encoding, message.sample_rate, 24_000),
+                    language=message.language,
+                    want_timings=True,
+                    dialect="livekit",
+                )
+                return (OpenSession(request, message.fallback_models), Reply(created_frame(self._id)))
+            case "input_transcript":
+                return (Text(message.transcript),)
+            case "session.flush":
+                return (TtsCommand.FINISH,)
+            case "session.close":
+                return (TtsCommand.CLOSE,)
+        return ()
+
+
+def encode_speech(events: list[SpeakEvent], session_id: str) -> list[str]:
+    """Encode the events of one utterance, named by `session_id`."""
     frames: list[str] = []
     for event in events:
         match event:
-            case SpeechStarted():
-                frames.append(frame("start_of_speech"))
-            case Interim():
-                frames.append(_transcript("interim_transcript", event, request_id))
-            case Final():
-                frames.append(_transcript("final_transcript", event, request_id))
-            case ListenEnd():
-                frames.append(frame("session.closed"))
-    return frames
-
-
-def _transcript(kind: str, said: Interim | Final, request_id: str) -> str:
-    members: dict[str, Any] = {
-        "request_id": request_id,
-        "transcript": said.text,
-        "start": round(said.start_s, 3),
-        "duration": round(max(0.0, said.end_s - said.start_s), 3),
-        "words": [_word(word) for word in said.words],
-    }
-    if said.confidence is not None:
-        members["confidence"] = said.confidence
-    if said.language:
-        members["language"] = said.language
-    return frame(kind, **members)
-
-
-def _word(word: Word) -> dict[str, Any]:
-    told: dict[str, Any] = {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
-    if word.confidence is not None:
-        told["confidence"] = word.confidence
-    if word.speaker is not None:
-        told["speaker_id"] = word.speaker
-    return told
-
-
-def encode_speak(events: list[SpeakEvent], session_id: str) -> list[str]:
-    """What is spoken, as frames; `done` at the end of the utterance."""
-    frames: list[str] = []
-    for event in events:
-        match event:
-            case AudioChunk(data=data):
-                if data:
-                    frames.append(frame("output_audio", session_id=session_id, audio=b64encode(data).decode()))
+            case AudioChunk(data=data) if data:
+                frames.append(typed_frame("output_audio", session_id=session_id, audio=b64encode(data).decode()))
             case WordTiming(word=word, start_s=start_s, end_s=end_s):
-                timed = {"word": word, "start": round(start_s, 3), "end": round(end_s, 3)}
-                frames.append(frame("output_alignment", session_id=session_id, words=[timed]))
+                timing = {"word": word, "start": round(start_s, 3), "end": round(end_s, 3)}
+                frames.append(typed_frame("output_alignment", session_id=session_id, words=[timing]))
             case SpeakEnd():
-                frames.append(frame("done", session_id=session_id))
+                frames.append(typed_frame("done", session_id=session_id))
     return frames

@@ -1,38 +1,38 @@
-"""OpenAI's realtime transcription as it was in its beta, which speaches speaks: the client's side of a socket.
+"""OpenAI's realtime transcription as it was in its beta, which speaches serves: the client.
 
-Source: speaches of August 2026 (`realtime/`, `types/realtime.py`); its frames as a fake says them: tests/fakes/vendors/speaches.py.
-Theory of operation: audio (PCM, 24 kHz) goes into a buffer; where the server hears an utterance end it commits the buffer,
-transcribes it and begins another. Model and language stand in the address. What differs from `openai_realtime`:
+Source: speaches of August 2026 (`realtime/`, `types/realtime.py`); its frames as a fake sends them: tests/fakes/vendors/speaches.py.
+Audio (PCM, 24 kHz) goes into a buffer; where the server detects the end of an utterance it commits the buffer, transcribes it
+and begins another. Model and language are in the query. Differences from `openai_realtime_client`:
 
 - times count from the beginning of a buffer, which is about when the one before it was committed;
-- interim results are whole guesses (`input_audio_buffer.partial_transcription`);
-- a commit while somebody speaks fails, so a flush is silence long enough to end an utterance;
-- an error does not say which frame it is about, and the commit of a buffer that is as good as empty is one: it is how the end
-  is known. The commit may overtake the end that the silence before it has brought about; then one buffer is committed twice.
+- interim results repeat the whole text (`input_audio_buffer.partial_transcription`);
+- a commit during speech fails, so a flush is silence long enough to end an utterance;
+- an error does not name its frame, and the commit of a nearly empty buffer is one: that is how the end is known. The commit may
+  overtake the end that the silence before it has brought about; then one buffer is committed twice.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamProtocolError
+from gw.errors import ProviderFailed
 from gw.types.audio import PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import converter
+from gw.wire.frames import Frame, typed_frame
+from gw.wire.json_codec import decode_upstream
 from gw.wire.openai_audio import bare_language
-from gw.wire.vendor_errors import classify
+from gw.wire.openai_realtime_client import COMMIT, append_frame, candidate_error
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_USUAL_SILENCE_MS = 350
-_LEAST_SILENCE_MS = 100
-_OVER_MS = 500
+_DEFAULT_SILENCE_MS = 350
+_MIN_SILENCE_MS = 100
+_EXTRA_MS = 500
 """Silence beyond what ends an utterance: the server looks at windows."""
 
 
-class _Fault(msgspec.Struct, gc=False):
+class _Error(msgspec.Struct, gc=False):
     type: str | None = None
 
 
@@ -42,33 +42,33 @@ class _Event(msgspec.Struct, gc=False):
     transcript: str | None = None
     audio_start_ms: float | None = None
     audio_end_ms: float | None = None
-    error: _Fault | None = None
+    error: _Error | None = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
 
 
 class _Item:
-    """A buffer somebody speaks in, until its transcript."""
+    """A buffer with speech, until its transcript."""
 
-    __slots__ = ("begun_s", "committed", "end_s", "start_s")
+    __slots__ = ("buffer_start_s", "committed", "end_s", "start_s")
 
-    def __init__(self, begun_s: float) -> None:
-        self.begun_s = self.start_s = begun_s
+    def __init__(self, buffer_start_s: float) -> None:
+        self.buffer_start_s = self.start_s = buffer_start_s
         self.end_s: float | None = None
         self.committed = False
 
 
 def query(request: ListenRequest, model: str) -> str:
-    """Of the socket's address."""
+    """Return the query of the socket's address."""
     pairs = [("model", model), ("intent", "transcription")]
     if (language := bare_language(request.language)) is not None:
         pairs.append(("language", language))
     return urlencode(pairs)
 
 
-class BetaListener:
-    """One session: frames to send out, frames received in. Knows when all audio has been transcribed."""
+class BetaListenClient:
+    """One session: audio and commands to frames, frames to events."""
 
     def __init__(self, provider: str, request: ListenRequest, secrets: tuple[str, ...] = ()) -> None:
         """Raises CannotConvert for audio that is not raw."""
@@ -76,70 +76,60 @@ class BetaListener:
         self._request = request
         self._secrets = secrets
         self._converter = converter(request.format, PCM_24K)
-        told_ms = request.endpointing_ms
-        self._silence_ms = _USUAL_SILENCE_MS if told_ms is None else max(told_ms, _LEAST_SILENCE_MS)
+        silence_ms = request.endpointing_ms
+        self._silence_ms = _DEFAULT_SILENCE_MS if silence_ms is None else max(silence_ms, _MIN_SILENCE_MS)
         self._items: dict[str, _Item] = {}
-        self._sent_s = self._begun_s = 0.0
-        """Audio sent; where the buffer that is being filled begins."""
+        self._sent_s = self._buffer_start_s = 0.0
         self._finishing = self._answered = self.ended = False
 
-    # ---- out
-
     def opening(self) -> str | None:
-        """The first frame; None where the server's own settings are meant."""
+        """Return the first frame; None to keep the server's own settings."""
         if self._request.endpointing_ms is None:
             return None
-        turns = {"turn_detection": {"silence_duration_ms": self._silence_ms}}
-        return msgspec.json.encode({"type": "session.update", "session": turns}).decode()
+        return typed_frame("session.update", session={"turn_detection": {"silence_duration_ms": self._silence_ms}})
 
     def audio(self, data: bytes) -> str | None:
-        """Audio of the request's format; None while it makes no whole sample."""
+        """Return the frame for audio of the request's format; None while it has no complete sample."""
         if self._converter is not None:
             data = self._converter.feed(data)
         if not data:
             return None
         self._sent_s += PCM_24K.seconds(len(data))
-        return _append(data)
+        return append_frame(data)
 
     def flush(self) -> str:
-        """Silence, which ends the utterance that is being spoken."""
-        return _append(bytes(48 * (self._silence_ms + _OVER_MS)))
+        """Return silence, which ends the current utterance."""
+        return append_frame(bytes(48 * (self._silence_ms + _EXTRA_MS)))
 
     def finish(self) -> tuple[str, str]:
-        """No more audio follows. What answers the commit, and the transcripts still due, end the session."""
+        """Commit: its answer, and the transcripts still due, end the session."""
         self._finishing = True
-        return self.flush(), '{"type":"input_audio_buffer.commit"}'
+        return self.flush(), COMMIT
 
     def passed(self, frame: str) -> None:
-        """A frame of the newer revision, which this server does not read."""
+        """Drop a caller's frame: it is of the newer revision, which this server does not read."""
 
-    # ---- in
+    def receive(self, frame: Frame) -> list[ListenEvent]:
+        """Decode a frame. Raises ProviderError for an error event, UpstreamProtocolError for a malformed frame.
 
-    def receive(self, frame: str | bytes) -> list[ListenEvent]:
-        """What a frame says; often nothing. The list that ends the session ends with `ListenEnd`.
-
-        Raises UpstreamProtocolError, and for an error of the server's the ProviderError it stands for.
+        The list that ends the session ends with `ListenEnd`.
         """
-        try:
-            event = _EVENT.decode(frame)
-        except _BAD_JSON:
-            raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
-        told = self._told(event, frame)
-        waiting = any(item.committed for item in self._items.values())
-        if self._finishing and self._answered and not waiting and not self.ended:
+        event = decode_upstream(_EVENT, frame, self._provider)
+        events = self._handle(event, frame)
+        if self._answered and not self.ended and not any(item.committed for item in self._items.values()):
             self.ended = True
-            told.append(ListenEnd())
-        return told
+            events.append(ListenEnd())
+        return events
 
-    def _told(self, event: _Event, frame: str | bytes) -> list[ListenEvent]:
+    def _handle(self, event: _Event, frame: Frame) -> list[ListenEvent]:
         match event.type:
             case "input_audio_buffer.speech_started":
                 item = self._item(event.item_id)
-                item.start_s = item.begun_s + (event.audio_start_ms or 0.0) / 1000
+                item.start_s = item.buffer_start_s + (event.audio_start_ms or 0.0) / 1000
                 return [SpeechStarted(at_s=item.start_s)]
             case "input_audio_buffer.speech_stopped":
                 item = self._item(event.item_id)
-                item.end_s = item.begun_s + (event.audio_end_ms or 0.0) / 1000
+                item.end_s = item.buffer_start_s + (event.audio_end_ms or 0.0) / 1000
             case "input_audio_buffer.partial_transcription":
                 item = self._item(event.item_id)
                 if self._request.interim_results and (text := (event.transcript or "").strip()):
@@ -149,26 +139,29 @@ class BetaListener:
             case "conversation.item.input_audio_transcription.completed":
                 return self._completed(event)
             case "conversation.item.input_audio_transcription.failed":
-                raise ProviderFailed(
-                    provider=self._provider, detail="the transcription of an utterance failed", upstream_status=200
-                )
+                detail = "the transcription of an utterance failed"
+                raise ProviderFailed(provider=self._provider, detail=detail, upstream_status=200)
             case "error":
-                self._error(event.error or _Fault(), frame)
+                error = event.error or _Error()
+                if not (self._finishing and error.type == "invalid_request_error"):
+                    status = 500 if error.type == "server_error" else 400
+                    raise candidate_error(self._provider, status, frame, self._secrets)
+                self._answered = True  # at the end the server objects to the commit of an empty buffer
         return []
 
     def _item(self, item_id: str) -> _Item:
         item = self._items.get(item_id)
         if item is None:
-            item = self._items[item_id] = _Item(self._begun_s)
+            item = self._items[item_id] = _Item(self._buffer_start_s)
         return item
 
     def _commit(self, item_id: str) -> None:
-        """Ours is of a buffer whose end the server has not told, or comes beside the server's own."""
+        """Note a commit. The client's own is of a buffer whose end the server has not reported, or repeats the server's."""
         item = self._item(item_id)
         if self._finishing and (item.end_s is None or item.committed):
             self._answered = True
         item.committed = True
-        self._begun_s = self._sent_s
+        self._buffer_start_s = self._sent_s
 
     def _completed(self, event: _Event) -> list[ListenEvent]:
         item = self._items.pop(event.item_id, None)
@@ -178,21 +171,3 @@ class BetaListener:
         text = (event.transcript or "").strip()
         final = Final(text=text, start_s=item.start_s, end_s=end_s, language=bare_language(self._request.language))
         return [*([final] if text else []), UtteranceEnd(at_s=end_s)]
-
-    def _error(self, fault: _Fault, frame: str | bytes) -> None:
-        """Once we have asked for the end, what the server objects to is the commit of nothing."""
-        if self._finishing and fault.type == "invalid_request_error":
-            self._answered = True
-            return
-        raise self._failure(fault, frame)
-
-    def _failure(self, fault: _Fault, frame: str | bytes) -> ProviderError:
-        body = frame if isinstance(frame, bytes) else frame.encode()
-        error = classify(self._provider, 500 if fault.type == "server_error" else 400, None, body, self._secrets)
-        if isinstance(error, ProviderRejected):
-            error.fault = "candidate"   # model, language and settings are this candidate's
-        return error
-
-
-def _append(pcm: bytes) -> str:
-    return '{"type":"input_audio_buffer.append","audio":"' + b64encode(pcm).decode() + '"}'

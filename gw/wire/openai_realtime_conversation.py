@@ -1,60 +1,45 @@
-"""OpenAI's realtime conversation over a WebSocket: the server's side, for an endpoint that puts three models together.
+"""OpenAI's realtime conversation over a WebSocket: the server, for an endpoint that combines three models.
 
 Source: openai-python 3.52.0, `types/realtime` (November 2026): which members typed clients insist on. The server speaks first;
-`session.update` changes what is told and leaves the rest. Items make the conversation; a response is made of output items,
-an item of content parts, a part of deltas.
+`session.update` changes the members it contains and leaves the others. A conversation consists of items; a response consists
+of output items, an item of content parts, a part of deltas.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from typing import Any
 
 import msgspec
 
 from gw.errors import ClientProtocolError
-from gw.types.audio import PCM_24K, AudioFormat
+from gw.types.audio import AudioFormat
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import Usage
-from gw.wire.vendor_errors import filtered
-
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_G711 = {"audio/pcmu": "mulaw", "audio/pcma": "alaw"}
-_PCM = {"type": "audio/pcm", "rate": 24_000}
-_TURNS = {
-    "type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500,
-    "create_response": True, "interrupt_response": True,
-}  # fmt: skip
+from gw.wire.frames import Frame
+from gw.wire.json_codec import decode_client
+from gw.wire.openai_realtime_server import DEFAULT_TURNS, PCM_FORMAT, EventFrames, audio_format
 
 Members = dict[str, Any]
 
+_MEMBERS = msgspec.json.Decoder(Members)
 
-def read_frame(frame: str | bytes) -> Members:
-    """A client's event. Raises ClientProtocolError."""
-    try:
-        told = msgspec.json.decode(frame, type=Members)
-    except _BAD_JSON:
-        raise ClientProtocolError(what="a frame is not a JSON object") from None
-    if not isinstance(told.get("type"), str):
+
+def read_frame(frame: Frame) -> Members:
+    """Decode a client's event. Raises ClientProtocolError."""
+    message = decode_client(_MEMBERS, frame)
+    if not isinstance(message.get("type"), str):
         raise ClientProtocolError(what="type is missing", param="type")
-    return told
+    return message
 
 
-def audio_of(told: Members) -> bytes:
-    """Of `input_audio_buffer.append`. Raises ClientProtocolError."""
-    try:
-        return b64decode(told.get("audio") or "", validate=True)
-    except (ValueError, TypeError):
-        raise ClientProtocolError(what="'audio' must be base64", param="audio") from None
-
-
-class RealtimeSession:
+class RealtimeSession(EventFrames):
     """The settings in force, and the frames of one session."""
 
     def __init__(self, session_id: str, model: str) -> None:
-        self.id = session_id
-        self._events = self._made = 0
+        super().__init__(session_id)
+        self._ids = 0
         self.settings: Members = {
             "type": "realtime",
             "object": "realtime.session",
@@ -66,16 +51,25 @@ class RealtimeSession:
             "tool_choice": "auto",
             "max_output_tokens": "inf",
             "audio": {
-                "input": {"format": _PCM, "turn_detection": _TURNS, "transcription": None, "noise_reduction": None},
-                "output": {"format": _PCM, "voice": "alloy", "speed": 1.0},
+                "input": {
+                    "format": PCM_FORMAT,
+                    "turn_detection": DEFAULT_TURNS | {"create_response": True, "interrupt_response": True},
+                    "transcription": None,
+                    "noise_reduction": None,
+                },
+                "output": {"format": PCM_FORMAT, "voice": "alloy", "speed": 1.0},
             },
         }
 
     # ---- settings
 
-    def update(self, told: Members) -> None:
-        """Members that are left out keep their value. Raises ClientProtocolError, and then changes nothing."""
-        changed = _merged(self.settings, {n: v for n, v in told.items() if n not in ("id", "object", "type", "model")})
+    def update(self, update: Members) -> None:
+        """Change the settings; members that are left out keep their value.
+
+        Raises ClientProtocolError, and then changes nothing.
+        """
+        fixed = ("id", "object", "type", "model")
+        changed = _merged(self.settings, {name: value for name, value in update.items() if name not in fixed})
         try:
             _format(changed["audio"]["input"]["format"])
             _format(changed["audio"]["output"]["format"])
@@ -84,35 +78,33 @@ class RealtimeSession:
         except (KeyError, TypeError, AttributeError):
             fits = False
         if not fits:
-            raise ClientProtocolError(what="'session' is not of the expected form", param="session")
+            raise ClientProtocolError(what="'session' does not have the expected form", param="session")
         self.settings = changed
 
     @property
     def turns(self) -> Members:
-        """How turns are taken; {} = the client commits them."""
+        """The settings of turn detection; {} = the client commits turns."""
         return self.settings["audio"]["input"]["turn_detection"] or {}
 
     def listen_request(self, model: str) -> ListenRequest:
-        heard = self.settings["audio"]["input"]
-        transcription = heard.get("transcription") or {}
+        settings = self.settings["audio"]["input"]
         silence_ms = self.turns.get("silence_duration_ms")
         return ListenRequest(
             model=model,
-            format=_format(heard["format"]),
-            language=transcription.get("language"),
+            format=_format(settings["format"]),
+            language=(settings.get("transcription") or {}).get("language"),
             endpointing_ms=silence_ms if isinstance(silence_ms, int) else None,
         )
 
     def speak_request(self, model: str) -> SpeakLiveRequest:
-        spoken = self.settings["audio"]["output"]
-        voice = spoken.get("voice")
-        return SpeakLiveRequest(
-            model=model, voice=voice if isinstance(voice, str) else "", format=_format(spoken["format"])
-        )
+        settings = self.settings["audio"]["output"]
+        voice = settings.get("voice")
+        voice = voice if isinstance(voice, str) else ""
+        return SpeakLiveRequest(model=model, voice=voice, format=_format(settings["format"]))
 
-    def chat_body(self, model: str, items: list[Members], asked: Members) -> bytes:
-        """A streamed chat request over the conversation. `asked`: the members of `response.create`."""
-        settings = self.settings | {name: value for name, value in asked.items() if value is not None}
+    def chat_body(self, model: str, items: list[Members], options: Members) -> bytes:
+        """Return a streamed chat request over the conversation. `options`: the members of `response.create`."""
+        settings = self.settings | {name: value for name, value in options.items() if value is not None}
         messages: list[Members] = []
         if settings["instructions"]:
             messages.append({"role": "system", "content": settings["instructions"]})
@@ -132,28 +124,14 @@ class RealtimeSession:
 
     # ---- frames
 
-    def name(self, kind: str) -> str:
-        """A new id, such as `item_…`."""
-        self._made += 1
-        return f"{kind}_{self.id[:16]}{self._made:04}"
-
-    def frame(self, kind: str, **members: Any) -> str:
-        self._events += 1
-        return msgspec.json.encode({"type": kind, "event_id": f"event_{self.id}_{self._events}", **members}).decode()
+    def new_id(self, kind: str) -> str:
+        """Return a new id, such as `item_…`."""
+        self._ids += 1
+        return f"{kind}_{self.id[:16]}{self._ids:04}"
 
     def about(self, kind: str) -> str:
+        """Return an event with the settings in force."""
         return self.frame(kind, session=self.settings)
-
-    def error(self, *, type: str, code: str | None, message: str, event_id: str | None = None) -> str:  # noqa: A002  the wire's name
-        fault = {"type": type, "code": code, "message": filtered(message), "param": None, "event_id": event_id}
-        return self.frame("error", error=fault)
-
-    def added(self, item: Members, before: str | None) -> list[str]:
-        """An item joins the conversation, whole."""
-        return [
-            self.frame("conversation.item.added", item=item, previous_item_id=before),
-            self.frame("conversation.item.done", item=item, previous_item_id=before),
-        ]
 
     def response(self, id_: str, status: str, output: list[Members], usage: Usage | None, **details: Any) -> Members:
         return {
@@ -168,27 +146,20 @@ class RealtimeSession:
 
 
 def _merged(old: Members, new: Members) -> Members:
-    """`new` over `old`, objects member by member. A list, a text and null replace what was there."""
-    out = dict(old)
+    """Return `new` over `old`, objects member by member. Arrays, strings and null replace the old value."""
+    merged = dict(old)
     for name, value in new.items():
-        before = out.get(name)
-        out[name] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
-    return out
+        before = merged.get(name)
+        merged[name] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged
 
 
-def _format(told: Any) -> AudioFormat:
-    kind = told.get("type") if isinstance(told, dict) else None
-    if kind == "audio/pcm" and told.get("rate") in (None, 24_000):
-        return PCM_24K
-    encoding = _G711.get(kind or "")
-    if encoding is None:
-        raise ClientProtocolError(what="a format must be audio/pcm at 24000, audio/pcmu or audio/pcma", param="format")
-    return AudioFormat(encoding="mulaw" if encoding == "mulaw" else "alaw", sample_rate_hz=8_000)
+def _format(settings: Any) -> AudioFormat:
+    return audio_format(settings.get("type"), settings.get("rate")) if isinstance(settings, dict) else audio_format(None, None)
 
 
 def user_item(id_: str, transcript: str) -> Members:
-    content = [{"type": "input_audio", "transcript": transcript}]
-    return _item(id_, "user", content)
+    return _item(id_, "user", [{"type": "input_audio", "transcript": transcript}])
 
 
 def assistant_item(id_: str, text: str, *, audio: bool, status: str = "completed") -> Members:
@@ -207,22 +178,22 @@ def call_item(id_: str, call_id: str, name: str, arguments: str) -> Members:
     }  # fmt: skip
 
 
-def checked_item(told: Any, id_: str) -> Members:
-    """Of `conversation.item.create`. Raises ClientProtocolError."""
-    if not isinstance(told, dict) or told.get("type") not in ("message", "function_call", "function_call_output"):
+def checked_item(item: Any, id_: str) -> Members:
+    """Return the item of a `conversation.item.create`, with `id_` if it has none. Raises ClientProtocolError."""
+    if not isinstance(item, dict) or item.get("type") not in ("message", "function_call", "function_call_output"):
         raise ClientProtocolError(
             what="item.type must be message, function_call or function_call_output", param="item"
         )
-    return {"object": "realtime.item", "status": "completed", **told, "id": told.get("id") or id_}
+    return {"object": "realtime.item", "status": "completed", **item, "id": item.get("id") or id_}
 
 
 def _message(item: Members) -> Members | None:
-    """An item as a message of a chat request; None for what says nothing."""
+    """Return an item as a message of a chat request; None for one without text."""
     match item.get("type"):
         case "function_call":
-            call = {"name": item.get("name", ""), "arguments": item.get("arguments", "")}
-            called = {"id": item.get("call_id", ""), "type": "function", "function": call}
-            return {"role": "assistant", "content": None, "tool_calls": [called]}
+            function = {"name": item.get("name", ""), "arguments": item.get("arguments", "")}
+            call = {"id": item.get("call_id", ""), "type": "function", "function": function}
+            return {"role": "assistant", "content": None, "tool_calls": [call]}
         case "function_call_output":
             return {"role": "tool", "tool_call_id": item.get("call_id", ""), "content": str(item.get("output", ""))}
     parts = [part for part in item.get("content") or () if isinstance(part, dict)]

@@ -20,9 +20,9 @@ from gw.wire import (
     cartesia_listen,
     cartesia_speak,
     deepgram_batch,
-    deepgram_flux_client,
+    deepgram_flux_listen,
     deepgram_flux_speak,
-    deepgram_listen_client,
+    deepgram_listen,
     deepgram_speak,
     elevenlabs_listen,
     elevenlabs_speak,
@@ -64,12 +64,12 @@ WHOLE = {
     "whisper/inference_verbose": partial(whisper_cpp.decode, provider="p"),
 }
 SESSIONS = {
-    "openai/realtime_transcription": lambda: openai_realtime_client.RealtimeListener("p", LISTEN, "gpt-4o-transcribe"),
-    "whisper/realtime": lambda: openai_realtime_beta.BetaListener("p", LISTEN),
-    "deepgram/listen_live": partial(deepgram_listen_client.DeepgramListener, "p"),
-    "deepgram/flux": partial(deepgram_flux_client.FluxListener, "p", keep_raw=False, interims=True, secrets=()),
-    "deepgram/speak_live": partial(deepgram_speak.DeepgramSpeaker, "p"),
-    "deepgram/flux_speak_live": partial(deepgram_flux_speak.FluxSpeaker, "p"),
+    "openai/realtime_transcription": lambda: openai_realtime_client.RealtimeListenClient("p", LISTEN, "gpt-4o-transcribe"),
+    "whisper/realtime": lambda: openai_realtime_beta.BetaListenClient("p", LISTEN),
+    "deepgram/listen_live": partial(deepgram_listen.DeepgramListenClient, "p"),
+    "deepgram/flux": partial(deepgram_flux_listen.FluxListenClient, "p", keep_raw=False, interims=True, secrets=()),
+    "deepgram/speak_live": partial(deepgram_speak.DeepgramSpeakClient, "p"),
+    "deepgram/flux_speak_live": partial(deepgram_flux_speak.FluxSpeakClient, "p"),
 }
 
 

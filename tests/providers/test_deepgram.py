@@ -32,7 +32,7 @@ from gw.types.stt import (
 )
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire import deepgram_listen_client, g711, wav
+from gw.wire import deepgram_listen, g711, wav
 from tests.fakes.golden import golden
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
@@ -376,7 +376,7 @@ async def test_the_last_turn_stands_though_the_vendor_does_not_end_it(nursery, a
 
 async def test_a_caller_of_the_same_protocol_has_its_settings_and_every_frame(nursery, autojump_clock):
     made = Rig(nursery, "flux-general-en")
-    options = (deepgram_listen_client.BY_TURNS, ("model", "x"), ("eager_eot_threshold", "0.4"), ("keyterm", "a"))
+    options = (deepgram_listen.BY_TURNS, ("model", "x"), ("eager_eot_threshold", "0.4"), ("keyterm", "a"))
     configure = '{"type":"Configure","thresholds":{"eot_threshold":0.9}}'
     async with made.listen(dialect="deepgram", options=options) as session:
         await session.send_frame(configure)
@@ -392,7 +392,7 @@ async def test_a_caller_of_the_same_protocol_has_its_settings_and_every_frame(nu
 
 
 async def test_callers_of_the_two_protocols_do_not_get_each_others_frames(nursery, autojump_clock):
-    for model, options in (("flux-general-en", ()), ("nova-3", (deepgram_listen_client.BY_TURNS,))):
+    for model, options in (("flux-general-en", ()), ("nova-3", (deepgram_listen.BY_TURNS,))):
         made = Rig(nursery, model)
         async with made.listen(dialect="deepgram", options=options) as session:
             if model.startswith("flux"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
-from gw.wire.assemblyai_audio import Frames
+from gw.wire.assemblyai_audio import FrameCutter
 from gw.wire.convert import CannotConvert
 
 PCM_11K = AudioFormat(encoding="pcm_s16le", sample_rate_hz=11_025)
@@ -15,24 +15,24 @@ FORMATS = [PCM_16K, MULAW_8K, PCM_11K, AudioFormat(encoding="pcm_s16le", sample_
 
 
 def cut(fmt: AudioFormat, pieces: list[bytes]) -> list[bytes]:
-    frames = Frames(fmt)
-    return [frame for piece in pieces for frame in frames.feed(piece)] + frames.rest()
+    frames = FrameCutter(fmt)
+    return [frame for piece in pieces for frame in frames.feed(piece)] + frames.end()
 
 
 def test_frames_that_fit_go_as_they_are():
     pieces = [bytes(1_600), bytes(32_000), bytes(3_200)]
-    frames = Frames(PCM_16K)
+    frames = FrameCutter(PCM_16K)
     assert [frames.feed(piece) for piece in pieces] == [[piece] for piece in pieces]
-    assert frames.rest() == []
+    assert frames.end() == []
 
 
 def test_telephone_frames_of_20_ms_are_joined():
-    frames = Frames(MULAW_8K)
+    frames = FrameCutter(MULAW_8K)
     assert [len(frame) for _ in range(6) for frame in frames.feed(bytes(160))] == [480, 480]
 
 
 def test_what_is_longer_than_a_second_is_cut():
-    frames = Frames(PCM_16K)
+    frames = FrameCutter(PCM_16K)
     assert [len(frame) for frame in frames.feed(bytes(65_536))] == [32_000, 32_000]   # 1536 bytes wait: under 50 ms
     assert [len(frame) for frame in frames.feed(bytes(64))] == [1_600]
 
@@ -41,11 +41,11 @@ def test_what_is_longer_than_a_second_is_cut():
     ("fmt", "silence"), [(PCM_16K, b"\0"), (MULAW_8K, b"\xff")], ids=["pcm", "mulaw"]
 )
 def test_the_rest_is_made_long_enough_by_silence(fmt, silence):
-    frames = Frames(fmt)
+    frames = FrameCutter(fmt)
     assert frames.feed(b"\x11\x11") == []
     least = fmt.bytes_per_second // 20
-    assert frames.rest() == [b"\x11\x11" + silence * (least - 2)]
-    assert frames.rest() == []
+    assert frames.end() == [b"\x11\x11" + silence * (least - 2)]
+    assert frames.end() == []
 
 
 def test_a_rate_that_50_ms_are_no_whole_samples_of():
@@ -63,12 +63,12 @@ def test_two_channels_become_one():
 @pytest.mark.parametrize("encoding", ["alaw", "opus", "unknown", "pcm_f32le"])
 def test_what_it_does_not_take(encoding):
     with pytest.raises(CannotConvert):
-        Frames(AudioFormat(encoding=encoding, sample_rate_hz=16_000))
+        FrameCutter(AudioFormat(encoding=encoding, sample_rate_hz=16_000))
 
 
 def test_a_rate_nobody_told():
     with pytest.raises(CannotConvert):
-        Frames(AudioFormat(encoding="pcm_s16le"))
+        FrameCutter(AudioFormat(encoding="pcm_s16le"))
 
 
 @given(st.sampled_from(FORMATS), st.lists(st.integers(0, 9_000), max_size=12))

@@ -23,8 +23,9 @@ from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame, Word
 from gw.types.usage import Usage
 from gw.wire import assemblyai_stream as stream
-from gw.wire.assemblyai_stream import AssemblyListener, AssemblyServer, Audio, Command
+from gw.wire.assemblyai_stream import AssemblyListenClient, AssemblyListenServer
 from gw.wire.convert import CannotConvert
+from gw.wire.listen_messages import Audio, Control, Forward
 from tests.fakes.golden import golden
 
 FORMATTED = golden("assemblyai/listen_formatted").decode().splitlines()
@@ -32,13 +33,13 @@ PRO = golden("assemblyai/listen_pro").decode().splitlines()
 
 
 def listener(fmt=PCM_16K, *, keep_raw=False, **request):
-    return AssemblyListener(
+    return AssemblyListenClient(
         "p", ListenRequest(model="m", format=fmt, **request), keep_raw=keep_raw, secrets=("a-secret",)
     )
 
 
 def server(query=b"format_turns=true", **more):
-    return AssemblyServer(stream.parse_query(query), session_id="s-1", **more)
+    return AssemblyListenServer(stream.parse_query(query), session_id="s-1", expires_at=1_795_230_000, elapsed_s=lambda: 3.4, **more)
 
 
 def heard(client, frames):
@@ -257,18 +258,20 @@ def test_a_query_that_is_none(fields, param):
 
 def test_what_the_server_reads():
     side = server()
-    assert side.receive(b"\0\0") == Audio(data=b"\0\0")
-    for kind in ("Terminate", "ForceEndpoint", "KeepAlive"):
-        assert side.receive(f'{{"type":"{kind}"}}') == Command(type=kind, raw=f'{{"type":"{kind}"}}')
+    assert side.receive(b"\0\0") == (Audio(b"\0\0"),)
+    assert side.receive(b"") == ()
+    assert side.receive('{"type":"Terminate"}') == (Control.FINISH,)
+    assert side.receive('{"type":"ForceEndpoint"}') == (Control.FLUSH,)
+    assert side.receive('{"type":"KeepAlive"}') == (Forward('{"type":"KeepAlive"}'),)
     update = '{"type":"UpdateConfiguration","words":"x","keyterms_prompt":["a"]}'
-    assert side.receive(update) == Command(type="UpdateConfiguration", raw=update)
+    assert side.receive(update) == (Forward(update),)
     for bad in ("", "{", "[]", '{"type":1}'):
         with pytest.raises(ClientProtocolError):
             side.receive(bad)
 
 
 def test_a_greeting_names_the_session():
-    assert told([server().begin(1_795_230_000)]) == [{"type": "Begin", "id": "s-1", "expires_at": 1_795_230_000}]
+    assert told(server().opening()) == [{"type": "Begin", "id": "s-1", "expires_at": 1_795_230_000}]
 
 
 STRICT = {
@@ -289,7 +292,7 @@ def test_turns(formatted):
         UtteranceEnd(at_s=0.6),
         Interim(text="bye", start_s=1.0, end_s=1.1),
     ]
-    turns = [frame for event in events for frame in told(side.encode([event], 3.4))]
+    turns = [frame for event in events for frame in told(side.encode([event]))]
     assert all(turn.keys() >= STRICT for turn in turns)
     told_texts = [(t["turn_order"], t["transcript"], t["end_of_turn"], t["turn_is_formatted"]) for t in turns]
     ends = [(0, "hello you", True, False), (0, "hello you", True, True)] if formatted else [(0, "hello you", True, True)]
@@ -300,21 +303,21 @@ def test_turns(formatted):
     assert [word["word_is_final"] for word in turns[2]["words"]] == [True, False]
     assert turns[0]["words"] == [{"text": "hel", "start": 100, "end": 200, "confidence": 0.99, "word_is_final": False}]
     assert (turns[1]["language_code"], turns[4]["speaker_label"]) == ("en", "1")
-    assert told(side.encode([ListenEnd()], 3.4)) == [
+    assert told(side.encode([ListenEnd()])) == [
         {"type": "Termination", "audio_duration_seconds": 2, "session_duration_seconds": 3}
     ]
 
 
 def test_the_end_of_a_session_ends_its_turn():
     side = server(b"")
-    side.encode([Final(text="bye")], 1.0)
-    assert [frame["type"] for frame in told(side.encode([ListenEnd()], 1.0))] == ["Turn", "Termination"]
-    assert side.encode([UtteranceEnd(at_s=1.0)], 1.0) == []
+    side.encode([Final(text="bye")])
+    assert [frame["type"] for frame in told(side.encode([ListenEnd()]))] == ["Turn", "Termination"]
+    assert side.encode([UtteranceEnd(at_s=1.0)]) == []
 
 
 def test_frames_of_the_same_dialect_go_out_as_they_are():
     events = [Final(text="x"), UtteranceEnd(at_s=0.0), Interim(text="y", raw='{"a":1}'), VendorFrame(raw=b'{"b":2}')]
-    assert server().encode(events, 1.0) == ['{"a":1}', '{"b":2}']
+    assert server().encode(events) == ['{"a":1}', '{"b":2}']
 
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Z", "C")), min_size=1, max_size=6)
@@ -326,15 +329,15 @@ def test_what_the_server_says_the_client_hears(sentences, formatted):
     query = f"sample_rate=16000&format_turns={formatted}".encode()
     side = server(query)
     request = attrs.evolve(stream.parse_query(query).request, keyterms=())
-    client = AssemblyListener("p", request)
-    events = heard(client, [side.begin(1)])
+    client = AssemblyListenClient("p", request)
+    events = heard(client, side.opening())
     for text in sentences:
         said = [Interim(text=text[:1]), Final(text=text, start_s=1.0, end_s=2.0), UtteranceEnd(at_s=2.0)]
-        events += [event for one in said for event in heard(client, side.encode([one], 1.0))]
-    events += heard(client, side.encode([ListenEnd()], 5.0))
+        events += [event for one in said for event in heard(client, side.encode([one]))]
+    events += heard(client, side.encode([ListenEnd()]))
     assert [e.text for e in events if isinstance(e, Final)] == sentences
     assert sum(isinstance(e, UtteranceEnd) for e in events) == len(sentences)
-    assert events[-1] == ListenEnd(usage=Usage(audio_seconds=5.0, source="vendor"))
+    assert events[-1] == ListenEnd(usage=Usage(audio_seconds=3.0, source="vendor"))
 
 
 @given(st.text() | st.binary())

@@ -24,7 +24,7 @@ from gw.types.stt import (
     Word,
 )
 from gw.wire import cartesia_listen
-from gw.wire.cartesia_listen import CartesiaListener, CartesiaServer
+from gw.wire.cartesia_listen import CartesiaListenClient, CartesiaListenServer
 from tests.fakes.golden import golden
 
 FRAMES = golden("cartesia/transcription").decode().splitlines()
@@ -38,8 +38,8 @@ def request(fmt=PCM_16K, **more) -> ListenRequest:
     return ListenRequest(model="m", format=fmt, **more)
 
 
-def listener(model="ink-whisper", **more) -> CartesiaListener:
-    return CartesiaListener("p", request(**more), model, ("hush-hush",))
+def listener(model="ink-whisper", **more) -> CartesiaListenClient:
+    return CartesiaListenClient("p", request(**more), model, ("hush-hush",))
 
 
 def query(path: str) -> list[tuple[str, str]]:
@@ -236,7 +236,7 @@ def test_a_query_that_is_wrong(text, param):
 
 
 def test_finals_bring_their_own_spaces():
-    server, client = CartesiaServer("r"), listener("ink-2")
+    server, client = CartesiaListenServer("r"), listener("ink-2")
     events = [SpeechStarted(at_s=0.1), Final(text="How are you?", start_s=0.1, end_s=0.75, words=WORDS, language="en")]
     sent = server.encode(events) + server.encode([Final(text="Fine.", start_s=0.75, end_s=1.15), UtteranceEnd(at_s=1.15)])
     assert "".join(msgspec.json.decode(text)["text"] for text in sent) == "How are you? Fine."
@@ -247,9 +247,9 @@ def test_finals_bring_their_own_spaces():
 
 
 def test_a_flush_is_answered_once():
-    server = CartesiaServer("r")
+    server = CartesiaListenServer("r")
     theirs = frame("flush_done")
-    assert msgspec.json.decode(server.flushed()) == {"type": "flush_done", "request_id": "r"}
+    assert msgspec.json.decode(server.flush_done()) == {"type": "flush_done", "request_id": "r"}
     assert server.encode([UtteranceEnd(at_s=1, raw=theirs)]) == []
     assert server.encode([UtteranceEnd(at_s=1, raw=theirs)]) == [theirs]
 

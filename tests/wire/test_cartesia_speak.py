@@ -14,7 +14,8 @@ from gw.types.audio import MULAW_8K, PCM_24K, AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakRequest, WordTiming
 from gw.wire import cartesia_speak
-from gw.wire.cartesia_speak import Cancel, Generate, SpeakServer, SpeechDecoder
+from gw.wire.cartesia_speak import CartesiaSpeakServer, SpeechDecoder
+from gw.wire.speak_messages import CancelContext, ContextText
 from tests.fakes.golden import golden
 
 EVENTS = golden("cartesia/speech_events")
@@ -124,13 +125,17 @@ def test_a_body_that_is_none(body):
 
 def test_frames_of_a_socket():
     made = cartesia_speak.parse_frame(asked(**{"context_id": "c", "continue": True, "flush": True, "max_buffer_delay_ms": 0}))
-    assert isinstance(made, Generate)
-    assert (made.context, made.text, made.ends, made.flush) == ("c", "Hi", False, True)
+    assert isinstance(made, ContextText)
+    assert made.request is not None
+    assert (made.context, made.text, made.finish, made.flush) == ("c", "Hi", False, True)
     assert made.request.options == (("max_buffer_delay_ms", "0"),)
-    assert cartesia_speak.parse_frame('{"context_id":"c","cancel":true}') == Cancel(context="c")
+    assert cartesia_speak.parse_frame('{"context_id":"c","cancel":true}') == CancelContext("c")
     last = cartesia_speak.parse_frame(asked(context_id="c"))
-    assert isinstance(last, Generate)
-    assert last.ends
+    assert isinstance(last, ContextText)
+    assert last.finish
+    blank = cartesia_speak.parse_frame(asked(context_id="c", transcript=" "))
+    assert isinstance(blank, ContextText)
+    assert (blank.text, blank.finish) == ("", True)
 
 
 # ---- events
@@ -145,7 +150,7 @@ def test_the_golden_events_cut_anywhere():
 def test_what_has_no_common_terms_is_for_the_same_dialect():
     events = SpeechDecoder("p", keep_raw=True).feed(EVENTS)
     (frame,) = [event for event in events if isinstance(event, VendorFrame)]
-    (passed,) = SpeakServer("mine", timestamps=True).encode([frame])
+    (passed,) = CartesiaSpeakServer("mine", timestamps=True).encode([frame])
     assert told(passed) == told(frame.raw) | {"context_id": "mine"}
 
 
@@ -202,7 +207,7 @@ def test_spoiled_events(spoilt, step):
 
 def test_our_frames_are_those_of_the_golden_session():
     theirs = [told(line) for line in golden("cartesia/speech_context").splitlines()]
-    server = SpeakServer("gw-0", timestamps=True)
+    server = CartesiaSpeakServer("gw-0", timestamps=True)
     words = [WordTiming(word="Hello", start_s=0.02, end_s=0.38), WordTiming(word="there.", start_s=0.41, end_s=0.86)]
     ours = [
         told(frame)
@@ -219,11 +224,11 @@ def test_our_frames_are_those_of_the_golden_session():
 
 
 def test_no_times_for_who_wants_none():
-    assert SpeakServer("c", timestamps=False).encode([WordTiming(word="a", start_s=0, end_s=1)]) == []
+    assert CartesiaSpeakServer("c", timestamps=False).encode([WordTiming(word="a", start_s=0, end_s=1)]) == []
 
 
 def test_events_of_ours_are_read_as_they_were_meant():
-    server = SpeakServer("c", timestamps=True)
+    server = CartesiaSpeakServer("c", timestamps=True)
     sent = [AudioChunk(data=bytes(9)), WordTiming(word="Grüße", start_s=0.1, end_s=0.5), SpeakEnd()]
     assert SpeechDecoder("p").feed(cartesia_speak.as_sse(server.encode(sent))) == sent
 
@@ -235,7 +240,7 @@ def test_an_error_frame():
 
 
 def test_a_chunk_of_nothing_is_not_sent():
-    (frame,) = SpeakServer("c", timestamps=True).encode([AudioChunk(data=b""), AudioChunk(data=b"ab")])
+    (frame,) = CartesiaSpeakServer("c", timestamps=True).encode([AudioChunk(data=b""), AudioChunk(data=b"ab")])
     assert b64decode(told(frame)["data"]) == b"ab"
 
 

@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, UpstreamProtocolError
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
-from gw.wire import cartesia_turns
-from gw.wire.cartesia_listen import asks_by_turns, live_path
-from gw.wire.cartesia_turns import TurnsListener, TurnsServer, parse_turns_query
+from gw.wire.cartesia_listen import live_path, uses_turns
+from gw.wire.cartesia_turns import CartesiaTurnsClient, CartesiaTurnsServer, parse_turns_query
+from gw.wire.listen_messages import Audio, Control
 from tests.fakes.golden import golden
 
 FRAMES = golden("cartesia/turns").decode().splitlines()
 
 
-def listener(fmt=PCM_16K, **more) -> TurnsListener:
-    return TurnsListener("p", ListenRequest(model="m", format=fmt, **more), ("hush-hush",))
+def listener(fmt=PCM_16K, **more) -> CartesiaTurnsClient:
+    return CartesiaTurnsClient("p", ListenRequest(model="m", format=fmt, **more), ("hush-hush",))
 
 
 def frame(kind: str, **members: object) -> str:
     return msgspec.json.encode({"type": kind, "request_id": "r", **members}).decode()
 
 
-def heard(client: TurnsListener, *frames: str) -> list:
+def heard(client: CartesiaTurnsClient, *frames: str) -> list:
     """Half a second of audio before each frame."""
     events = []
     for text in frames:
@@ -101,9 +101,9 @@ def test_a_callers_own_settings_are_passed_on_at_the_same_address():
     own = "keyterm=a&turn_start_threshold=0.3&turn_end_timeout_ms=800.0&new=1"
     request = parse_turns_query(f"model=mine&{own}&api_key=k&gw_session=s".encode())
     assert (request.dialect, request.keyterms, request.endpointing_ms) == ("cartesia", ("a",), 800)
-    assert asks_by_turns(request, "ink-2")
+    assert uses_turns(request, "ink-2")
     assert live_path(request, "ink-2", turns=True) == f"/stt/turns/websocket?model=ink-2&encoding=pcm_s16le&sample_rate=16000&{own}"
-    assert not asks_by_turns(request, "ink-whisper")
+    assert not uses_turns(request, "ink-whisper")
     expected = "/stt/websocket?model=ink-whisper&encoding=pcm_s16le&sample_rate=16000&max_silence_duration_secs=0.8"
     assert live_path(request, "ink-whisper") == expected
 
@@ -136,8 +136,8 @@ def test_what_is_new_is_skipped():
 
 
 def test_frames_of_ours_are_read_as_they_were_meant():
-    server, client = TurnsServer("r"), listener()
-    sent = [server.connected()]
+    server, client = CartesiaTurnsServer("r"), listener()
+    sent = [*server.opening()]
     for events in (
         [SpeechStarted(at_s=0)],
         [Interim(text="Grüße", start_s=0, end_s=0)],
@@ -153,15 +153,18 @@ def test_frames_of_ours_are_read_as_they_were_meant():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "command"), [('{"type":"close"}', "close"), ('{"type":"config","turn":{}}', "config"), ("{}", "")])
-def test_commands(text, command):
-    assert cartesia_turns.command_of(text) == command
+@pytest.mark.parametrize(
+    ("frame", "messages"),
+    [('{"type":"close"}', (Control.FINISH,)), ('{"type":"config","turn":{}}', ()), ("{}", ()), (b"ab", (Audio(b"ab"),)), (b"", ())],
+)
+def test_what_a_client_sends(frame, messages):
+    assert CartesiaTurnsServer("r").receive(frame) == messages
 
 
 @pytest.mark.parametrize("text", ["", "close", "[]", '{"type":5}'])
 def test_a_command_that_is_none(text):
     with pytest.raises(ClientProtocolError):
-        cartesia_turns.command_of(text)
+        CartesiaTurnsServer("r").receive(text)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(FRAMES) - 1), st.integers(0, 90), st.text(max_size=3)), max_size=12))

@@ -15,14 +15,15 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakR
 from gw.types.usage import Usage
 from gw.wire.deepgram_flux_speak import (
     INTERRUPT,
-    FluxSpeaker,
+    FluxSpeakClient,
     FluxSpeakServer,
     http_path,
     is_flux,
     live_path,
     voice_model,
 )
-from gw.wire.deepgram_speak import CLOSE, FLUSH, receive
+from gw.wire.deepgram_speak import CLOSE, FLUSH
+from gw.wire.listen_messages import Reply
 from tests.fakes.golden import golden
 
 FRAMES = [b"\1\2" if line == "AUDIO" else line for line in golden("deepgram/flux_speak_live").decode().splitlines()]
@@ -33,7 +34,7 @@ def told(frames):
 
 
 def test_the_golden_session():
-    speaker = FluxSpeaker("p", secrets=("s",))
+    speaker = FluxSpeakClient("p", secrets=("s",))
     assert told(speaker.text("Hello there. ")) == [{"type": "Speak", "text": "Hello there. "}]
     assert speaker.flush() == [FLUSH]
     events = [event for frame in FRAMES[:6] for event in speaker.receive(frame)]
@@ -50,17 +51,17 @@ def test_the_golden_session():
 
 
 def test_without_a_report_characters_are_counted():
-    speaker = FluxSpeaker("p")
+    speaker = FluxSpeakClient("p")
     speaker.text("four")
     speaker.finish()
     assert speaker.receive(FRAMES[5]) == [SpeakEnd(usage=Usage(characters=4, source="measured"))]
 
 
 def test_a_callers_clear_is_put_into_these_words():
-    speaker = FluxSpeaker("p")
+    speaker = FluxSpeakClient("p")
     assert speaker.passed('{"type":"Clear"}') == [INTERRUPT]
     assert speaker.passed('{"type":"Speak","text":"a"}') == ['{"type":"Speak","text":"a"}']
-    assert FluxSpeaker("p").finish() == [CLOSE]
+    assert FluxSpeakClient("p").finish() == [CLOSE]
 
 
 # ---- the server's side
@@ -71,10 +72,10 @@ def serving():
 
 
 def test_the_server_tells_what_the_client_reads():
-    server, client = serving(), FluxSpeaker("p")
+    server, client = serving(), FluxSpeakClient("p")
     assert told([server.opening()])[0]["type"] == "Connected"
     for frame in (*client.text("Hello. "), *client.flush()):
-        assert server.hears(receive(frame)) is None
+        assert not any(isinstance(message, Reply) for message in server.receive(frame))
     frames = server.encode([AudioChunk(data=bytes(4_800)), AudioChunk(data=b""), AudioChunk(data=bytes(4_800)), Flushed()])
     kinds = [frame if isinstance(frame, bytes) else msgspec.json.decode(frame)["type"] for frame in frames]
     assert kinds == ["SpeechStarted", bytes(4_800), bytes(4_800), "SpeechMetadata", "Flushed"]
@@ -82,7 +83,7 @@ def test_the_server_tells_what_the_client_reads():
     assert (metadata["audio_duration_ms"], metadata["billable_character_count"]) == (200, 7)
     assert [event for frame in frames for event in client.receive(frame)] == [AudioChunk(data=bytes(4_800))] * 2 + [Flushed()]
     for frame in (*client.text("never mind"), *client.flush(), *client.clear()):
-        server.hears(receive(frame))
+        server.receive(frame)
     interrupted = server.cleared()
     assert msgspec.json.decode(interrupted)["metadata"]["billable_character_count"] == 10
     assert client.receive(interrupted) == []
@@ -94,24 +95,25 @@ def test_the_server_tells_what_the_client_reads():
 
 def test_a_flush_of_nothing_is_answered():
     server = serving()
-    server.hears(receive(FLUSH))
+    server.receive(FLUSH)
     assert [frame["type"] for frame in told(server.encode([Flushed()]))] == ["Flushed"]
 
 
 @pytest.mark.parametrize(("speed", "kind"), [(1.5, "ConfigureSuccess"), (9, "ConfigureFailure"), ("x", "ConfigureFailure")])
 def test_configure(speed, kind):
     server = serving()
-    answer = server.hears(receive(msgspec.json.encode({"type": "Configure", "speed": speed}).decode()))
-    assert msgspec.json.decode(answer)["type"] == kind
+    (reply,) = server.receive(msgspec.json.encode({"type": "Configure", "speed": speed}).decode())
+    assert isinstance(reply, Reply)
+    assert msgspec.json.decode(reply.frame)["type"] == kind
     assert server.speed == (1.5 if kind == "ConfigureSuccess" else None)
 
 
 def test_errors():
     with pytest.raises(ProviderFailed, match="NET-0000"):
-        FluxSpeaker("p").receive('{"type":"Error","code":"NET-0000","description":"NET-0000 gone"}')
+        FluxSpeakClient("p").receive('{"type":"Error","code":"NET-0000","description":"NET-0000 gone"}')
     for frame in ("{", "[]", '{"type":7}'):
         with pytest.raises(UpstreamProtocolError):
-            FluxSpeaker("p").receive(frame)
+            FluxSpeakClient("p").receive(frame)
 
 
 @pytest.mark.parametrize(
@@ -139,4 +141,4 @@ def test_paths():
 @given(st.binary() | st.text())
 def test_any_frame_is_read_or_refused(frame):
     with suppress(ProviderError):
-        assert isinstance(FluxSpeaker("p").receive(frame), list)
+        assert isinstance(FluxSpeakClient("p").receive(frame), list)

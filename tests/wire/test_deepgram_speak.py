@@ -15,7 +15,8 @@ from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import deepgram_speak
-from gw.wire.deepgram_speak import CLEAR, CLOSE, FLUSH, DeepgramSpeaker, Speak, SpeakCommand, SpeakServer
+from gw.wire.deepgram_speak import CLEAR, CLOSE, FLUSH, DeepgramSpeakClient, DeepgramSpeakServer
+from gw.wire.speak_messages import Text, TtsCommand
 from tests.fakes.golden import golden
 
 FRAMES = golden("deepgram/speak_live").decode().splitlines()
@@ -23,8 +24,8 @@ FLUSHED, CLEARED = FRAMES[1], FRAMES[3]
 MODEL = "aura-2-thalia-en"
 
 
-def speaker(**more) -> DeepgramSpeaker:
-    return DeepgramSpeaker("p", secrets=("a-secret",), **more)
+def speaker(**more) -> DeepgramSpeakClient:
+    return DeepgramSpeakClient("p", secrets=("a-secret",), **more)
 
 
 def query_of(path_and_query: str) -> list[tuple[str, str]]:
@@ -254,16 +255,20 @@ def test_queries_that_are_none(query):
 
 
 def test_what_a_client_says():
-    assert deepgram_speak.receive(spoken("a")) == Speak(text="a", raw=spoken("a"))
-    assert deepgram_speak.receive(FLUSH) == SpeakCommand(type="Flush", raw=FLUSH)
-    assert deepgram_speak.receive("{}") == SpeakCommand(type="", raw="{}")
+    side = DeepgramSpeakServer(request_id="r", model="m")
+    assert side.receive(spoken("a")) == (Text("a"),)
+    assert side.receive(spoken("")) == ()
+    assert side.receive(FLUSH) == (TtsCommand.FINISH,)
+    assert side.receive(CLEAR) == (TtsCommand.CLEAR,)
+    assert side.receive(CLOSE) == (TtsCommand.CLOSE,)
+    assert side.receive("{}") == ()
     for frame in ("", "[]", '{"type":7}', b"ab"):
         with pytest.raises(ClientProtocolError):
-            deepgram_speak.receive(frame)
+            side.receive(frame)
 
 
 def test_what_a_server_says():
-    side = SpeakServer(request_id="r", model="m")
+    side = DeepgramSpeakServer(request_id="r", model="m")
     opening = msgspec.json.decode(side.opening())
     assert (opening["type"], opening["request_id"], opening["model_name"]) == ("Metadata", "r", "m")
     frames = side.encode([AudioChunk(data=b"ab"), AudioChunk(data=b""), Flushed(), end(1), VendorFrame(raw="{7}")])
@@ -273,27 +278,26 @@ def test_what_a_server_says():
     assert msgspec.json.decode(side.cleared()) == {"type": "Cleared", "sequence_id": 1}
     assert msgspec.json.decode(side.encode([Flushed()])[0])["sequence_id"] == 2
     assert msgspec.json.decode(deepgram_speak.error_frame("c", "m")) == {"type": "Error", "code": "c", "description": "m"}
-    assert msgspec.json.decode(deepgram_speak.warning("c", "m")) == {"type": "Warning", "code": "c", "description": "m"}
 
 
 @given(st.lists(st.one_of(st.text(min_size=1, max_size=8), st.none()), max_size=8))
 def test_both_sides_agree(pieces):
     """None is a flush. Whatever was said is flushed once, and its end told once."""
-    client, side = speaker(), SpeakServer(request_id="r", model="m")
+    client, side = speaker(), DeepgramSpeakServer(request_id="r", model="m")
     heard: list = []
     buffered = spoken_text = ""
 
     def tell(frames):
         nonlocal buffered, spoken_text
         for frame in frames:
-            match deepgram_speak.receive(frame):
-                case Speak(text=text):
+            match side.receive(frame):
+                case (Text(text=text),):
                     buffered += text
-                case SpeakCommand(type="Flush"):
+                case (TtsCommand.FINISH,):
                     spoken_text, buffered = spoken_text + buffered, ""
                     for answer in side.encode([AudioChunk(data=b"x"), Flushed()]):
                         heard.extend(client.receive(answer))
-                case SpeakCommand(type="Close"):
+                case (TtsCommand.CLOSE,):
                     heard.extend(client.closed())
 
     for piece in pieces:

@@ -24,17 +24,15 @@ from gw.types.stt import (
 )
 from gw.types.usage import Usage
 from gw.wire.elevenlabs_listen import (
-    Chunk,
-    ElevenServer,
-    Other,
+    ElevenListenServer,
     decode_transcript,
     encode_transcript,
     error_frame,
     form_fields,
     parse_form,
-    parse_frame,
     parse_query,
 )
+from gw.wire.listen_messages import Audio, Control, DelayedReply, Forward
 from tests.fakes.golden import golden
 
 ANSWER = golden("elevenlabs/transcript")
@@ -133,11 +131,11 @@ def test_what_we_write_we_read():
 def test_a_query():
     found = asked("audio_format=ulaw_8000&language_code=de&keyterms=a&keyterms=b&include_timestamps=true&token=t&gw_x=1")
     assert (found.request.format, found.request.language, found.request.keyterms) == (MULAW_8K, "de", ("a", "b"))
-    assert found.twice
+    assert found.timed
     assert not {"token", "gw_x"} & {name for name, _ in found.request.options}
     assert asked().request.format == PCM_16K
-    assert not asked().twice
-    assert asked("include_language_detection=true").twice
+    assert not asked().timed
+    assert asked("include_language_detection=true").timed
 
 
 @pytest.mark.parametrize("name", ["mp3", "pcm_", "pcm_1", "pcm_x", "ulaw", "pcm_²²²²"])
@@ -151,16 +149,20 @@ def test_what_a_client_says():
     frame = msgspec.json.encode(
         {"message_type": "input_audio_chunk", "audio_base_64": b64encode(b"ab").decode(), "commit": True, "sample_rate": 1, "new": 1}
     )
-    assert parse_frame(frame) == Chunk(data=b"ab", commit=True)
-    assert parse_frame('{"message_type":"other"}') == Other(raw='{"message_type":"other"}')
+    server = ElevenListenServer(asked(), session_id="s")
+    audio, flush, reply = server.receive(frame)
+    assert (audio, flush) == (Audio(b"ab"), Control.FLUSH)
+    assert isinstance(reply, DelayedReply)
+    assert server.receive(frame) == [Audio(b"ab"), Control.FLUSH]   # the first commit is not answered yet
+    assert server.receive('{"message_type":"other"}') == (Forward('{"message_type":"other"}'),)
     for bad in ("", "[]", '{"message_type":"input_audio_chunk","audio_base_64":"%"}', '{"commit":1}'):
         with pytest.raises(ClientProtocolError):
-            parse_frame(bad)
+            server.receive(bad)
 
 
 def test_what_a_client_is_told():
-    server = ElevenServer(asked("include_timestamps=true&language_code=de"), session_id="s")
-    assert msgspec.json.decode(server.started())["session_id"] == "s"
+    server = ElevenListenServer(asked("include_timestamps=true&language_code=de"), session_id="s")
+    assert told(server.opening())[0]["session_id"] == "s"
     said = Final(text="Hi you", start_s=1.0, end_s=2.0, words=(Word(text="Hi", start_s=1.0, end_s=1.5, speaker="a"),), language="en")
     events = [SpeechStarted(at_s=0.0), Interim(text=""), Interim(text="Hi"), said, UtteranceEnd(at_s=2.0), ListenEnd()]
     partial, plain, timed = told(server.encode(events))
@@ -170,17 +172,26 @@ def test_what_a_client_is_told():
     (_, unworded) = told(server.encode([Final(text="Hi", start_s=1.0, end_s=2.0)]))
     assert [(w["text"], w["start"], w["end"]) for w in unworded["words"]] == [("Hi", 1.0, 2.0)]
     assert unworded["language_code"] == "de"
-    assert len(ElevenServer(asked(), session_id="s").encode([said])) == 1
+    assert len(ElevenListenServer(asked(), session_id="s").encode([said])) == 1
 
 
 def test_a_commit_of_nothing():
-    assert told(ElevenServer(asked(), session_id="s").nothing()) == [{"message_type": "committed_transcript", "text": ""}]
-    (_, timed) = told(ElevenServer(asked("include_timestamps=true"), session_id="s").nothing())
+    commit = '{"message_type":"input_audio_chunk","commit":true}'
+    server = ElevenListenServer(asked(), session_id="s")
+    *_, reply = server.receive(commit)
+    assert told(reply.frames()) == [{"message_type": "committed_transcript", "text": ""}]
+    assert reply.frames() == []
+    server = ElevenListenServer(asked("include_timestamps=true"), session_id="s")
+    *_, reply = server.receive(commit)
+    (_, timed) = told(reply.frames())
     assert (timed["text"], timed["words"]) == ("", [])
+    *_, reply = server.receive(commit)
+    server.encode([Final(text="Hi", end_s=1.0)])
+    assert reply.frames() == []
 
 
 def test_the_vendors_own_frames_go_out():
-    server = ElevenServer(asked(), session_id="s")
+    server = ElevenListenServer(asked(), session_id="s")
     assert server.encode([Final(text="x", raw="plain"), UtteranceEnd(at_s=1.0)]) == ["plain"]
     assert server.encode([VendorFrame(raw=b"bytes")]) == ["bytes"]
     assert server.encode([Final(text="x", raw='{"message_type":"committed_transcript_with_timestamps"}')]) == []

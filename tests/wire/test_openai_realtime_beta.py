@@ -14,7 +14,7 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamP
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import CannotConvert
-from gw.wire.openai_realtime_beta import BetaListener, query
+from gw.wire.openai_realtime_beta import BetaListenClient, query
 from tests.fakes.golden import golden
 
 FRAMES = golden("whisper/realtime").decode().splitlines()
@@ -25,7 +25,7 @@ def asked(fmt=PCM_24K, **fields):
 
 
 def listener(fmt=PCM_24K, **fields):
-    return BetaListener("p", asked(fmt, **fields), ("a-secret",))
+    return BetaListenClient("p", asked(fmt, **fields), ("a-secret",))
 
 
 def frame(kind, **members):

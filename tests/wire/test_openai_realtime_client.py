@@ -13,14 +13,15 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimit
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
 from gw.types.usage import Usage
-from gw.wire.openai_realtime_client import CannotConvert, RealtimeListener
+from gw.wire.convert import CannotConvert
+from gw.wire.openai_realtime_client import RealtimeListenClient
 from tests.fakes.golden import golden
 
 FRAMES = golden("openai/realtime_transcription").decode().splitlines()
 
 
 def listener(model="gpt-4o-transcribe", fmt=PCM_24K, **request):
-    return RealtimeListener("p", ListenRequest(model="m", format=fmt, **request), model, ("a-secret",))
+    return RealtimeListenClient("p", ListenRequest(model="m", format=fmt, **request), model, ("a-secret",))
 
 
 def frame(kind: str, **members: object) -> str:

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.errors import ClientProtocolError
 from gw.types.audio import MULAW_8K, PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
-from gw.wire.openai_realtime_client import RealtimeListener
-from gw.wire.openai_realtime_server import AudioAppended, Cleared, Committed, OtherFrame, RealtimeServer, SessionUpdated
+from gw.wire.listen_messages import Audio, Control, Forward, Reply
+from gw.wire.openai_realtime_client import RealtimeListenClient
+from gw.wire.openai_realtime_server import RealtimeListenServer
 
 SECOND = b64encode(bytes(48_000)).decode()
 TRANSCRIPTION = "conversation.item.input_audio_transcription."
 
 
 def server(**more):
-    return RealtimeServer(session_id="1", **more)
+    return RealtimeListenServer(session_id="1", **more)
 
 
 def frame(kind: str, **members: object) -> str:
@@ -35,12 +35,21 @@ def kinds(frames: list[str]) -> list[str]:
     return [event["type"].removeprefix(TRANSCRIPTION).removeprefix("input_audio_buffer.") for event in told(frames)]
 
 
+def refusal(side: RealtimeListenServer, text: str) -> dict:
+    """The error that answers a malformed frame."""
+    (reply,) = side.receive(text)
+    assert isinstance(reply, Reply)
+    event = msgspec.json.decode(reply.frame)
+    assert event["type"] == "error"
+    return event["error"]
+
+
 def update(**heard: object) -> str:
     return frame("session.update", session={"type": "transcription", "audio": {"input": heard}})
 
 
 def test_a_session_begins_with_its_settings():
-    (created,) = told([server(model="gpt-4o-transcribe").created()])
+    (created,) = told(server(model="gpt-4o-transcribe").opening())
     assert created["session"]["type"] == "transcription"
     assert created["session"]["audio"]["input"]["transcription"] == {"model": "gpt-4o-transcribe"}
     assert created["session"]["audio"]["input"]["turn_detection"]["type"] == "server_vad"
@@ -49,24 +58,24 @@ def test_a_session_begins_with_its_settings():
 
 def test_settings_that_are_left_out_keep_their_value():
     side = server(model="from-the-query")
-    first = side.receive(
+    assert side.request is None
+    side.receive(
         update(
             format={"type": "audio/pcmu"},
             transcription={"model": "m", "language": "en", "keywords": ["gw"]},
             turn_detection={"type": "server_vad", "silence_duration_ms": 200},
         )
     )
-    assert isinstance(first, SessionUpdated)
-    assert first.turns
-    request = first.request
+    request = side.request
+    assert request is not None
     assert (request.model, request.format, request.language, request.keyterms) == ("m", MULAW_8K, "en", ("gw",))
     assert (request.endpointing_ms, request.dialect) == (200, "openai")
-    second = side.receive(update(turn_detection=None, transcription={"language": "de"}))
-    assert isinstance(second, SessionUpdated)
-    assert not second.turns
-    assert (second.request.model, second.request.format, second.request.language) == ("m", MULAW_8K, "de")
-    (updated,) = told([side.updated()])
-    assert updated["session"]["audio"]["input"] == msgspec.json.decode(second.request.options[0][1])["audio"]["input"]
+    (reply,) = side.receive(update(turn_detection=None, transcription={"language": "de"}))
+    request = side.request
+    assert (request.model, request.format, request.language) == ("m", MULAW_8K, "de")
+    (updated,) = told([reply.frame])
+    assert updated["session"]["audio"]["input"] == msgspec.json.decode(request.options[0][1])["audio"]["input"]
+    assert updated["session"]["audio"]["input"]["turn_detection"] is None
 
 
 @pytest.mark.parametrize(
@@ -78,29 +87,26 @@ def test_settings_that_are_left_out_keep_their_value():
     ],
 )  # fmt: skip
 def test_frames_that_are_none(text):
-    with pytest.raises(ClientProtocolError):
-        server().receive(text)
+    assert refusal(server(), text)["type"] == "invalid_request_error"
 
 
 def test_the_buffer():
     side = server()
-    assert side.receive(frame("input_audio_buffer.append", audio=SECOND)) == AudioAppended(data=bytes(48_000))
-    assert isinstance(side.receive(frame("input_audio_buffer.clear")), Cleared)
-    assert kinds([side.cleared()]) == ["cleared"]
-    with pytest.raises(ClientProtocolError) as caught:
-        side.receive(frame("input_audio_buffer.commit"))
-    assert caught.value.param == "input_audio_buffer_commit_empty"
+    assert side.receive(frame("input_audio_buffer.append", audio=SECOND)) == (Audio(bytes(48_000)),)
+    (cleared,) = side.receive(frame("input_audio_buffer.clear"))
+    assert kinds([cleared.frame]) == ["cleared"]
+    assert refusal(side, frame("input_audio_buffer.commit"))["code"] == "input_audio_buffer_commit_empty"
     side.receive(frame("input_audio_buffer.append", audio=SECOND))
-    assert isinstance(side.receive(frame("input_audio_buffer.commit")), Committed)
+    assert side.receive(frame("input_audio_buffer.commit"))[-1] is Control.FLUSH
     other = frame("response.create")
-    assert side.receive(other) == OtherFrame(type="response.create", raw=other)
+    assert side.receive(other) == (Forward(other),)
 
 
 def test_an_error_names_the_clients_frame():
-    text = frame("response.create", event_id="mine")
-    (event,) = told([server().error(type="t", code="c", message="m", event_id=RealtimeServer.event_id_of(text))])
+    assert refusal(server(), frame("input_audio_buffer.commit", event_id="mine"))["event_id"] == "mine"
+    assert refusal(server(), "{")["event_id"] is None
+    (event,) = told([server().error(type="t", code="c", message="m", event_id="mine")])
     assert event["error"] == {"type": "t", "code": "c", "message": "m", "param": None, "event_id": "mine"}
-    assert RealtimeServer.event_id_of("{") is None
 
 
 def test_speech_as_clients_expect_it():
@@ -136,7 +142,10 @@ def test_what_the_client_commits():
     side.receive(update(turn_detection=None))
     for _ in range(2):
         side.receive(frame("input_audio_buffer.append", audio=SECOND))
-        assert kinds(side.committed()) == ["committed", "conversation.item.added", "conversation.item.done"]
+        *replies, flush = side.receive(frame("input_audio_buffer.commit"))
+        assert flush is Control.FLUSH
+        frames = [reply.frame for reply in replies]
+        assert kinds(frames) == ["committed", "conversation.item.added", "conversation.item.done"]
     assert kinds(side.encode([Interim(text="He"), Final(text="Hello", start_s=0, end_s=1)])) == ["delta", "completed"]
     (empty,) = told(side.encode([UtteranceEnd(at_s=2)]))
     assert (empty["transcript"], empty["usage"]["seconds"]) == ("", 0)
@@ -153,19 +162,15 @@ UTTERANCES = st.lists(st.text(min_size=1, max_size=12).filter(str.strip), max_si
 @given(UTTERANCES)
 def test_our_client_hears_what_our_server_says(texts):
     side = server()
-    client = RealtimeListener("p", ListenRequest(model="m", format=PCM_24K), "gpt-4o-transcribe")
-    client.receive(side.created())
-    assert isinstance(side.receive(client.opening()), SessionUpdated)
-    heard = list(client.receive(side.updated()))
+    client = RealtimeListenClient("p", ListenRequest(model="m", format=PCM_24K), "gpt-4o-transcribe")
+    heard = [event for out in side.opening() for event in client.receive(out)]
+    heard += [event for reply in side.receive(client.opening()) for event in client.receive(reply.frame)]
     for at, text in enumerate(texts):
         side.receive(client.audio(bytes(48_000)) or "")
         said = [SpeechStarted(at_s=float(at)), Interim(text=text[:1], start_s=at), Final(text=text, start_s=at, end_s=at + 0.5)]
         heard += [event for out in side.encode([*said, UtteranceEnd(at_s=at + 0.5)]) for event in client.receive(out)]
-    try:
-        side.receive(client.finish())
-        frames = [*side.committed(), *side.encode([ListenEnd()])]
-    except ClientProtocolError as error:
-        frames = [side.error(type="invalid_request_error", code=error.param, message=error.what, event_id="gw-finish")]
+    replies = side.receive(client.finish())
+    frames = [*(reply.frame for reply in replies if isinstance(reply, Reply)), *side.encode([ListenEnd()])]
     heard += [event for out in frames for event in client.receive(out)]
     finals = [(e.text, e.start_s, e.end_s) for e in heard if isinstance(e, Final)]
     assert finals == [(text, at, at + 0.5) for at, text in enumerate(texts)]

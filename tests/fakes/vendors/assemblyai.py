@@ -10,7 +10,9 @@ import trio
 
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, Transcript, UtteranceEnd
 from gw.wire import assemblyai_batch, assemblyai_stream, wav
-from gw.wire.assemblyai_stream import AssemblyServer, Audio
+from gw.wire.assemblyai_stream import AssemblyListenServer
+from gw.wire.frames import frame_type
+from gw.wire.listen_messages import Audio, Control
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -82,26 +84,27 @@ class FakeAssemblyAI(LiveVendor):
     async def _listen(self, peer: Peer) -> None:
         asked = assemblyai_stream.parse_query(peer.query)
         fmt = asked.request.format
-        server, ears, open_turn = AssemblyServer(asked, session_id="s"), Ears(fmt), _OpenTurn()
+        ears, open_turn = Ears(fmt), _OpenTurn()
+        server = AssemblyListenServer(asked, session_id="s", expires_at=2_000_000_000, elapsed_s=lambda: ears.seconds)
         frames: list[float | str] = []
         peer.entry.fields["frames"] = frames   # seconds of audio, and types of commands
-        await peer.send(server.begin(2_000_000_000))
+        await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
-            told = server.receive(frame)
-            frames.append(fmt.seconds(len(told.data)) if isinstance(told, Audio) else told.type)
-            if isinstance(told, Audio):
-                if self.measures and not SHORTEST_S <= fmt.seconds(len(told.data)) <= LONGEST_S:
+            frames.append(fmt.seconds(len(frame)) if isinstance(frame, bytes) else frame_type(frame))
+            (message,) = server.receive(frame) or (None,)
+            if isinstance(message, Audio):
+                if self.measures and not SHORTEST_S <= fmt.seconds(len(message.data)) <= LONGEST_S:
                     peer.entry.outcome = "cut"
                     await peer.send(assemblyai_stream.error_frame(3007, "Audio chunk duration violation"))
                     await peer.close(3007)
                     return
-                peer.entry.audio += told.data
-                await peer.send(*server.encode(open_turn.heard(ears.feed(told.data)), ears.seconds))
-            elif told.type == "ForceEndpoint":
-                await peer.send(*server.encode(open_turn.ended(), ears.seconds))
-            elif told.type == "Terminate":
+                peer.entry.audio += message.data
+                await peer.send(*server.encode(open_turn.heard(ears.feed(message.data))))
+            elif message is Control.FLUSH:
+                await peer.send(*server.encode(open_turn.ended()))
+            elif message is Control.FINISH:
                 peer.entry.outcome = "ended"
-                await peer.send(*server.encode([*open_turn.ended(), ListenEnd()], ears.seconds))
+                await peer.send(*server.encode([*open_turn.ended(), ListenEnd()]))
                 await peer.close()
                 return
 

@@ -11,6 +11,7 @@ from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import ListenEnd, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns, wav
+from gw.wire.speak_messages import CancelContext, ContextText
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -22,7 +23,7 @@ WORD_S = 0.25
 
 @attrs.define
 class _Context:
-    server: cartesia_speak.SpeakServer
+    server: cartesia_speak.CartesiaSpeakServer
     text: str = ""
     words: int = 0
     spoken_at: float | None = None
@@ -74,7 +75,7 @@ class FakeCartesia(LiveVendor):
     async def _sse(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = cartesia_speak.parse_body(body, events=True)
         entry.fields = {"text": request.text, "voice": request.voice}
-        server = cartesia_speak.SpeakServer("c", timestamps=request.want_timings)
+        server = cartesia_speak.CartesiaSpeakServer("c", timestamps=request.want_timings)
         await answer.start("text/event-stream")
         events: list[SpeakEvent] = [AudioChunk(data=piece) for piece in self.voice(request.text, request.format)]
         await answer.paced(
@@ -98,7 +99,7 @@ class FakeCartesia(LiveVendor):
         contexts: dict[str, _Context | None] = {}
         while (frame := await peer.receive()) is not None:
             told = cartesia_speak.parse_frame(frame)
-            if isinstance(told, cartesia_speak.Cancel):
+            if isinstance(told, CancelContext):
                 contexts[told.context] = None
                 continue
             fault = _fault(told, contexts)
@@ -108,34 +109,34 @@ class FakeCartesia(LiveVendor):
                 continue
             context = contexts.get(told.context)
             if context is None:
-                server = cartesia_speak.SpeakServer(told.context, timestamps=told.request.want_timings)
+                server = cartesia_speak.CartesiaSpeakServer(told.context, timestamps=told.request.want_timings)
                 context = contexts[told.context] = _Context(server)
             context.text += told.text
-            if told.flush or told.ends:
+            if told.flush or told.finish:
                 await self._say(peer, context, told)
-            if told.ends:
+            if told.finish:
                 contexts[told.context] = None
 
-    async def _say(self, peer: Peer, context: _Context, told: cartesia_speak.Generate) -> None:
+    async def _say(self, peer: Peer, context: _Context, told: ContextText) -> None:
         text, context.text = context.text, ""
         for piece in self.voice(text, told.request.format) if text.strip() else ():
             await trio.sleep(self.speech_gap_s)
             await peer.send(*context.server.encode([AudioChunk(data=piece)]))
         timings = _timings(text, context.words)
         context.words += len(timings)
-        await peer.send(*context.server.encode([*timings, SpeakEnd() if told.ends else Flushed()]))
+        await peer.send(*context.server.encode([*timings, SpeakEnd() if told.finish else Flushed()]))
         context.spoken_at = trio.current_time()
         peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
 
     async def _listen(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, ears = cartesia_listen.CartesiaServer("r"), Ears(request.format)
+        server, ears = cartesia_listen.CartesiaListenServer("r"), Ears(request.format)
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
                 await peer.send(*server.encode(ears.feed(frame)))
             elif frame == "finalize":
-                await peer.send(server.flushed())
+                await peer.send(server.flush_done())
             else:
                 peer.entry.outcome = "ended"
                 await peer.send(*server.encode([ListenEnd()]))
@@ -144,20 +145,20 @@ class FakeCartesia(LiveVendor):
 
     async def _turns(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, ears = cartesia_turns.TurnsServer("r"), Ears(request.format)
-        await peer.send(server.connected())
+        server, ears = cartesia_turns.CartesiaTurnsServer("r"), Ears(request.format)
+        await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
                 await peer.send(*server.encode(ears.feed(frame)))
-            elif cartesia_turns.command_of(frame) == "close":
+            elif server.receive(frame):
                 peer.entry.outcome = "ended"
                 await peer.send(*server.encode([ListenEnd()]))
                 await peer.close()
                 return
 
 
-def _fault(told: cartesia_speak.Generate, contexts: Mapping[str, _Context | None]) -> str:
+def _fault(told: ContextText, contexts: Mapping[str, _Context | None]) -> str:
     """What the vendor refuses, or nothing."""
     context = contexts.get(told.context)
     if told.context not in contexts:

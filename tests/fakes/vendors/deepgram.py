@@ -11,9 +11,11 @@ import trio
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.stt import ListenEnd, Transcript, UtteranceEnd
 from gw.types.tts import AudioChunk, Flushed
-from gw.wire import deepgram_batch, deepgram_flux_server, deepgram_listen_server, deepgram_speak, wav
-from gw.wire.deepgram_flux_server import FluxServer
-from gw.wire.deepgram_listen_server import Audio, CloseStream, DeepgramServer, Finalize, KeepAlive, OtherFrame
+from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
+from gw.wire.deepgram_flux_listen import FluxListenServer
+from gw.wire.deepgram_listen import DeepgramListenServer
+from gw.wire.listen_messages import Audio, Control, Forward, Reply
+from gw.wire.speak_messages import Text, TtsCommand
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -50,7 +52,7 @@ class FakeDeepgram(LiveVendor):
         return msgspec.json.encode({"err_code": code, "err_msg": message, "request_id": "r"})
 
     def told_socket_error(self) -> str:
-        return deepgram_listen_server.error_frame(self.error_code, "scripted failure")
+        return deepgram_listen.error_frame(self.error_code, "scripted failure")
 
     def _seen(self, scope):  # type: ignore[no-untyped-def]
         entry = super()._seen(scope)
@@ -86,20 +88,20 @@ class FakeDeepgram(LiveVendor):
         return Ears(fmt)
 
     async def _listen(self, peer: Peer) -> None:
-        asked = deepgram_listen_server.parse_query(peer.query)
-        server, ears = DeepgramServer(asked, request_id="r"), self.ears(asked.request.format)
+        asked = deepgram_listen.parse_query(peer.query)
+        server, ears = DeepgramListenServer(asked, request_id="r"), self.ears(asked.request.format)
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
-                case Audio(data=data):
+                case (Audio(data=data),):
                     peer.entry.audio += data
                     await peer.send(*server.encode(ears.feed(data)))
-                case Finalize():
+                case (Control.FLUSH,):
                     peer.entry.fields["finalized"] = True
-                case KeepAlive():
+                case ():
                     peer.entry.fields["kept"] = peer.entry.fields.get("kept", 0) + 1
-                case OtherFrame(raw=raw):
-                    peer.entry.fields["other"] = raw
-                case CloseStream():
+                case (Forward(frame=other),):
+                    peer.entry.fields["other"] = other
+                case (Control.FINISH,):
                     peer.entry.outcome = "ended"
                     await peer.send(*server.encode([ListenEnd()]))
                     await _part(peer)
@@ -107,20 +109,20 @@ class FakeDeepgram(LiveVendor):
 
     async def _turns(self, peer: Peer) -> None:
         """Ends no turn when it is told to close."""
-        request = deepgram_flux_server.parse_query(peer.query)
-        server, ears = FluxServer(request_id="r"), Ears(request.format)
-        await peer.send(server.connected())
+        request = deepgram_flux_listen.parse_query(peer.query)
+        server, ears = FluxListenServer(request_id="r"), Ears(request.format)
+        await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
-                case Audio(data=data):
+                case (Audio(data=data),):
                     peer.entry.audio += data
                     await peer.send(*server.encode(ears.feed(data)))
-                case Finalize():
+                case (Control.FLUSH,):
                     await peer.send(*server.encode([UtteranceEnd(at_s=ears.seconds)]))
-                case OtherFrame(raw=raw):
-                    peer.entry.fields["other"] = raw
-                    await peer.send(server.configured(raw))
-                case CloseStream():
+                case (Forward(frame=other), *replies):
+                    peer.entry.fields["other"] = other
+                    await peer.send(*(reply.frame for reply in replies if isinstance(reply, Reply)))
+                case (Control.FINISH,):
                     peer.entry.outcome = "ended"
                     await _part(peer)
                     return
@@ -162,24 +164,24 @@ class FakeDeepgram(LiveVendor):
 
     async def _speak(self, peer: Peer) -> None:
         request = deepgram_speak.parse_live_query(peer.query)
-        server = deepgram_speak.SpeakServer(request_id="r", model=request.model)
+        server = deepgram_speak.DeepgramSpeakServer(request_id="r", model=request.model)
         await peer.send(server.opening())
         text = ""
         while (frame := await peer.receive()) is not None:
-            match deepgram_speak.receive(frame):
-                case deepgram_speak.Speak(text=more):
+            match server.receive(frame):
+                case (Text(text=more),):
                     text += more
-                case deepgram_speak.SpeakCommand(type="Flush"):
+                case (TtsCommand.FINISH,):
                     for piece in self.voice(text, request.format):
                         await trio.sleep(self.speech_gap_s)
                         await peer.send(*server.encode([AudioChunk(data=piece)]))
                     peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
                     text = ""
                     await peer.send(*server.encode([Flushed()]))
-                case deepgram_speak.SpeakCommand(type="Clear"):
+                case (TtsCommand.CLEAR,):
                     text = ""
                     await peer.send(server.cleared())
-                case deepgram_speak.SpeakCommand(type="Close"):
+                case (TtsCommand.CLOSE,):
                     peer.entry.outcome = "ended"
                     await _part(peer)
                     return

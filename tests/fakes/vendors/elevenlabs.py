@@ -13,7 +13,9 @@ from gw.providers.sim import fsk
 from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import Final, Interim, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
-from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_tts_server, wav
+from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
+from gw.wire.listen_messages import Audio, Control
+from gw.wire.speak_messages import TtsCommand
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -94,22 +96,22 @@ class FakeElevenLabs(LiveVendor):
 
     async def _speak(self, peer: Peer) -> None:
         many = peer.entry.fields["form"] == "/multi-stream-input"
-        request = elevenlabs_tts_server.parse_query(peer.entry.fields["voice"], peer.query)
+        request = elevenlabs_speak_live.parse_query(peer.entry.fields["voice"], peer.query)
         said: dict[str, str] = {}
-        servers: dict[str, elevenlabs_tts_server.SpeakServer] = {}
+        servers: dict[str, elevenlabs_speak_live.ElevenSpeakServer] = {}
         while (frame := await peer.receive()) is not None:
-            told = elevenlabs_tts_server.parse_frame(frame, many=many)
-            if isinstance(told, elevenlabs_tts_server.CloseSocket):
+            told = elevenlabs_speak_live.parse_frame(frame, many=many)
+            if isinstance(told, TtsCommand):
                 break
             peer.entry.fields.setdefault("set", dict(told.settings))
             name = told.context
-            server = servers.setdefault(name, elevenlabs_tts_server.SpeakServer(name if many else None, request.format))
+            server = servers.setdefault(name, elevenlabs_speak_live.ElevenSpeakServer(name if many else None, request.format))
             said[name] = said.get(name, "") + told.text
-            if told.flush or told.ends:
+            if told.flush or told.finish:
                 text = said.pop(name).lstrip()
                 if text.strip():
                     await self._utter(peer, server, text, request)
-                if told.ends:
+                if told.finish:
                     await peer.send(*server.encode([SpeakEnd()]))
                     if not many:
                         break
@@ -127,24 +129,24 @@ class FakeElevenLabs(LiveVendor):
 
     async def _listen(self, peer: Peer) -> None:
         asked = elevenlabs_listen.parse_query(peer.query)
-        server, ears = elevenlabs_listen.ElevenServer(asked, session_id="s"), Ears(asked.request.format)
+        server, ears = elevenlabs_listen.ElevenListenServer(asked, session_id="s"), Ears(asked.request.format)
         by_ear = dict(asked.request.options).get("commit_strategy") == "vad"
         held: list[Final] = []
-        await peer.send(server.started())
+        await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
-            told = elevenlabs_listen.parse_frame(frame)
-            if not isinstance(told, elevenlabs_listen.Chunk):
-                continue
-            peer.entry.audio += told.data
-            peer.entry.fields["commits"] = peer.entry.fields.get("commits", 0) + told.commit
-            events = ears.feed(told.data)
+            messages = server.receive(frame)
+            data = b"".join(message.data for message in messages if isinstance(message, Audio))
+            commit = Control.FLUSH in messages
+            peer.entry.audio += data
+            peer.entry.fields["commits"] = peer.entry.fields.get("commits", 0) + commit
+            events = ears.feed(data)
             if not by_ear:
                 held += [event for event in events if isinstance(event, Final)]
                 events = [event for event in events if isinstance(event, Interim)]
             await trio.sleep(self.speech_gap_s if any(isinstance(event, Final) for event in events) else 0)
             await peer.send(*server.encode(events))
-            if told.commit:
+            if commit:
                 text = " ".join(final.text for final in held)
                 end_s = max((final.end_s for final in held), default=0.0)
-                await peer.send(*(server.encode([Final(text=text, end_s=end_s)]) if held else server.nothing()))
+                await peer.send(*(server.encode([Final(text=text, end_s=end_s)]) if held else server.committed(Final(text=""))))
                 held.clear()

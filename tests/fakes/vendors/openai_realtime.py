@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import trio
 
-from gw.errors import ClientProtocolError
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
-from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
+from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import converter
-from gw.wire.openai_realtime_server import AudioAppended, Cleared, Committed, RealtimeServer, SessionUpdated
+from gw.wire.frames import Frame
+from gw.wire.listen_messages import Audio, Control, Reply
+from gw.wire.openai_realtime_server import RealtimeListenServer
 from tests.fakes.vendors.scripted import Entry, Receive, Send
 
 HEARD_HZ = 8_000
@@ -25,13 +27,14 @@ class RealtimeSession:
         self._send = send
         self._close_after = close_after
         self._error_after = error_after
-        self._server = RealtimeServer(session_id=str(id(entry) % 1_000))
+        self._server = RealtimeListenServer(session_id=str(id(entry) % 1_000))
         self._decoder = fsk.ToneDecoder(HEARD_HZ)
         self._converter: Any = None
+        self._request: ListenRequest | None = None
         self._frames = 0
 
     async def run(self, receive: Receive) -> None:
-        await self._tell([self._server.created()])
+        await self._tell(self._server.opening())
         while True:
             message = await receive()
             if message["type"] != "websocket.receive":
@@ -48,30 +51,23 @@ class RealtimeSession:
 
     async def _hear(self, frame: str | bytes) -> None:
         server = self._server
-        try:
-            event = server.receive(frame)
-        except ClientProtocolError as error:
-            told = server.error(
-                type="invalid_request_error", code=error.param, message=error.what, event_id=server.event_id_of(frame)
-            )
-            await self._tell([told])
-            return
-        match event:
-            case SessionUpdated(request=request):
-                self._entry.fields = {"model": request.model, "language": request.language, "format": request.format}
-                self._converter = converter(request.format, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
-                await self._tell([server.updated()])
-            case AudioAppended(data=data):
-                self._entry.audio += data
-                heard = [_event(told) for told in self._decoder.feed(self._converter.feed(data))]
-                await self._tell(server.encode([found for found in heard if found is not None]))
-            case Committed():
-                await self._tell(server.committed())
-                await self._tell(server.encode([UtteranceEnd(at_s=0.0)]))
-            case Cleared():
-                await self._tell([server.cleared()])
+        for message in server.receive(frame):
+            match message:
+                case Reply(frame=reply):
+                    await self._tell([reply])
+                case Audio(data=data):
+                    self._entry.audio += data
+                    heard = [_event(told) for told in self._decoder.feed(self._converter.feed(data))]
+                    await self._tell(server.encode([found for found in heard if found is not None]))
+                case Control.FLUSH:
+                    await self._tell(server.encode([UtteranceEnd(at_s=0.0)]))
+        request = server.request
+        if request is not None and (self._converter is None or request != self._request):
+            self._request = request
+            self._entry.fields = {"model": request.model, "language": request.language, "format": request.format}
+            self._converter = converter(request.format, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
 
-    async def _tell(self, frames: list[str]) -> None:
+    async def _tell(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
             await self._send({"type": "websocket.send", "text": frame})
 

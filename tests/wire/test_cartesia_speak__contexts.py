@@ -11,16 +11,16 @@ from gw.errors import ProviderError, ProviderRejected, RateLimitError, UpstreamP
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, WordTiming
-from gw.wire.cartesia_context import CartesiaSpeaker
-from gw.wire.cartesia_speak import Cancel, Generate, SpeakServer, error_frame, parse_frame
+from gw.wire.cartesia_speak import CartesiaSpeakClient, CartesiaSpeakServer, error_frame, parse_frame
+from gw.wire.speak_messages import CancelContext, ContextText
 from tests.fakes.golden import golden
 
 FRAMES = golden("cartesia/speech_context").decode().splitlines()
 PCM_8K = AudioFormat(encoding="pcm_s16le", sample_rate_hz=8_000)
 
 
-def speaker(fmt=PCM_24K, **request) -> CartesiaSpeaker:
-    return CartesiaSpeaker("p", SpeakLiveRequest(model="m", voice="v", format=fmt, **request), "sonic-3", ("hush-hush",))
+def speaker(fmt=PCM_24K, **request) -> CartesiaSpeakClient:
+    return CartesiaSpeakClient("p", SpeakLiveRequest(model="m", voice="v", format=fmt, **request), "sonic-3", ("hush-hush",))
 
 
 def told(frame: str | None) -> dict:
@@ -28,13 +28,13 @@ def told(frame: str | None) -> dict:
     return msgspec.json.decode(frame)
 
 
-def due(client: CartesiaSpeaker) -> list:
+def due(client: CartesiaSpeakClient) -> list:
     events, client.due = client.due, []
     return events
 
 
 def said(context: str, *events, timestamps=True) -> list[str]:
-    return SpeakServer(context, timestamps=timestamps).encode(list(events))
+    return CartesiaSpeakServer(context, timestamps=timestamps).encode(list(events))
 
 
 def test_the_golden_session():
@@ -200,10 +200,11 @@ def test_a_callers_frame_is_not_passed_on():
 def test_frames_of_ours_are_read_as_they_were_meant():
     client = speaker(language="de")
     made = parse_frame(client.text("Grüße 😀") or "")
-    assert isinstance(made, Generate)
-    assert (made.text, made.ends, made.flush, made.request.voice) == ("Grüße 😀", False, False, "v")
+    assert isinstance(made, ContextText)
+    assert made.request is not None
+    assert (made.text, made.finish, made.flush, made.request.voice) == ("Grüße 😀", False, False, "v")
     assert (made.request.language, made.request.format) == ("de", PCM_24K)
-    assert parse_frame(client.clear() or "") == Cancel(context="gw-0")
+    assert parse_frame(client.clear() or "") == CancelContext("gw-0")
 
 
 @given(st.lists(st.tuples(st.integers(0, len(FRAMES) - 1), st.integers(0, 200), st.text(max_size=3)), max_size=12))

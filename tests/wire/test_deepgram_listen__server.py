@@ -13,18 +13,8 @@ from gw.errors import ClientProtocolError
 from gw.types.audio import MULAW_8K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
 from gw.types.usage import Usage
-from gw.wire.deepgram_listen_client import DeepgramListener
-from gw.wire.deepgram_listen_server import (
-    Audio,
-    CloseStream,
-    DeepgramServer,
-    Finalize,
-    KeepAlive,
-    OtherFrame,
-    error_body,
-    error_frame,
-    parse_query,
-)
+from gw.wire.deepgram_listen import DeepgramListenClient, DeepgramListenServer, error_body, error_frame, parse_query
+from gw.wire.listen_messages import Audio, Control, Forward
 
 RAW = b"model=m&encoding=linear16&sample_rate=16000"
 ALL = RAW + b"&interim_results=true&vad_events=true&utterance_end_ms=1000"
@@ -38,8 +28,8 @@ SESSION = [
 ]
 
 
-def server(query: bytes = ALL) -> DeepgramServer:
-    return DeepgramServer(parse_query(query), request_id="r", created="2026-11-24T00:00:00Z")
+def server(query: bytes = ALL) -> DeepgramListenServer:
+    return DeepgramListenServer(parse_query(query), request_id="r", created="2026-11-24T00:00:00Z")
 
 
 def told(frames) -> list[dict]:
@@ -85,13 +75,13 @@ def test_queries_that_are_none(query, param):
 
 def test_what_a_client_says():
     side = server()
-    assert side.receive(b"ab") == Audio(data=b"ab")
-    assert side.receive(b"") == CloseStream()
-    assert side.receive('{"type":"Finalize"}') == Finalize()
-    assert side.receive('{"type":"CloseStream"}') == CloseStream()
-    assert side.receive('{"type":"KeepAlive","more":1}') == KeepAlive()
+    assert side.receive(b"ab") == (Audio(b"ab"),)
+    assert side.receive(b"") == (Control.FINISH,)
+    assert side.receive('{"type":"Finalize"}') == (Control.FLUSH,)
+    assert side.receive('{"type":"CloseStream"}') == (Control.FINISH,)
+    assert side.receive('{"type":"KeepAlive","more":1}') == ()
     configure = '{"type":"Configure","keyterms":["a"]}'
-    assert side.receive(configure) == OtherFrame(raw=configure)
+    assert side.receive(configure) == (Forward(configure),)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"type":7}', '{"x":1}', '"Finalize"', "[" * 100_000])
@@ -150,7 +140,7 @@ def test_frames_of_the_same_dialect_go_out_as_they_came():
 
 
 def test_our_own_client_reads_it_back():
-    side, client = server(), DeepgramListener("p")
+    side, client = server(), DeepgramListenClient("p")
     side.receive(bytes(32_000))
     client.finish()
     heard = [
@@ -178,7 +168,7 @@ def test_errors():
 
 @given(st.text(max_size=30), st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
 def test_whatever_is_said_is_read_back(text, start_s, length_s, ends):
-    side, client = server(), DeepgramListener("p")
+    side, client = server(), DeepgramListenClient("p")
     said = Final(text=text, start_s=start_s, end_s=start_s + length_s)
     heard = [
         event

@@ -13,14 +13,14 @@ from gw.errors import ProviderError, ProviderFailed, UpstreamProtocolError
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame, Word
 from gw.types.usage import Usage
-from gw.wire.deepgram_listen_client import BY_TURNS, CLOSE_STREAM, FINALIZE, KEEP_ALIVE, DeepgramListener, path_of
+from gw.wire.deepgram_listen import BY_TURNS, CLOSE_STREAM, FINALIZE, KEEP_ALIVE, DeepgramListenClient, path_of
 from tests.fakes.golden import golden
 
 FRAMES = golden("deepgram/listen_live").decode().splitlines()
 
 
-def listener(**more) -> DeepgramListener:
-    return DeepgramListener("p", secrets=("a-secret",), **more)
+def listener(**more) -> DeepgramListenClient:
+    return DeepgramListenClient("p", secrets=("a-secret",), **more)
 
 
 def frame(kind: str, **members: object) -> str:
@@ -37,7 +37,7 @@ def asked(fmt: AudioFormat = PCM_16K, **request) -> list[tuple[str, str]]:
     return parse_qsl(query, keep_blank_values=True)
 
 
-def all_of(client: DeepgramListener) -> list:
+def all_of(client: DeepgramListenClient) -> list:
     events = [event for text in FRAMES[:-1] for event in client.receive(text)]
     client.finish()
     return events + client.receive(FRAMES[-1])

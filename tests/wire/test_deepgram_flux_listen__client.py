@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from gw.errors import ProviderError, ProviderFailed, UpstreamProtocolError
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame, Word
-from gw.wire.deepgram_flux_client import FORCE_END_TURN, FluxListener, is_flux, path_of
-from gw.wire.deepgram_listen_client import BY_TURNS, CLOSE_STREAM
+from gw.wire.deepgram_flux_listen import FORCE_END_TURN, FluxListenClient, is_flux, path_of
+from gw.wire.deepgram_listen import BY_TURNS, CLOSE_STREAM
 from tests.fakes.golden import golden
 
 FRAMES = golden("deepgram/flux").decode().splitlines()
 GUTEN = Word(text="Guten", start_s=0.4, end_s=0.7, confidence=0.9)
 
 
-def listener(**more) -> FluxListener:
-    return FluxListener("p", secrets=("a-secret",), **more)
+def listener(**more) -> FluxListenClient:
+    return FluxListenClient("p", secrets=("a-secret",), **more)
 
 
 def turn(event: str, transcript: str = "", **members: object) -> str:
@@ -35,7 +35,7 @@ def asked(model: str = "flux-general-en", **request) -> list[tuple[str, str]]:
     return parse_qsl(query, keep_blank_values=True)
 
 
-def all_of(client: FluxListener) -> list:
+def all_of(client: FluxListenClient) -> list:
     events = [event for text in FRAMES for event in client.receive(text)]
     client.finish()
     return events + client.closed()

@@ -13,19 +13,18 @@ from hypothesis import strategies as st
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamProtocolError
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, WordTiming
-from gw.wire.elevenlabs_tts_client import ElevenSpeaker, is_offered, path_of
-from gw.wire.elevenlabs_tts_server import SpeakServer
+from gw.wire.elevenlabs_speak_live import ElevenSpeakClient, ElevenSpeakServer, is_offered, path_of
 from tests.fakes.golden import golden
 
 FRAMES = golden("elevenlabs/multi_context").decode().splitlines()
 MP3 = AudioFormat(encoding="mp3")
 
 
-def speaker(fmt=PCM_16K, **request) -> ElevenSpeaker:
-    return ElevenSpeaker("p", SpeakLiveRequest(model="m", voice="v", format=fmt, **request), ("a-secret",))
+def speaker(fmt=PCM_16K, **request) -> ElevenSpeakClient:
+    return ElevenSpeakClient("p", SpeakLiveRequest(model="m", voice="v", format=fmt, **request), ("a-secret",))
 
 
-def sent(client: ElevenSpeaker) -> list[dict]:
+def sent(client: ElevenSpeakClient) -> list[dict]:
     frames = []
     while (frame := client.next_frame()) is not None:
         frames.append(msgspec.json.decode(frame))
@@ -374,7 +373,7 @@ def test_a_caller_of_the_same_dialect_gets_the_vendors_frames():
     client.finish()
     events = [event for frame in FRAMES for event in client.receive(frame)]
     assert [event.raw for event in events if isinstance(event, AudioChunk)] == FRAMES[:3]
-    server = SpeakServer("c1", PCM_16K)
+    server = ElevenSpeakServer("c1", PCM_16K)
     told = [msgspec.json.decode(frame) for event in events for frame in server.encode([event])]
     assert [frame["contextId"] for frame in told] == [frame["context_id"] for frame in told] == ["c1"] * 4
     assert told[0]["normalizedAlignment"] == msgspec.json.decode(FRAMES[0])["normalizedAlignment"]

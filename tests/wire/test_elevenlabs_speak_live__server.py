@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from gw.errors import ClientProtocolError
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, WordTiming
-from gw.wire.elevenlabs_tts_client import ElevenSpeaker
-from gw.wire.elevenlabs_tts_server import CloseSocket, Say, SpeakServer, error_frame, parse_frame, parse_query
+from gw.wire.elevenlabs_speak_live import ElevenSpeakClient, ElevenSpeakServer, error_frame, parse_frame, parse_query
+from gw.wire.speak_messages import ContextText, TtsCommand
 
 
-def say(context="c", text="", *, flush=False, ends=False, settings=()) -> Say:
-    return Say(context=context, text=text, flush=flush, ends=ends, settings=settings)
+def say(context="c", text="", *, flush=False, finish=False, settings=()) -> ContextText:
+    return ContextText(context=context, text=text, flush=flush, finish=finish, settings=settings)
 
 
 SLOW = (("frame:voice_settings", '{"speed": 1}'),)
@@ -46,11 +46,11 @@ def test_a_query():
     [
         ('{"text":" ","voice_settings":{"speed": 1}}', say("", " ", settings=SLOW), say("", " ", settings=SLOW)),
         ('{"text":"Hi ","try_trigger_generation":true}', say("", "Hi "), say("", "Hi ")),
-        ('{"text":""}', say("", ends=True), say("")),
-        ('{"text":"","context_id":"c"}', say(ends=True), say()),
+        ('{"text":""}', say("", finish=True), say("")),
+        ('{"text":"","context_id":"c"}', say(finish=True), say()),
         ('{"context_id":"c","flush":true}', say(flush=True), say(flush=True)),
-        ('{"context_id":"c","close_context":true}', say(), say(ends=True)),
-        ('{"close_socket":true}', CloseSocket(), CloseSocket()),
+        ('{"context_id":"c","close_context":true}', say(), say(finish=True)),
+        ('{"close_socket":true}', TtsCommand.CLOSE, TtsCommand.CLOSE),
         ('{"text":" ","xi-api-key":"k","generation_config":{"a":[1]}}', say("", " ", settings=STEPS), say("", " ", settings=STEPS)),
         ('{"text":"é🎈","context_id":"c","new":[1]}', say(text="é🎈", settings=NEW), say(text="é🎈", settings=NEW)),
     ],
@@ -67,7 +67,7 @@ def test_what_no_client_says(frame):
 
 
 def test_audio_and_its_words():
-    server = SpeakServer("c", PCM_16K)
+    server = ElevenSpeakServer("c", PCM_16K)
     (first,) = told(server.encode([AudioChunk(data=bytes(3_200)), WordTiming(word="Hi", start_s=0.0, end_s=0.08)]))
     assert (first["contextId"], first["context_id"], first["isFinal"]) == ("c", "c", None)
     assert b64decode(first["audio"]) == bytes(3_200)
@@ -80,22 +80,22 @@ def test_audio_and_its_words():
 
 
 def test_the_end():
-    assert told(SpeakServer("c", PCM_16K).encode([SpeakEnd()])) == [
+    assert told(ElevenSpeakServer("c", PCM_16K).encode([SpeakEnd()])) == [
         {"audio": None, "isFinal": True, "contextId": "c", "context_id": "c"}
     ]
-    assert told(SpeakServer(None, PCM_16K).encode([SpeakEnd()])) == [{"audio": None, "isFinal": True}]
-    assert SpeakServer("c", PCM_16K).encode([Flushed()]) == []
+    assert told(ElevenSpeakServer(None, PCM_16K).encode([SpeakEnd()])) == [{"audio": None, "isFinal": True}]
+    assert ElevenSpeakServer("c", PCM_16K).encode([Flushed()]) == []
 
 
 def test_the_vendors_own_frames_go_out_under_our_names():
     raw = '{"audio":"YWI=","contextId":"gw-1","context_id":"gw-1","isFinal":true,"alignment":{"chars":["a"]},"new":5}'
     events = [AudioChunk(data=b"ab", raw=raw), WordTiming(word="a", start_s=0, end_s=1), SpeakEnd()]
     named = {"contextId": "c", "context_id": "c"}
-    assert told(SpeakServer("c", PCM_16K).encode(events)) == [
+    assert told(ElevenSpeakServer("c", PCM_16K).encode(events)) == [
         {"audio": "YWI=", "isFinal": None, "alignment": {"chars": ["a"]}, "new": 5, **named},
         {"audio": None, "isFinal": True, **named},
     ]
-    assert told(SpeakServer(None, PCM_16K).encode(events[:1])) == [
+    assert told(ElevenSpeakServer(None, PCM_16K).encode(events[:1])) == [
         {"audio": "YWI=", "isFinal": None, "alignment": {"chars": ["a"]}, "new": 5}
     ]
 
@@ -110,10 +110,10 @@ LETTERS = st.text(st.characters(categories=["L"]), min_size=1, max_size=9)
 
 @given(st.lists(st.tuples(st.binary(min_size=2, max_size=40), LETTERS), min_size=1, max_size=6))
 def test_our_client_reads_what_our_server_writes(told_words):
-    client = ElevenSpeaker("p", SpeakLiveRequest(model="m", voice="v", format=PCM_16K))
+    client = ElevenSpeakClient("p", SpeakLiveRequest(model="m", voice="v", format=PCM_16K))
     client.text("x ")
     client.finish()
-    server = SpeakServer("gw-1", PCM_16K)
+    server = ElevenSpeakServer("gw-1", PCM_16K)
     found = []
     for at, (data, word) in enumerate(told_words):
         events = [AudioChunk(data=data), WordTiming(word=word, start_s=at, end_s=at + 0.5)]

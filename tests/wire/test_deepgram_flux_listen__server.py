@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from gw.errors import ClientProtocolError
 from gw.types.audio import PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
-from gw.wire.deepgram_flux_client import FluxListener
-from gw.wire.deepgram_flux_server import FluxServer, parse_query
-from gw.wire.deepgram_listen_client import by_turns
-from gw.wire.deepgram_listen_server import Audio, CloseStream, Finalize, OtherFrame
+from gw.wire.deepgram_flux_listen import FluxListenClient, FluxListenServer, parse_query
+from gw.wire.deepgram_listen import by_turns
+from gw.wire.listen_messages import Audio, Control, Forward, Reply
 
 HI = Word(text="Hi", start_s=0.25, end_s=0.5, confidence=0.9)
 
 
-def server() -> FluxServer:
-    return FluxServer(request_id="r")
+def server() -> FluxListenServer:
+    return FluxListenServer(request_id="r")
 
 
 def told(frames) -> list[dict]:
@@ -49,11 +48,11 @@ def test_a_query_is_read():
 
 def test_what_a_client_says():
     side = server()
-    assert side.receive(b"ab") == Audio(data=b"ab")
-    assert side.receive(b"") == Audio(data=b"")
-    assert side.receive('{"type":"ForceEndTurn"}') == Finalize()
-    assert side.receive('{"type":"CloseStream"}') == CloseStream()
-    assert side.receive('{"type":"Configure"}') == OtherFrame(raw='{"type":"Configure"}')
+    assert side.receive(b"ab") == (Audio(b"ab"),)
+    assert side.receive(b"") == ()
+    assert side.receive('{"type":"ForceEndTurn"}') == (Control.FLUSH,)
+    assert side.receive('{"type":"CloseStream"}') == (Control.FINISH,)
+    assert side.receive('{"type":"New"}') == (Forward('{"type":"New"}'),)
     for text in ("", "{", "[]", '{"type":7}', "[" * 100_000):
         with pytest.raises(ClientProtocolError):
             side.receive(text)
@@ -62,7 +61,7 @@ def test_what_a_client_says():
 def test_a_session_in_the_order_of_the_state_machine():
     side = server()
     frames = [
-        side.connected(),
+        *side.opening(),
         *side.encode([SpeechStarted(at_s=0.25)]),
         *side.encode([Interim(text="Hi", start_s=0.25, end_s=0.5, words=(HI,))]),
         *side.encode([Final(text="Hi there.", start_s=0.25, end_s=1.0), UtteranceEnd(at_s=1.25)]),
@@ -105,7 +104,7 @@ def test_a_turn_that_was_forced():
 
 def test_frames_of_the_same_protocol_go_out_as_they_came_and_another_goes_on_after_them():
     side = server()
-    side.connected()
+    side.opening()
     assert side.encode([SpeechStarted(at_s=0.5, raw="{1}"), Interim(text="a", start_s=0.5, end_s=0.75)]) == ["{1}"]
     assert side.encode([VendorFrame(raw="{2}")]) == ["{2}"]
     assert side.encode([Final(text="a", end_s=1.0, raw="{3}"), UtteranceEnd(at_s=1.0)]) == ["{3}"]
@@ -117,24 +116,21 @@ def test_frames_of_the_same_protocol_go_out_as_they_came_and_another_goes_on_aft
 
 def test_settings_in_mid_session():
     side = server()
-    (done,) = told([side.configured('{"type":"Configure","thresholds":{"eot_threshold":0.9},"keyterms":["a"]}')])
+    frame = '{"type":"Configure","thresholds":{"eot_threshold":0.9},"keyterms":["a"]}'
+    forward, reply = side.receive(frame)
+    assert forward == Forward(frame)
+    assert isinstance(reply, Reply)
+    (done,) = told([reply.frame])
     assert (done["type"], done["thresholds"], done["keyterms"]) == ("ConfigureSuccess", {"eot_threshold": 0.9}, ["a"])
-    (failed,) = told([side.not_configured("UNSUPPORTED", "no")])
-    assert (failed["type"], failed["code"], failed["sequence_id"]) == ("ConfigureFailure", "UNSUPPORTED", 1)
     with pytest.raises(ClientProtocolError):
-        side.configured('{"type":"Configure","thresholds":7}')
-
-
-def test_an_error():
-    (error,) = told([server().error("busy", "no")])
-    assert (error["type"], error["code"], error["description"], error["sequence_id"]) == ("Error", "busy", "no", 0)
+        side.receive('{"type":"Configure","thresholds":7}')
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12), max_size=6), st.booleans())
 def test_whatever_is_said_is_read_back(texts, closes):
     """The last turn may be cut short by the end of the session."""
-    side, client = server(), FluxListener("p")
-    frames = [side.connected()]
+    side, client = server(), FluxListenClient("p")
+    frames = [*side.opening()]
     for n, text in enumerate(texts):
         frames += side.encode([Interim(text=text, start_s=n, end_s=n + 0.5)])
         if n + 1 < len(texts) or not closes:

@@ -1,0 +1,392 @@
+"""Deepgram's live transcription (`WS /v1/listen`): client and server.
+
+Source: deepgram-sdk 7.17.0, `listen/v1` (November 2026). Times count from the first audio.
+
+===================  =====================================================================================
+Client sends         Server answers
+===================  =====================================================================================
+binary frame: audio  `Results` (`is_final`: will not change, `speech_final`: the speaker paused),
+                     `SpeechStarted`, `UtteranceEnd`; nothing before the first audio
+`Finalize`           `Results` for the audio so far, the final one with `from_finalize`
+`KeepAlive`          nothing
+`CloseStream`        the remaining `Results`, then `Metadata` with the seconds billed: the session has ended
+===================  =====================================================================================
+
+Of the server, LiveKit reads `metadata.request_id`, `is_final`, `speech_final` and the first alternative; Pipecat `from_finalize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from gw.errors import ClientProtocolError
+from gw.types import stt
+from gw.types.audio import AudioFormat, Encoding
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.types.usage import Usage
+from gw.wire.bounds import seconds
+from gw.wire.frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
+from gw.wire.json_codec import decode_upstream
+from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, query_pairs
+from gw.wire.transcripts import unknown
+from gw.wire.vendor_errors import safe_code
+
+FINALIZE = '{"type":"Finalize"}'
+CLOSE_STREAM = '{"type":"CloseStream"}'
+KEEP_ALIVE = '{"type":"KeepAlive"}'
+ENCODINGS = {"pcm_s16le": "linear16", "pcm_f32le": "linear32", "mulaw": "mulaw", "alaw": "alaw"}
+"""Raw encodings: the gateway's name → Deepgram's. Audio in a container has none."""
+BY_TURNS = ("/v2/listen", "")
+"""Option of a request whose caller speaks the protocol of that path, which has other frames and settings."""
+_COMMON = frozenset({"model", "encoding", "sample_rate", "channels", BY_TURNS[0]})
+"""Options that a request has in common terms."""
+_SHARED = frozenset({"tag", "mip_opt_out", "numerals", "profanity_filter", "redact"})
+"""Settings with the same meaning at `/v1/listen` and `/v2/listen`."""
+
+
+class _Word(msgspec.Struct, gc=False):
+    word: str = ""
+    start: float = 0.0
+    end: float = 0.0
+    confidence: float | None = None
+    punctuated_word: str | None = None
+    speaker: int | None = None
+
+
+class _Alternative(msgspec.Struct, gc=False):
+    transcript: str = ""
+    confidence: float | None = None
+    words: list[_Word] = []
+    languages: list[str] = []
+
+
+class _Channel(msgspec.Struct, gc=False):
+    alternatives: list[_Alternative] = []
+
+
+class _Message(msgspec.Struct, gc=False):
+    type: str = ""
+    channel: _Channel | list[int] | None = None
+    start: float = 0.0
+    duration: float | None = None
+    is_final: bool = False
+    speech_final: bool = False
+    timestamp: float = 0.0
+    last_word_end: float = 0.0
+    channels: int = 1
+    description: str = ""
+    message: str = ""
+    code: str | None = None
+    variant: str | None = None
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+# ---- client
+
+
+def path_of(request: ListenRequest, model: str) -> str:
+    """Return path and query of a session. A caller of this dialect has its own settings passed on."""
+    pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format), *settings(request, turns=False)]
+    if request.dialect == "deepgram" and not by_turns(request):
+        pairs += default_language(request.language, pairs)
+        return "/v1/listen?" + urlencode(pairs)
+    pairs += [("smart_format", "true"), ("punctuate", "true"), ("vad_events", "true")]
+    if request.interim_results:
+        pairs += [("interim_results", "true"), ("utterance_end_ms", "1000")]
+    if request.language:
+        pairs.append(("language", request.language))
+    if request.endpointing_ms is not None:
+        pairs.append(("endpointing", str(request.endpointing_ms)))
+    if request.diarize:
+        pairs.append(("diarize", "true"))
+    pairs += [("keyterm", term) for term in request.keyterms]
+    return "/v1/listen?" + urlencode(pairs)
+
+
+def by_turns(request: ListenRequest) -> bool:
+    """Return whether the caller speaks the protocol of `/v2/listen`."""
+    return request.dialect == "deepgram" and BY_TURNS in request.options
+
+
+def settings(request: ListenRequest, *, turns: bool) -> list[tuple[str, str]]:
+    """Return the settings of a caller of this dialect that a session (with `turns`, one of `/v2/listen`) understands."""
+    if request.dialect != "deepgram":
+        return []
+    same = by_turns(request) == turns
+    return [(name, value) for name, value in request.options if name in _SHARED or (same and name not in _COMMON)]
+
+
+def default_language(language: str | None, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the language configured for a model as a setting, unless the caller's own settings name one."""
+    named = any(name in ("language", "detect_language") for name, _ in pairs)
+    return [("language", language)] if language and not named else []
+
+
+def audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
+    """Return the query fields of raw audio; none for audio in a container."""
+    encoding = ENCODINGS.get(fmt.encoding)
+    if encoding is None:
+        return []
+    fields = [("encoding", encoding), ("sample_rate", str(fmt.sample_rate_hz))]
+    return fields if fmt.channels == 1 else [*fields, ("channels", str(fmt.channels))]
+
+
+class DeepgramListenClient:
+    """One session: audio and commands to frames, frames to events. With `keep_raw` events carry their frame."""
+
+    def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:
+        self.ended = False
+        self._provider = provider
+        self._keep_raw = keep_raw
+        self._secrets = tuple(secrets)
+        self._speaking = False
+        """Whether there were words since the last end of an utterance."""
+        self._finishing = False
+
+    def audio(self, data: bytes) -> bytes:
+        return data
+
+    def flush(self) -> list[str]:
+        return [FINALIZE]
+
+    def passed(self, frame: str) -> list[str]:
+        return [frame]
+
+    def keep_alive(self) -> list[str]:
+        return [] if self._finishing else [KEEP_ALIVE]
+
+    def finish(self) -> list[str]:
+        self._finishing = True
+        return [CLOSE_STREAM]
+
+    def receive(self, frame: Frame) -> list[ListenEvent]:
+        """Decode a frame. Raises ProviderError for `Error`, UpstreamProtocolError for a malformed frame."""
+        message = decode_upstream(_MESSAGE, frame, self._provider)
+        raw = frame_text(frame) if self._keep_raw else None
+        match message.type:
+            case "Results":
+                return self._results(message, raw)
+            case "SpeechStarted":
+                return [SpeechStarted(at_s=message.timestamp, raw=raw)]
+            case "UtteranceEnd" if self._speaking:
+                self._speaking = False
+                return [UtteranceEnd(at_s=message.last_word_end, raw=raw)]
+            case "Metadata" if self._finishing:  # some servers send one at the beginning as well
+                self.ended = True
+                length_s = seconds(message.duration)
+                billed_s = None if length_s is None else length_s * max(1, message.channels)
+                return [ListenEnd(usage=None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor"), raw=raw)]
+            case "Error":
+                code = safe_code(message.code, self._secrets) or safe_code(message.variant, self._secrets)
+                raise session_failure(self._provider, message.description or message.message, code, self._secrets)
+        return unknown(raw)
+
+    def _results(self, message: _Message, raw: str | None) -> list[ListenEvent]:
+        alternatives = message.channel.alternatives if isinstance(message.channel, _Channel) else []
+        best = alternatives[0] if alternatives else _Alternative()
+        end_s = message.start + (message.duration or 0.0)
+        if best.transcript:
+            self._speaking = True
+            kind = Final if message.is_final else Interim
+            result = kind(
+                text=best.transcript,
+                start_s=best.words[0].start if best.words else message.start,
+                end_s=end_s if message.is_final or not best.words else best.words[-1].end,
+                words=tuple(map(_word, best.words)),
+                language=best.languages[0] if best.languages else None,
+                confidence=best.confidence,
+                raw=raw,
+            )
+            events: list[ListenEvent] = [result]
+        else:
+            events = unknown(raw)
+        if message.speech_final and self._speaking:
+            self._speaking = False
+            events.append(UtteranceEnd(at_s=end_s))
+        return events
+
+
+def _word(word: _Word) -> stt.Word:
+    return stt.Word(
+        text=word.punctuated_word or word.word,
+        start_s=word.start,
+        end_s=word.end,
+        confidence=word.confidence,
+        speaker=None if word.speaker is None else str(word.speaker),
+    )
+
+
+# ---- server
+
+_SERVED: dict[str, Encoding] = {
+    "linear16": "pcm_s16le", "linear32": "pcm_f32le", "mulaw": "mulaw", "alaw": "alaw", "flac": "flac", "opus": "opus",
+    "ogg-opus": "ogg",
+}  # fmt: skip
+_MODEL_INFO = {"name": "gw", "version": "1", "arch": "gw"}
+
+
+class ListenOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The request in a query, and which frames the client wants besides `Results`."""
+
+    request: ListenRequest
+    vad_events: bool
+    utterance_end: bool
+
+
+def keyterms_of(pairs: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Return `keyterm`, and the `keywords` of older models without their weight (`word:2`)."""
+    terms = (v if name == "keyterm" else v.partition(":")[0] for name, v in pairs if name in ("keyterm", "keywords"))
+    return tuple(filter(None, terms))
+
+
+def parse_query(query: bytes) -> ListenOptions:
+    """Raises ClientProtocolError, with `param`."""
+    pairs = query_pairs(query)
+    fields = dict(pairs)
+    endpointing = fields.get("endpointing", "")
+    request = ListenRequest(
+        model=fields.get("model", ""),
+        format=format_of(fields),
+        language=fields.get("language") or None,
+        interim_results=is_true(fields.get("interim_results")),
+        endpointing_ms=int(endpointing) if endpointing.isascii() and endpointing.isdigit() and len(endpointing) < 7 else None,
+        keyterms=keyterms_of(pairs),
+        diarize=is_true(fields.get("diarize")),
+        dialect="deepgram",
+        options=tuple(pairs),
+    )
+    vad_events = is_true(fields.get("vad_events"))
+    return ListenOptions(request=request, vad_events=vad_events, utterance_end="utterance_end_ms" in fields)
+
+
+def format_of(fields: dict[str, str]) -> AudioFormat:
+    """Return the format in `encoding`, `sample_rate` and `channels`. Without an encoding the audio's container says it."""
+    if "encoding" not in fields:
+        return AudioFormat(encoding="unknown")
+    encoding = encoding_field(fields["encoding"], _SERVED)
+    rate = int_field(fields, "sample_rate", 0)
+    if encoding in ENCODINGS and rate not in SAMPLE_RATES_HZ:
+        raise ClientProtocolError(what="raw audio needs a sample_rate between 4000 and 192000", param="sample_rate")
+    channels = int_field(fields, "channels", 1)
+    if channels not in range(1, 33):
+        raise ClientProtocolError(what="channels must be between 1 and 32", param="channels")
+    return AudioFormat(encoding=encoding, sample_rate_hz=rate, channels=channels)
+
+
+class DeepgramListenServer(ListenProtocol):
+    """One session of a client."""
+
+    def __init__(self, options: ListenOptions, *, request_id: str, created: str = "") -> None:
+        self._options = options
+        self._id = request_id
+        self._created = created
+        self._final_until_s = 0.0
+        self._audio_bytes = 0
+        self._finalizing = False
+
+    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
+        """Decode a client's frame. An empty binary frame means CloseStream. Raises ClientProtocolError."""
+        if isinstance(frame, bytes):
+            self._audio_bytes += len(frame)
+            return (Audio(frame),) if frame else (Control.FINISH,)
+        match frame_type(frame):
+            case "KeepAlive":
+                return ()
+            case "Finalize":
+                self._finalizing = True
+                return (Control.FLUSH,)
+            case "CloseStream":
+                return (Control.FINISH,)
+        return (Forward(frame),)
+
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        if passed := vendor_frames(events):
+            return passed
+        options = self._options
+        frames: list[str] = []
+        for n, event in enumerate(events):
+            match event:
+                case SpeechStarted(at_s=at_s) if options.vad_events:
+                    frames.append(typed_frame("SpeechStarted", channel=[0, 1], timestamp=round(at_s, 3)))
+                case Interim() if options.request.interim_results and event.text:
+                    frames.append(self._results(event))
+                case Final():
+                    ends = n + 1 < len(events) and isinstance(events[n + 1], UtteranceEnd)
+                    frames.append(self._results(event, speech_final=ends))
+                    self._final_until_s = event.end_s
+                case UtteranceEnd(at_s=at_s):
+                    if n == 0 or not isinstance(events[n - 1], Final):  # else the final has said so
+                        empty = Final(text="", start_s=self._final_until_s, end_s=at_s)
+                        frames.append(self._results(empty, speech_final=True))
+                    if options.utterance_end:
+                        frames.append(typed_frame("UtteranceEnd", channel=[0, 1], last_word_end=round(at_s, 3)))
+                case ListenEnd():
+                    frames.append(self._metadata())
+        return frames
+
+    def _results(self, result: Interim | Final, *, speech_final: bool = False) -> str:
+        is_final = isinstance(result, Final)
+        start_s = min(self._final_until_s, result.start_s)
+        from_finalize, self._finalizing = self._finalizing and is_final, self._finalizing and not is_final
+        alternative: dict[str, Any] = {
+            "transcript": result.text,
+            "confidence": result.confidence if result.confidence is not None else (0.99 if result.text else 0.0),
+            "words": [_word_object(word) for word in result.words],
+        }
+        if result.language:
+            alternative["languages"] = [result.language]
+        return typed_frame(
+            "Results",
+            channel_index=[0, 1],
+            duration=round(max(0.0, result.end_s - start_s), 3),
+            start=round(start_s, 3),
+            is_final=is_final,
+            speech_final=speech_final,
+            channel={"alternatives": [alternative]},
+            metadata={"request_id": self._id, "model_info": _MODEL_INFO, "model_uuid": self._id},
+            from_finalize=from_finalize,
+        )
+
+    def _metadata(self) -> str:
+        fmt = self._options.request.format
+        return typed_frame(
+            "Metadata",
+            transaction_key="deprecated",
+            request_id=self._id,
+            sha256=sha256(self._id.encode()).hexdigest(),
+            created=self._created,
+            duration=round(fmt.seconds(self._audio_bytes), 3),
+            channels=fmt.channels,
+        )
+
+
+def _word_object(word: stt.Word) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "word": word.text.strip(".,!?;:").lower(),
+        "start": round(word.start_s, 3),
+        "end": round(word.end_s, 3),
+        "confidence": 0.99 if word.confidence is None else word.confidence,
+        "punctuated_word": word.text,
+    }
+    if word.speaker is not None and word.speaker.isascii() and word.speaker.isdigit():
+        members["speaker"] = int(word.speaker)
+    return members
+
+
+def error_frame(code: str, message: str) -> str:
+    """Return the frame sent before a session is closed."""
+    return typed_frame("Error", variant=code, code=code, description=message, message=message)
+
+
+def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
+    """Return the body of a refused handshake or a failed request, in both shapes that Deepgram's clients read."""
+    error = {"err_code": code, "err_msg": message, "request_id": request_id, "category": code, "message": message}
+    return msgspec.json.encode({**facts, **error})

@@ -1,0 +1,56 @@
+"""JSON frames of live sessions: writing one, reading its type, and the error that a vendor reports in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gw.errors import ClientProtocolError, ProviderFailed
+from gw.types.stt import ListenEvent
+from gw.wire.json_codec import BAD_JSON
+from gw.wire.vendor_errors import filtered
+
+Frame = str | bytes
+"""A text frame or a binary frame."""
+
+
+class _Typed(msgspec.Struct, gc=False):
+    type: str
+
+
+_TYPED = msgspec.json.Decoder(_Typed)
+
+
+def json_frame(members: object) -> str:
+    return msgspec.json.encode(members).decode()
+
+
+def typed_frame(kind: str, **members: Any) -> str:
+    return msgspec.json.encode({"type": kind, **members}).decode()
+
+
+def frame_text(frame: Frame) -> str:
+    """Return a frame as text; bytes that are not UTF-8 are replaced."""
+    return frame if isinstance(frame, str) else frame.decode("utf-8", "replace")
+
+
+def frame_type(frame: str) -> str:
+    """Return the `type` of a client's JSON frame. Raises ClientProtocolError."""
+    try:
+        return _TYPED.decode(frame).type
+    except BAD_JSON:
+        raise ClientProtocolError(what="a text frame must be a JSON object with a type") from None
+
+
+def vendor_frames(events: list[ListenEvent]) -> list[Frame]:
+    """Return the vendor's own frames among `events`: they go to a caller of the same dialect unchanged."""
+    return [raw if isinstance(raw := event.raw, str) else frame_text(raw) for event in events if event.raw is not None]
+
+
+def session_failure(provider: str, message: str, code: str, secrets: Iterable[str]) -> ProviderFailed:
+    """Return the error for an error frame inside a session; `message` is filtered."""
+    message = filtered(message, secrets)
+    detail = "an error inside the session" + (f" {code}" if code else "") + (f": {message}" if message else "")
+    return ProviderFailed(provider=provider, detail=detail, upstream_status=101, upstream_code=code)

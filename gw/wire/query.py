@@ -1,0 +1,51 @@
+"""Query strings of speech endpoints: the caller's settings, and the fields that several vendors have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+from gw.errors import ClientProtocolError
+
+T = TypeVar("T")
+
+SAMPLE_RATES_HZ = range(4_000, 192_001)
+_CREDENTIALS = frozenset({"token", "access_token", "api_key", "single_use_token"})
+
+
+def query_pairs(query: bytes) -> list[tuple[str, str]]:
+    """Return the settings of a query string in order: without credentials and without the gateway's own `gw_` fields."""
+    pairs = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
+    return [(name, value) for name, value in pairs if name not in _CREDENTIALS and not name.startswith("gw_")]
+
+
+def is_true(value: str | None) -> bool:
+    """Return whether a flag is set; a flag without a value is."""
+    return value is not None and value.lower() in ("true", "1", "")
+
+
+def int_field(fields: Mapping[str, str], name: str, default: int) -> int:
+    """Return a field that must be a whole number. Raises ClientProtocolError."""
+    value = fields.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise ClientProtocolError(what=f"{name} must be a whole number", param=name)
+    return int(value)
+
+
+def sample_rate(value: str | int | None, default: int) -> int:
+    """Return the rate of raw audio in Hz. Raises ClientProtocolError."""
+    text = str(default if value is None else value)
+    if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text) in SAMPLE_RATES_HZ):
+        raise ClientProtocolError(what="sample_rate must be between 4000 and 192000", param="sample_rate")
+    return int(text)
+
+
+def encoding_field(value: str, encodings: Mapping[str, T]) -> T:
+    """Return the encoding that the vendor names `value`. Raises ClientProtocolError."""
+    encoding = encodings.get(value)
+    if encoding is None:
+        raise ClientProtocolError(what=f"encoding must be one of {', '.join(encodings)}", param="encoding")
+    return encoding

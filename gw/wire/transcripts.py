@@ -1,0 +1,97 @@
+"""Interim and final transcripts: building the events on the client's side, and turns on the server's side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, SpeechStarted, UtteranceEnd, VendorFrame, Word
+
+Result = TypeVar("Result", Interim, Final)
+
+
+def transcribed(
+    kind: type[Result],
+    text: str,
+    words: tuple[Word, ...],
+    *,
+    start_s: float = 0.0,
+    end_s: float = 0.0,
+    language: str | None = None,
+    confidence: float | None = None,
+    raw: str | None = None,
+) -> Result:
+    """Return an interim or final transcript. `start_s` and `end_s` count where there are no words."""
+    if words:
+        start_s, end_s = words[0].start_s, words[-1].end_s
+    return kind(
+        text=text, start_s=start_s, end_s=end_s, words=words, language=language, confidence=confidence, raw=raw
+    )
+
+
+def unknown(raw: str | None) -> list[ListenEvent]:
+    """Return the events of a frame that has no common meaning: a caller of the same dialect (`raw`) gets the frame."""
+    return [] if raw is None else [VendorFrame(raw=raw)]
+
+
+def timed_word(word: Word, **more: Any) -> dict[str, Any]:
+    """Return the JSON object of a word, times in seconds."""
+    return {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3), **more}
+
+
+class TurnEncoder(ABC):
+    """Server side of a protocol in which every update repeats the transcript of the turn so far.
+
+    ======  ==========================================  =======================================
+    Turn    Event                                       Frames
+    ======  ==========================================  =======================================
+    closed  SpeechStarted, Interim, Final               start of turn; the turn is open
+    open    Interim                                     update: the turn's finals and the interim
+    open    Final, no UtteranceEnd in the same list     update: the turn's finals
+    open    UtteranceEnd, ListenEnd                     end of turn; the turn is closed
+    ======  ==========================================  =======================================
+    """
+
+    def __init__(self) -> None:
+        self._finals: list[Final] = []
+        """Final transcripts of the open turn."""
+
+    def _encode_turns(self, events: list[ListenEvent]) -> list[str]:
+        frames: list[str] = []
+        for n, event in enumerate(events):
+            match event:
+                case SpeechStarted(at_s=at_s):
+                    frames += self._start_turn(at_s)
+                case Interim() if event.text:
+                    frames += self._start_turn(event.start_s)
+                    frames.append(self._update([*self._finals, event]))
+                case Final() if event.text:
+                    frames += self._start_turn(event.start_s)
+                    self._add(event)
+                    if not any(isinstance(later, UtteranceEnd) for later in events[n + 1 :]):
+                        frames.append(self._update(self._finals))
+                case UtteranceEnd(at_s=at_s):
+                    frames += self._end_turn(at_s)
+                case ListenEnd():
+                    frames += self._end_session()
+        return frames
+
+    def _add(self, final: Final) -> None:
+        self._finals.append(final)
+
+    @abstractmethod
+    def _start_turn(self, at_s: float) -> list[str]: ...
+
+    @abstractmethod
+    def _update(self, results: Sequence[Interim | Final]) -> str: ...
+
+    @abstractmethod
+    def _end_turn(self, at_s: float | None) -> list[str]: ...
+
+    def _end_session(self) -> list[str]:
+        return self._end_turn(None)
+
+
+def joined_text(results: Sequence[Interim | Final]) -> str:
+    return " ".join(result.text for result in results)
