@@ -38,7 +38,7 @@ def gateway(recogniser, tmp_path_factory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("speech")
     text = f"""
 providers: {{local-stt: {{type: whisper, base_url: {recogniser}}}}}
-models: {{stt: [ears/{pocketsphinx_server.MODEL}]}}
+models: {{stt: [local-stt/{pocketsphinx_server.MODEL}]}}
 cost_tracking: {{db_path: {folder}/gw.db}}
 """
     with starter(folder) as start:
@@ -78,7 +78,7 @@ def test_the_words_come_back_and_the_record_is_exact(gateway, client, recorded, 
     assert answer.parse().text == text
     assert answer.headers["x-gw-model"] == "local-stt/pocketsphinx"
     record = gateway.record(answer.headers["x-request-id"])
-    assert (record["status"], record["provider"], record["modality"]) == ("success", "ears", "stt")
+    assert (record["status"], record["provider"], record["modality"]) == ("success", "local-stt", "stt")
     assert (record["cost_usd"], record["pricing_source"]) == (0, "local")
     assert record["unit"] == "audio_seconds"
     assert record["input_units"] == pytest.approx(seconds(wav), abs=0.001)
