@@ -1,11 +1,11 @@
-"""What the data plane counts, and the Prometheus text made of it.
+"""Metrics of the data plane, and their Prometheus text.
 
-`observe` runs once a request and touches plain ints, floats and dicts only; `prometheus_client` is imported when
-somebody asks for the text. Label values are bounded: a model or provider that was never announced with `know` counts as
-`other`, and a project is never a label.
+`observe` runs once per request and uses plain ints, floats and dicts only; `prometheus_client` is imported at the first
+scrape. Label values are bounded: a model or provider that was not registered with `know` counts as `other`, and a project
+is never a label.
 
-`gw_cost_usd_total` holds two label sets in one family (`period` and `provider`), as the service's users scrape it. The
-metric classes of `prometheus_client` refuse that; its exposition of a custom collector does not.
+`gw_cost_usd_total` has two label sets in one family (`period` and `provider`), as the specification wants. The metric
+classes of `prometheus_client` refuse that; its exposition of a custom collector accepts it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 OTHER = "other"
 MAX_NAMES = 2_000
-"""Models plus providers that may become label values in one process; those announced later count as `other`."""
+"""Limit of models plus providers as label values in one process; later ones count as `other`."""
 
 LATENCY_BUCKETS_S = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0)
 OVERHEAD_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5)
 
 
 class BucketCounts:
-    """Counts by upper bound, in seconds. `observe` takes milliseconds, as the records hold them."""
+    """Counts by upper bound in seconds. `observe_ms` takes milliseconds, the unit of records."""
 
     __slots__ = ("bounds_s", "counts", "sum_s")
 
@@ -47,7 +47,7 @@ class BucketCounts:
         self.sum_s += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """`(le, count)` up to and including `+Inf`."""
+        """Return `(le, count)` pairs up to and including `+Inf`."""
         total = 0
         pairs: list[tuple[str, float]] = []
         for bound, count in zip((*self.bounds_s, None), self.counts, strict=True):
@@ -57,7 +57,7 @@ class BucketCounts:
 
 
 class _ModelSeries:
-    """Of one model; `provider` and `overhead` are those of all models of its provider and of its modality."""
+    """Series of one model. It shares `provider` with the models of its provider, `overhead` with those of its modality."""
 
     __slots__ = ("duration", "outcomes", "overhead", "provider", "ttfb")
 
@@ -79,14 +79,14 @@ class _ProviderSeries:
 
 @attrs.frozen(kw_only=True)
 class MetricFacts:
-    """What the text says beside the counters: read from the catalog, the store and the limits when somebody scrapes."""
+    """Values read from the catalog, the store and the limits at a scrape."""
 
     uptime_s: float
     version: str
     providers_configured: int
     cost_today_nusd: int
     provider_up: Mapping[str, bool] = attrs.field(factory=dict)
-    """Provider id → configured and its breaker not open."""
+    """Provider id → whether it is configured and its breaker is not open."""
     in_flight: int = 0
     write_queue_depth: int = 0
     store_degraded: bool = False
@@ -95,7 +95,7 @@ class MetricFacts:
 
 
 class Metrics:
-    """The counters of one process. Not thread-safe: everything runs on the event loop."""
+    """Counters of one gateway. Not thread-safe: everything runs on the event loop."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -107,7 +107,7 @@ class Metrics:
         self._budget_blocked = 0
 
     def know(self, *, models: Iterable[str], providers: Iterable[str]) -> None:
-        """Let these ids be label values; called with the catalog at start and after each change of it."""
+        """Allow these ids as label values. Called with the catalog at the start and after each change of it."""
         for name in (*providers, *models):
             if len(self._known) >= MAX_NAMES:
                 return
@@ -134,7 +134,7 @@ class Metrics:
             self._count_attempts(record)
 
     def render(self, facts: MetricFacts) -> bytes:
-        """The Prometheus text format, version 0.0.4."""
+        """Return the Prometheus text format, version 0.0.4."""
         from prometheus_client.exposition import generate_latest
         from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -147,7 +147,7 @@ class Metrics:
         return generate_latest(registry)
 
     def _series(self, record: RequestRecord) -> _ModelSeries:
-        """Of a model that is not known, or is seen for the first time."""
+        """Return the series of a model that is unknown, or that is used for the first time."""
         provider, model = self._name(record.provider), self._name(record.model_id)
         key = (record.modality, provider, model)
         series = self._models.get(key)
@@ -172,104 +172,48 @@ class Metrics:
 
     def _families(self, facts: MetricFacts) -> Iterator[Metric]:
         yield from self._fact_families(facts)
-        yield _family(
-            "gw_requests",
-            "counter",
-            "Finished requests by the provider that answered, or was tried last.",
-            [({"provider": p}, s.requests) for p, s in self._providers.items()],
-        )
+        requests: list[_Sample] = [({"provider": p}, series.requests) for p, series in self._providers.items()]
+        yield _counter("gw_requests", "Finished requests by the provider that answered, or was tried last.", requests)
         cost: list[_Sample] = [({"period": "today"}, facts.cost_today_nusd / NANO)]
-        cost += [({"provider": p}, s.cost_nusd / NANO) for p, s in self._providers.items()]
-        yield _family(
-            "gw_cost_usd",
-            "counter",
-            "Cost in USD: of the current UTC day (period), and since this process started (provider).",
-            cost,
-        )
-        yield _family(
-            "gw_request_outcomes",
-            "counter",
-            "Finished requests by model and status.",
-            [
-                ({"modality": m, "provider": p, "model": model, "status": status}, count)
-                for (m, p, model), series in self._models.items()
-                for status, count in series.outcomes.items()
-            ],
-        )
+        cost += [({"provider": p}, series.cost_nusd / NANO) for p, series in self._providers.items()]
+        text = "Cost in USD: of the current UTC day (period), and since this process started (provider)."
+        yield _counter("gw_cost_usd", text, cost)
+        outcomes: list[_Sample] = [
+            ({"modality": m, "provider": p, "model": model, "status": status}, count)
+            for (m, p, model), series in self._models.items()
+            for status, count in series.outcomes.items()
+        ]
+        yield _counter("gw_request_outcomes", "Finished requests by model and status.", outcomes)
         yield from self._latency_families()
-        yield _family(
-            "gw_fallbacks",
-            "counter",
-            "Moves from a candidate that failed to the next one, by the reason of the failure.",
-            [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()],
-        )
-        yield _family(
-            "gw_rate_limited",
-            "counter",
-            "Candidates refused for their rate: by the vendor (upstream) or by rate_limiting in gw.yaml (configured).",
-            [({"provider": p, "source": source}, n) for (p, source), n in self._rate_limited.items()],
-        )
-        yield _family(
-            "gw_budget_blocked", "counter", "Requests refused because of a daily budget.", [({}, self._budget_blocked)]
-        )
+        text = "Moves from a candidate that failed to the next one, by the reason of the failure."
+        moves: list[_Sample] = [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()]
+        yield _counter("gw_fallbacks", text, moves)
+        text = "Candidates refused for their rate: by the vendor (upstream) or by rate_limiting in gw.yaml (configured)."
+        limited: list[_Sample] = [({"provider": p, "source": s}, n) for (p, s), n in self._rate_limited.items()]
+        yield _counter("gw_rate_limited", text, limited)
+        yield _counter("gw_budget_blocked", "Requests refused because of a daily budget.", [({}, self._budget_blocked)])
 
     def _fact_families(self, facts: MetricFacts) -> Iterator[Metric]:
-        yield _family("gw_uptime_seconds", "gauge", "Seconds since this process started.", [({}, facts.uptime_s)])
-        yield _family(
-            "gw_providers_configured",
-            "gauge",
-            "Providers that have a key, or are local.",
-            [({}, facts.providers_configured)],
-        )
+        yield _gauge("gw_uptime_seconds", "Seconds since this process started.", facts.uptime_s)
+        yield _gauge("gw_providers_configured", "Providers that have a key, or are local.", facts.providers_configured)
         yield _family("gw_build_info", "gauge", "Version of the running gateway.", [({"version": facts.version}, 1)])
-        yield _family(
-            "gw_provider_up",
-            "gauge",
-            "1 when the provider is configured and its breaker is not open.",
-            [({"provider": p}, int(up)) for p, up in facts.provider_up.items()],
-        )
-        yield _family(
-            "gw_requests_in_flight",
-            "gauge",
-            "Requests of the data plane that are running.",
-            [({}, facts.in_flight)],
-        )
-        yield _family(
-            "gw_write_queue_depth",
-            "gauge",
-            "Finished records that wait for their commit.",
-            [({}, facts.write_queue_depth)],
-        )
-        yield _family(
-            "gw_store_degraded",
-            "gauge",
-            "1 while records cannot be written to the database.",
-            [({}, int(facts.store_degraded))],
-        )
-        yield _family(
-            "gw_records_lost",
-            "counter",
-            "Records that are in the log only: set_aside could not be written, dropped found journal and queue full.",
-            [({"reason": "set_aside"}, facts.records_set_aside), ({"reason": "dropped"}, facts.records_dropped)],
-        )
+        text = "1 when the provider is configured and its breaker is not open."
+        yield _family("gw_provider_up", "gauge", text, [({"provider": p}, int(up)) for p, up in facts.provider_up.items()])
+        yield _gauge("gw_requests_in_flight", "Requests of the data plane that are running.", facts.in_flight)
+        yield _gauge("gw_write_queue_depth", "Finished records that wait for their commit.", facts.write_queue_depth)
+        yield _gauge("gw_store_degraded", "1 while records cannot be written to the database.", int(facts.store_degraded))
+        text = "Records that are in the log only: set_aside could not be written, dropped found journal and queue full."
+        lost: list[_Sample] = [({"reason": "set_aside"}, facts.records_set_aside), ({"reason": "dropped"}, facts.records_dropped)]
+        yield _counter("gw_records_lost", text, lost)
 
     def _latency_families(self) -> Iterator[Metric]:
         by_model = [({"modality": m, "provider": p, "model": x}, s) for (m, p, x), s in self._models.items()]
-        yield _histogram(
-            "gw_request_duration_seconds",
-            "From the request's start to its last byte.",
-            [(labels, series.duration) for labels, series in by_model],
-        )
-        yield _histogram(
-            "gw_time_to_first_byte_seconds",
-            "From the request's start to the first content of the provider that answered.",
-            [(labels, series.ttfb) for labels, series in by_model],
-        )
-        yield _histogram(
-            "gw_gateway_overhead_seconds",
-            "Time spent in the gateway itself.",
-            [({"modality": m}, histogram) for m, histogram in self._overhead.items()],
-        )
+        durations = [(labels, series.duration) for labels, series in by_model]
+        yield _histogram("gw_request_duration_seconds", "From the request's start to its last byte.", durations)
+        text = "From the request's start to the first content of the provider that answered."
+        yield _histogram("gw_time_to_first_byte_seconds", text, [(labels, series.ttfb) for labels, series in by_model])
+        overhead = [({"modality": m}, histogram) for m, histogram in self._overhead.items()]
+        yield _histogram("gw_gateway_overhead_seconds", "Time spent in the gateway itself.", overhead)
 
 
 _Sample = tuple[dict[str, str], float]
@@ -283,6 +227,14 @@ def _family(name: str, kind: str, text: str, samples: Iterable[_Sample]) -> Metr
     for labels, value in samples:
         metric.add_sample(sample_name, labels, value)
     return metric
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return _family(name, "gauge", text, [({}, value)])
+
+
+def _counter(name: str, text: str, samples: Iterable[_Sample]) -> Metric:
+    return _family(name, "counter", text, samples)
 
 
 def _histogram(name: str, text: str, series: Iterable[tuple[dict[str, str], BucketCounts]]) -> Metric:
