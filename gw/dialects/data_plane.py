@@ -34,6 +34,7 @@ from gw.dialects import (
 )
 from gw.dialects.http_handler import Dialect, Handler
 from gw.dialects.keepalive import KeepAlive
+from gw.dialects.request_io import raw_path
 from gw.dialects.websocket import SocketDialect, SocketHandler
 from gw.errors import RequestError
 from gw.gateway import Gateway
@@ -161,9 +162,3 @@ class DataPlane:
             raise UpgradeRequired(what="this path accepts WebSockets only: connect with ws:// or wss://")
 
         return http_handler.serve(openai.DIALECT, refuse, self._gateway, self._keepalive, scope, receive, send)
-
-
-def raw_path(scope: Scope) -> bytes:
-    """Return the path as sent, percent-encoded, without its query."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    return raw.partition(b"?")[0]

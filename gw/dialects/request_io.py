@@ -21,6 +21,12 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
+def raw_path(scope: Scope) -> bytes:
+    """Return the path as sent, percent-encoded, without its query."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0]
+
+
 async def read_body(receive: Receive, *, limit_bytes: int) -> bytes:
     """Read the request body. Raises TooLarge; OSError when the client leaves before its end."""
     message = await receive()

@@ -11,7 +11,7 @@ from importlib import import_module
 import trio
 
 from gw.dialects.auth import request_id
-from gw.dialects.data_plane import raw_path
+from gw.dialects.request_io import raw_path
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web import asking, dashboard, login, managed, page_views, public, site, static_files

@@ -10,7 +10,7 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from gw.dialects.auth import request_id
-from gw.dialects.data_plane import raw_path
+from gw.dialects.request_io import raw_path
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp

@@ -19,8 +19,7 @@ import msgspec
 import trio
 
 from gw.dialects.auth import request_id
-from gw.dialects.data_plane import raw_path
-from gw.dialects.request_io import cancels, header, until_disconnect
+from gw.dialects.request_io import cancels, header, raw_path, until_disconnect
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.store.chunked_body import Encoded, in_pieces
