@@ -14,9 +14,11 @@ from gw.admin.registrar import Registrar
 from gw.config.settings import Settings
 from gw.errors import one_error
 from gw.net.http1 import Pool
+from gw.policy.expiring_set import ExpiringSet
 from gw.pricing.book import PriceBook
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Catalog
+from gw.registry.credentials import Credentials
 from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
@@ -26,11 +28,17 @@ from gw.relay.relay import Relay
 from gw.store.store import Store, open_readonly, open_store
 from gw.telemetry.clock import Clock, SystemClock, utc_day
 from gw.telemetry.metrics import Metrics
+from gw.telemetry.request_ids import RequestIds
 from gw.types.secret import Secret
+
+_MAX_ENDED_SESSIONS = 10_000
+"""Beyond it the session that was logged out first is forgotten."""
 
 
 @attrs.define(kw_only=True, eq=False)
 class Gateway:
+    """One running gateway. All its state hangs on this object: two in one process do not share any."""
+
     settings: Settings
     """In force; `reload` replaces them."""
     live: CurrentCatalog
@@ -45,6 +53,14 @@ class Gateway:
     started_at: float
     registrar: Registrar
     version: str = __version__
+    credentials: Credentials = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Credentials(self.clock), takes_self=True)
+    )
+    request_ids: RequestIds = attrs.field(
+        init=False, default=attrs.Factory(lambda self: self.relay.accounting.request_ids, takes_self=True)
+    )
+    ended_sessions: ExpiringSet = attrs.field(init=False, factory=lambda: ExpiringSet(_MAX_ENDED_SESSIONS))
+    """Sessions of the dashboard that were logged out."""
 
     async def reload(self, settings: Settings) -> tuple[str, ...]:
         """Put other settings in force for requests that begin from now on.

@@ -12,11 +12,11 @@ import attrs
 import trio
 
 from gw.dialects import error_bodies
-from gw.dialects.auth import new_id
 from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, read_transcript, request_body, upload_limit
 from gw.dialects.request_io import header, send_response
 from gw.dialects.upload import Upload, read_raw_upload
 from gw.errors import ClientProtocolError, GwError, Overloaded
+from gw.telemetry.request_ids import RequestIds
 from gw.types.caller import Caller
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import assemblyai_batch
@@ -58,7 +58,8 @@ class _Job:
 class Jobs:
     """Uploads and transcripts of one data plane. `run` owns the work and must run beside it."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: RequestIds) -> None:
+        self._ids = ids
         self._uploads: dict[str, _StoredUpload] = {}
         self._jobs: dict[str, _Job] = {}
         self._send_job, self._receive_job = trio.open_memory_channel[tuple[str, HttpExchange]](MAX_JOBS)
@@ -78,7 +79,7 @@ class Jobs:
         await self._forget()
         if len(self._uploads) >= MAX_UPLOADS:
             raise Overloaded(what=f"{MAX_UPLOADS} uploads wait for their transcripts already", retry_after_s=30.0)
-        id_ = new_id()
+        id_ = self._ids.new()
         self._uploads[id_] = _StoredUpload(upload, project, trio.current_time() + LIFETIME_S)
         return _URL_PREFIX + id_
 

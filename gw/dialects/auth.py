@@ -1,34 +1,31 @@
 """Authentication: from a request's headers and query to its project and ids.
 
 One function reads the credential from every place where voice clients put it, and one maps it to a project; both planes use
-them, so that access is decided in one place. A credential is looked up by its SHA-256: the time that takes reveals nothing
-about existing credentials, and any bytes are allowed.
+them, so that access is decided in one place (`gw.registry.credentials`).
 
 Places: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
 `token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
-`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.dialects.short_lived_tokens`) is accepted in
+`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.registry.short_lived_tokens`) is accepted in
 each of them.
 """
 
 from __future__ import annotations
 
-import random
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
-from functools import cached_property
-from hashlib import sha256
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
-import attrs
 import msgspec
 
 from gw.config.settings import Auth, Settings
-from gw.dialects import short_lived_tokens
-from gw.errors import AuthError, ForbiddenError, Overloaded, UnknownProjectError
-from gw.registry.catalog import AccessKey, Catalog
-from gw.telemetry.clock import Clock, SystemClock
+from gw.errors import ForbiddenError, UnknownProjectError
+from gw.policy.expiring_set import ExpiringSet
+from gw.registry.catalog import Catalog
+from gw.registry.credentials import Credentials, Principal
+from gw.telemetry.clock import Clock
+from gw.telemetry.request_ids import RequestIds
 from gw.types.asgi import Scope
 from gw.types.caller import Caller
 
@@ -67,27 +64,14 @@ class Access(Protocol):
     @property
     def clock(self) -> Clock: ...
 
-
-@attrs.frozen(kw_only=True)
-class Principal:
-    """Identity that a credential stands for; `anyone` in open mode, which needs none. `project` is a key's project.
-
-    `single_use_id` is the id of a short-lived token for one request.
-    """
-
-    kind: Literal["anyone", "admin", "key"]
-    project: str | None = None
-    key_id: str | None = None
-    expires_at: float | None = None
-    single_use_id: bytes = b""
+    @property
+    def credentials(self) -> Credentials: ...
 
     @property
-    def is_admin(self) -> bool:
-        return self.kind != "key"
+    def request_ids(self) -> RequestIds: ...
 
-
-_ANYONE = Principal(kind="anyone")
-_ADMIN = Principal(kind="admin")
+    @property
+    def ended_sessions(self) -> ExpiringSet: ...
 
 
 def credential(headers: Headers, query: bytes = b"") -> bytes | None:
@@ -149,124 +133,22 @@ def query_fields(query: bytes, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
     return fields
 
 
-class _KeyRing:
-    """Principals of one `Auth` and one catalog, by digest of their credential."""
-
-    def __init__(self, auth: Auth, keys: tuple[AccessKey, ...]) -> None:
-        self.auth = auth
-        self.keys = keys
-        self.principals: dict[bytes, Principal] = {}
-        for access_key in keys:
-            self.principals[access_key.digest] = Principal(
-                kind="key", project=access_key.project, key_id=access_key.id, expires_at=access_key.expires_at
-            )
-        for number, key in enumerate(auth.keys, 1):
-            by_name = Principal(kind="key", project=key.project, key_id=key.name or f"key-{number}")
-            self.principals[_digest(key.key.reveal().encode())] = by_name
-        if auth.admin_token:
-            self.principals[_digest(auth.admin_token.reveal().encode())] = _ADMIN
-
-    def principal(self, presented: bytes) -> Principal | None:
-        return self.principals.get(_digest(presented)) or self._token_principal(presented)
-
-    def _token_principal(self, presented: bytes) -> Principal | None:
-        """Return the principal of a token: its project, until it or the key it was made with expires."""
-        grant = short_lived_tokens.read(presented)
-        key = self._by_fingerprint.get(grant.key) if grant is not None else None
-        if grant is None or key is None:
-            return None
-        expires_at = grant.expires_at if key.expires_at is None else min(grant.expires_at, key.expires_at)
-        return Principal(
-            kind="key", project=grant.project, key_id=key.key_id, expires_at=expires_at, single_use_id=grant.single_use_id
-        )
-
-    @cached_property
-    def _by_fingerprint(self) -> dict[bytes, Principal]:
-        return {short_lived_tokens.key_fingerprint(digest): key for digest, key in self.principals.items()}
-
-
-def _digest(value: bytes) -> bytes:
-    return sha256(value).digest()
-
-
-_ring: _KeyRing | None = None  # of the latest keys; a reload or a change brings new ones
-
-
 def principal(access: Access, presented: bytes | None) -> Principal:
-    """Return the principal of `presented`. Raises AuthError if it is missing or wrong, unless the gateway is open.
-
-    In an open gateway a key created through the API still names its bearer's project.
-    """
-    global _ring
-    auth, keys = access.settings.auth, access.live.catalog.keys
-    if not auth.on and not (keys and presented):
-        return _ANYONE
-    if not presented:
-        raise AuthError()
-    ring = _ring
-    if ring is None or ring.auth is not auth or ring.keys is not keys:
-        ring = _ring = _KeyRing(auth, keys)
-    bearer = ring.principal(presented)
-    if bearer is not None and (reason := _invalid_reason(bearer, access.clock.now())):
-        if auth.on:
-            raise AuthError(what=reason)
-        bearer = None
-    if auth.on:
-        if bearer is None:
-            raise AuthError(what="this credential is not known")
-        return bearer
-    return _ANYONE if bearer is None else attrs.evolve(bearer, kind="anyone")
+    """Return the principal of a credential. Raises what `Credentials.principal` raises."""
+    return access.credentials.principal(access.settings.auth, access.live.catalog.keys, presented)
 
 
-def _invalid_reason(bearer: Principal, now: float) -> str | None:
-    """Return why a credential is no longer valid; None if it is."""
-    if bearer.expires_at is not None and bearer.expires_at <= now:
-        return "this key has expired"
-    is_used = bearer.single_use_id and bearer.single_use_id in short_lived_tokens.used
-    return "this token was valid for one request" if is_used else None
-
-
-def _use_up(single_use_id: bytes, expires_at: float, now: float) -> None:
-    if not short_lived_tokens.used.add(single_use_id, expires_at, now):
-        raise Overloaded(what="too many single-use tokens have been used lately")
-
-
-def grant(access: Access, scope: Scope, project: str, lifetime_s: float, *, once: bool = False) -> str:
-    """Return a short-lived token for `project`, made with the credential of a request that `identify` has let in.
-
-    `once`: it is valid for one request. Raises ForbiddenError for a request that came with a token itself.
-    """
+def grant(access: Access, scope: Scope, project: str, lifetime_s: float, *, single_use: bool = False) -> str:
+    """Return a short-lived token, made with the credential of a request that `identify` has let in."""
     presented = credential(scope["headers"], scope.get("query_string", b"")) or b""
-    if short_lived_tokens.read(presented) is not None:
-        raise ForbiddenError(what="a short-lived token cannot make another one; use the key")
-    contents = short_lived_tokens.Grant(
-        key=short_lived_tokens.key_fingerprint(_digest(presented)),
-        project=project,
-        expires_at=access.clock.now() + lifetime_s,
-        single_use_id=short_lived_tokens.new_single_use_id() if once else b"",
-    )
-    return short_lived_tokens.issue(contents)
+    return access.credentials.grant(presented, project, lifetime_s, single_use=single_use)
 
 
-_ids = random.Random()  # seeded by the system; ids must be unique, not secret, and the system's source costs a call
-
-
-_clock = SystemClock()
-
-
-def new_id() -> str:
-    """Return a unique id of 32 hex digits; the first 12 are the time in ms.
-
-    Ids in ascending order cost the database a third less per record: those of a commit are adjacent in its index.
-    """
-    return f"{int(_clock.now() * 1000) << 80 | _ids.getrandbits(80):032x}"
-
-
-def request_id(scope: Scope) -> str:
+def request_id(access: Access, scope: Scope) -> str:
     """Return the id of the request that this scope belongs to: 32 hex digits, created at the first call."""
     id_: str | None = scope.get("gw.request_id")
     if id_ is None:
-        id_ = scope["gw.request_id"] = new_id()
+        id_ = scope["gw.request_id"] = access.request_ids.new()
     return id_
 
 
@@ -293,7 +175,7 @@ def identify(access: Access, scope: Scope, *, dialect: str = "") -> Caller:
     cached: _CachedCaller | None = scope.get("gw.known", _EMPTY).get("caller")
     auth, catalog = access.settings.auth, access.live.catalog
     if cached is not None and cached.auth is auth and cached.catalog is catalog and cached.caller.dialect == dialect:
-        return msgspec.structs.replace(cached.caller, request_id=request_id(scope))
+        return msgspec.structs.replace(cached.caller, request_id=request_id(access, scope))
     caller, cacheable = _identify(access, scope, auth, catalog, dialect)
     if cacheable and "gw.known" in scope:
         scope["gw.known"]["caller"] = _CachedCaller(auth, catalog, caller)
@@ -315,14 +197,14 @@ def _identify(access: Access, scope: Scope, auth: Auth, catalog: Catalog, dialec
     projects = catalog.projects
     if project not in projects:
         raise UnknownProjectError(name=project, available=() if bearer.kind == "key" else tuple(projects))
-    if bearer.single_use_id and bearer.expires_at is not None:
-        _use_up(bearer.single_use_id, bearer.expires_at, access.clock.now())
+    if bearer.single_use_id:
+        access.credentials.use_up(bearer)
     caller = Caller(
         project=project,
         key_id=bearer.key_id,
         session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
-        request_id=request_id(scope),
+        request_id=request_id(access, scope),
         endpoint=scope["path"],
         dialect=dialect,
         fallback=fields.get(b"fallback", b"").lower() != b"off",

@@ -112,7 +112,7 @@ class DataPlane:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._keepalive = KeepAlive(gateway.settings.routing.keepalive_s)
-        self._jobs = assemblyai.Jobs()
+        self._jobs = assemblyai.Jobs(gateway.request_ids)
         self._routes = _Routes()
         recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
         for dialect, routes, roots in (*_HTTP, recordings):

@@ -92,7 +92,7 @@ async def serve(
     except GwError as error:
         if exchange is not None and exchange.started:
             raise ConnectionAbortedError("the answer broke off after its first bytes") from None
-        id_ = request_id(scope)
+        id_ = request_id(gateway, scope)
         headers = [*_id_headers(dialect, id_), *error_bodies.headers_of(error)]
         await send_response(send, error_bodies.status_of(error), JSON, dialect.error_body(error, id_), headers)
 

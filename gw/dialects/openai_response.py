@@ -13,7 +13,6 @@ import msgspec
 import trio
 
 from gw.dialects import error_bodies
-from gw.dialects.auth import new_id
 from gw.dialects.websocket import WebSocketSession
 from gw.errors import GwError, UpstreamProtocolError, one_error
 from gw.net.prewarm import PrewarmedSockets
@@ -100,7 +99,7 @@ class Responder:
 
     def _named(self) -> Caller:
         """A request of its own, in the same turn."""
-        return msgspec.structs.replace(self._caller, request_id=new_id())
+        return msgspec.structs.replace(self._caller, request_id=self._session.gateway.request_ids.new())
 
     async def _think(self, body: bytes, voice: SpeakingSession | None) -> None:
         request = openai_chat_server.parse_request(body)

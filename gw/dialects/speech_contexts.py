@@ -22,7 +22,6 @@ import attrs
 import msgspec
 import trio
 
-from gw.dialects.auth import new_id
 from gw.dialects.websocket import WebSocketSession
 from gw.errors import ClientProtocolError, GwError, one_error
 from gw.net.prewarm import PrewarmedSockets
@@ -144,7 +143,7 @@ class Contexts:
         self._open[name] = context
         caller = self._session.caller
         if not self._first:
-            caller = msgspec.structs.replace(caller, request_id=new_id())
+            caller = msgspec.structs.replace(caller, request_id=self._session.gateway.request_ids.new())
         self._first = False
         self._nursery.start_soon(self._run, context, messages, caller)
         return context

@@ -189,7 +189,7 @@ async def subscription(exchange: HttpExchange) -> None:
 
 async def single_use_token(exchange: HttpExchange) -> None:
     """Answer with a token for any of the vendor's uses."""
-    await _send(exchange, {"token": _grant(exchange, _SINGLE_USE_S, once=True)})
+    await _send(exchange, {"token": _grant(exchange, _SINGLE_USE_S, single_use=True)})
 
 
 # ---- Cartesia
@@ -261,8 +261,8 @@ async def assemblyai_token(exchange: HttpExchange) -> None:
 # ---- tokens
 
 
-def _grant(exchange: HttpExchange, lifetime_s: int, *, once: bool = False) -> str:
-    return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s, once=once)
+def _grant(exchange: HttpExchange, lifetime_s: int, *, single_use: bool = False) -> str:
+    return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s, single_use=single_use)
 
 
 def _lifetime_s(requested: int | None, default: int, most: int, param: str) -> int:

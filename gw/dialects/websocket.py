@@ -219,7 +219,7 @@ async def serve_socket(
         if not socket.left:
             raise  # the host knows more of a connection that broke
     except GwError as error:
-        await _fail(dialect, socket, error, request_id(scope))
+        await _fail(dialect, socket, error, request_id(gateway, scope))
 
 
 async def _identify(dialect: SocketDialect, gateway: Gateway, scope: Scope, socket: Socket) -> Caller | None:
@@ -229,7 +229,7 @@ async def _identify(dialect: SocketDialect, gateway: Gateway, scope: Scope, sock
     except AuthError:
         if dialect.key_in is None or credential(scope["headers"], scope.get("query_string", b"")) is not None:
             raise
-    await socket.accept(headers=[(b"x-request-id", request_id(scope).encode())])
+    await socket.accept(headers=[(b"x-request-id", request_id(gateway, scope).encode())])
     frame: Frame | None = ""
     with trio.move_on_after(KEY_WITHIN_S):
         frame = await socket.receive()

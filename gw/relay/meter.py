@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from types import NoneType
 from typing import Protocol
 
@@ -27,6 +26,7 @@ from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.ledger import Ledger, Reservation
 from gw.relay.waste import NO_WASTE, UnansweredCalls, Waste, times, units_of
 from gw.telemetry.clock import Clock, utc_day
+from gw.telemetry.request_ids import RequestIds
 from gw.types.caller import Caller
 from gw.types.ids import Modality
 from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage
@@ -74,13 +74,16 @@ class Attempt(msgspec.Struct, eq=False):
 
 @attrs.frozen(kw_only=True)
 class Accounting:
-    """Where requests are priced, booked and recorded."""
+    """Where requests get their ids, are priced, booked and recorded."""
 
     clock: Clock
     book: PriceBook
     ledger: Ledger
     records: Records
     observer: Observer
+    request_ids: RequestIds = attrs.field(
+        default=attrs.Factory(lambda self: RequestIds(self.clock), takes_self=True)
+    )
 
 
 def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, live: bool = False) -> Price | None:
@@ -129,7 +132,7 @@ class Meter:
         self.modality: Modality = modality
         self.requested = requested
         self.stream = stream
-        self.id = caller.request_id or secrets.token_hex(16)
+        self.id = caller.request_id or accounting.request_ids.new()
         self.place = Place(request_id=self.id, session_id=caller.session_id, turn_id=caller.turn_id)
         """Session and turn, as far as they are known; the record takes the values they have at its end."""
         self.timestamp = accounting.clock.now()

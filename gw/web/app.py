@@ -46,7 +46,7 @@ def make_dispatch(
     data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)
     reading = HostedApp(app=fenced(reads, gateway), max_body_bytes=BODY_BYTES)
     changes = QuartApp(gateway, drain, serves, reads)
-    changing = HostedApp(app=fenced(_identified(changes), gateway), max_body_bytes=BODY_BYTES)
+    changing = HostedApp(app=fenced(_identified(changes, gateway), gateway), max_body_bytes=BODY_BYTES)
 
     def dispatch(method: bytes, path: bytes) -> HostedApp:
         if serves(method, path):
@@ -109,11 +109,11 @@ class QuartApp:
             return self._app
 
 
-def _identified(app: ASGIApp) -> ASGIApp:
+def _identified(app: ASGIApp, gateway: Gateway) -> ASGIApp:
     """Put `X-Request-Id` and `nosniff` on every answer; send no body in answer to HEAD."""
 
     async def identified(scope: Scope, receive: Receive, send: Send) -> None:
-        added = [(b"x-request-id", request_id(scope).encode()), (b"x-content-type-options", b"nosniff")]
+        added = [(b"x-request-id", request_id(gateway, scope).encode()), (b"x-content-type-options", b"nosniff")]
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

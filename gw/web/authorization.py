@@ -21,8 +21,9 @@ from ipaddress import ip_address
 from typing import Literal
 
 from gw.config.settings import Serve, Settings
-from gw.dialects.auth import Access, Principal, credential, principal, request_id
+from gw.dialects.auth import Access, credential, principal, request_id
 from gw.errors import AuthError, ForbiddenError
+from gw.registry.credentials import Principal
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web import session_cookie
 from gw.web.error_responses import of_gateway, send_answer
@@ -59,7 +60,7 @@ def who(access: Access, scope: Scope, now: float) -> Principal:
 
 def _logged_in(access: Access, scope: Scope, now: float) -> Principal | None:
     token = access.settings.auth.admin_token
-    ends = session_cookie.valid_until(cookies(scope), token, now) if token else None
+    ends = session_cookie.valid_until(cookies(scope), token, now, access.ended_sessions) if token else None
     return Principal(kind="admin", expires_at=ends) if ends is not None else None
 
 
@@ -164,7 +165,7 @@ def fenced(app: ASGIApp, access: Access) -> ASGIApp:
         try:
             origin = check_origin(settings, scope)
         except ForbiddenError as error:
-            return _refuse(scope, send, error)
+            return _refuse(access, scope, send, error)
         if origin is None:
             if settings.auth.on and scope["type"] == "http" and _from_dashboard(scope):
                 scope["gw.session"] = _logged_in(access, scope, access.clock.now())
@@ -172,7 +173,7 @@ def fenced(app: ASGIApp, access: Access) -> ASGIApp:
                 known["fence"] = settings
             return app(scope, receive, send)
         if scope["type"] == "http" and scope["method"] == "OPTIONS":
-            return _preflight(scope, send, origin)
+            return _preflight(access, scope, send, origin)
         return app(scope, receive, _sharing(send, origin))
 
     return fence
@@ -182,23 +183,23 @@ def _from_dashboard(scope: Scope) -> bool:
     return any(name == _OF_DASHBOARD for name, _ in scope["headers"])
 
 
-async def _refuse(scope: Scope, send: Send, error: AuthError) -> None:
+async def _refuse(access: Access, scope: Scope, send: Send, error: AuthError) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})  # before the accept: a 403 on the wire
         return
-    ident = request_id(scope)
+    ident = request_id(access, scope)
     status, headers, body = of_gateway(error, ident)
     await send_answer(send, (status, [*headers, (b"x-request-id", ident.encode())], body))
 
 
-async def _preflight(scope: Scope, send: Send, origin: bytes) -> None:
+async def _preflight(access: Access, scope: Scope, send: Send, origin: bytes) -> None:
     headers = [
         (b"access-control-allow-origin", origin),
         (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
         (b"access-control-allow-headers", _CORS_HEADERS + _stainless(scope)),
         (b"access-control-max-age", b"600"),
         (b"vary", b"origin"),
-        (b"x-request-id", request_id(scope).encode()),
+        (b"x-request-id", request_id(access, scope).encode()),
     ]
     await send_answer(send, (204, headers, b""))
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from gw.dialects.auth import Principal, principal
+from gw.dialects.auth import principal
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
 from gw.policy.bucket import Bucket
+from gw.registry.credentials import Principal
 from gw.types.asgi import Scope
 from gw.web import session_cookie
 from gw.web.authorization import cookies, who
@@ -74,7 +75,8 @@ def blueprint(gateway: Gateway) -> Blueprint:
     @routes.post("/logout")
     async def logout() -> Response:
         await no_body()
-        session_cookie.end(cookies(scope()), gateway.settings.auth.admin_token, gateway.clock.now())
+        token, now = gateway.settings.auth.admin_token, gateway.clock.now()
+        session_cookie.end(cookies(scope()), token, now, gateway.ended_sessions)
         return _with_cookie("", {"status": "logged_out"})
 
     return routes

@@ -47,7 +47,7 @@ def _quart(gateway: Gateway, drain: Drain, serves: Serves, reads: Router) -> Qua
     app.register_blueprint(asking.blueprint(gateway))
     app.register_blueprint(login.blueprint(gateway))
     app.register_blueprint(live_feed.blueprint(gateway, drain))
-    _add_errors(app, serves, reads)
+    _add_errors(app, gateway, serves, reads)
 
     @app.before_request
     async def check() -> None:
@@ -60,26 +60,26 @@ def _quart(gateway: Gateway, drain: Drain, serves: Serves, reads: Router) -> Qua
     return app
 
 
-def _add_errors(app: QuartTrio, serves: Serves, reads: Router) -> None:
+def _add_errors(app: QuartTrio, gateway: Gateway, serves: Serves, reads: Router) -> None:
     @app.errorhandler(GwError)
     async def of_gateway(error: GwError) -> Response:
-        return _response(error_responses.of_gateway(error, request_id(scope())))
+        return _response(error_responses.of_gateway(error, request_id(gateway, scope())))
 
     @app.errorhandler(HTTPException)
     async def of_http(error: HTTPException) -> Response:
-        return _response(error_responses.of_http(error, request_id(scope())))
+        return _response(error_responses.of_http(error, request_id(gateway, scope())))
 
     @app.errorhandler(MethodNotAllowed)
     async def not_allowed(error: MethodNotAllowed) -> Response:
-        return _response(error_responses.of_http(_with_methods(error, error.valid_methods or ()), request_id(scope())))
+        return _response(error_responses.of_http(_with_methods(error, error.valid_methods or ()), request_id(gateway, scope())))
 
     @app.errorhandler(NotFound)
     async def not_found(error: NotFound) -> Response:
-        return _response(error_responses.of_http(_with_methods(error, ()), request_id(scope())))
+        return _response(error_responses.of_http(_with_methods(error, ()), request_id(gateway, scope())))
 
     @app.errorhandler(Exception)
     async def of_unexpected(error: Exception) -> Response:
-        return _response(error_responses.of_unexpected(error, request_id(scope())))
+        return _response(error_responses.of_unexpected(error, request_id(gateway, scope())))
 
     def _with_methods(error: HTTPException, quart_methods: Iterable[str]) -> HTTPException:
         """Return 405 with all methods of the path (the data plane's, the router's and Quart's), else `error`."""

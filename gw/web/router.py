@@ -169,10 +169,10 @@ class Router:
         try:
             reply = await self._reply(scope)
         except GwError as error:
-            reply = _failed(error_responses.of_gateway(error, request_id(scope)))
+            reply = _failed(error_responses.of_gateway(error, request_id(self._gateway, scope)))
         except Exception as error:
-            reply = _failed(error_responses.of_unexpected(error, request_id(scope)))
-        await _send(scope, send, reply)
+            reply = _failed(error_responses.of_unexpected(error, request_id(self._gateway, scope)))
+        await _send(self._gateway, scope, send, reply)
 
     async def _reply(self, scope: Scope) -> Reply:
         """The right first, then the query: who may not ask learns nothing about what may be asked. Raises GwError."""
@@ -194,7 +194,7 @@ def _failed(answer: error_responses.Answer) -> Reply:
     return Reply(body, headers=tuple(field for field in headers if field[0] != b"content-type"), status=status)
 
 
-async def _send(scope: Scope, send: Send, reply: Reply) -> None:
+async def _send(gateway: Gateway, scope: Scope, send: Send, reply: Reply) -> None:
     body = reply.body
     parts = body.pieces if isinstance(body, Encoded) else (body,)
     size = sum(map(len, parts))
@@ -202,7 +202,7 @@ async def _send(scope: Scope, send: Send, reply: Reply) -> None:
         *(((b"content-type", reply.content_type),) if reply.content_type else ()),
         (b"content-length", b"%d" % size),
         *reply.headers,
-        (b"x-request-id", request_id(scope).encode()),
+        (b"x-request-id", request_id(gateway, scope).encode()),
         (b"x-content-type-options", b"nosniff"),
     ]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})

@@ -11,35 +11,11 @@ import hmac
 import secrets
 from collections.abc import Iterable
 
+from gw.policy.expiring_set import ExpiringSet
 from gw.types.secret import Secret
 
 COOKIE = "gw_session"
 LASTS_S = 7 * 86_400
-MOST_ENDED = 10_000
-"""Logged-out sessions that are remembered; beyond it the one that ended first is forgotten."""
-
-
-class EndedSessions:
-    """Sessions that were logged out, each with the time at which it would have ended."""
-
-    def __init__(self, most: int = MOST_ENDED) -> None:
-        self._most = most
-        self._until: dict[bytes, int] = {}
-
-    def __contains__(self, value: bytes) -> bool:
-        return value in self._until
-
-    def __len__(self) -> int:
-        return len(self._until)
-
-    def add(self, value: bytes, ends: int, now: float) -> None:
-        self._until = {old: at for old, at in self._until.items() if at > now}
-        while len(self._until) >= self._most:
-            del self._until[next(iter(self._until))]
-        self._until[value] = ends
-
-
-_ended = EndedSessions()
 
 
 def issue(admin_token: Secret, now: float) -> str:
@@ -53,19 +29,23 @@ def until(value: str) -> float:
     return float(value.partition(".")[0])
 
 
-def valid_until(cookie_headers: Iterable[bytes], admin_token: Secret, now: float) -> float | None:
+def valid_until(
+    cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet
+) -> float | None:
     """When the session of one of the request's `Cookie` headers ends; None without a session in force."""
     for value in _values(cookie_headers):
-        if _holds(value, admin_token, now) and value not in _ended:
+        if _holds(value, admin_token, now) and value not in ended:
             return until(value.decode("ascii"))
     return None
 
 
-def end(cookie_headers: Iterable[bytes], admin_token: Secret, now: float) -> None:
-    """Log out."""
+def end(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> None:
+    """Log out: add the sessions to `ended`, in place of the oldest there when it is full."""
     for value in _values(cookie_headers):
         if _holds(value, admin_token, now):
-            _ended.add(value, int(until(value.decode("ascii"))), now)
+            expires_at = until(value.decode("ascii"))
+            while not ended.add(value, expires_at, now):
+                ended.drop_oldest()
 
 
 def _values(cookie_headers: Iterable[bytes]) -> Iterable[bytes]:

@@ -9,9 +9,11 @@ import attrs
 import pytest
 
 from gw.config.settings import Auth, AuthKey, CostTracking, Settings
-from gw.dialects.auth import credential, identify, new_id, principal, query_fields, request_id
+from gw.dialects.auth import credential, identify, principal, query_fields, request_id
 from gw.errors import AuthError, ForbiddenError, UnknownProjectError
 from gw.registry.catalog import AccessKey, Catalog
+from gw.registry.credentials import Credentials
+from gw.telemetry.request_ids import RequestIds
 from gw.types.project import Project
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
@@ -37,15 +39,19 @@ class Live:
 class Access:
     settings: Settings
     live: Live
-    clock: HandClock = HandClock()  # noqa: RUF009  # nobody moves it
+    clock: HandClock
+    credentials: Credentials
+    request_ids: RequestIds
 
 
-def access(auth: Auth = Auth(), *made: AccessKey) -> Access:  # noqa: B008  # frozen
+def access(auth: Auth = Auth(), *made: AccessKey, clock: HandClock | None = None) -> Access:  # noqa: B008  # frozen
     settings = Settings(
         path=None, providers={}, models={}, cost_tracking=CostTracking(db_path=Path("unused.db")), auth=auth
     )
     projects = {name: Project(id=name) for name in ("default", "shop")}
-    return Access(settings, Live(Catalog(providers={}, models={}, projects=projects, keys=made)))
+    clock = clock or HandClock()
+    catalog = Catalog(providers={}, models={}, projects=projects, keys=made)
+    return Access(settings, Live(catalog), clock, Credentials(clock), RequestIds(clock))
 
 
 def made_key(key: str, **facts: object) -> AccessKey:
@@ -232,9 +238,10 @@ def test_odd_ids_are_cut_or_dropped():
 
 def test_a_request_keeps_its_id():
     one = scope()
-    assert identify(access(), one).request_id == request_id(one) == request_id(one)
-    assert len(request_id(one)) == 32
-    assert request_id(scope()) != request_id(one)
+    gate = access()
+    assert identify(gate, one).request_id == request_id(gate, one) == request_id(gate, one)
+    assert len(request_id(gate, one)) == 32
+    assert request_id(gate, scope()) != request_id(gate, one)
 
 
 def test_a_known_head_is_identified_once_per_configuration():
@@ -249,19 +256,12 @@ def test_a_known_head_is_identified_once_per_configuration():
     with pytest.raises(AuthError):
         identify(access(Auth(admin_token=Secret("another-token-0123456789"))), asked.copy(), dialect="deepgram")
     with pytest.raises(UnknownProjectError):
-        identify(Access(gate.settings, Live(Catalog(providers={}, models={}, projects={}))), asked.copy(), dialect="deepgram")
+        identify(attrs.evolve(gate, live=Live(Catalog(providers={}, models={}, projects={}))), asked.copy(), dialect="deepgram")
 
 
 def test_a_key_that_ends_is_looked_at_every_time():
     clock = HandClock()
-    gate = attrs.evolve(access(CLOSED, made_key("gwk_short", expires_at=clock.now() + 10)), clock=clock)
+    gate = access(CLOSED, made_key("gwk_short", expires_at=clock.now() + 10), clock=clock)
     asked = scope(bearer("gwk_short")) | {"gw.known": {}}
     assert identify(gate, asked.copy()).key_id == "key_1"
     assert asked["gw.known"] == {}
-
-
-def test_ids_are_unique_and_in_the_order_of_time():
-    ids = [new_id() for _ in range(1_000)]
-    assert len(set(ids)) == 1_000
-    assert all(len(one) == 32 and int(one, 16) for one in ids)
-    assert [one[:12] for one in ids] == sorted(one[:12] for one in ids)

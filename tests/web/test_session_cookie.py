@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from gw.policy.expiring_set import ExpiringSet
 from gw.types.secret import Secret
-from gw.web.session_cookie import LASTS_S, EndedSessions, end, issue, set_cookie, until, valid_until
+from gw.web.session_cookie import LASTS_S, end, issue, set_cookie, until, valid_until
 
 TOKEN = Secret("admin-token-0123456789")
 NOW = 1_800_000_000.7
+NONE_ENDED = ExpiringSet(0)
 
 
 def cookie(value: str) -> list[bytes]:
     return [b"theme=dark; gw_session=" + value.encode() + b"; x=y"]
 
 
-def valid(headers: list[bytes], token: Secret, now: float) -> bool:
-    return valid_until(headers, token, now) is not None
+def valid(headers: list[bytes], token: Secret, now: float, ended: ExpiringSet = NONE_ENDED) -> bool:
+    return valid_until(headers, token, now, ended) is not None
 
 
 def test_a_session_holds_until_its_end():
     value = issue(TOKEN, NOW)
     assert until(value) == int(NOW) + LASTS_S
-    assert valid_until(cookie(value), TOKEN, NOW) == until(value)
+    assert valid_until(cookie(value), TOKEN, NOW, NONE_ENDED) == until(value)
     assert valid([b"other=1", *cookie(value)], TOKEN, NOW + LASTS_S - 2)
     assert not valid(cookie(value), TOKEN, NOW + LASTS_S)
 
@@ -57,19 +59,18 @@ def test_the_end_cannot_be_moved():
 
 def test_logging_out_ends_one_session_and_no_other():
     mine, other = issue(TOKEN, NOW), issue(TOKEN, NOW)
-    end([*cookie("forged"), *cookie(mine)], TOKEN, NOW)
-    assert not valid(cookie(mine), TOKEN, NOW)
-    assert valid(cookie(other), TOKEN, NOW)
+    ended = ExpiringSet(3)
+    end([*cookie("forged"), *cookie(mine)], TOKEN, NOW, ended)
+    assert not valid(cookie(mine), TOKEN, NOW, ended)
+    assert valid(cookie(other), TOKEN, NOW, ended)
 
 
-def test_what_has_ended_anyway_is_forgotten():
-    ended = EndedSessions(most=3)
-    for number in range(5):
-        ended.add(b"%d" % number, 100, 0.0)
-    assert [b"%d" % number in ended for number in range(5)] == [False, False, True, True, True]
-    ended.add(b"5", 200, 100.0)
-    assert b"5" in ended
-    assert len(ended) == 1
+def test_the_session_that_was_logged_out_first_is_forgotten_first():
+    ended = ExpiringSet(2)
+    values = [issue(TOKEN, NOW) for _ in range(3)]
+    for value in values:
+        end(cookie(value), TOKEN, NOW, ended)
+    assert [valid(cookie(value), TOKEN, NOW, ended) for value in values] == [True, False, False]
 
 
 def test_attributes_of_the_cookie():

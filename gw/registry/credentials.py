@@ -1,0 +1,136 @@
+"""The credentials of one gateway: its keys, and the short-lived tokens made with them.
+
+A credential is looked up by its SHA-256, so the time of a lookup reveals nothing about other credentials, and any bytes are
+allowed.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import sha256
+from typing import Literal
+
+import attrs
+
+from gw.config.settings import Auth
+from gw.errors import AuthError, ForbiddenError, Overloaded
+from gw.registry.catalog import AccessKey
+from gw.registry.short_lived_tokens import Grant, ShortLivedTokens, new_single_use_id
+from gw.telemetry.clock import Clock
+
+
+@attrs.frozen(kw_only=True)
+class Principal:
+    """The holder of a credential. `anyone`: the gateway is open and asks for none. `project` is a key's project.
+
+    `single_use_id`: id of a short-lived token for one request.
+    """
+
+    kind: Literal["anyone", "admin", "key"]
+    project: str | None = None
+    key_id: str | None = None
+    expires_at: float | None = None
+    single_use_id: bytes = b""
+
+    @property
+    def is_admin(self) -> bool:
+        return self.kind != "key"
+
+
+_ANYONE = Principal(kind="anyone")
+_ADMIN = Principal(kind="admin")
+
+
+class _KeyRing:
+    """The keys of one `Auth` and one catalog, by digest."""
+
+    def __init__(self, auth: Auth, keys: tuple[AccessKey, ...], tokens: ShortLivedTokens) -> None:
+        self.auth = auth
+        self.keys = keys
+        self._tokens = tokens
+        self._principals: dict[bytes, Principal] = {
+            key.digest: Principal(kind="key", project=key.project, key_id=key.id, expires_at=key.expires_at) for key in keys
+        }
+        for number, listed in enumerate(auth.keys, 1):
+            principal = Principal(kind="key", project=listed.project, key_id=listed.name or f"key-{number}")
+            self._principals[_digest(listed.key.reveal().encode())] = principal
+        if auth.admin_token:
+            self._principals[_digest(auth.admin_token.reveal().encode())] = _ADMIN
+
+    def principal(self, presented: bytes) -> Principal | None:
+        return self._principals.get(_digest(presented)) or self._token_holder(presented)
+
+    def _token_holder(self, presented: bytes) -> Principal | None:
+        """Return the principal of a token. It ends with the token, or with the key that made the token."""
+        grant = self._tokens.read(presented)
+        maker = self._by_fingerprint.get(grant.key) if grant is not None else None
+        if grant is None or maker is None:
+            return None
+        ends = grant.expires_at if maker.expires_at is None else min(grant.expires_at, maker.expires_at)
+        return Principal(
+            kind="key", project=grant.project, key_id=maker.key_id, expires_at=ends, single_use_id=grant.single_use_id
+        )
+
+    @cached_property
+    def _by_fingerprint(self) -> dict[bytes, Principal]:
+        return {self._tokens.key_fingerprint(digest): principal for digest, principal in self._principals.items()}
+
+
+def _digest(value: bytes) -> bytes:
+    return sha256(value).digest()
+
+
+class Credentials:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tokens = ShortLivedTokens()
+        self._ring: _KeyRing | None = None
+        """The keys last in force; a reload or a change replaces them."""
+
+    def principal(self, auth: Auth, keys: tuple[AccessKey, ...], presented: bytes | None) -> Principal:
+        """Return the holder of `presented`. Raise AuthError for none or a wrong one, unless the gateway is open.
+
+        In an open gateway a key made through the API still determines its holder's project.
+        """
+        if not auth.on and not (keys and presented):
+            return _ANYONE
+        if not presented:
+            raise AuthError()
+        ring = self._ring
+        if ring is None or ring.auth is not auth or ring.keys is not keys:
+            ring = self._ring = _KeyRing(auth, keys, self._tokens)
+        principal = ring.principal(presented)
+        problem = "this credential is not known" if principal is None else self._problem(principal)
+        if principal is not None and not problem:
+            return principal if auth.on else attrs.evolve(principal, kind="anyone")
+        if auth.on:
+            raise AuthError(what=problem)
+        return _ANYONE
+
+    def _problem(self, principal: Principal) -> str:
+        """Return why a known credential is no longer valid; empty while it is."""
+        if principal.expires_at is not None and principal.expires_at <= self._clock.now():
+            return "this key has expired"
+        return "this token was valid for one request" if principal.single_use_id in self._tokens.used else ""
+
+    def use_up(self, principal: Principal) -> None:
+        """Use up a token for one request; do nothing for other credentials. Raise Overloaded."""
+        single_use_id, expires_at = principal.single_use_id, principal.expires_at
+        if single_use_id and expires_at is not None and not self._tokens.used.add(single_use_id, expires_at, self._clock.now()):
+            raise Overloaded(what="too many single-use tokens have been used lately")
+
+    def grant(self, presented: bytes, project: str, lifetime_s: float, *, single_use: bool = False) -> str:
+        """Return a short-lived token for `project`, made with the valid credential `presented`.
+
+        Raise ForbiddenError where that is a token itself.
+        """
+        if self._tokens.read(presented) is not None:
+            raise ForbiddenError(what="a short-lived token cannot make another one; use the key")
+        return self._tokens.issue(
+            Grant(
+                key=self._tokens.key_fingerprint(_digest(presented)),
+                project=project,
+                expires_at=self._clock.now() + lifetime_s,
+                single_use_id=new_single_use_id() if single_use else b"",
+            )
+        )

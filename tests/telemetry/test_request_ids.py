@@ -1,0 +1,15 @@
+from gw.telemetry.request_ids import RequestIds
+from tests.fakes.records import HandClock
+
+
+def test_ids_are_unique_and_in_the_order_of_their_clocks_time():
+    clock = HandClock()
+    ids = RequestIds(clock)
+    made = []
+    for _ in range(1_000):
+        made.append(ids.new())
+        clock.time += 0.001
+    assert len(set(made)) == 1_000
+    assert all(len(one) == 32 and int(one, 16) for one in made)
+    assert made == sorted(made)
+    assert int(made[0][:12], 16) == int(HandClock().now() * 1000)
