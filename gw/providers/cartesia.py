@@ -65,7 +65,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
             return SpeechEvents(response, provider, decoder, request.format)
         return SpeechAudio(response, provider, request.format)
 
-    headers = json_lines(key_headers, account.api_key.reveal())
+    headers = json_lines(key_headers, account)
     body = cartesia_speak.body(request, account.model)
     path = b"/tts/sse" if as_events else b"/tts/bytes"
     return HttpCall(account, path, headers, body, vendor_errors.classify_cartesia, read)

@@ -100,7 +100,7 @@ def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCal
     """
     provider = account.provider_id
     accept = wire.stream_type if request.stream else b"application/json"
-    headers = json_lines(wire.headers, account.api_key.reveal(), accept)
+    headers = json_lines(wire.headers, account, accept)
     same = request.dialect == wire.dialect
     if same and wire.passed is not None and (passed := wire.passed(request)):
         headers += header_lines(passed)

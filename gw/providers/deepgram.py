@@ -52,7 +52,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
     flux = deepgram_flux_speak.is_flux(account.model)
     path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
-    headers = json_lines(key_headers, account.api_key.reveal())
+    headers = json_lines(key_headers, account)
     return HttpCall(account, path, headers, deepgram_speak.body(request), vendor_errors.classify_deepgram, read)
 
 

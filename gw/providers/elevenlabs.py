@@ -58,7 +58,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
         return SpeechAudio(response, provider, fmt)
 
     path = elevenlabs_speak.http_path(request).encode()
-    headers = json_lines(key_headers, account.api_key.reveal())
+    headers = json_lines(key_headers, account)
     body = elevenlabs_speak.body(request, account.model)
     return HttpCall(account, path, headers, body, classify_elevenlabs, read)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from types import TracebackType
 from typing import TypeVar
 
@@ -41,11 +40,16 @@ async def check_get(
             raise await rejection(response, account, classify)
 
 
-@lru_cache(maxsize=1_024)
-def json_lines(headers_of: Callable[[Secret], list[tuple[bytes, bytes]]], key: str, accept: bytes = b"") -> bytes:
-    """Return the header lines of a call with a JSON body; they are the same for every call with this key."""
-    accepts = [(b"accept", accept)] if accept else []
-    return header_lines([(b"content-type", b"application/json"), *accepts, *headers_of(Secret(key))])
+def json_lines(
+    headers_of: Callable[[Secret], list[tuple[bytes, bytes]]], account: Account, accept: bytes = b""
+) -> bytes:
+    """Return the header lines of a call with a JSON body; they are made once per account, and go with it."""
+    lines = account.header_lines.get((headers_of, accept))
+    if lines is None:
+        accepts = [(b"accept", accept)] if accept else []
+        headers = [(b"content-type", b"application/json"), *accepts, *headers_of(account.api_key)]
+        lines = account.header_lines[headers_of, accept] = header_lines(headers)
+    return lines
 
 
 def is_type(response: HttpResponse, media_type: bytes) -> bool:

@@ -85,5 +85,5 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
         return SpeechAudio(response, provider, fmt)
 
     body = openai_audio.speech_body(request, account.model, request.voice)
-    headers = json_lines(bearer, account.api_key.reveal(), _SSE if request.want_events else b"*/*")
+    headers = json_lines(bearer, account, _SSE if request.want_events else b"*/*")
     return HttpCall(account, b"/audio/speech", headers, body, vendor_errors.classify, read)

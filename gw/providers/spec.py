@@ -53,6 +53,10 @@ class Account:
     """Engine options and simulated faults of the entry."""
     prewarmed: PrewarmedSockets | None = None
     """Sockets dialled ahead, for a client's session that speaks more than once."""
+    header_lines: dict[tuple[Callable[[Secret], list[tuple[bytes, bytes]]], bytes], bytes] = attrs.field(
+        init=False, factory=dict, repr=False, eq=False
+    )
+    """Encoded headers, see `gw.providers.http_call.json_lines`; they hold the key, and go with the account."""
 
 
 class Abortable(AbstractAsyncContextManager[T]):

@@ -103,8 +103,12 @@ async def test_another_task_ends_a_call_that_waits(nursery, autojump_clock):
     await made.closed.wait()
 
 
-def test_the_lines_of_a_key_are_made_once():
-    lines = json_lines(bearer, "k-1", b"*/*")
+def test_the_header_lines_are_made_once_per_account():
+    first, second = (
+        Account(provider_id="p", model="m", origin=Origin.parse("http://up.example"), api_key=Secret(key), pool=Pool())
+        for key in ("k-1", "k-2")
+    )
+    lines = json_lines(bearer, first, b"*/*")
     assert lines == b"content-type: application/json\r\naccept: */*\r\nauthorization: Bearer k-1\r\n"
-    assert json_lines(bearer, "k-1", b"*/*") is lines
-    assert json_lines(bearer, "k-2") == b"content-type: application/json\r\nauthorization: Bearer k-2\r\n"
+    assert json_lines(bearer, first, b"*/*") is lines
+    assert json_lines(bearer, second) == b"content-type: application/json\r\nauthorization: Bearer k-2\r\n"

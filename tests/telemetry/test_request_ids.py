@@ -8,7 +8,7 @@ def test_ids_are_unique_and_in_the_order_of_their_clocks_time():
     made = []
     for _ in range(1_000):
         made.append(ids.new())
-        clock.time += 0.001
+        clock.time += 0.002
     assert len(set(made)) == 1_000
     assert all(len(one) == 32 and int(one, 16) for one in made)
     assert made == sorted(made)

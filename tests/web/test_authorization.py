@@ -8,8 +8,10 @@ import attrs
 import pytest
 
 from gw.config.settings import Auth, CostTracking, Serve, Settings
+from gw.telemetry.request_ids import RequestIds
 from gw.types.secret import Secret
 from gw.web.authorization import fenced, host_allowed, host_of
+from tests.fakes.records import HandClock
 from tests.fakes.temporary_gateway import ADMIN, call
 
 TOKEN = Auth(admin_token=Secret("admin-token-0123456789"))
@@ -30,6 +32,7 @@ def settings(auth: Auth = Auth(), **serve: object) -> Settings:  # noqa: B008  #
 class Access:
     settings: Settings
     live: object = None
+    request_ids: RequestIds = attrs.field(factory=lambda: RequestIds(HandClock()))
 
 
 class Inside:
@@ -179,6 +182,7 @@ async def test_lifespan_passes(inside):
 async def test_changed_settings_count_at_once(inside):
     @attrs.define
     class Changing:
+        request_ids = RequestIds(HandClock())
         settings: Settings
         live: object = None
 
@@ -192,6 +196,7 @@ async def test_changed_settings_count_at_once(inside):
 async def test_a_head_that_repeats_is_looked_at_once_per_settings(inside):
     @attrs.define
     class Changing:
+        request_ids = RequestIds(HandClock())
         settings: Settings
         live: object = None
 
