@@ -15,9 +15,9 @@ import time
 
 import trio
 
+from gw.net.tcp import TcpStream
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
-from gw.web.transport import SocketTransport
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"%b"}]}' % (b"x" * 150)
 REQUEST = (
@@ -66,7 +66,7 @@ async def main(requests, connections):
                 cpu, wall = time.process_time(), time.perf_counter()
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            nursery.start_soon(server.run_connection, SocketTransport(sock))
+            nursery.start_soon(server.run_connection, TcpStream(sock))
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     process.join()
     print(f"{cpu / requests * 1e6:.1f} us CPU a request, {requests / wall:.0f} requests/s, {connections} connections")

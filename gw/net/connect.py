@@ -12,15 +12,15 @@ from typing import Any
 import trio
 
 from gw.net.origin import Origin
-from gw.net.tcp import CAUSES, ConnectFailed, TcpStream, UpstreamTransport
+from gw.net.tcp import CAUSES, ConnectFailed, TcpStream, Transport
 from gw.net.tls import client_context, start_tls
 from gw.types.address import is_never_called, is_public, is_refused
 
-Connect = Callable[[Origin], Awaitable[UpstreamTransport]]
+Connect = Callable[[Origin], Awaitable[Transport]]
 """Opens a connection, TLS included where the origin says https. Raises one of `LOST`."""
 
 
-async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None) -> UpstreamTransport:
+async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None) -> Transport:
     """Connect to the first address of `origin` that answers, with TLS for https. Nagle's algorithm is off.
 
     Raises ConnectFailed (no such name, nobody listens, TLS, an address that is never allowed). No deadline of its own.

@@ -19,7 +19,7 @@ from gw.errors import ProviderUnreachable, StaleConnection
 from gw.net.connect import Connect, connect_tcp
 from gw.net.http_response import HttpResponse
 from gw.net.origin import Origin
-from gw.net.tcp import LOST, UpstreamTransport, unreachable
+from gw.net.tcp import LOST, Transport, unreachable
 
 __all__ = ["ClientExchange", "Headers", "HttpResponse", "Origin", "Pool", "RequestBody", "header_lines", "request_target"]
 
@@ -74,7 +74,7 @@ class _Site:
 
     def __init__(self, origin: Origin) -> None:
         self.host_line = b"host: %b\r\naccept-encoding: identity\r\n" % origin.authority.encode("ascii")
-        self.idle: deque[tuple[UpstreamTransport, float]] = deque()  # oldest first; at most IDLE_MAX
+        self.idle: deque[tuple[Transport, float]] = deque()  # oldest first; at most IDLE_MAX
         self.in_use = 0
         self.keeps = False
         """A kept connection has answered, and none was found dead since."""
@@ -156,7 +156,7 @@ class Pool:
             site = self._sites[key] = _Site(origin)
         return site
 
-    def _take(self, site: _Site) -> UpstreamTransport | None:
+    def _take(self, site: _Site) -> Transport | None:
         """The connection used last, if it is young and silent."""
         if not site.idle:
             return None
@@ -170,7 +170,7 @@ class Pool:
             transport.abort()
         return None
 
-    async def _connect(self, provider: str, origin: Origin) -> UpstreamTransport:
+    async def _connect(self, provider: str, origin: Origin) -> Transport:
         self._drop_expired()
         try:
             with trio.move_on_after(CONNECT_S) as scope:
@@ -183,7 +183,7 @@ class Pool:
         self.opened += 1
         return transport
 
-    def _give_back(self, site: _Site, transport: UpstreamTransport, keep: bool) -> None:
+    def _give_back(self, site: _Site, transport: Transport, keep: bool) -> None:
         if not keep or self._closed or len(site.idle) >= IDLE_MAX:
             transport.abort()
             return
@@ -221,7 +221,7 @@ class ClientExchange:
         self._sent = False
         self._aborted = False
         self._connecting: trio.CancelScope | None = None
-        self._transport: UpstreamTransport | None = None
+        self._transport: Transport | None = None
         self._response: HttpResponse | None = None
 
     def abort(self) -> None:
@@ -266,7 +266,7 @@ class ClientExchange:
         self._site.in_use -= 1
         self._pool._give_back(self._site, *response.release())
 
-    async def _connect(self) -> UpstreamTransport:
+    async def _connect(self) -> Transport:
         with trio.CancelScope() as self._connecting:
             transport = await self._pool._connect(self._provider, self._origin)
         scope, self._connecting = self._connecting, None
@@ -274,7 +274,7 @@ class ClientExchange:
             raise ProviderUnreachable(provider=self._provider, detail="given up while connecting", cause="timeout")
         return transport
 
-    async def _ask(self, transport: UpstreamTransport) -> HttpResponse:
+    async def _ask(self, transport: Transport) -> HttpResponse:
         self._transport = transport
         response = HttpResponse(self._provider, transport)
         body = self._body
@@ -296,23 +296,23 @@ class ClientExchange:
             raise
         return response
 
-    async def _send(self, transport: UpstreamTransport, body: bytes | RequestBody) -> bool:
+    async def _send(self, transport: Transport, body: bytes | RequestBody) -> bool:
         """A request too large for one write; whether all of it was written. Raises what reading the body raises."""
         if not await _write(transport, self._head):
             return False
         return await (_write(transport, body) if isinstance(body, bytes) else _send_chunks(transport, body))
 
 
-async def _write(transport: UpstreamTransport, data: bytes) -> bool:
+async def _write(transport: Transport, data: bytes) -> bool:
     try:
-        if (rest := transport.put(data)) is not None:
-            await rest
+        if (pending := transport.send_or_pending(data)) is not None:
+            await pending
     except LOST:
         return False
     return True
 
 
-async def _send_chunks(transport: UpstreamTransport, body: RequestBody) -> bool:
+async def _send_chunks(transport: Transport, body: RequestBody) -> bool:
     """Raises ValueError if the body is not as long as it said."""
     left = body.size
     chunks = body.chunks()

@@ -9,7 +9,7 @@ import httptools
 import trio
 
 from gw.errors import ProviderError, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
-from gw.net.tcp import LOST, READ_BYTES, UpstreamTransport, describe
+from gw.net.tcp import LOST, READ_BYTES, Transport, describe
 from gw.types.pending import Pending
 
 HEAD_MAX_BYTES: Final = 65_536
@@ -29,11 +29,11 @@ class HttpResponse:
     status: int
     headers: list[tuple[bytes, bytes]]
 
-    def __init__(self, provider: str, transport: UpstreamTransport) -> None:
+    def __init__(self, provider: str, transport: Transport) -> None:
         self.status = 0
         self.headers = []
         self._provider = provider
-        self._transport: UpstreamTransport | None = transport
+        self._transport: Transport | None = transport
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
         self._failure: ProviderError | None = None
@@ -153,7 +153,7 @@ class HttpResponse:
         if not self._parts and not self._done:  # some write the head alone, and the first piece at once after it
             self._look()
 
-    def release(self) -> tuple[UpstreamTransport, bool]:
+    def release(self) -> tuple[Transport, bool]:
         """The transport, and whether another call may use it. From now on this answer cannot be read."""
         transport = self._transport
         assert transport is not None

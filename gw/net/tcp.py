@@ -1,16 +1,18 @@
-"""Connections to upstreams: the interface of a transport, and TCP on non-blocking sockets.
+"""Connections: the interface of a transport, and TCP on non-blocking sockets, for clients of the gateway and for upstreams.
 
 A write is tried first and parks only when the kernel says so, which saves a pass through the scheduler. A read parks
 first, because the last one emptied the socket, unless it filled its buffer: then more is waiting and is taken at once,
-with a yield to other tasks now and then, so that a fast upstream starves nobody.
+with a yield to other tasks now and then, so that a fast sender starves nobody.
 """
 
 from __future__ import annotations
 
 import errno
 import socket
+import struct
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -33,6 +35,10 @@ READS_BEFORE_YIELD: Final = 32
 LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 """What a transport raises when its connection is gone."""
 
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+
+Address = tuple[str, int]
+
 
 class ConnectFailed(OSError):
     """No connection; the text is a plain explanation fit for an error's `detail`."""
@@ -42,35 +48,62 @@ class ConnectFailed(OSError):
         self.cause: Unreached = cause
 
 
-class UpstreamTransport(trio.abc.Stream):
-    """A byte stream that can also be judged and dropped without waiting. Lost connections raise one of `LOST`."""
+class Transport(trio.abc.Stream):
+    """A byte stream that can also be checked and dropped without waiting. Lost connections raise one of `LOST`."""
+
+    __slots__ = ()
+    tls = False
+
+    @property
+    def descriptor(self) -> int | None:
+        """The file descriptor of a plain socket; None where bytes pass through something else."""
+        return None
+
+    def addresses(self) -> tuple[Address | None, Address | None]:
+        """Return those of the peer and of this side, as ASGI wants them; None for what is not an internet address."""
+        return None, None
 
     @abstractmethod
-    def is_stale(self) -> bool:
-        """Whether an idle connection has been closed, or has bytes nobody asked for. Never blocks."""
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Return at least one byte, or b"" when the peer has finished sending."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Close at once, without any goodbye. Idempotent."""
+        """Close at once. Idempotent."""
 
-    def put(self, data: bytes) -> Pending:
-        """As `send_all`; what of it is left to wait for. Raises one of `LOST`."""
+    def reset(self) -> None:
+        """Close at once, so that the peer sees a broken connection and not an end. Idempotent."""
+        self.abort()
+
+    def is_stale(self) -> bool:
+        """Return whether an idle connection has been closed, or has unexpected bytes. Never blocks."""
+        return False
+
+    def send_now(self, data: bytes | memoryview) -> int:
+        """Send what the kernel takes without waiting; return how many bytes that was. Raises one of `LOST`."""
+        return 0
+
+    def send_or_pending(self, data: bytes) -> Pending:
+        """Send like `send_all`, as far as that needs no waiting. Raises one of `LOST`."""
         return self.send_all(data)
 
+    async def send_eof(self) -> None:
+        """Finish sending, where the transport can do that alone; else do nothing."""
+
     def receive_now(self) -> bytes | None:
-        """What has come already; None where there is nothing, b"" at the end of the stream. Raises one of `LOST`."""
+        """Return what has already arrived; None when nothing has, b"" at the end of the stream. Raises one of `LOST`."""
         return None
 
-    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
-        """Give `take` what arrives, until it leaves something to wait for, which is returned; None at the end of the stream.
+    async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
+        """Call `take` with what arrives until it returns something to wait for, and return that; None at the end.
 
-        On a plain socket that is looked after by the poller: `take` must not wait, nor need a task of its own.
+        On a plain socket the poller calls `take`, which must then neither wait nor need a task of its own.
         """
         return await poller.each_by_task(self.receive_some, take)
 
 
 def describe(error: BaseException) -> str:
-    """Why a connection failed, in words without addresses of code or vendor bytes."""
+    """Say why a connection failed, without addresses of code or vendor bytes."""
     if isinstance(error, ConnectFailed):
         return str(error)
     cause = error.__cause__
@@ -82,12 +115,12 @@ def describe(error: BaseException) -> str:
 
 
 def unreachable(provider: str, error: BaseException) -> ProviderUnreachable:
-    """What a failed connection stands for."""
+    """Return the provider error of a failed connection."""
     cause = error.cause if isinstance(error, ConnectFailed) else CAUSES.get(getattr(error, "errno", None) or 0, "lost")
     return ProviderUnreachable(provider=provider, detail=describe(error), cause=cause)
 
 
-class TcpStream(UpstreamTransport):
+class TcpStream(Transport):
     """A connected, non-blocking stdlib socket."""
 
     __slots__ = ("_busy_reads", "_more", "_reading", "_sock")
@@ -99,35 +132,51 @@ class TcpStream(UpstreamTransport):
         self._more = False
         """The last read filled its buffer."""
 
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """A send cancelled half-way closes the connection, since nobody could tell where it stopped."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if (rest := self.put(data)) is not None:
-            await rest
+    @property
+    def descriptor(self) -> int:
+        return self._sock.fileno()
 
-    def put(self, data: bytes | bytearray | memoryview) -> Pending:
+    def addresses(self) -> tuple[Address | None, Address | None]:
+        try:
+            return self._sock.getpeername()[:2], self._sock.getsockname()[:2]
+        except (OSError, TypeError):
+            return None, None
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """A send cancelled half-way resets the connection, since nobody could tell where it stopped."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if (pending := self.send_or_pending(data)) is not None:
+            await pending
+
+    def send_now(self, data: bytes | bytearray | memoryview) -> int:
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+
+    def send_or_pending(self, data: bytes | bytearray | memoryview) -> Pending:
         try:
             sent = self._sock.send(data)
         except BlockingIOError:
             sent = 0
-        return None if sent == len(data) else self._send_rest(memoryview(data)[sent:])
+        return None if sent == len(data) else self._send_remainder(memoryview(data)[sent:])
 
-    async def _send_rest(self, rest: memoryview) -> None:
+    async def _send_remainder(self, remainder: memoryview) -> None:
         try:
-            while rest:
+            while remainder:
                 await trio.lowlevel.wait_writable(self._sock)
-                try:
-                    rest = rest[self._sock.send(rest) :]
-                except BlockingIOError:
-                    continue
+                remainder = remainder[self.send_now(remainder) :]
         except BaseException:
-            self.abort()
+            self.reset()
             raise
 
-    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
+    async def send_eof(self) -> None:
+        self._sock.shutdown(socket.SHUT_WR)
+
+    async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
         polled = poller.current()
         if polled is None:
-            return await super().receive_each(take)
+            return await super().for_each_piece(take)
         if self._reading is None:
             self._reading = poller.Reading(polled, self._sock)
         return await self._reading.each(take)
@@ -176,6 +225,12 @@ class TcpStream(UpstreamTransport):
         except OSError:
             return True
         return True
+
+    def reset(self) -> None:
+        if self._sock.fileno() >= 0:
+            with suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self.abort()
 
     def abort(self) -> None:
         if self._sock.fileno() >= 0:

@@ -1,8 +1,8 @@
-"""TLS over a TCP stream, by `ssl.SSLObject` on buffers.
+"""TLS over a TCP stream, by `ssl.SSLObject` on buffers, for both roles.
 
-What was read is decrypted, and what is said encrypted, without a task of its own, so that live audio passes in callbacks over
-TLS as well. What TLS has to say by itself (an answer to a change of keys) goes out with the next thing that is said, which is
-all that RFC 8446 asks; renegotiation, which would not wait, is refused.
+Bytes are decrypted and encrypted without a task of their own, so that live audio passes in callbacks over TLS as well. What
+TLS has to send by itself (an answer to a change of keys) goes out with the next write, which is all that RFC 8446 asks;
+renegotiation, which would not wait, is refused.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import cache
 
 import trio
 
-from gw.net.tcp import LOST, READ_BYTES, ConnectFailed, TcpStream, UpstreamTransport, describe
-from gw.types.pending import Pending, done
+from gw.net.tcp import LOST, READ_BYTES, Address, ConnectFailed, TcpStream, Transport, describe
+from gw.types.pending import READY, Pending
 
 
 @cache
@@ -27,17 +27,22 @@ def client_context() -> ssl.SSLContext:
     return context
 
 
-class TlsStream(UpstreamTransport):
+class TlsStream(Transport):
     """One task may receive while another sends. An end without a goodbye counts as an end: framing shows a cut answer."""
 
-    __slots__ = ("_in", "_out", "_over", "_ssl", "_tcp")
+    __slots__ = ("_ended", "_in", "_out", "_ssl", "_tcp")
+    tls = True
 
-    def __init__(self, tcp: TcpStream, context: ssl.SSLContext, host: str) -> None:
+    def __init__(self, tcp: TcpStream, context: ssl.SSLContext, host: str | None) -> None:
+        """`host`: whose certificate is checked; None = this side is the server."""
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._ssl = context.wrap_bio(self._in, self._out, server_hostname=host)
+        self._ssl = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
         self._tcp = tcp
-        self._over = False
-        """The peer says no more."""
+        self._ended = False
+        """The peer has finished sending."""
+
+    def addresses(self) -> tuple[Address | None, Address | None]:
+        return self._tcp.addresses()
 
     async def shake_hands(self) -> None:
         """Raises ssl.SSLError and one of `LOST`."""
@@ -61,14 +66,14 @@ class TlsStream(UpstreamTransport):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._tcp.send_all(self._encrypted(data))
 
-    def put(self, data: bytes) -> Pending:
-        return self._tcp.put(self._encrypted(data))
+    def send_or_pending(self, data: bytes) -> Pending:
+        return self._tcp.send_or_pending(self._encrypted(data))
 
     def _encrypted(self, data: bytes | bytearray | memoryview) -> bytes:
-        left = memoryview(data)
+        remainder = memoryview(data)
         try:
-            while left:
-                left = left[self._ssl.write(left) :]
+            while remainder:
+                remainder = remainder[self._ssl.write(remainder) :]
         except ssl.SSLError as error:
             raise trio.BrokenResourceError("TLS") from error
         return self._out.read()
@@ -77,48 +82,48 @@ class TlsStream(UpstreamTransport):
         await trio.lowlevel.checkpoint_if_cancelled()
         while True:
             data = self._decrypted(READ_BYTES if max_bytes is None else max_bytes)
-            if data or self._over:
+            if data or self._ended:
                 return data
-            self._over = not (read := await self._tcp.receive_some(READ_BYTES))
+            self._ended = not (read := await self._tcp.receive_some(READ_BYTES))
             self._in.write(read)
 
     def receive_now(self) -> bytes | None:
         data = self._decrypted(READ_BYTES)
-        if not data and not self._over and (read := self._tcp.receive_now()) is not None:
-            self._over = not read
+        if not data and not self._ended and (read := self._tcp.receive_now()) is not None:
+            self._ended = not read
             self._in.write(read)
             data = self._decrypted(READ_BYTES) if read else b""
-        return data if data or self._over else None
+        return data if data or self._ended else None
 
-    async def receive_each(self, take: Callable[[bytes], Pending]) -> Pending:
+    async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
         def arrived(read: bytes) -> Pending:
             self._in.write(read)
-            rest = self._give(take)
-            return done() if rest is None and self._over else rest
+            pending = self._pass_on(take)
+            return READY if pending is None and self._ended else pending
 
-        if (rest := self._give(take)) is not None:
-            return rest
-        while not self._over:
-            if (rest := await self._tcp.receive_each(arrived)) is not None:
-                return rest
-            self._over = True
+        if (pending := self._pass_on(take)) is not None:
+            return pending
+        while not self._ended:
+            if (pending := await self._tcp.for_each_piece(arrived)) is not None:
+                return pending
+            self._ended = True
         return None
 
-    def _give(self, take: Callable[[bytes], Pending]) -> Pending:
+    def _pass_on(self, take: Callable[[bytes], Pending]) -> Pending:
         while data := self._decrypted(READ_BYTES):
-            if (rest := take(data)) is not None:
-                return rest
+            if (pending := take(data)) is not None:
+                return pending
         return None
 
     def _decrypted(self, most: int) -> bytes:
-        """At most that much of what has been read; b"" where more must be read first, or the peer has said goodbye."""
+        """Return at most `most` bytes of what was read; b"" where more must be read first, or the peer has finished."""
         try:
             data = self._ssl.read(most)
         except ssl.SSLWantReadError:
             return b""
         except ssl.SSLError as error:
             raise trio.BrokenResourceError("TLS") from error
-        self._over = not data
+        self._ended = not data
         return data
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -127,12 +132,15 @@ class TlsStream(UpstreamTransport):
     def is_stale(self) -> bool:
         # A session ticket that comes late looks like data too; it costs a new connection, never a wrong answer.
         try:
-            return bool(self._decrypted(1)) or self._over or self._tcp.is_stale()
+            return bool(self._decrypted(1)) or self._ended or self._tcp.is_stale()
         except trio.BrokenResourceError:
             return True
 
     def abort(self) -> None:
         self._tcp.abort()
+
+    def reset(self) -> None:
+        self._tcp.reset()
 
     async def aclose(self) -> None:
         try:
@@ -145,7 +153,7 @@ class TlsStream(UpstreamTransport):
 
 
 async def start_tls(tcp: TcpStream, host: str, context: ssl.SSLContext) -> TlsStream:
-    """Raises ConnectFailed."""
+    """Return the client's side after its handshake. Raises ConnectFailed."""
     stream = TlsStream(tcp, context, host)
     try:
         await stream.shake_hands()

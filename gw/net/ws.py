@@ -22,8 +22,8 @@ from gw.errors import (
     UpstreamProtocolError,
 )
 from gw.net import ws_frames
-from gw.net.tcp import LOST, READ_BYTES, UpstreamTransport, describe
-from gw.types.pending import Pending, done, pending_error
+from gw.net.tcp import LOST, READ_BYTES, Transport, describe
+from gw.types.pending import READY, Pending, pending_error
 
 GOODBYE_S: Final = 0.05
 """How long writing the close frame may take when a session ends by an error or a cancellation."""
@@ -52,7 +52,7 @@ class WebSocket:
     nobody receives, pings are not answered either.
     """
 
-    def __init__(self, provider: str, transport: UpstreamTransport, protocol: ClientProtocol, read: bytes) -> None:
+    def __init__(self, provider: str, transport: Transport, protocol: ClientProtocol, read: bytes) -> None:
         """`protocol` has its handshake behind it; `read` is what came in the same read as its end."""
         self._provider = provider
         self._transport = transport
@@ -118,7 +118,7 @@ class WebSocket:
             return self._send(opcode, data)
         made = _MASKS.from_client(opcode, data)
         try:
-            rest = self._transport.put(made)
+            rest = self._transport.send_or_pending(made)
         except LOST as error:
             raise self._cut(error, "while sending") from error
         if rest is None:
@@ -157,7 +157,7 @@ class WebSocket:
                 if len(found) == 1 and found[0][0] != ws_frames.MACHINE and not self._frames and self.is_open:
                     opcode, payload = found[0]
                     rest = take(payload if opcode == ws_frames.BINARY else self._text_of(payload))
-                    return done() if rest is None and enough() else rest
+                    return READY if rest is None and enough() else rest
                 return self._answer() if self._keep(found) else self._hand_over(take, enough)
             except Exception as error:  # none of the connection's
                 return pending_error(error)
@@ -168,11 +168,11 @@ class WebSocket:
             elif not self.is_open:
                 self._raise_why_over()
             else:
-                await self._receive_each(arrived)
+                await self._for_each_piece(arrived)
 
-    async def _receive_each(self, arrived: Callable[[bytes], Pending]) -> None:
+    async def _for_each_piece(self, arrived: Callable[[bytes], Pending]) -> None:
         try:
-            rest = await self._transport.receive_each(arrived)
+            rest = await self._transport.for_each_piece(arrived)
         except LOST as error:
             self._transport.abort()
             raise self._cut(error, "without a close frame") from error
@@ -189,7 +189,7 @@ class WebSocket:
             if rest is not None:
                 return rest
             if enough():
-                return done()
+                return READY
         return None
 
     def _next(self) -> str | bytes | None:

@@ -26,7 +26,7 @@ from gw.errors import (
 )
 from gw.net.connect import Connect, connect_tcp
 from gw.net.http1 import Headers, Origin, header_lines, request_target
-from gw.net.tcp import LOST, READ_BYTES, UpstreamTransport, describe, unreachable
+from gw.net.tcp import LOST, READ_BYTES, Transport, describe, unreachable
 from gw.net.ws import GOODBYE_S, MAX_MESSAGE_BYTES, WebSocket
 
 CLOSE_S: Final = 1.0
@@ -81,7 +81,7 @@ async def _dial(provider: str, origin: Origin, protocol: ClientProtocol, connect
         raise
 
 
-async def _shake_hands(provider: str, transport: UpstreamTransport, protocol: ClientProtocol) -> bytes:
+async def _shake_hands(provider: str, transport: Transport, protocol: ClientProtocol) -> bytes:
     """What came behind the handshake in the same read."""
     answered, last, rest = False, b"", b""
     with suppress(*LOST):  # a refusal may already wait to be read

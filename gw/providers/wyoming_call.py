@@ -20,7 +20,7 @@ from gw.errors import (
     UpstreamCut,
     UpstreamProtocolError,
 )
-from gw.net.tcp import LOST, UpstreamTransport, unreachable
+from gw.net.tcp import LOST, Transport, unreachable
 from gw.providers.background import background
 from gw.providers.spec import Account, rejected
 from gw.providers.speech_call import headed
@@ -54,7 +54,7 @@ class Peer(Protocol):
 class ServerPeer:
     """A Wyoming server at the other end of a connection."""
 
-    def __init__(self, transport: UpstreamTransport, provider: str) -> None:
+    def __init__(self, transport: Transport, provider: str) -> None:
         self._transport = transport
         self._provider = provider
         self._decoder = wyoming.Decoder(lambda detail: UpstreamProtocolError(provider=provider, detail=detail))

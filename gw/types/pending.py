@@ -1,18 +1,26 @@
-"""What a call that did all it could at once leaves to wait for."""
+"""The result of a call that does as much as it can without waiting."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeAlias
+from collections.abc import Awaitable, Generator
+from typing import Final, TypeAlias
 
 Pending: TypeAlias = Awaitable[None] | None
-"""None: nothing, all is done. Else it must be awaited, by a task that may wait."""
+"""None when the call has finished, else an awaitable for the remainder, to be awaited by a task that may wait."""
 
 
-async def done() -> None:
-    """A rest that is nothing: whoever waits for it goes on."""
+class _Ready:
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+READY: Final = _Ready()
+"""A remainder with nothing left to do, which can be awaited any number of times: it ends a loop of callbacks."""
 
 
 async def pending_error(error: BaseException) -> None:
-    """A rest that raises: for who may not raise where it is called."""
+    """A remainder that raises `error`: for callbacks that must not raise themselves."""
     raise error

@@ -17,9 +17,9 @@ import attrs
 import trio
 
 from gw.net.poller import Poller
-from gw.types.pending import Pending, done
+from gw.net.tcp import LOST, Transport
+from gw.types.pending import READY, Pending
 from gw.web.drain import Drain
-from gw.web.transport import ClientTransport
 
 UNREAD_BYTES = 262_144
 """Received and not yet taken by the app; beyond it the reader pauses and the client's TCP window closes."""
@@ -28,8 +28,6 @@ PIECE_BYTES = 262_144
 LINGER_BYTES = 1_048_576
 LINGER_S = 1.0
 """After a refusal what the client still sends is dropped, else the kernel's reset would overtake our answer."""
-
-GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 @attrs.frozen(kw_only=True)
@@ -51,12 +49,13 @@ class ServerLimits:
 
 class Connection:
     __slots__ = (
-        "_hung_up", "_paused", "_room", "_unwatch", "_waiter", "buffer", "dead", "discarding", "drain", "dropped", "left",
-        "limits", "on_left", "reading", "sink", "transport",
+        "_hung_up", "_paused", "_room", "_unwatch", "_waiter", "buffer", "client", "dead", "discarding", "drain", "dropped",
+        "left", "limits", "on_left", "reading", "server", "sink", "transport",
     )  # fmt: skip
 
-    def __init__(self, transport: ClientTransport, limits: ServerLimits, drain: Drain) -> None:
+    def __init__(self, transport: Transport, limits: ServerLimits, drain: Drain) -> None:
         self.transport = transport
+        self.client, self.server = transport.addresses()
         self.limits = limits
         self.drain = drain
         self._hung_up = self.hung_up  # one object, which the poller recognises
@@ -111,12 +110,12 @@ class Connection:
     async def _read_once(self) -> None:
         try:
             if self.sink is not None:
-                pending = await self.transport.receive_each(self._arrived)
+                pending = await self.transport.for_each_piece(self._arrived)
                 ended = pending is None
             else:
                 data = await self.transport.receive_some()
                 ended, pending = not data, self._arrived(data) if data else None
-        except GONE:
+        except LOST:
             ended, pending = True, None
         if ended:
             self.hung_up()
@@ -146,7 +145,7 @@ class Connection:
     def wait(self) -> Awaitable[None]:
         """Wait until bytes arrive or the client leaves; return at once when it has left. For one task at a time."""
         if self.left:
-            return done()
+            return READY
         return self.wait_changed() if self.reading else self._read_once()
 
     async def wait_changed(self) -> None:
@@ -179,33 +178,26 @@ class Connection:
         """Send what needs no waiting and return the remainder. Only `send` reports a broken connection."""
         try:
             return data[self.transport.send_now(data) :]
-        except GONE:
+        except LOST:
             return data
 
     async def send(self, data: bytes) -> None:
         """Send all of `data`. Raises OSError when the client is gone or does not read in time; the connection is then dead."""
-        try:
-            await self._send_bounded(data)
-        except GONE as error:
-            await self._give_up()
-            raise OSError(errno.EPIPE, "the client is gone") from error
-        except OSError:
-            await self._give_up()
-            raise
-
-    async def _send_bounded(self, data: bytes) -> None:
         transport = self.transport
-        unsent = memoryview(data)[transport.send_now(data) :]
-        while unsent:
-            with self.drain.writing(self.limits.write_s) as scope:
-                await transport.send_all(unsent[:PIECE_BYTES])
-            if scope.cancelled_caught:
-                raise OSError(errno.ETIMEDOUT, "the client stopped reading")
-            unsent = unsent[PIECE_BYTES:]
-
-    async def _give_up(self) -> None:
-        self.dead = True
-        await self.transport.abort()
+        try:
+            unsent = memoryview(data)[transport.send_now(data) :]
+            while unsent:
+                with self.drain.writing(self.limits.write_s) as scope:
+                    await transport.send_all(unsent[:PIECE_BYTES])
+                if scope.cancelled_caught:
+                    raise TimeoutError(errno.ETIMEDOUT, "the client stopped reading")
+                unsent = unsent[PIECE_BYTES:]
+        except LOST as error:
+            self.dead = True
+            transport.reset()
+            if isinstance(error, OSError):
+                raise
+            raise OSError(errno.EPIPE, "the client is gone") from error
 
     async def linger(self) -> None:
         """After the last answer to a client that may still be sending: finish our side, drop what still arrives."""
@@ -214,7 +206,7 @@ class Connection:
         self.taken()
         try:
             await self.transport.send_eof()
-        except GONE:
+        except LOST:
             return
         with trio.move_on_after(LINGER_S):
             while not self.left and self.dropped < LINGER_BYTES:

@@ -23,6 +23,7 @@ import trio
 
 from gw.errors import Overloaded
 from gw.net.poller import Poller
+from gw.net.tcp import Transport
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import http_errors
@@ -32,7 +33,6 @@ from gw.web.http_errors import Refused
 from gw.web.http_server_exchange import DateField, ServerExchange
 from gw.web.http_server_head import Head, Repeated, head_end, parse_head
 from gw.web.http_server_websocket import ServerWebSocket
-from gw.web.transport import ClientTransport
 
 
 @attrs.frozen(kw_only=True)
@@ -99,10 +99,10 @@ class HttpServer:
         self.date = DateField(clock or SystemClock())
         self.poller = poller
 
-    async def run_connection(self, transport: ClientTransport) -> None:
+    async def run_connection(self, transport: Transport) -> None:
         """Serve requests until the connection ends.
 
-        The caller closes the transport; it has been aborted already when a response was cut. Blocks; never raises for what
+        The caller closes the transport; it has been reset already when a response was cut. Blocks; never raises for what
         a client or an app does.
         """
         connection = Connection(transport, self.limits, self.drain)
@@ -116,7 +116,7 @@ class HttpServer:
         finally:
             connection.unwatch()
             if not requests.clean:
-                await transport.abort()
+                transport.reset()
 
     async def close_idle(self) -> None:
         """End the connections that have waited too long for their next request; runs beside them until cancelled.

@@ -49,19 +49,18 @@ class DateField:
 
 
 def base_scope(head: Head, connection: Connection, kind: str, scheme: str) -> dict[str, Any]:
-    transport = connection.transport
     return {
         "type": kind,
         "asgi": _ASGI,
         "http_version": head.version,
-        "scheme": scheme + "s" if transport.tls else scheme,
+        "scheme": scheme + "s" if connection.transport.tls else scheme,
         "path": head.path,
         "raw_path": head.raw_path,
         "query_string": head.query,
         "root_path": "",
         "headers": head.headers,
-        "client": transport.client,
-        "server": transport.server,
+        "client": connection.client,
+        "server": connection.server,
         "state": {"drain": connection.drain},
         "extensions": {"gw.cancels": {}},
         "gw.known": {},

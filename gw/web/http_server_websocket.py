@@ -23,10 +23,11 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from gw.net import ws_frames
+from gw.net.tcp import LOST
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.pending import Pending
 from gw.web import http_errors
-from gw.web.connection import GONE, UNREAD_BYTES, Connection
+from gw.web.connection import UNREAD_BYTES, Connection
 from gw.web.http_errors import Refused, closing_response
 from gw.web.http_server_exchange import base_scope
 from gw.web.http_server_head import Head
@@ -319,7 +320,7 @@ class ServerWebSocket:
             return self._put_out(out)
         try:
             sent = self._link.transport.send_now(out)
-        except GONE:
+        except LOST:
             return self._put_out(out)  # fails again, and says so to the link
         if sent == len(out):
             return None
@@ -393,7 +394,7 @@ class ServerWebSocket:
             await self._link.transport.send_eof()
             while await self._link.transport.receive_some():
                 pass  # a close with unread bytes would be a reset, and overtake the frame
-        except (OSError, trio.BusyResourceError, *GONE):
+        except (trio.BusyResourceError, *LOST):
             return
         finally:
             await self._link.transport.aclose()

@@ -16,12 +16,13 @@ import trio
 
 from gw.config.settings import Serve
 from gw.net import poller
+from gw.net.tcp import LOST, TcpStream
+from gw.net.tls import TlsStream
 from gw.telemetry.clock import Clock
 from gw.web import http_errors
-from gw.web.connection import GONE, ServerLimits
+from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import Dispatch, HttpServer, log_crash
-from gw.web.transport import ClientTransport, SocketTransport, StreamTransport, addresses
 
 BACKLOG = 4_096
 ACCEPTS_PER_PASS = 64
@@ -30,6 +31,8 @@ PAUSE_S = 0.1
 """Between attempts while the process is out of file descriptors or memory for sockets."""
 KEEPALIVE_S = 60
 """TCP probes begin after this silence, so that a vanished peer does not hold a session for ever."""
+CLOSE_S = 1.0
+"""For a TLS goodbye."""
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _UNAVAILABLE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -117,7 +120,7 @@ class Listener:
         try:
             _configure(sock)
             await self._serve_socket(sock)
-        except* (OSError, *GONE):
+        except* (*LOST, trio.TooSlowError):
             pass  # the client's side broke
         except* Exception as error:
             log_crash("connection_crashed", error)
@@ -126,31 +129,19 @@ class Listener:
             sock.close()
 
     async def _serve_socket(self, sock: socket.socket) -> None:
-        if self._context is None:
-            transport: ClientTransport | None = SocketTransport(sock)
-        else:
-            transport = await self._tls(sock, self._context)
-        if transport is None:
-            return
+        tcp = TcpStream(sock)
+        transport = tcp if self._context is None else TlsStream(tcp, self._context, None)
         try:
+            if isinstance(transport, TlsStream):
+                with trio.fail_after(self._server.limits.head_s):
+                    await transport.shake_hands()
             if self._open > self._server.limits.max_connections:
                 transport.send_now(http_errors.overloaded("the gateway has reached its limit of connections").response())
             else:
                 await self._server.run_connection(transport)
         finally:
-            await transport.aclose()
-
-    async def _tls(self, sock: socket.socket, context: ssl.SSLContext) -> ClientTransport | None:
-        """Return None when the handshake failed or took longer than a request head may."""
-        client, server = addresses(sock)
-        stream = trio.SSLStream(
-            trio.SocketStream(trio.socket.from_stdlib_socket(sock)), context, server_side=True, https_compatible=True
-        )
-        with trio.move_on_after(self._server.limits.head_s):
-            await stream.do_handshake()
-            return StreamTransport(stream, tls=True, client=client, server=server)
-        await trio.aclose_forcefully(stream)
-        return None
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await transport.aclose()
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
@@ -209,6 +200,7 @@ def _tls_context(config: Serve) -> ssl.SSLContext | None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(config.tls_cert, config.tls_key)
     context.set_alpn_protocols(["http/1.1"])
+    context.options |= ssl.OP_NO_RENEGOTIATION
     return context
 
 

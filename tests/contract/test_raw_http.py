@@ -18,8 +18,8 @@ from gw.web.app import make_dispatch
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HttpServer
-from gw.web.transport import StreamTransport
 from tests.fakes.edge import Client
+from tests.fakes.net import StreamTransport
 from tests.fakes.temporary_gateway import YAML, open_test_gateway
 
 CHAT = b'{"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}'

@@ -13,7 +13,7 @@ import trio.testing
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
-from gw.web.transport import StreamTransport
+from tests.fakes.net import StreamTransport
 
 
 def request(method="POST", path="/hot", body=b"", *fields, host="gw"):
@@ -141,6 +141,10 @@ class StalledStream(trio.abc.Stream):
 
     async def receive_some(self, max_bytes=None):
         return await self.inner.receive_some(max_bytes)
+
+    def abort(self):
+        self.inner.send_stream.close()
+        self.inner.receive_stream.close()
 
     async def aclose(self):
         await self.inner.aclose()

@@ -25,7 +25,7 @@ from gw.errors import ProviderError, one_error
 from gw.gateway import Gateway
 from gw.net.http1 import Origin, Pool
 from gw.net.http_response import FINISH_S
-from gw.net.tcp import UpstreamTransport
+from gw.net.tcp import Transport
 from gw.pricing.rate_tables import load_book
 from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
@@ -39,8 +39,7 @@ from gw.types.usage import Intent, RequestRecord
 from gw.web import connection
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
-from gw.web.transport import StreamTransport
-from tests.fakes.net import FakeNet, Handler, MemoryTransport
+from tests.fakes.net import FakeNet, Handler, MemoryTransport, StreamTransport
 
 NOON = 20_000 * 86_400 + 43_200
 GATEWAY = Origin.parse("http://gateway.test")
@@ -57,7 +56,7 @@ def hosted(app: ASGIApp) -> Handler:
     return serve
 
 
-class ResettingTransport(UpstreamTransport):
+class ResettingTransport(Transport):
     """The other side's close arrives as a reset."""
 
     def __init__(self, inner: MemoryTransport) -> None:
@@ -93,7 +92,7 @@ class FaultyNet(FakeNet):
         self.dark: set[str] = set()
         self.resetting: set[str] = set()
 
-    async def __call__(self, origin: Origin) -> UpstreamTransport:  # type: ignore[override]  # a wider result
+    async def __call__(self, origin: Origin) -> Transport:  # type: ignore[override]  # a wider result
         if origin.host in self.dark:
             await trio.sleep_forever()
         transport = await super().__call__(origin)

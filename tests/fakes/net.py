@@ -18,18 +18,16 @@ import trio
 import trio.testing
 
 from gw.net.origin import Origin
-from gw.net.tcp import UpstreamTransport
+from gw.net.tcp import Transport
 
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
-class MemoryTransport(UpstreamTransport):
-    """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time."""
+class StreamTransport(Transport):
+    """Any trio stream as a transport, for both roles."""
 
-    def __init__(self, stream: trio.StapledStream) -> None:
+    def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self.stale = False
-        self.aborted_at: float | None = None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._stream.send_all(data)
@@ -40,18 +38,37 @@ class MemoryTransport(UpstreamTransport):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         return bytes(await self._stream.receive_some(max_bytes))
 
+    async def send_eof(self) -> None:
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            await self._stream.send_eof()
+
+    def abort(self) -> None:
+        if isinstance(self._stream, trio.StapledStream):
+            self._stream.send_stream.close()
+            self._stream.receive_stream.close()
+        else:
+            self._stream.abort()
+
+    async def aclose(self) -> None:
+        self.abort()
+        await trio.lowlevel.checkpoint()
+
+
+class MemoryTransport(StreamTransport):
+    """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time."""
+
+    def __init__(self, stream: trio.StapledStream) -> None:
+        super().__init__(stream)
+        self.stale = False
+        self.aborted_at: float | None = None
+
     def is_stale(self) -> bool:
         return self.stale
 
     def abort(self) -> None:
         if self.aborted_at is None:
             self.aborted_at = trio.current_time()
-        self._stream.send_stream.close()
-        self._stream.receive_stream.close()
-
-    async def aclose(self) -> None:
-        self.abort()
-        await trio.lowlevel.checkpoint()
+        super().abort()
 
 
 class FakeNet:

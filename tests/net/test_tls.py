@@ -319,7 +319,7 @@ async def test_what_is_no_tls_in_mid_session_breaks_the_connection(nursery, trus
     assert await stream.receive_some() == b"fine"
     await stream.send_all(b"go on")
     with pytest.raises(trio.BrokenResourceError):
-        await (stream.receive_each(lambda data: None) if each else stream.receive_some())
+        await (stream.for_each_piece(lambda data: None) if each else stream.receive_some())
     assert stream.is_stale()
     stream.abort()
     nursery.cancel_scope.cancel()

@@ -5,7 +5,7 @@ import trio.testing
 from gw.net.poller import Poller
 from gw.web.connection import LINGER_S, PIECE_BYTES, UNREAD_BYTES, Connection, ServerLimits
 from gw.web.drain import Drain
-from gw.web.transport import StreamTransport
+from tests.fakes.net import StreamTransport
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import trio.testing
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
-from gw.web.transport import StreamTransport
 from tests.fakes.edge import Client, StalledStream, Stuck, echo, open_host, read_all, request, respond
+from tests.fakes.net import StreamTransport
 
 BAD = b"POST /hot HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc"
 

@@ -11,8 +11,8 @@ from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
 from gw.web.operations import Table
 from gw.web.router import Reply, Router, RouteTable, shown
-from gw.web.transport import StreamTransport
 from tests.fakes.edge import Client, Stuck, request
+from tests.fakes.net import StreamTransport
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
