@@ -11,13 +11,13 @@ from gw.types.provider_types import PROVIDER_TYPES
 INTRODUCTION = """\
 # Providers
 
-Written from the providers' own specifications by `uv run nox -s docs -- --write`. Each type has a page with a working
-configuration, what is reported and its pitfalls; how to add a type: [adding-a-provider.md](../adding-a-provider.md).
+Generated from the `SPEC` of each provider type by `uv run nox -s docs -- --write`. Each type has a page with a working configuration, its
+usage figures and its pitfalls. To add a type, see [adding-a-provider.md](../adding-a-provider.md).
 
-**Transport** is how gw talks to the provider; an app may use any protocol of the gateway with any of them. **Billed by** is
-the unit of the record. *Reported* units are the vendor's own figures, *counted* ones are measured here: tokens are estimated
-from the text's length, audio by its bytes, characters are Unicode code points as sent. Where a vendor reports, our own count
-stands beside its figure in the record.
+**Transport** is the connection between gw and the provider. Apps can use any of the gateway's protocols with any provider. **Billed by**
+is the unit of the record. *Reported* units are the vendor's own figures. *Counted* units are measured by gw: tokens are estimated from
+the length of the text, audio is measured in bytes, characters are Unicode code points as sent. If a vendor reports usage, the record also
+has gw's own count.
 
 """
 _TASKS = {
@@ -35,13 +35,14 @@ _NAMES = {
 _LAST = """
 ## Sound
 
-What a provider speaks by itself. Anything else that an app asks for is made here: raw samples, WAV and telephone codes always,
-MP3, Opus, Ogg, AAC and FLAC with `pip install 'gw[audio]'`. Without that a candidate that cannot give what was asked for is
-passed over, and the error names the extra.
+This table lists the formats that each provider makes itself. gw converts to other requested formats: to raw samples, WAV, µ-law and A-law
+always, to MP3, Opus, Ogg, AAC and FLAC with `pip install 'gw[audio]'`. Without that extra, gw skips a candidate that does not offer the
+requested format, and the error names the extra.
 
-What an app *sends* in a live session goes to a provider that takes it (Deepgram takes containers) as it came. Others, and
-whoever takes over in the middle, are given samples of 16 kHz: WAV always, Ogg and WebM with Opus, bare Opus packets, FLAC, MP3
-and AAC with `gw[audio]`; MP4 is not decoded as it comes. Without the extra the answer is 501 `plugin_missing`, which names it.
+gw passes audio that an app *sends* in a live session unchanged to a provider that accepts its format (Deepgram accepts containers). Other
+providers, and every provider that takes over in mid-session, receive 16 kHz samples. gw decodes WAV always, and Ogg and WebM with Opus,
+bare Opus packets, FLAC, MP3 and AAC with `gw[audio]`. It does not decode a streamed MP4. Without the extra, gw answers 501
+`plugin_missing`.
 
 """
 
@@ -81,7 +82,7 @@ def _sound(spec: ProviderSpec) -> str:
 
 
 def _formats(encodings: frozenset[str]) -> str:
-    return ", ".join(name for encoding, name in _NAMES.items() if encoding in encodings) or "what it is asked for"
+    return ", ".join(name for encoding, name in _NAMES.items() if encoding in encodings) or "any requested format"
 
 
 def _prices(specs: list[ProviderSpec]) -> Iterator[str]:
@@ -89,7 +90,7 @@ def _prices(specs: list[ProviderSpec]) -> Iterator[str]:
     tables = {entry.name.removesuffix(".toml") for entry in files("gw.pricing").joinpath("rates").iterdir()}
     priced = [f"`{spec.type}`" for spec in specs if spec.type in tables and spec.location == "cloud"]
     yield "## Prices\n\n"
-    yield f"gw brings list prices for {', '.join(priced)}.\n"
+    yield f"gw includes list prices for {', '.join(priced)}.\n"
     yield "Local types cost 0 unless `price` says otherwise. A model without a price is recorded as *unpriced*: its cost is null\n"
-    yield "and never 0, reports count such requests apart (`unpriced_requests`), `gw check` names the models, and\n"
-    yield "`cost_tracking.on_unpriced: refuse` passes them over.\n"
+    yield "and never 0. Reports count such requests separately (`unpriced_requests`), `gw check` names the models, and\n"
+    yield "`cost_tracking.on_unpriced: refuse` skips such models.\n"
