@@ -1,109 +1,107 @@
-"""Compressed sound decoded as it comes, for live sessions: Ogg and WebM with Opus, Opus packets, FLAC, MP3, AAC, and WAV.
+"""Decoding of compressed audio as it comes, for live sessions: Ogg and WebM with Opus, Opus packets, FLAC, MP3, AAC, and WAV.
 
     decoder = LiveDecoder(fmt)             # raises CannotConvert
     samples = decoder.feed(piece)          # 16 kHz mono; a second of speech takes about 3 ms
 
-What it is, its first bytes tell, whatever was announced. WAV needs no library; for all else PyAV is used, which `gw[audio]`
-installs. What is decoded in a recording only when it is whole (`gw.codecs.compressed`), a live session cannot wait for; so
-containers are taken apart here (`gw.wire.containers.packets`) and the codec is given its packets.
+The first bytes determine the format, whatever was announced. WAV needs no library; all else uses PyAV, which `gw[audio]`
+installs. `gw.codecs.compressed` decodes some containers only once they are complete; a live session cannot wait, so its
+containers are read by `gw.wire.containers`, and the codec gets their packets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from gw.codecs.compressed import EXTRA, library
+from gw.codecs.compressed import EXTRA, Resampler, library
 from gw.types.audio import PCM_16K, AudioFormat, Encoding
 from gw.wire import convert, wav
-from gw.wire.containers.packets import MatroskaPackets, NoPackets, OggPackets, Packets
+from gw.wire.containers.matroska import MatroskaPackets
+from gw.wire.containers.ogg import OggPackets
+from gw.wire.containers.walk import NoPackets, PacketReader
 from gw.wire.convert import CannotConvert
 
 _HEAD_BYTES = 12
-"""Enough to tell one container from another."""
-_DECODED: frozenset[Encoding] = frozenset({"opus", "ogg", "webm", "flac", "mp3", "aac", "wav", "unknown"})
-_FLAC_HEAD = 42
+"""Enough to recognise a container."""
+_ENCODINGS: frozenset[Encoding] = frozenset({"opus", "ogg", "webm", "flac", "mp3", "aac", "wav", "unknown"})
+_FLAC_HEAD_BYTES = 42
 """`fLaC`, the head of the first block, and STREAMINFO."""
-_FEWEST_BAD = 10
-"""Packets in a row that cannot be decoded: then this is no such sound."""
+_MAX_BAD_PACKETS = 10
+"""Packets in a row that cannot be decoded; then this is another codec."""
 
 
 def require(fmt: AudioFormat) -> None:
-    """Raises CannotConvert where a stream of this kind cannot be decoded as it comes, for want of the library or at all."""
-    if fmt.encoding not in _DECODED:
+    """Raise CannotConvert if streams of this format cannot be decoded, for lack of the library or at all."""
+    if fmt.encoding not in _ENCODINGS:
         raise CannotConvert(f"{fmt.encoding} cannot be decoded as it comes")
     if fmt.encoding not in ("wav", "unknown") and find_spec("av") is None:
         raise CannotConvert(f"{fmt.encoding} cannot be decoded", EXTRA)
 
 
-class _Samples(Protocol):
+class _Decoder(Protocol):
     def feed(self, data: bytes) -> bytes: ...
 
     def end(self) -> bytes: ...
 
 
 class LiveDecoder:
-    """Pieces of a container in, 16-bit samples at 16 kHz out. Where a stream of bare Opus packets was announced, a piece is
-    a packet."""
+    """Pieces of a container in, 16-bit samples at 16 kHz out. If Opus without a container was announced, a piece is a packet."""
 
     def __init__(self, fmt: AudioFormat) -> None:
         require(fmt)
-        self._told = fmt
-        self._held: list[bytes] | None = []
-        """Pieces that came before it was known what they are."""
-        self._samples: _Samples | None = None
+        self._announced = fmt
+        self._pending: list[bytes] | None = []
+        """Pieces that came before the format was recognised."""
+        self._decoder: _Decoder | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Raises CannotConvert, naming the extra where that would help."""
-        if self._samples is not None:
-            return self._samples.feed(data)
-        if self._held is None:
-            raise CannotConvert("what came before cannot be decoded")
-        self._held.append(data)
-        if sum(map(len, self._held)) < _HEAD_BYTES and self._told.encoding != "opus":
+        """Return the samples in `data`. Raises CannotConvert, naming the extra if that would help."""
+        if self._decoder is not None:
+            return self._decoder.feed(data)
+        if self._pending is None:
+            raise CannotConvert("the audio before cannot be decoded")
+        self._pending.append(data)
+        if sum(map(len, self._pending)) < _HEAD_BYTES and self._announced.encoding != "opus":
             return b""
-        held, self._held = self._held, None
-        self._samples = self._begun(b"".join(held)[:_HEAD_BYTES])
-        return b"".join(map(self._samples.feed, held))
+        pending, self._pending = self._pending, None
+        self._decoder = self._open(b"".join(pending)[:_HEAD_BYTES])
+        return b"".join(map(self._decoder.feed, pending))
 
     def end(self) -> bytes:
-        """What is left. Raises as `feed` does."""
-        return self._samples.end() if self._samples is not None else b""
+        """Return the remaining samples. Raises like `feed`."""
+        return self._decoder.end() if self._decoder is not None else b""
 
-    def _begun(self, head: bytes) -> _Samples:
-        encoding = _kind_of(head, self._told.encoding)
+    def _open(self, head: bytes) -> _Decoder:
+        encoding = _recognise(head, self._announced.encoding)
         if encoding == "wav":
-            told = AudioFormat(encoding="wav", sample_rate_hz=self._told.sample_rate_hz or PCM_16K.sample_rate_hz)
-            made = convert.converter(told, PCM_16K)
-            assert made is not None
-            return made
-        if encoding not in _DECODED or encoding == "unknown":
-            raise CannotConvert("this is no sound that can be decoded as it comes")
+            rate = self._announced.sample_rate_hz or PCM_16K.sample_rate_hz
+            converter = convert.converter(AudioFormat(encoding="wav", sample_rate_hz=rate), PCM_16K)
+            assert converter is not None
+            return converter
+        if encoding not in _ENCODINGS or encoding == "unknown":
+            raise CannotConvert("this audio cannot be decoded as it comes")
         av = library(f"{encoding} cannot be decoded")
         match encoding:
             case "ogg":
-                return _Contained(av, OggPackets())
+                return _ContainerDecoder(av, OggPackets())
             case "webm":
-                return _Contained(av, MatroskaPackets())
+                return _ContainerDecoder(av, MatroskaPackets())
             case "opus":
-                return _Codec(av, "opus", b"")
-            case "flac":
-                return _Flac(av)
-        return _Parsed(av, encoding)
+                return _PacketDecoder(av, "opus", b"")
+        return _ParsingDecoder(av, encoding)
 
 
-def _kind_of(head: bytes, told: Encoding) -> Encoding:
+def _recognise(head: bytes, announced: Encoding) -> Encoding:
     if head.startswith(b"RIFF"):
         return "wav"
-    if told == "opus" and not head.startswith((b"OggS", b"\x1a\x45\xdf\xa3")):
-        return told    # a packet may begin as anything else does
-    found, _ = wav.sniff(head, len(head), "")
-    return found.encoding if found is not None else told
+    if announced == "opus" and not head.startswith((b"OggS", b"\x1a\x45\xdf\xa3")):
+        return announced    # a packet may start like anything else
+    fmt, _ = wav.sniff(head, len(head), "")
+    return fmt.encoding if fmt is not None else announced
 
 
-class _Codec:
-    """Packets to samples. One that cannot be decoded is left out; when none can, this is no such sound."""
+class _PacketDecoder:
+    """Packets to samples. A bad one is skipped; raises CannotConvert after several in a row."""
 
     def __init__(self, av: Any, name: str, head: bytes) -> None:
         self._av = av
@@ -114,52 +112,48 @@ class _Codec:
         if name == "opus":
             self._codec.sample_rate = 48_000
             self._codec.layout = "stereo" if len(head) > 9 and head[9] == 2 else "mono"
-        self._resampler = av.AudioResampler(format="s16", layout="mono", rate=PCM_16K.sample_rate_hz)
-        self._bad = 0
-        self._sounded = False
+        self._resampler = Resampler(av, PCM_16K)
+        self._bad_packets = 0
+        self._has_samples = False
 
     def feed(self, data: bytes) -> bytes:
-        """One packet."""
-        return self.decoded(self._av.Packet(data)) if data else b""
+        """Decode one packet."""
+        return self.decode(self._av.Packet(data)) if data else b""
 
     def end(self) -> bytes:
-        """What the codec and the resampler still hold."""
-        made = self.decoded(None)
-        return made + _joined(self._resampler.resample(None)) if self._sounded else made
+        """Return the samples that codec and resampler have buffered."""
+        samples = self.decode(None)
+        return samples + self._resampler.end() if self._has_samples else samples
 
-    def decoded(self, packet: Any) -> bytes:
+    def decode(self, packet: Any) -> bytes:
         try:
-            frames = [made for frame in self._codec.decode(packet) for made in self._resampler.resample(frame)]
+            samples = self._resampler.feed(self._codec.decode(packet))
         except (self._av.FFmpegError, ValueError):
-            self._bad += 1
-            if self._bad >= _FEWEST_BAD:
-                raise CannotConvert(f"this is no {self._name}") from None
+            self._bad_packets += 1
+            if self._bad_packets >= _MAX_BAD_PACKETS:
+                raise CannotConvert(f"this is not {self._name}") from None
             return b""
-        self._bad = 0
-        self._sounded = self._sounded or bool(frames)
-        return _joined(frames)
+        self._bad_packets = 0
+        self._has_samples = self._has_samples or bool(samples)
+        return samples
 
-    def parsed(self, data: bytes) -> bytes:
-        """Packets that follow one another without a container."""
-        return b"".join(self.decoded(packet) for packet in self._codec.parse(data)) if data else b""
+    def parse(self, data: bytes) -> bytes:
+        """Decode packets that follow one another without a container."""
+        return b"".join(self.decode(packet) for packet in self._codec.parse(data)) if data else b""
 
-    def parsed_to_the_end(self) -> bytes:
-        """Those the parser still holds, of which it gives one at a time."""
-        made = b""
+    def end_parsing(self) -> bytes:
+        """Return the samples of the packets that the parser has buffered, which it returns one at a time."""
+        samples = b""
         while packets := self._codec.parse(b""):
-            made += b"".join(map(self.decoded, packets))
-        return made + self.end()
+            samples += b"".join(map(self.decode, packets))
+        return samples + self.end()
 
 
-def _joined(frames: Iterable[Any]) -> bytes:
-    return b"".join(bytes(frame.planes[0])[: frame.samples * 2] for frame in frames)
-
-
-class _Contained:
-    def __init__(self, av: Any, packets: Packets) -> None:
+class _ContainerDecoder:
+    def __init__(self, av: Any, packets: PacketReader) -> None:
         self._av = av
         self._packets = packets
-        self._codec: _Codec | None = None
+        self._decoder: _PacketDecoder | None = None
 
     def feed(self, data: bytes) -> bytes:
         try:
@@ -168,42 +162,33 @@ class _Contained:
             raise CannotConvert(str(error)) from None
         if not packets:
             return b""
-        if self._codec is None:
-            self._codec = _Codec(self._av, self._packets.codec, self._packets.head)
-        return b"".join(map(self._codec.feed, packets))
+        if self._decoder is None:
+            self._decoder = _PacketDecoder(self._av, self._packets.codec, self._packets.head)
+        return b"".join(map(self._decoder.feed, packets))
 
     def end(self) -> bytes:
-        return self._codec.end() if self._codec is not None else b""
+        return self._decoder.end() if self._decoder is not None else b""
 
 
-class _Parsed:
+class _ParsingDecoder:
+    """Decoder of frames without a container: MP3, AAC, and FLAC after its head, which the codec needs beforehand.
+
+    The end of a FLAC frame is known once more have come: up to two seconds of audio are buffered.
+    """
+
     def __init__(self, av: Any, name: str) -> None:
-        self._codec = _Codec(av, name, b"")
-
-    def feed(self, data: bytes) -> bytes:
-        return self._codec.parsed(data)
-
-    def end(self) -> bytes:
-        return self._codec.parsed_to_the_end()
-
-
-class _Flac:
-    """Frames after a head, which the codec is told beforehand. Where one ends is known when some more have come: up to two seconds
-    of sound are held."""
-
-    def __init__(self, av: Any) -> None:
         self._av = av
         self._head = b""
-        self._codec: _Codec | None = None
+        self._decoder = _PacketDecoder(av, name, b"") if name != "flac" else None
 
     def feed(self, data: bytes) -> bytes:
-        if self._codec is None:
+        if self._decoder is None:
             self._head += data
-            if len(self._head) < _FLAC_HEAD:
+            if len(self._head) < _FLAC_HEAD_BYTES:
                 return b""
-            self._codec = _Codec(self._av, "flac", self._head[8:_FLAC_HEAD])
-            data = self._head[_FLAC_HEAD:]
-        return self._codec.parsed(data)
+            self._decoder = _PacketDecoder(self._av, "flac", self._head[8:_FLAC_HEAD_BYTES])
+            data = self._head[_FLAC_HEAD_BYTES:]
+        return self._decoder.parse(data)
 
     def end(self) -> bytes:
-        return self._codec.parsed_to_the_end() if self._codec is not None else b""
+        return self._decoder.end_parsing() if self._decoder is not None else b""

@@ -1,4 +1,4 @@
-"""How long recorded or made audio is, told from its bytes as they pass: nothing is held but a container's own structure.
+"""Length of recorded or synthesised audio, measured as its bytes pass: only a container's own structure is buffered.
 
     meter = LengthMeter(content_type)
     for piece in pieces: meter.feed(piece)
@@ -19,25 +19,25 @@ from gw.wire.containers.ogg import OggWalk
 from gw.wire.containers.walk import Walk
 
 PREFIX_BYTES = 4_096
-"""Enough for the head of a WAV, and to tell one container from another."""
-FEWEST_BYTES_PER_S = 16
-"""Silence in the leanest codec takes more. A container that declares more time than that is not believed."""
+"""Enough for the head of a WAV, and to recognise a container."""
+MIN_BYTES_PER_S = 16
+"""Silence in the most efficient codec takes more, so a container cannot be longer than its size divided by this."""
 
 _WALKS: dict[Encoding, Callable[[], Walk]] = {
     "mp3": MpegWalk, "aac": AdtsWalk, "ogg": OggWalk, "opus": OggWalk, "flac": FlacWalk, "webm": MatroskaWalk,
     "mp4": Mp4Walk,
 }  # fmt: skip
-_BY_NAME: dict[str, str] = {
+_BY_EXTENSION: dict[str, str] = {
     ".ulaw": "audio/basic", ".mulaw": "audio/basic", ".ul": "audio/basic", ".alaw": "audio/pcma", ".al": "audio/pcma",
 }  # fmt: skip
-"""Ending of a file's name → the type of raw samples whose bytes tell nothing."""
+"""Extension of a file → type of its raw samples, which cannot be recognised."""
 
 
 class LengthMeter:
     """Bytes in, seconds out. Never raises, whatever the bytes are.
 
-    `content_type` and `filename` matter only where the bytes tell nothing; `size` is the number of bytes of the whole where
-    that is known before it has come, as for a file of which only the beginning is fed.
+    `content_type` and `filename` matter only if the bytes cannot be recognised; `size` is the number of all bytes, if known in
+    advance, as for a file of which only the beginning is fed.
     """
 
     def __init__(self, content_type: str = "", filename: str = "", size: int = 0) -> None:
@@ -46,7 +46,7 @@ class LengthMeter:
         self._declared = size
         self._fed = 0
         self._prefix: bytearray | None = bytearray()
-        """What came before the container was known; None afterwards."""
+        """Bytes before the container is recognised; None afterwards."""
         self._head = b""
         self._walk: Walk | None = None
 
@@ -58,48 +58,48 @@ class LengthMeter:
             return
         self._prefix += data
         if len(self._prefix) >= PREFIX_BYTES:
-            self._begin()
+            self._start_walk()
 
     @property
     def format(self) -> AudioFormat | None:
-        """None when it cannot be told. What was fed last does not change it once there are 4 KiB."""
+        """Format; None if it is unknown. Fixed once 4 KiB have been fed."""
         return self._measured()[0]
 
     @property
     def seconds(self) -> float:
-        """Of all that was fed; 0.0 when it cannot be told."""
+        """Length of all that was fed; 0.0 if it is unknown."""
         fmt, raw_s = self._measured()
         walk = self._walk
         if walk is None and fmt is not None and self._prefix:   # shorter than a prefix
-            walk = _walked(fmt, bytes(self._prefix))
+            walk = _walk_of(fmt, bytes(self._prefix))
         if walk is None:
             return raw_s
-        return min(walk.seconds, self._size / FEWEST_BYTES_PER_S)
+        return min(walk.seconds, self._size / MIN_BYTES_PER_S)
 
     @property
     def _size(self) -> int:
         return max(self._fed, self._declared)
 
-    def _begin(self) -> None:
+    def _start_walk(self) -> None:
         prefix = bytes(self._prefix or b"")
         self._head, self._prefix = prefix[:PREFIX_BYTES], None
         fmt, _ = self._measured()
         if fmt is not None:
-            self._walk = _walked(fmt, prefix)
+            self._walk = _walk_of(fmt, prefix)
 
     def _measured(self) -> tuple[AudioFormat | None, float]:
         head = self._head if self._prefix is None else bytes(self._prefix)
         fmt, seconds = wav.sniff(head, self._size, self._type)
-        ending = self._name[self._name.rfind(".") :].lower()
-        if fmt is None and (named := _BY_NAME.get(ending)):
-            return wav.sniff(head, self._size, named)
+        extension = self._name[self._name.rfind(".") :].lower()
+        if fmt is None and (raw_type := _BY_EXTENSION.get(extension)):
+            return wav.sniff(head, self._size, raw_type)
         return fmt, seconds
 
 
-def _walked(fmt: AudioFormat, data: bytes) -> Walk | None:
-    make = _WALKS.get(fmt.encoding)
-    if make is None:
+def _walk_of(fmt: AudioFormat, data: bytes) -> Walk | None:
+    new_walk = _WALKS.get(fmt.encoding)
+    if new_walk is None:
         return None
-    walk = make()
+    walk = new_walk()
     walk.feed(data)
     return walk

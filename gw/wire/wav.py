@@ -1,8 +1,8 @@
-"""RIFF/WAVE headers, and telling an upload's audio format from its first bytes.
+"""RIFF/WAVE headers, and recognition of an upload's audio format from its first bytes.
 
 Chunks and codes: "Multimedia Programming Interface and Data Specifications 1.0" (August 1991) and Microsoft's
-WAVEFORMATEXTENSIBLE. One that is streamed as it is made cannot know its length: sizes are 0, 0xFFFFFFFF or near it
-(streamed answers of the speech endpoint), and then the data is what follows.
+WAVEFORMATEXTENSIBLE. The length of a streamed WAV is unknown when its header is written: sizes are 0, 0xFFFFFFFF or near it
+(streamed answers of the speech endpoint), and the data is everything that follows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import struct
 import msgspec
 
 from gw.types.audio import AudioFormat, Encoding
+from gw.wire.containers.frames import adts_frame, mpeg_frame
 
 _PCM, _FLOAT, _ALAW, _MULAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
 _WIDTHS = {
@@ -20,14 +21,14 @@ _WIDTHS = {
 """Encoding → format code and bits per sample."""
 RATES_HZ = range(8_000, 192_001)
 CHANNELS = range(1, 9)
-"""Beyond these nobody records speech, and a declared length is worth nothing: it decides what a transcript costs."""
+"""Speech is not recorded outside these ranges; a header that is would give a false length, which a transcript is billed by."""
 _WIDEST_BITS = 64
 _PLACEHOLDER = 0xFFFF_FF00
-"""Writers that do not know the length put the largest number, some less the size of the header."""
+"""Smallest placeholder: writers that do not know the length put the largest number, some minus the header's size."""
 
 
 class WavInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """`format` tells the samples from `data_offset` on.
+    """`format` is that of the samples from `data_offset` on.
 
     `wav` = signed 16-bit PCM; `mulaw`, `alaw`, `pcm_f32le`; `unknown` = PCM or floats of another width.
     """
@@ -35,18 +36,18 @@ class WavInfo(msgspec.Struct, frozen=True, kw_only=True):
     format: AudioFormat
     data_offset: int
     data_bytes: int | None
-    """None when the header holds a placeholder."""
+    """None if the header has a placeholder."""
     bytes_per_second: int
 
     def seconds(self, size: int) -> float:
-        """Length of a file of `size` bytes; a false length in the header does not count for more than is there."""
+        """Return the length of a file of `size` bytes, whatever more the header declares."""
         present = max(0, size - self.data_offset)
         n_bytes = present if self.data_bytes is None else min(self.data_bytes, present)
         return n_bytes / self.bytes_per_second
 
 
 def parse(prefix: bytes) -> WavInfo | None:
-    """The header in the first bytes of a file; None when it is no WAV or the data chunk begins beyond `prefix`."""
+    """Decode the header in the first bytes of a file; None if it is not a WAV, or the data chunk starts beyond `prefix`."""
     walked = _walk(prefix)
     if walked is None or walked[1] is None:
         return None
@@ -57,7 +58,7 @@ def parse(prefix: bytes) -> WavInfo | None:
 
 
 def _walk(prefix: bytes) -> tuple[tuple[AudioFormat, int], tuple[int, int] | None] | None:
-    """Format with bytes per second, then offset and size of the data chunk where it is within reach."""
+    """Return the format with bytes per second, then offset and size of the data chunk if it starts within `prefix`."""
     if prefix[:4] != b"RIFF" or prefix[8:12] != b"WAVE":
         return None
     at = 12
@@ -97,9 +98,9 @@ def _format(chunk: bytes) -> tuple[AudioFormat, int] | None:
 
 
 def header(fmt: AudioFormat, n_bytes: int | None) -> bytes:
-    """A header for `n_bytes` of samples of `fmt` (`wav`, `pcm_s16le` = 16-bit PCM); None writes placeholder sizes.
+    """Return a header for `n_bytes` of samples of `fmt` (`wav`, `pcm_s16le` = 16-bit PCM), or with placeholders for None.
 
-    Raises ValueError for a format that has no place in a WAV.
+    Raises ValueError for a format that a WAV cannot hold.
     """
     if fmt.encoding not in _WIDTHS or not fmt.sample_rate_hz:
         raise ValueError(f"no WAV header for {fmt.encoding} at {fmt.sample_rate_hz} Hz")
@@ -115,10 +116,10 @@ def header(fmt: AudioFormat, n_bytes: int | None) -> bytes:
 
 
 def sniff(prefix: bytes, size: int, content_type: str) -> tuple[AudioFormat | None, float]:
-    """Format and seconds of an upload of `size` bytes; its own bytes outrank `content_type`.
+    """Return format and seconds of an upload of `size` bytes; its own bytes outrank `content_type`.
 
-    Seconds are told for WAV and for raw samples whose type names a rate (`audio/pcm;rate=16000`), else 0.0. A WAV whose
-    data begins beyond `prefix` counts from there on what can be at most.
+    Seconds are known for WAV and for raw samples whose type names a rate (`audio/pcm;rate=16000`), else 0.0. For a WAV whose
+    data starts beyond `prefix` they are an upper bound.
     """
     walked = _walk(prefix)
     if walked is not None:
@@ -143,48 +144,22 @@ def _magic(prefix: bytes) -> Encoding | None:
 
 
 def _frame_sync(prefix: bytes) -> Encoding | None:
-    """MPEG audio without a tag in front: eleven set bits, then version and layer; layer bits 00 are AAC's ADTS."""
+    """Recognise MPEG audio without a tag: eleven set bits, then version and layer; layer bits 00 are AAC's ADTS."""
     if len(prefix) >= 2 and prefix[0] == 0xFF and prefix[1] & 0xE0 == 0xE0:
         return "aac" if prefix[1] & 0xF6 == 0xF0 else "mp3" if prefix[1] & 0x06 else None
     return None
 
 
 def _two_frames(prefix: bytes) -> Encoding | None:
-    """As `_frame_sync`, where samples must not be taken for it: quiet ones begin alike, but have no second frame."""
+    """Recognise frames like `_frame_sync`, but not quiet samples, which start alike and have no second frame."""
     encoding = _frame_sync(prefix)
-    length = 0
-    if encoding == "aac" and len(prefix) >= 6:
-        length = int.from_bytes(prefix[3:6], "big") >> 5 & 0x1FFF
+    frame = None
+    if encoding == "aac" and len(prefix) >= 7:
+        frame = adts_frame(prefix)
     elif encoding == "mp3" and len(prefix) >= 4:
-        length = _mpeg_frame_bytes(prefix)
+        frame = mpeg_frame(prefix)
+    length = frame[0] if frame is not None else 0
     return encoding if length >= 7 and _frame_sync(prefix[length : length + 2]) == encoding else None
-
-
-_KBIT_V1 = {
-    1: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-    2: (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
-    3: tuple(range(0, 449, 32)),
-}
-_KBIT_V2 = {
-    1: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-    2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-    3: (0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256),
-}
-"""kbit/s by the header's layer bits (1 = layer III, 3 = layer I) and bit rate index; 0 = not told."""
-
-
-def _mpeg_frame_bytes(head: bytes) -> int:
-    """Length of the frame that begins with these four bytes (ISO/IEC 11172-3 and 13818-3); 0 when they are none."""
-    version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3   # 3 = version 1, 2 = version 2, 0 = version 2.5
-    bit_rate, rate, padding = head[2] >> 4, head[2] >> 2 & 3, head[2] >> 1 & 1
-    if version == 1 or layer == 0 or bit_rate in (0, 15) or rate == 3:
-        return 0
-    rate_hz = (44_100, 48_000, 32_000)[rate] // {3: 1, 2: 2, 0: 4}[version]
-    bits_per_s = 1_000 * (_KBIT_V1 if version == 3 else _KBIT_V2)[layer][bit_rate]
-    if layer == 3:
-        return (12 * bits_per_s // rate_hz + padding) * 4
-    samples = 576 if layer == 1 and version != 3 else 1_152
-    return samples // 8 * bits_per_s // rate_hz + padding
 
 
 def _raw(content_type: str) -> AudioFormat | None:

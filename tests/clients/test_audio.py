@@ -24,7 +24,7 @@ from gw.types.caller import Caller
 from gw.types.stt import Final, ListenRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakLiveRequest
 from gw.wire import wav
-from gw.wire.containers.packets import OggPackets
+from gw.wire.containers.ogg import OggPackets
 from gw.wire.convert import CannotConvert
 from gw.wire.durations import LengthMeter
 from tests.fakes.hosting import hosted, open_plane

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gw.types.audio import PCM_16K
 from gw.wire import wav
-from gw.wire.durations import FEWEST_BYTES_PER_S, PREFIX_BYTES, LengthMeter
+from gw.wire.durations import MIN_BYTES_PER_S, PREFIX_BYTES, LengthMeter
 from tests.fakes import containers as made
 
 WAV = wav.header(PCM_16K, 32_000) + bytes(32_000)
@@ -75,7 +75,7 @@ def test_what_cannot_be_told(content_type, filename, length):
 
 
 def test_a_length_beyond_belief_is_cut():
-    assert measured(made.m4a(4_000_000.0)).seconds == pytest.approx(len(made.m4a(1)) / FEWEST_BYTES_PER_S)
+    assert measured(made.m4a(4_000_000.0)).seconds == pytest.approx(len(made.m4a(1)) / MIN_BYTES_PER_S)
 
 
 def test_only_the_beginning_is_fed_but_the_size_is_known():
@@ -90,7 +90,7 @@ STARTS = [b"", b"ID3\4\0\0\0\0\0\0", b"\xff\xfb\x90\x40", b"\xff\xf1", b"OggS\0\
 @given(st.sampled_from(STARTS), st.binary(max_size=400), st.integers(1, 64))
 def test_rubbish_is_measured_in_peace(start, rest, size):
     meter = measured(start + rest, size)
-    assert 0.0 <= meter.seconds <= len(start + rest) / FEWEST_BYTES_PER_S or meter.format.encoding == "wav"
+    assert 0.0 <= meter.seconds <= len(start + rest) / MIN_BYTES_PER_S or meter.format.encoding == "wav"
 
 
 @given(st.sampled_from(sorted(FILES)), st.data())

@@ -1,12 +1,13 @@
-"""FLAC (RFC 9639): the total of STREAMINFO, or where it was not known when that was written, the last frame's number."""
+"""FLAC (RFC 9639): the total in STREAMINFO, or if it was unknown when that was written, the last frame's number."""
 
 from __future__ import annotations
 
 from gw.wire.containers.walk import MORE, OVER, Walk, id3_bytes
+from gw.wire.crc import crc8
 
 _BLOCK_SAMPLES = {1: 192, **{n: 144 << n for n in range(2, 6)}, **{n: 1 << n for n in range(8, 16)}}
-"""By the code in a frame's head; 6 and 7 stand for a number that follows."""
-_HEAD_MOST = 16
+"""Code in a frame's head → samples; 6 and 7 stand for a number that follows."""
+_MAX_HEAD_BYTES = 16
 
 
 class FlacWalk(Walk):
@@ -15,7 +16,7 @@ class FlacWalk(Walk):
         self._rate = 0
         self._total = 0
         self._block = 0
-        """Samples of every block but the last, where all are alike."""
+        """Samples of every block but the last, if all have the same size."""
         self._reached = 0
         self._state = self._start
 
@@ -57,11 +58,11 @@ class FlacWalk(Walk):
         self._block = least if least == most else 0
 
     def _frames(self, data: bytearray, at: int) -> int:
-        """Look for heads; a check sum tells them from sound that looks alike."""
+        """Look for heads; a checksum distinguishes them from audio that looks like one."""
         sync = data.find(b"\xff", at)
         if sync < 0:
             return len(data) - at
-        if len(data) - sync < _HEAD_MOST:
+        if len(data) - sync < _MAX_HEAD_BYTES:
             return sync - at or MORE
         if data[sync + 1] & 0xFE == 0xF8:
             reached = self._head(data, sync)
@@ -70,7 +71,7 @@ class FlacWalk(Walk):
         return sync + 1 - at
 
     def _head(self, data: bytearray, at: int) -> int:
-        """Samples up to the end of the frame that begins here; 0 when it is none."""
+        """Return the samples up to the end of the frame that starts here; 0 if there is none."""
         code, rate_code = data[at + 2] >> 4, data[at + 2] & 0x0F
         number, width = _coded_number(data, at + 4)
         if not width or code == 0:
@@ -81,13 +82,13 @@ class FlacWalk(Walk):
             samples = int.from_bytes(data[end : end + code - 5], "big") + 1
             end += code - 5
         end += 1 if rate_code == 12 else 2 if rate_code in (13, 14) else 0
-        if end >= len(data) or _crc8(data[at:end]) != data[end]:
+        if end >= len(data) or crc8(data[at:end], 0) != data[end]:
             return 0
         return (number if data[at + 1] & 1 else number * (self._block or samples)) + samples
 
 
 def _coded_number(data: bytearray, at: int) -> tuple[int, int]:
-    """A number coded as UTF-8 codes characters, up to 36 bits, and its bytes; (0, 0) when it is none."""
+    """Return a number of up to 36 bits, coded like a UTF-8 character, and its bytes; (0, 0) if there is none."""
     first = data[at]
     if first < 0x80:
         return first, 1
@@ -101,12 +102,3 @@ def _coded_number(data: bytearray, at: int) -> tuple[int, int]:
         number = number << 6 | byte & 0x3F
     return number, width
 
-
-def _crc8(data: bytearray) -> int:
-    """Polynomial x^8+x^2+x+1, from 0."""
-    crc = 0
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x107) if crc & 0x80 else crc << 1
-    return crc

@@ -1,7 +1,7 @@
-"""Streams of frames without a container: MPEG audio (mp3) and AAC in ADTS. Each frame tells its length and its samples.
+"""Streams of frames without a container: MPEG audio (mp3) and AAC in ADTS. Each frame declares its bytes and its samples.
 
-Sources: ISO/IEC 11172-3 and 13818-3 (MPEG audio frames), ISO/IEC 13818-7 §6.2 (ADTS). The count that a Xing, Info or VBRI
-frame declares is not used, since a false one costs nothing to write; such a frame is only not counted as sound.
+Sources: ISO/IEC 11172-3 and 13818-3 (MPEG audio frames), ISO/IEC 13818-7 §6.2 (ADTS). The count declared by a Xing, Info or
+VBRI frame is not used, as anyone can write a false one; such a frame is only not counted as audio.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from abc import abstractmethod
 
 from gw.wire.containers.walk import MORE, OVER, Walk, id3_bytes
 
-MOST_JUNK = 64 * 1024
-"""Between two frames; whatever has more is no such stream."""
+MAX_JUNK_BYTES = 64 * 1024
+"""Limit for other bytes between two frames; a stream with more is something else."""
 
 _KBIT: dict[tuple[bool, int], tuple[int, ...]] = {
     (True, 3): (0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
@@ -23,21 +23,21 @@ _KBIT: dict[tuple[bool, int], tuple[int, ...]] = {
 }
 """(MPEG version 1, layer bits) → kbit/s by index; layer bits: 1 = layer III, 3 = layer I."""
 _RATES_HZ = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
-"""By version bits: 3 = version 1, 2 = version 2, 0 = version 2.5."""
+"""Version bits → rates: 3 = version 1, 2 = version 2, 0 = version 2.5."""
 _ADTS_RATES_HZ = (
     96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350,
 )  # fmt: skip
 
 
 class FrameWalk(Walk):
-    """Frames one after another. Where one should begin and none does, the next place that looks like one is tried."""
+    """Frames one after another. After other bytes, the next position that looks like a frame is tried."""
 
     HEAD_BYTES: int
 
     def __init__(self) -> None:
         super().__init__()
         self._samples: dict[int, int] = {}
-        """By sample rate."""
+        """Sample rate → samples."""
         self._junk = 0
 
     @property
@@ -45,11 +45,11 @@ class FrameWalk(Walk):
         return sum(samples / rate for rate, samples in self._samples.items())
 
     @abstractmethod
-    def _frame(self, data: bytearray, at: int) -> tuple[int, int, int] | None:
-        """Bytes, samples and rate of the frame whose head begins here; None when it is no head."""
+    def _frame(self, head: bytearray) -> tuple[int, int, int] | None:
+        """Return bytes, samples and rate of the frame with the first HEAD_BYTES bytes `head`; None if there is none."""
 
     def _silent(self, data: bytearray, at: int, size: int) -> bool | None:
-        """Whether this frame holds no sound but facts; None when more of it is needed to tell."""
+        """Return whether this frame holds metadata instead of audio; None if more of it is needed to tell."""
         return False
 
     def _take(self, data: bytearray, at: int) -> int:
@@ -57,7 +57,7 @@ class FrameWalk(Walk):
             return MORE
         if tag := id3_bytes(data, at):
             return tag
-        frame = self._frame(data, at)
+        frame = self._frame(data[at : at + self.HEAD_BYTES])
         return self._junk_bytes(data, at) if frame is None else self._count(data, at, frame)
 
     def _count(self, data: bytearray, at: int, frame: tuple[int, int, int]) -> int:
@@ -72,45 +72,55 @@ class FrameWalk(Walk):
 
     def _junk_bytes(self, data: bytearray, at: int) -> int:
         next_sync = data.find(b"\xff", at + 1)
-        passed = (next_sync if next_sync > 0 else len(data)) - at
-        self._junk += passed
-        return OVER if self._junk > MOST_JUNK else passed
+        junk = (next_sync if next_sync > 0 else len(data)) - at
+        self._junk += junk
+        return OVER if self._junk > MAX_JUNK_BYTES else junk
+
+
+def mpeg_frame(head: bytes | bytearray) -> tuple[int, int, int] | None:
+    """Return bytes, samples and rate of the MPEG frame with these first four bytes; None if there is none."""
+    second, third = head[1], head[2]
+    if head[0] != 0xFF or second & 0xE0 != 0xE0:
+        return None
+    version, layer, kbit, rate = second >> 3 & 3, second >> 1 & 3, third >> 4, third >> 2 & 3
+    if version == 1 or layer == 0 or kbit in (0, 15) or rate == 3:
+        return None
+    rate_hz = _RATES_HZ[version][rate]
+    bits_per_s = 1_000 * _KBIT[version == 3, layer][kbit]
+    padding = third >> 1 & 1
+    if layer == 3:
+        return (12 * bits_per_s // rate_hz + padding) * 4, 384, rate_hz
+    samples = 576 if layer == 1 and version != 3 else 1_152
+    return samples // 8 * bits_per_s // rate_hz + padding, samples, rate_hz
+
+
+def adts_frame(head: bytes | bytearray) -> tuple[int, int, int] | None:
+    """Return bytes, samples and rate of the ADTS frame with these first seven bytes; None if there is none."""
+    if head[0] != 0xFF or head[1] & 0xF6 != 0xF0:
+        return None
+    rate = head[2] >> 2 & 0x0F
+    size = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
+    if rate >= len(_ADTS_RATES_HZ) or size < 7:
+        return None
+    return size, 1_024 * ((head[6] & 3) + 1), _ADTS_RATES_HZ[rate]
 
 
 class MpegWalk(FrameWalk):
     HEAD_BYTES = 4
 
-    def _frame(self, data: bytearray, at: int) -> tuple[int, int, int] | None:
-        second, third = data[at + 1], data[at + 2]
-        if data[at] != 0xFF or second & 0xE0 != 0xE0:
-            return None
-        version, layer, kbit, rate = second >> 3 & 3, second >> 1 & 3, third >> 4, third >> 2 & 3
-        if version == 1 or layer == 0 or kbit in (0, 15) or rate == 3:
-            return None
-        rate_hz = _RATES_HZ[version][rate]
-        bits_per_s = 1_000 * _KBIT[version == 3, layer][kbit]
-        padding = third >> 1 & 1
-        if layer == 3:
-            return (12 * bits_per_s // rate_hz + padding) * 4, 384, rate_hz
-        samples = 576 if layer == 1 and version != 3 else 1_152
-        return samples // 8 * bits_per_s // rate_hz + padding, samples, rate_hz
+    def _frame(self, head: bytearray) -> tuple[int, int, int] | None:
+        return mpeg_frame(head)
 
     def _silent(self, data: bytearray, at: int, size: int) -> bool | None:
-        """Xing and Info stand after the side information, VBRI after 32 bytes of it: all within 40 bytes of the head."""
+        """Look for Xing and Info, after the side information, or VBRI, after 32 bytes of it: all within 40 bytes of the head."""
         if len(data) - at < min(size, 40):
             return None
-        facts = data[at + 4 : at + min(size, 40)]
-        return b"Xing" in facts or b"Info" in facts or b"VBRI" in facts
+        content = data[at + 4 : at + min(size, 40)]
+        return b"Xing" in content or b"Info" in content or b"VBRI" in content
 
 
 class AdtsWalk(FrameWalk):
     HEAD_BYTES = 7
 
-    def _frame(self, data: bytearray, at: int) -> tuple[int, int, int] | None:
-        if data[at] != 0xFF or data[at + 1] & 0xF6 != 0xF0:
-            return None
-        rate = data[at + 2] >> 2 & 0x0F
-        size = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
-        if rate >= len(_ADTS_RATES_HZ) or size < 7:
-            return None
-        return size, 1_024 * ((data[at + 6] & 3) + 1), _ADTS_RATES_HZ[rate]
+    def _frame(self, head: bytearray) -> tuple[int, int, int] | None:
+        return adts_frame(head)

@@ -1,6 +1,6 @@
-"""MP4 and M4A (ISO/IEC 14496-12): the movie's header, wherever it stands, or the samples of a fragmented file.
+"""MP4 and M4A (ISO/IEC 14496-12): the movie's header, wherever it is, or the samples of a fragmented file.
 
-As with Matroska, boxes that matter are entered and the rest is passed over, so no stack is kept.
+As with Matroska, only relevant boxes are entered and others are skipped, so no stack is kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from gw.wire.containers.walk import MORE, OVER, Walk
 
 _ENTERED = frozenset({b"moov", b"trak", b"mdia", b"mvex", b"moof", b"traf"})
 _READ = frozenset({b"mvhd", b"mehd", b"tkhd", b"mdhd", b"hdlr", b"trex", b"tfhd", b"trun"})
-_MOST_READ = 32 * 1024
+_MAX_READ_BYTES = 32 * 1024
 """A longer table of samples is counted by its default length."""
 
 
@@ -22,12 +22,12 @@ class Mp4Walk(Walk):
         self._movie = 0
         self._track = 0
         self._scales: dict[int, int] = {}
-        """Track → ticks per second, of sound only."""
+        """Audio track → ticks per second."""
         self._scale = 0
         self._defaults: dict[int, int] = {}
         self._default = 0
         self._ticks: dict[int, int] = {}
-        """Track → length of its fragments."""
+        """Track → length of its fragments in ticks."""
 
     @property
     def seconds(self) -> float:
@@ -46,10 +46,10 @@ class Mp4Walk(Walk):
             size, head = int.from_bytes(data[at + 8 : at + 16], "big"), 16
         if name in _ENTERED and size != 0:
             return head
-        if size < head:   # 0: up to the end of the file, which nothing follows
+        if size < head:   # 0: extends to the end of the file
             return OVER
         if name in _READ:
-            wanted = min(size, _MOST_READ)
+            wanted = min(size, _MAX_READ_BYTES)
             if len(data) - at < wanted:
                 return MORE
             self._read(name, bytes(data[at + head : at + wanted]))
@@ -59,7 +59,7 @@ class Mp4Walk(Walk):
         try:
             getattr(self, "_" + name.decode())(box)
         except struct.error:
-            return   # shorter than its kind is: it says nothing
+            return   # too short for its kind
 
     def _mvhd(self, box: bytes) -> None:
         self._movie_scale, self._movie = _header(box)
@@ -103,7 +103,7 @@ class Mp4Walk(Walk):
 
 
 def _header(box: bytes) -> tuple[int, int]:
-    """Ticks per second and length; a length of all ones is not known."""
+    """Return ticks per second, and the length in ticks: 0 if it is unknown (all ones)."""
     if box[:1] == b"\1":
         scale, length = struct.unpack_from(">IQ", box, 20)
         return scale, 0 if length == 2**64 - 1 else length

@@ -1,6 +1,6 @@
 import pytest
 
-from gw.wire.containers.frames import MOST_JUNK, AdtsWalk, MpegWalk
+from gw.wire.containers.frames import MAX_JUNK_BYTES, AdtsWalk, MpegWalk
 from tests.fakes import containers as made
 
 
@@ -44,7 +44,7 @@ def test_rubbish_between_frames_is_passed_over():
 def test_much_rubbish_ends_it(walk, junk):
     frame = made.mp3_frame() if walk is MpegWalk else made.adts_frame()
     begun = walk()
-    one = walked(begun, frame + junk * (MOST_JUNK + 20_000))
+    one = walked(begun, frame + junk * (MAX_JUNK_BYTES + 20_000))
     assert one > 0
     assert walked(begun, frame * 10) == one
 

@@ -1,4 +1,4 @@
-from gw.wire.containers.walk import MORE, MOST_HELD, OVER, Walk, id3_bytes
+from gw.wire.containers.walk import MAX_BUFFERED_BYTES, MORE, OVER, Walk, id3_bytes
 from tests.fakes import containers as made
 
 
@@ -36,9 +36,9 @@ def test_over_is_over():
 def test_no_end_of_waiting_ends_the_walk():
     walk = Counting()
     for _ in range(3):
-        walk.feed(b"\xff" * MOST_HELD)
+        walk.feed(b"\xff" * MAX_BUFFERED_BYTES)
     assert len(walk.seen) == 2
-    assert len(walk._held) == 0
+    assert len(walk._buffer) == 0
 
 
 def test_tags():

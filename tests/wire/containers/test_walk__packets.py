@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.wire.containers.packets import MatroskaPackets, NoPackets, OggPackets
+from gw.wire.containers.matroska import MatroskaPackets
+from gw.wire.containers.ogg import OggPackets
+from gw.wire.containers.walk import NoPackets
 from tests.fakes.containers import element, ogg_opus, ogg_page, ogg_vorbis
 
 PACKETS = [bytes([0x78, n]) * (1 + 40 * n) for n in range(8)]
