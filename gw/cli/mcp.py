@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,12 +23,9 @@ TOKEN = "GW_MCP_TOKEN"
 
 @click.command()
 @click.option(
-    "--transport",
-    type=click.Choice(["stdio", "http"]),
-    default="stdio",
-    show_default=True,
+    "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True,
     help="stdio for a client on this machine; http serves /mcp, /sse and /messages/.",
-)
+)  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port of --transport http.  [default: mcp.port, else 8090]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind.")
 @click.option("--read-only", is_flag=True, help="Leave out every tool that changes something.")
@@ -49,40 +47,27 @@ def mcp(
     from gw.mcp.run import run_http, run_stdio
 
     settings, gateway_url = _settings(config, url, key)
-    bearer = settings.mcp_token
     token = Secret(key) if key else settings.auth.admin_token
-    redactor.learn([bearer, token])
-    if transport == "stdio":
+    redactor.learn([settings.mcp_token, token])
+    port = settings.mcp.port if port is None else port
 
-        async def over_stdio() -> None:
-            await run_stdio(
-                settings,
-                token,
-                gateway_url=gateway_url,
-                read_only=read_only,
-                ready=lambda place: aside(f"MCP on stdio, through {place}"),
-            )
+    def stdio_ready(place: str) -> None:
+        aside(f"MCP on stdio, through {place}")
 
-        trio.run(_until_sigterm, over_stdio)
-        return
-    number = settings.mcp.port if port is None else port
-
-    def ready(url: str, place: str) -> None:
+    def http_ready(url: str, place: str) -> None:
         aside(f"MCP at {url}/mcp (and {url}/sse), through {place}")
-        if not bearer:
+        if not settings.mcp_token:
             aside(f"no token is required; set {TOKEN} to require one")
 
-    async def over_http() -> None:
-        await run_http(
-            settings, token, gateway_url=gateway_url, host=host, port=number, read_only=read_only, ready=ready
-        )
-
+    serve: Callable[..., Awaitable[None]] = partial(run_stdio, ready=stdio_ready)
+    if transport == "http":
+        serve = partial(run_http, host=host, port=port, ready=http_ready)
     try:
-        trio.run(_until_sigterm, over_http)
+        trio.run(_until_sigterm, partial(serve, settings, token, gateway_url=gateway_url, read_only=read_only))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
             raise
-        raise CommandFailed(f"cannot listen on {host}:{number}: {error.strerror}; --port chooses another") from error
+        raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror}; --port chooses another") from error
 
 
 def _settings(config: Path | None, url: str | None, key: str) -> tuple[Settings, str]:
@@ -109,8 +94,8 @@ def _settings(config: Path | None, url: str | None, key: str) -> tuple[Settings,
     return settings, backend.url
 
 
-async def _until_sigterm(work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work`; SIGTERM cancels it in an orderly way, so that everything recorded is written."""
+async def _until_sigterm(serve: Callable[[], Awaitable[None]]) -> None:
+    """Run `serve`; SIGTERM cancels it in an orderly way, so that everything recorded is written."""
     import trio
 
     from gw.errors import one_error
@@ -123,5 +108,5 @@ async def _until_sigterm(work: Callable[[], Awaitable[None]]) -> None:
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(stop)
-            await work()
+            await serve()
             nursery.cancel_scope.cancel()

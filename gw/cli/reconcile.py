@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,8 +16,8 @@ from gw.cli.output import Cell, aside, print_json, print_table, share_bar
 from gw.cli.parsers import PERCENT
 
 if TYPE_CHECKING:
+    from gw.config.settings import Settings
     from gw.reconcile.diff import Compared, Report
-    from gw.reconcile.files import Progress
 
 USAGE = 2
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -25,98 +26,61 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 @click.command()
 @click.option("--provider", required=True, metavar="NAME", help="openai, deepgram or cartesia.")
 @click.option(
-    "--provider-usage-file",
-    "file",
-    required=True,
-    type=click.Path(path_type=Path),
+    "--provider-usage-file", "file", required=True, type=click.Path(path_type=Path),
     help="The vendor's usage in its canonical form, .csv or .json (docs/reconcile.md).",
-)
-@click.option("--start", metavar="DATE", help="First UTC day, as 2026-01-01. Without it the first recorded one.")
-@click.option("--end", metavar="DATE", help="Last UTC day, inclusive. Without it the last recorded one.")
+)  # fmt: skip
+@click.option("--start", metavar="DATE", help="First UTC day, as 2026-01-01.  [default: the first recorded one]")
+@click.option("--end", metavar="DATE", help="Last UTC day, inclusive.  [default: the last recorded one]")
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json"]),
-    default="table",
-    show_default=True,
+    "--format", "output_format", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True,
     help="A table becomes tab-separated values in a pipe.",
-)
+)  # fmt: skip
 @click.option(
     "--threshold", type=PERCENT, default=5.0, show_default=True, help="Percent of difference above which a row is flagged."
 )
 @click.option("--fail-on-diff", is_flag=True, help="Exit with 5 when a row is flagged.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration whose database is read.")
 @click.pass_context
-def reconcile(
-    ctx: click.Context,
-    provider: str,
-    file: Path,
-    start: str | None,
-    end: str | None,
-    form: str,
-    threshold: float,
-    fail_on_diff: bool,
-    config: Path | None,
-) -> None:
-    """Compare what was recorded with a vendor's usage export, model by model.
+def reconcile(ctx: click.Context, /, output_format: str, fail_on_diff: bool, config: Path | None, **bill: Any) -> None:
+    """Compare the gateway's records with a vendor's usage export, model by model.
 
     Reads the database beside a running gateway; changes nothing. Exit codes: 0 also with differences, 5 with
-    --fail-on-diff and a flagged row, 2 for a file or argument that cannot be used, 1 without recorded requests.
+    --fail-on-diff and a flagged row, 2 for an invalid file or argument, 1 without recorded requests.
     """
-    with share_bar("reading") as read:
-        report = _compared(config, provider, file, start, end, threshold, read)
-    window = f"{report.start} to {report.end} UTC" if report.start else "nothing is recorded"
-    aside(f"{provider} ({report.modality}), {window}, both days included")
-    if form == "json":
-        print_json(report.as_json())
-    elif form == "csv":
-        _print_csv(report)
-    else:
-        print_table(_columns(report), _rows(report))
-    if report.flagged:
-        aside(f"{report.flagged} of {len(report.rows)} rows differ by more than {threshold:g} %")
-    if fail_on_diff and report.flagged:
-        ctx.exit(CHECK_FAILED)
-
-
-def _compared(
-    config: Path | None,
-    provider: str,
-    file: Path,
-    start: str | None,
-    end: str | None,
-    threshold: float,
-    on_progress: Progress,
-) -> Report:
     import trio
 
     from gw.errors import RequestError
-    from gw.reconcile.compare import compare
-    from gw.registry.merge import build
-    from gw.store.store import open_readonly
 
     settings = load(config)
     path = settings.cost_tracking.db_path
     if not path.exists():
         raise CommandFailed(f"no requests have been recorded: there is no database at {path}", FAILED)
-
-    async def run() -> Report:
-        async with open_readonly(path) as reader:
-            return await compare(
-                reader,
-                build(settings).providers,
-                provider=provider,
-                file=file,
-                start=start,
-                end=end,
-                threshold=threshold,
-                on_progress=on_progress,
-            )
-
     try:
-        return trio.run(run)
+        with share_bar("reading") as on_progress:
+            report = trio.run(partial(_compare, settings, **bill, on_progress=on_progress))
     except RequestError as error:
         raise CommandFailed(str(error), USAGE) from None
+    window = f"{report.start} to {report.end} UTC" if report.start else "nothing is recorded"
+    aside(f"{report.provider} ({report.modality}), {window}, both days included")
+    if output_format == "json":
+        print_json(report.as_json())
+    elif output_format == "csv":
+        _print_csv(report)
+    else:
+        print_table(_columns(report), _rows(report))
+    if report.flagged:
+        aside(f"{report.flagged} of {len(report.rows)} rows differ by more than {bill['threshold']:g} %")
+    if fail_on_diff and report.flagged:
+        ctx.exit(CHECK_FAILED)
+
+
+async def _compare(settings: Settings, **bill: Any) -> Report:
+    from gw.reconcile.compare import compare
+    from gw.registry.merge import build
+    from gw.store.store import open_readonly
+
+    async with open_readonly(settings.cost_tracking.db_path) as reader:
+        return await compare(reader, build(settings).providers, **bill)
 
 
 def _columns(report: Report) -> list[str]:
@@ -128,27 +92,12 @@ def _columns(report: Report) -> list[str]:
 def _rows(report: Report) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for row in report.rows:
-        units = [cell for compared in row.units.values() for cell in _cells(compared)]
+        units = [cell for unit in row.units.values() for cell in (_plain(unit.ours), _plain(unit.theirs), _percent(unit))]
+        cost = [_money(row.cost.ours), _money(row.cost.theirs), _money(row.cost.diff), _percent(row.cost)]
         requests = f"{row.requests or 0}" + (f" / {row.n_requests}" if row.n_requests is not None else "")
-        rows.append(
-            [
-                row.model,
-                *units,
-                _money(row.cost.ours),
-                _money(row.cost.theirs),
-                _money(row.cost.diff),
-                _percent(row.cost),
-                requests,
-                row.matched.replace("_", " "),
-                "!" if row.flagged else "",
-                row.cause,
-            ]
-        )
+        flag = "!" if row.flagged else ""
+        rows.append([row.model, *units, *cost, requests, row.matched.replace("_", " "), flag, row.cause])
     return rows
-
-
-def _cells(compared: Compared) -> list[Cell]:
-    return [_plain(compared.ours), _plain(compared.theirs), _percent(compared)]
 
 
 def _plain(value: object) -> Cell:
@@ -169,5 +118,5 @@ def _print_csv(report: Report) -> None:
     writer.writerow(_columns(report))
     for row in _rows(report):
         model = str(row[0])
-        quoted = f"'{model}" if model.startswith(_FORMULA) else model  # a spreadsheet would run it
+        quoted = f"'{model}" if model.startswith(_FORMULA) else model  # a spreadsheet would evaluate it
         writer.writerow([quoted, *("" if cell is None else cell for cell in row[1:])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
@@ -27,7 +28,7 @@ from gw.library.portal import Portal, refuse_running_loop
 from gw.library.responses import AsyncStream
 from gw.library.usage_events import Listener, UsageCollected, call_in_thread
 
-A = TypeVar("A", bound=AsyncStream[Any])
+A = TypeVar("A", bound=AsyncStream[Any, Any])
 M = TypeVar("M", bound="AsyncLlm | AsyncStt | AsyncTts")
 H = TypeVar("H")
 P = ParamSpec("P")
@@ -109,6 +110,7 @@ def _factory(
 
     @wraps(method)
     def make(self: BlockingGateway, /, *args: P.args, **kwargs: P.kwargs) -> H:
+        signature(method).bind(self, *args, **kwargs)  # a wrong argument fails here, not at the first request
         return handle(self.portal, lambda gateway: method(gateway, *args, **kwargs))
 
     return make

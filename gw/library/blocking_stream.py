@@ -24,7 +24,7 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent
 from gw.types.usage import RequestRecord
 
-A = TypeVar("A", bound=AsyncStream[Any])
+A = TypeVar("A", bound=AsyncStream[Any, Any])
 P = ParamSpec("P")
 T = TypeVar("T")
 V = TypeVar("V")

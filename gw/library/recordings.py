@@ -13,39 +13,18 @@ from gw.wire import wav
 from gw.wire.durations import LengthMeter
 
 _PIECE_BYTES = 64 * 1024
-_ANY = "application/octet-stream"
 
 
-class BytesAudio:
-    """An `AudioSource` in memory. `format` and `seconds` are measured here; None and 0.0 where they are unknown."""
+class _Recording:
+    """An `AudioSource`. `format` and `seconds` are measured here; None and 0.0 where they are unknown."""
 
-    content_type = _ANY
+    content_type = "application/octet-stream"
 
-    def __init__(self, data: bytes, filename: str) -> None:
-        self.filename = filename
-        self.size = len(data)
-        self._data = data
-        meter = LengthMeter(_ANY, filename)
-        meter.feed(data)
-        self.format = meter.format
-        self.seconds = meter.seconds
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for at in range(0, self.size, _PIECE_BYTES):
-            yield self._data[at : at + _PIECE_BYTES]
-
-
-class FileAudio:
-    """An `AudioSource` on disk, read in pieces: once to measure it, and once for every provider it is sent to."""
-
-    content_type = _ANY
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, filename: str) -> None:
         """Block for the measuring. Raises OSError."""
-        self.filename = path.name
-        self._path = path
-        meter = LengthMeter(_ANY, path.name)
+        self.filename = filename
         self.size = 0
+        meter = LengthMeter(self.content_type, filename)
         while piece := self._piece(self.size):
             meter.feed(piece)
             self.size += len(piece)
@@ -55,14 +34,39 @@ class FileAudio:
     async def chunks(self) -> AsyncIterator[bytes]:
         at = 0
         while at < self.size:
-            piece = await trio.to_thread.run_sync(self._read, at)
+            piece = await self._read(at)
             at += len(piece)
             yield piece
 
-    def _read(self, at: int) -> bytes:
+    async def _read(self, at: int) -> bytes:
+        return self._piece(at)
+
+    def _piece(self, at: int) -> bytes:
+        raise AssertionError("each kind of recording has its own")
+
+
+class BytesAudio(_Recording):
+    """A recording in memory."""
+
+    def __init__(self, data: bytes, filename: str) -> None:
+        self._data = data
+        super().__init__(filename)
+
+    def _piece(self, at: int) -> bytes:
+        return self._data[at : at + _PIECE_BYTES]
+
+
+class FileAudio(_Recording):
+    """A recording on disk, read in pieces: once to measure it, and once for every provider it is sent to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        super().__init__(path.name)
+
+    async def _read(self, at: int) -> bytes:
         """Raise RequestError for a fault of this disk, which must not look like one of the provider's connection."""
         try:
-            piece = self._piece(at)
+            piece = await trio.to_thread.run_sync(self._piece, at)
         except OSError as error:
             raise RequestError(what=f"{self.filename} can no longer be read: {error.strerror}", param="audio") from error
         if not piece:
@@ -80,16 +84,15 @@ def recording(audio: bytes | str | Path, sample_rate_hz: int) -> BytesAudio | Fi
 
     Raises RequestError for an empty recording or an unknown format; OSError for a file.
     """
-    if isinstance(audio, (str, Path)):
-        source: BytesAudio | FileAudio
-        source = _samples(Path(audio).read_bytes(), sample_rate_hz) if sample_rate_hz else FileAudio(Path(audio))
-    else:
-        source = _samples(bytes(audio), sample_rate_hz) if sample_rate_hz else BytesAudio(bytes(audio), "audio")
-        if source.size and source.format is None:
-            message = "these bytes are not a known audio format; for bare 16-bit mono samples give sample_rate_hz"
-            raise RequestError(what=message, param="audio")
+    path, data = (Path(audio), b"") if isinstance(audio, (str, Path)) else (None, bytes(audio))
+    if sample_rate_hz:
+        return _samples(path.read_bytes() if path else data, sample_rate_hz)
+    source: BytesAudio | FileAudio = FileAudio(path) if path else BytesAudio(data, "audio")
     if not source.size:
         raise RequestError(what="the recording is empty", param="audio")
+    if not path and source.format is None:
+        message = "these bytes are not a known audio format; for bare 16-bit mono samples give sample_rate_hz"
+        raise RequestError(what=message, param="audio")
     return source
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 import attrs
 
@@ -15,14 +15,13 @@ from gw.relay.listening import ListeningSession
 from gw.relay.relay import ChatAnswer, SpeakAnswer
 from gw.relay.speaking import SpeakingSession
 from gw.types.audio import AudioFormat
-from gw.types.llm import ChatEvent, Completion, Delta, ToolCallPiece
+from gw.types.llm import ChatEvent, Completion, Delta
 from gw.types.stt import Final, ListenEvent, Word
 from gw.types.tts import AudioChunk
 from gw.types.usage import RequestRecord
 
 V = TypeVar("V")
-A = TypeVar("A", bound=ChatAnswer | SpeakAnswer)
-L = TypeVar("L", bound=ListeningSession | SpeakingSession)
+R = TypeVar("R", bound=ChatAnswer | SpeakAnswer | ListeningSession | SpeakingSession)
 
 
 @attrs.frozen(kw_only=True)
@@ -47,164 +46,126 @@ class Transcription:
     record: RequestRecord
 
 
-class AsyncStream(Generic[V]):
-    """Iterated once, to the end or not, inside its context manager, which closes the upstream."""
+class AsyncStream(Generic[V, R]):
+    """Iterated once, to the end or not, inside its context manager, which closes the upstream.
 
-    def __init__(self) -> None:
+    `response`: the relay's response or live session.
+    """
+
+    def __init__(self, response: R) -> None:
+        self._response = response
         self._pieces: deque[V] = deque()
 
-    def __aiter__(self) -> AsyncStream[V]:
+    def __aiter__(self) -> AsyncStream[V, R]:
         return self
 
     async def __anext__(self) -> V:
         while not self._pieces:
-            if self._done:
+            if self._response.done:
                 raise StopAsyncIteration
             with as_python_errors():
-                self._pieces.extend(await self._receive())
+                self._pieces.extend(self._convert(await self._response.receive()))
         return self._pieces.popleft()
 
-    @property
     @abstractmethod
-    def _done(self) -> bool: ...
-
-    @abstractmethod
-    async def _receive(self) -> Sequence[V]:
-        """Return the next pieces; there may be none."""
+    def _convert(self, events: Sequence[Any]) -> Iterable[V]:
+        """Return the pieces that these events bring; there may be none."""
 
     @property
-    @abstractmethod
     def model(self) -> str:
         """Id of the model that answers."""
-
-    @property
-    @abstractmethod
-    def record(self) -> RequestRecord | None:
-        """The gateway's record; None until the end."""
-
-
-class _Reply(AsyncStream[V], Generic[V, A]):
-    """The answer to a single request."""
-
-    def __init__(self, answer: A) -> None:
-        super().__init__()
-        self._answer = answer
-
-    @property
-    def model(self) -> str:
-        return self._answer.call.model.id
+        call = self._response.call
+        return call.model.id if call is not None else self._response.meter.requested
 
     @property
     def record(self) -> RequestRecord | None:
-        return self._answer.record
-
-    @property
-    def _done(self) -> bool:
-        return self._answer.done
+        """The gateway's record; None until the end."""
+        return self._response.meter.record
 
 
-class _Live(AsyncStream[V], Generic[V, L]):
-    """A live session: one task sends and finishes, another iterates."""
-
-    def __init__(self, live: L) -> None:
-        super().__init__()
-        self._live = live
-
-    async def finish(self) -> None:
-        """Send nothing more: the iteration ends when everything sent has been transcribed or spoken."""
-        await self._live.finish()
-
-    @property
-    def model(self) -> str:
-        call = self._live.call
-        return call.model.id if call is not None else self._live.meter.requested
-
-    @property
-    def record(self) -> RequestRecord | None:
-        return self._live.meter.record
-
-    @property
-    def _done(self) -> bool:
-        return self._live.done
-
-
-class ChatReply(_Reply[str, ChatAnswer]):
+class ChatReply(AsyncStream[str, ChatAnswer]):
     """Pieces of text. `finish_reason` and `tool_calls` are complete at the end."""
 
-    def __init__(self, answer: ChatAnswer) -> None:
-        super().__init__(answer)
-        self._calls: dict[int, list[str]] = {}
+    def __init__(self, response: ChatAnswer) -> None:
+        super().__init__(response)
+        self._calls: dict[int, ToolCall] = {}
         self.finish_reason: str | None = None
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        return tuple(
-            ToolCall(id=id_, name=name, arguments=arguments) for _, (id_, name, arguments) in sorted(self._calls.items())
-        )
+        return tuple(call for _, call in sorted(self._calls.items()))
 
-    async def _receive(self) -> Sequence[str]:
-        return [text for event in await self._answer.receive() if (text := self._text(event))]
+    def _convert(self, events: Sequence[ChatEvent]) -> Iterable[str]:
+        return [text for event in events if (text := self._text(event))]
 
     def _text(self, event: ChatEvent) -> str:
-        """Return an event's text. Further choices than the first are left out, here and in `tool_calls`."""
+        """Return an event's text and note its tool calls. Choices after the first are left out."""
         if not isinstance(event, (Delta, Completion)) or (isinstance(event, Delta) and event.choice):
             return ""
         self.finish_reason = event.finish_reason or self.finish_reason
         for piece in event.tool_calls:
-            self._add(piece)
+            call = self._calls.get(piece.index) or ToolCall(id="", name="", arguments="")
+            self._calls[piece.index] = ToolCall(
+                id=piece.id or call.id, name=piece.name or call.name, arguments=call.arguments + piece.arguments
+            )
         return event.text
 
-    def _add(self, piece: ToolCallPiece) -> None:
-        call = self._calls.setdefault(piece.index, ["", "", ""])
-        call[0] = piece.id or call[0]
-        call[1] = piece.name or call[1]
-        call[2] += piece.arguments
 
-
-class SpeechReply(_Reply[bytes, SpeakAnswer]):
+class SpeechReply(AsyncStream[bytes, SpeakAnswer]):
     """Pieces of audio in `format`: signed 16-bit samples."""
 
     @property
     def format(self) -> AudioFormat:
-        return self._answer.stream.format
+        return self._response.stream.format
 
-    async def _receive(self) -> Sequence[bytes]:
-        events = await self._answer.receive()
+    def _convert(self, events: Sequence[object]) -> Iterable[bytes]:
         if self.format.encoding != "pcm_s16le":
             detail = f"sends {self.format.encoding}, which cannot be decoded to samples here"
-            raise UpstreamProtocolError(provider=self._answer.call.provider.id, detail=detail)
-        return [event.data for event in events if isinstance(event, AudioChunk) and event.data]
+            raise UpstreamProtocolError(provider=self._response.call.provider.id, detail=detail)
+        return _audio(events)
 
 
-class LiveTranscription(_Live[ListenEvent, ListeningSession]):
+class LiveTranscription(AsyncStream[ListenEvent, ListeningSession]):
     """A live transcription: one task sends audio and finishes, another iterates the events."""
 
     async def send(self, audio: bytes) -> None:
         """Send the next samples. A provider that fails is replaced, which only the events may show."""
-        await self._live.send_audio(audio)
+        await self._response.send_audio(audio)
 
-    async def _receive(self) -> Sequence[ListenEvent]:
-        return await self._live.receive()
+    async def finish(self) -> None:
+        """Send nothing more: the iteration ends when everything sent has been transcribed."""
+        await self._response.finish()
+
+    def _convert(self, events: Sequence[ListenEvent]) -> Iterable[ListenEvent]:
+        return events
 
 
-class LiveSpeech(_Live[bytes, SpeakingSession]):
+class LiveSpeech(AsyncStream[bytes, SpeakingSession]):
     """Live speech: one task sends text in pieces of any length, another iterates the audio, in `format`."""
 
-    def __init__(self, live: SpeakingSession) -> None:
-        super().__init__(live)
-        self.format = live.format
+    @property
+    def format(self) -> AudioFormat:
+        return self._response.format
 
     async def send(self, text: str) -> None:
         """Send the next piece of text."""
-        await self._live.send_text(text)
+        await self._response.send_text(text)
 
     async def flush(self) -> None:
         """Speak the text sent so far, without waiting for more."""
-        await self._live.flush()
+        await self._response.flush()
 
     async def clear(self) -> None:
         """Drop what has not been spoken, since the listener interrupted."""
-        await self._live.clear()
+        await self._response.clear()
 
-    async def _receive(self) -> Sequence[bytes]:
-        return [event.data for event in await self._live.receive() if isinstance(event, AudioChunk) and event.data]
+    async def finish(self) -> None:
+        """Send nothing more: the iteration ends when everything sent has been spoken."""
+        await self._response.finish()
+
+    def _convert(self, events: Sequence[object]) -> Iterable[bytes]:
+        return _audio(events)
+
+
+def _audio(events: Sequence[object]) -> Iterable[bytes]:
+    return [event.data for event in events if isinstance(event, AudioChunk) and event.data]

@@ -193,6 +193,11 @@ def test_messages_that_are_none(gateway, messages):
         gateway.llm("sim/echo").chat(messages)
 
 
+def test_a_wrong_argument_fails_at_once(gateway):
+    with pytest.raises(TypeError, match="modle"):
+        gateway.llm(modle="sim/echo")
+
+
 def test_no_configuration(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         gw.Gateway(tmp_path / "gw.yaml")
