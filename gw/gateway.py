@@ -1,4 +1,4 @@
-"""One object that is the running gateway, and the one place that builds it."""
+"""The running gateway as one object, and the one place that builds it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gw.telemetry.request_ids import RequestIds
 from gw.types.secret import Secret
 
 _MAX_ENDED_SESSIONS = 10_000
-"""Beyond it the session that was logged out first is forgotten."""
+"""When full, the session that was logged out first is forgotten."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -40,7 +40,7 @@ class Gateway:
     """One running gateway. All its state hangs on this object: two in one process do not share any."""
 
     settings: Settings
-    """In force; `reload` replaces them."""
+    """Current settings; `reload` replaces them."""
     live: CurrentCatalog
     store: Store
     relay: Relay
@@ -67,14 +67,14 @@ class Gateway:
 
         Returns the names of changed settings that need a restart; they keep their old values.
         """
-        kept = _needing_restart(self.settings, settings)
+        unchanged = _needing_restart(self.settings, settings)
         serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
         settings = attrs.evolve(settings, serve=serve, cost_tracking=self.settings.cost_tracking, mcp=self.settings.mcp)
         await self.registrar.reload(settings)
         self.settings = settings
         self.relay.configure(settings.routing)
         self.limits.configure(settings.routing.breaker)
-        return kept
+        return unchanged
 
 
 _BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "max_in_flight")
@@ -87,12 +87,12 @@ def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     return (*serve, *others)
 
 
-def _forget(_secrets: Iterable[Secret]) -> None:
-    """For who keeps no log."""
+def _ignore(_secrets: Iterable[Secret]) -> None:
+    """Default of `learn`, for callers without a log."""
 
 
 def _follow(limits: ProviderLimits, metrics: Metrics, catalog: Catalog) -> None:
-    """What keeps something per provider or model hears of every catalog that comes into force."""
+    """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
     limits.keep(catalog.providers)
     metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
 
@@ -103,7 +103,7 @@ async def open_gateway(
     *,
     clock: Clock | None = None,
     make_pool: Callable[[], Pool] = Pool,
-    learn: Callable[[Iterable[Secret]], None] = _forget,
+    learn: Callable[[Iterable[Secret]], None] = _ignore,
     reports_apart: bool = False,
     read_only: bool = False,
 ) -> AsyncIterator[Gateway]:

@@ -4,9 +4,9 @@
                                        ^                          │
                                        └────── trial fails ───────┘
 
-Every `allow` that says yes is answered by exactly one of `success`, `failure` or `abandoned`. A call may have begun
-before the breaker opened and report after: while it is open, such late reports change nothing. While a trial is out
-they cannot be told from the trial's own.
+Every `allow` that returns true is followed by exactly one of `success`, `failure` or `abandoned`. A call may have begun
+before the breaker opened and report after: while it is open, such late reports change nothing. During a trial they cannot be
+distinguished from the trial's own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Breaker:
         self._trial = False
 
     def allow(self, now: float) -> bool:
-        """May a call begin? When half open, a yes is the one trial."""
+        """Return whether a call may begin. When half open, true makes it the one trial."""
         if self._opened_at is None:
             return True
         if self._trial or self.state(now) == "open":
@@ -50,7 +50,7 @@ class Breaker:
             self._opened_at, self._trial = now, False
 
     def abandoned(self) -> None:
-        """The call ended without saying anything about the provider (its caller left): the trial's place is free."""
+        """Note a call that ended without a result (its caller left): the place of a trial is free again."""
         self._trial = False
 
     def state(self, now: float) -> BreakerState:

@@ -1,14 +1,14 @@
-"""Token bucket: how many requests a minute one provider gets.
+"""Token bucket: bounds the requests a minute that one provider gets.
 
 The bucket begins full with one minute's tokens and refills evenly, `per_minute / 60` tokens a second. So any 60
-seconds see at most twice `per_minute` grants: one burst that empties a full bucket, and what flowed in meanwhile. In
+seconds see at most twice `per_minute` grants: one burst that empties a full bucket, and the tokens refilled meanwhile. In
 the long run the rate is exactly `per_minute`.
 """
 
 from __future__ import annotations
 
 _SLACK = 1e-9
-"""A token this nearly whole counts as whole, so that waiting exactly as long as `take` said is enough."""
+"""A token this nearly complete counts as complete, so that waiting exactly as long as `take` returned is enough."""
 
 
 class Bucket:
@@ -23,7 +23,7 @@ class Bucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """0.0 = granted, and one token is gone; else the seconds until a token will be there, and nothing is taken."""
+        """Take a token and return 0.0; from an empty bucket, return the seconds until the next token and take nothing."""
         self._refill(now)
         if self._tokens >= 1 - _SLACK:
             self._tokens -= 1
@@ -31,15 +31,11 @@ class Bucket:
         return (1 - self._tokens) / self._per_second
 
     def remaining(self, now: float) -> int:
-        """Whole tokens left."""
+        """Return the complete tokens left."""
         return self.left(now)[0]
 
-    def reset_s(self, now: float) -> float:
-        """Seconds until the bucket is full again."""
-        return self.left(now)[1]
-
     def left(self, now: float) -> tuple[int, float]:
-        """Whole tokens left, and the seconds until the bucket is full again."""
+        """Return the complete tokens left, and the seconds until the bucket is full again."""
         self._refill(now)
         return max(0, int(self._tokens + _SLACK)), (self.per_minute - self._tokens) / self._per_second
 

@@ -1,4 +1,4 @@
-"""Daily budgets: may this request go on, and how does the project stand. Money is integer nano-USD.
+"""Daily budgets: decisions on requests, and the status of a project. Money is integer nano-USD.
 
 A request in flight counts as if it had already cost what it reserved. So a burst of concurrent requests is admitted
 exactly as far as the same requests would be one after the other: spending ends above the budget by at most the last
@@ -18,7 +18,7 @@ Decision: TypeAlias = Literal["ok", "warn", "block"]
 def decide(
     *, spent_nusd: int, reserved_nusd: int, estimate_nusd: int, budget_nusd: int, action: BudgetAction
 ) -> Decision:
-    """`spent_nusd` is settled today, `reserved_nusd` in flight, `estimate_nusd` this request's. Budget 0 = none.
+    """Decide on a request. `spent_nusd` is settled today, `reserved_nusd` in flight. Budget 0 = unlimited.
 
     block: the budget is used up and the action is block. warn: it is used up and the action is warn, or this request
     may take the project beyond it.
@@ -32,7 +32,7 @@ def decide(
 
 
 def status(spent_nusd: int, budget_nusd: int) -> BudgetStatus:
-    """warning from 80 %, exceeded from 100 %. Budget 0 = none."""
+    """Return warning from 80 %, exceeded from 100 %. Budget 0 = unlimited."""
     if budget_nusd <= 0 or spent_nusd * 5 < budget_nusd * 4:
         return "ok"
     return "exceeded" if spent_nusd >= budget_nusd else "warning"

@@ -1,4 +1,4 @@
-"""Which candidates cannot serve a request at all."""
+"""Abilities that a request needs and a provider offers."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from gw.types.llm import Ability
 
 
 def missing(abilities: frozenset[Ability], needs: frozenset[Ability]) -> frozenset[Ability]:
-    """What a request needs and a provider does not offer; empty = it may be tried."""
+    """Return the needed abilities that a provider lacks; empty = it may be tried."""
     return needs - abilities

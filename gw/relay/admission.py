@@ -18,7 +18,7 @@ _log = structlog.get_logger("gw.relay")
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What routing, admission and accounting need to know of a request, the same for every modality."""
+    """Facts of a request for routing, admission and accounting, the same for every modality."""
 
     modality: Modality
     requested: str

@@ -94,7 +94,7 @@ class InFlight:
         self.requests = 0
         self.keeper = DeadlineKeeper()
         self.scopes: set[trio.CancelScope] = set()
-        """Of the attempts that cannot be aborted."""
+        """Cancel scopes of the attempts that cannot be aborted."""
         self.stopping = False
 
     def stop(self) -> None:

@@ -70,6 +70,17 @@ class Gate:
         self.breaker = Breaker(breaker.failures, breaker.open_s)
         self._closed_until = 0.0
 
+    def view(self, now: float) -> GateView:
+        remaining, reset_s = self.bucket.left(now) if self.bucket else (None, None)
+        return GateView(
+            provider=self.provider.id,
+            breaker=self.breaker.state(now),
+            in_flight=self.in_flight,
+            limit=self.provider.requests_per_minute,
+            remaining=remaining,
+            reset_s=reset_s,
+        )
+
 
 def _is_another_account(old: Provider, new: Provider) -> bool:
     return (old.type, old.base_url, old.api_key) != (new.type, new.base_url, new.api_key)
@@ -106,7 +117,7 @@ class ProviderLimits:
                 gate.breaker = Breaker(breaker.failures, breaker.open_s)
 
     def gate(self, provider: Provider, now: float, *, owner: str = "") -> Gate:
-        """Return a provider's gate. `owner`: a project that calls with a key of its own, hence has limits of its own."""
+        """Return a provider's gate. `owner`: a project whose calls use its own key, which has its own limits."""
         name = f"{provider.id} ({owner})" if owner else provider.id
         gate = self._gates.get(name)
         if gate is None:
@@ -124,16 +135,4 @@ class ProviderLimits:
         self._gates = {name: gate for name, gate in self._gates.items() if gate.provider.id in providers}
 
     def view(self, now: float) -> Mapping[str, GateView]:
-        return {name: _view(gate, now) for name, gate in self._gates.items()}
-
-
-def _view(gate: Gate, now: float) -> GateView:
-    bucket = gate.bucket
-    return GateView(
-        provider=gate.provider.id,
-        breaker=gate.breaker.state(now),
-        in_flight=gate.in_flight,
-        limit=gate.provider.requests_per_minute,
-        remaining=bucket.remaining(now) if bucket else None,
-        reset_s=bucket.reset_s(now) if bucket else None,
-    )
+        return {name: gate.view(now) for name, gate in self._gates.items()}

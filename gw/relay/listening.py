@@ -338,7 +338,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return None
 
     def _part(self, attempt: ListeningAttempt) -> SessionPart:
-        """Of use was the audio that no other provider had to hear again, or that had a result before the session failed."""
+        """Count audio as useful if no other provider had to hear it again and, in a failed session, if it became final."""
         replay, length = self.replay, attempt.length
         sent_s = replay.seconds(attempt.sent_offset - attempt.start_offset) if length is None else length.seconds
         later = self.attempts[self.attempts.index(attempt) + 1 :]

@@ -9,7 +9,7 @@ from gw.types.audio import AudioFormat
 from gw.wire import g711
 
 _LOUD = 600
-"""Of 32,768: about -35 dBFS. Room noise on a headset is far below, speech far above."""
+"""Amplitude, of 32,768: about -35 dBFS. Room noise on a headset is far below, speech far above."""
 _EVERY = 8
 """One sample in so many is examined."""
 

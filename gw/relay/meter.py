@@ -48,7 +48,7 @@ class Records(Protocol):
     def commits_first(self) -> bool:
         """Durability `power`: the last byte waits for the commit."""
 
-    async def settled(self, record_id: str) -> None:
+    async def wait_committed(self, record_id: str) -> None:
         """Wait until the record is committed."""
 
 
@@ -74,7 +74,7 @@ class Attempt(msgspec.Struct, eq=False):
 
 @attrs.frozen(kw_only=True)
 class Accounting:
-    """Where requests get their ids, are priced, booked and recorded."""
+    """The parts that number, price and record requests."""
 
     clock: Clock
     book: PriceBook

@@ -1,4 +1,4 @@
-"""The data plane's entry points: chat, transcribe, speak, and the live sessions listen and speak_live.
+"""Entry points of the data plane: chat, transcribe, speak, and the live sessions listen and speak_live.
 
 Each is an async context manager around one request: entering it admits, picks a candidate and waits for its first
 content; inside, the dialect reads the answer; leaving it closes the upstream and has written exactly one record, however

@@ -95,7 +95,7 @@ class Response(Generic[S, E]):
             records = self.meter.accounting.records
             if records.commits_first:
                 with trio.move_on_after(_COMMIT_WAIT_S):
-                    await records.settled(self.meter.id)
+                    await records.wait_committed(self.meter.id)
         return events
 
     def close(self, *, error: GwError | None, cancelled: bool) -> None:

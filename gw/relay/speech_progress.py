@@ -80,7 +80,7 @@ class SpeechProgress:
         self._flushed = text.spoken
         self._flushed_s = 0.0
         self.audio_s = 0.0
-        """Of this provider, passed on to the caller."""
+        """Audio of this provider that was passed on to the caller."""
 
     def word(self, word: str, end_s: float) -> None:
         """Note a word that the provider reports, if the text has it."""

@@ -31,7 +31,7 @@ FIRST_S = 0.02
 LEAST_S = 0.25
 """Once it speaks, a provider that sends less sound than this in the longest silence it is allowed has failed."""
 _FEWEST_BYTES_PER_S = 750
-"""Of compressed speech."""
+"""Lowest rate of compressed speech."""
 AT_ONCE_S = 0.1
 """Speech converted in one go, before other requests get a turn."""
 

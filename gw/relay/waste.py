@@ -30,7 +30,7 @@ CHARACTERS_PER_S = 15.0
 
 
 class Waste(msgspec.Struct, frozen=True):
-    """`units` are the record's; `nusd` is None where the price is unknown."""
+    """Units of the record, and their cost; None where the price is unknown."""
 
     units: float = 0
     nusd: int | None = 0

@@ -158,9 +158,9 @@ class Store(Reader):
         found = await trio.to_thread.run_sync(_newest_intents, ids, paths)
         return [found[id_] for id_ in self._journal.open_places()[0] if id_ in found]
 
-    async def settled(self, record_id: str) -> None:
+    async def wait_committed(self, record_id: str) -> None:
         """With durability "power" until the record is committed (the caller sets the bound); else returns at once."""
-        await self._writer.settled(record_id)
+        await self._writer.wait_committed(record_id)
 
     async def flush(self) -> None:
         """Until everything finished so far can be read back. The caller sets the bound."""

@@ -184,7 +184,7 @@ class Writer:
     def commits_first(self) -> bool:
         return self._settling is not None
 
-    async def settled(self, record_id: str) -> None:
+    async def wait_committed(self, record_id: str) -> None:
         """With durability "power": wait until the record is committed, for as long as that takes."""
         if self._settling is not None and (event := self._settling.get(record_id)) is not None:
             await event.wait()

@@ -1,4 +1,4 @@
-"""Audio formats and the arithmetic between bytes and seconds."""
+"""Audio formats, and conversion between bytes and seconds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ _BYTES_PER_SAMPLE: dict[str, int] = {"pcm_s16le": 2, "mulaw": 1, "alaw": 1, "pcm
 
 
 class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """`encoding` names codec and container. `wav` is signed 16-bit PCM in a RIFF file.
-
-    `sample_rate_hz` is 0 where a compressed stream carries its own.
-    """
+    """Codec and container (`wav`: signed 16-bit PCM in a RIFF file). A rate of 0: the compressed stream carries its own."""
 
     encoding: Encoding
     sample_rate_hz: int = 0
@@ -24,11 +21,11 @@ class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bytes_per_second(self) -> int:
-        """0 for compressed formats, whose length cannot be told from their size."""
+        """Bytes per second of raw samples; 0 for compressed formats, whose duration does not follow from their size."""
         return _BYTES_PER_SAMPLE.get(self.encoding, 0) * self.sample_rate_hz * self.channels
 
     def seconds(self, n_bytes: int) -> float:
-        """Seconds of audio in `n_bytes` of raw samples; 0.0 for compressed formats."""
+        """Return the seconds of audio in `n_bytes` of raw samples; 0.0 for compressed formats."""
         rate = self.bytes_per_second
         return n_bytes / rate if rate else 0.0
 
@@ -38,17 +35,11 @@ PCM_16K = AudioFormat(encoding="pcm_s16le", sample_rate_hz=16_000)
 MULAW_8K = AudioFormat(encoding="mulaw", sample_rate_hz=8_000)
 
 CONTENT_TYPES: dict[str, str] = {
+    **{name: f"audio/{name}" for name in ("wav", "opus", "aac", "flac", "ogg", "webm", "mp4")},
     "pcm_s16le": "audio/pcm",
-    "wav": "audio/wav",
+    "pcm_f32le": "audio/pcm",
     "mp3": "audio/mpeg",
-    "opus": "audio/opus",
-    "aac": "audio/aac",
-    "flac": "audio/flac",
-    "ogg": "audio/ogg",
     "mulaw": "audio/basic",
     "alaw": "audio/x-alaw-basic",
-    "pcm_f32le": "audio/pcm",
-    "webm": "audio/webm",
-    "mp4": "audio/mp4",
     "unknown": "application/octet-stream",
 }

@@ -1,9 +1,9 @@
 """Chat: the request and the events of an answer.
 
-The common form of a chat request is OpenAI's field set, kept as raw JSON per field, so that what we do not know passes
-through untouched. A dialect that speaks something else translates into these fields; a provider that speaks something
-else decodes the fields it needs. Events carry `raw`, a piece of the answer as the upstream sent it, where caller and
-upstream speak the same dialect: it goes out unchanged.
+The common form of a chat request is OpenAI's field set, kept as raw JSON per field, so that unknown fields pass through
+unchanged. A dialect with other fields translates into these; a provider with other fields decodes those it needs. Events
+carry `raw`, a piece of the answer as the upstream sent it, where caller and upstream speak the same dialect: it goes out
+unchanged.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`model` as the caller wrote it. `fields` are OpenAI's request members, JSON per member, `model` included."""
+    """Request with the model's name as the caller wrote it. `fields` are OpenAI's request members, JSON each, with `model`."""
 
     model: str
     fields: Mapping[str, msgspec.Raw]
     stream: bool = False
     include_usage: bool = False
-    """The caller asked for the usage chunk; upstream is always asked."""
+    """The caller requested the usage chunk; from the upstream it is always requested."""
     needs: frozenset[Ability] = frozenset()
     input_characters: int = 0
     """Size of the messages, for estimates."""
     max_output_tokens: int | None = None
     dialect: str = "openai"
-    """What the caller speaks. An upstream of the same dialect gets the request, and answers, with nothing translated."""
+    """Dialect of the caller. An upstream of the same dialect gets the request, and answers, without translation."""
     native: bytes = b""
-    """The request's body as it came, where `dialect` is not OpenAI's."""
+    """Body of the request as it came, where `dialect` is not OpenAI's."""
 
 
 class LastUser(msgspec.Struct, frozen=True):
-    """The last thing the user says in a chat request, and a mark (of this process) of the messages before it."""
+    """Text of the last user message of a chat request, and a hash (of this process) of the messages before it."""
 
     text: str
     context: int
@@ -54,7 +54,7 @@ class ToolCallPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of the answer. `role_only` marks an opening chunk without content."""
+    """A piece of the answer."""
 
     text: str = ""
     refusal: str = ""
@@ -70,14 +70,14 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Usage as the vendor counts it. `raw` is the chunk that held only it."""
+    """Usage as the vendor counts it. `raw` is the chunk that holds nothing else."""
 
     usage: Usage
     raw: bytes | None = None
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole, unstreamed answer."""
+    """A complete answer that was not streamed."""
 
     text: str
     refusal: str = ""

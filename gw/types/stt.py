@@ -1,4 +1,4 @@
-"""Speech-to-text: recorded audio in, transcript out; and live sessions."""
+"""Speech-to-text: recordings and live sessions."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from gw.types.usage import Usage
 
 
 class AudioSource(Protocol):
-    """Uploaded audio that can be read more than once (a fallback sends it again). Never held in memory whole."""
+    """Uploaded audio that can be read more than once (a fallback sends it again). Large audio is not held in memory."""
 
     size: int
     filename: str
     content_type: str
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The bytes from the beginning, in pieces of at most 64 KiB."""
+        """Yield the bytes from the beginning, in pieces of at most 64 KiB."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class TranscribeRequest:
-    """`model` as the caller wrote it. `fields` are the other form or query fields in order, in the names of `dialect`."""
+    """Request for the transcript of a recording. `fields` are the other form or query fields in order, as `dialect` names them."""
 
     model: str
     audio: AudioSource
     format: AudioFormat | None = None
-    """Read from the file's header where it could be told."""
+    """Format according to the file's header, if known."""
     audio_seconds: float = 0.0
-    """Our own measure; 0.0 when the container does not tell."""
+    """Our own measure; 0.0 if the container has no duration."""
     response_format: str = "json"
     language: str | None = None
     prompt: str | None = None
@@ -45,14 +45,14 @@ class TranscribeRequest:
     task: str = "transcribe"
     """`transcribe`, or `translate` (into English)."""
     dialect: str = "openai"
-    """What the caller speaks; an upstream of the same dialect is passed `fields` as they are."""
+    """Dialect of the caller; an upstream of the same dialect gets `fields` unchanged."""
     diarize: bool = False
     keyterms: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
 class ListenRequest:
-    """A live session: audio arrives in pieces of `format`."""
+    """Request for a live session: audio arrives in pieces of `format`."""
 
     model: str
     format: AudioFormat
@@ -63,9 +63,9 @@ class ListenRequest:
     keyterms: tuple[str, ...] = ()
     diarize: bool = False
     dialect: str = ""
-    """What the caller speaks. An upstream of the same dialect is passed `options` as they are, and its frames as `raw`."""
+    """Dialect of the caller. An upstream of the same dialect gets `options` unchanged, and its frames are passed on as `raw`."""
     options: tuple[tuple[str, str], ...] = ()
-    """The dialect's own query fields, in order, repeats kept."""
+    """The dialect's own query fields, in order and with repeats."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class Interim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Final(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of transcript that stands."""
+    """A piece of transcript that does not change any more."""
 
     text: str
     start_s: float = 0.0
@@ -106,27 +106,27 @@ class Final(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UtteranceEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The speaker has ended an utterance or turn; what was said stands in the finals before."""
+    """The end of an utterance or turn, whose text is in the finals before."""
 
     at_s: float
     raw: str | None = None
 
 
 class VendorFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame of a live session that says nothing in common terms: for a caller of the same dialect only."""
+    """A frame of a live session without a common equivalent, for a caller of the same dialect only."""
 
     raw: str | bytes
 
 
 class TextDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """Streamed transcription of a recording: text to append."""
+    """Text to append to the streamed transcript of a recording."""
 
     text: str
     raw: bytes | None = None
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole transcript of a recording. `raw` with `content_type` is the body in the format asked for, where the upstream made it."""
+    """Complete transcript of a recording. `raw`: the body in the requested format and `content_type`, if the upstream made it."""
 
     text: str
     language: str | None = None
@@ -139,7 +139,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListenEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The upstream has finished; `usage` where it reports it."""
+    """The end of a session; `usage` if the upstream reports it."""
 
     usage: Usage | None = None
     raw: str | None = None
@@ -147,4 +147,4 @@ class ListenEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 TranscribeEvent: TypeAlias = TextDelta | Transcript
 ListenEvent: TypeAlias = SpeechStarted | Interim | Final | UtteranceEnd | VendorFrame | ListenEnd
-"""Of one upstream frame the first event carries it as `raw`, where caller and upstream speak the same dialect."""
+"""The first event of an upstream frame carries the frame as `raw`, where caller and upstream speak the same dialect."""

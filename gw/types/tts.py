@@ -1,4 +1,4 @@
-"""Text-to-speech: text in, audio out; and live sessions."""
+"""Text-to-speech: complete texts and live sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gw.types.usage import Usage
 
 @attrs.frozen(kw_only=True)
 class SpeakRequest:
-    """Speak `text` whole. `format` is what the caller wants back. `voice` is a vendor's voice, or an alias of `voices`."""
+    """Request to speak a complete text. `format` is the caller's; `voice` is a vendor's voice, or an alias of `voices`."""
 
     model: str
     text: str
@@ -25,18 +25,17 @@ class SpeakRequest:
     instructions: str | None = None
     language: str | None = None
     want_events: bool = False
-    """The caller asked for the event form (OpenAI's stream_format sse)."""
+    """The caller requested events (OpenAI's `stream_format: sse`)."""
     want_timings: bool = False
-    """The caller wants word timings beside the audio, where the vendor gives them."""
+    """The caller wants word timings with the audio, where the vendor has them."""
     dialect: str = "openai"
-    """What the caller speaks."""
     extra: Mapping[str, msgspec.Raw] = attrs.field(factory=dict)
-    """Members we do not know, JSON each, passed on where the upstream speaks the same dialect."""
+    """Unknown members, JSON each, passed on where the upstream speaks the same dialect."""
 
 
 @attrs.frozen(kw_only=True)
 class SpeakLiveRequest:
-    """A live session: text arrives in pieces."""
+    """Request for a live session: text arrives in pieces."""
 
     model: str
     voice: str = ""
@@ -45,9 +44,9 @@ class SpeakLiveRequest:
     speed: float | None = None
     want_timings: bool = False
     dialect: str = ""
-    """What the caller speaks. An upstream of the same dialect is passed `options` as they are, and its frames as `raw`."""
+    """Dialect of the caller. An upstream of the same dialect gets `options` unchanged, and its frames are passed on as `raw`."""
     options: tuple[tuple[str, str], ...] = ()
-    """The dialect's own query fields or settings, in order, repeats kept; JSON where a value is not text."""
+    """The dialect's own query fields or settings, in order and with repeats; JSON where a value is not text."""
 
 
 class AudioChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +57,7 @@ class AudioChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WordTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """When a word is heard, counted from the beginning of the stream's audio."""
+    """Times of a word, counted from the beginning of the stream's audio."""
 
     word: str
     start_s: float
@@ -73,11 +72,11 @@ class Flushed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpeakEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The vendor's end of audio; a stream that stops without one was cut. `usage` where it reports it."""
+    """The vendor's end of audio; a stream that stops without one was cut. `usage` if the vendor reports it."""
 
     usage: Usage | None = None
     raw: str | None = None
 
 
 SpeakEvent: TypeAlias = AudioChunk | WordTiming | Flushed | VendorFrame | SpeakEnd
-"""Of one upstream frame the first event carries it as `raw`, where caller and upstream speak the same dialect."""
+"""The first event of an upstream frame carries the frame as `raw`, where caller and upstream speak the same dialect."""

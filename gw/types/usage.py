@@ -1,6 +1,6 @@
-"""What a request used, what it cost, and the record kept of it.
+"""Usage, cost and records of requests.
 
-These are msgspec structs, not attrs classes: they are made and encoded on the hot path.
+These are msgspec structs, not attrs classes, since they are made and encoded on the hot path.
 Money is an integer number of nano-USD; floats appear only in JSON output.
 """
 
@@ -22,7 +22,7 @@ UNIT_OF: dict[Modality, Unit] = {"stt": "audio_seconds", "llm": "tokens", "tts":
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Units used. Cached tokens are inside `input_tokens`; audio tokens are inside input and output tokens."""
+    """Units used. `input_tokens` include cached tokens; input and output tokens include audio tokens."""
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
@@ -31,21 +31,21 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_audio_tokens: int = 0
     output_audio_tokens: int = 0
     audio_seconds: float = 0.0
-    """Speech-to-text: audio heard. Text-to-speech: audio made, where it can be told."""
+    """Speech-to-text: audio transcribed. Text-to-speech: audio made, if its duration is known."""
     characters: int = 0
     """Unicode code points sent to a text-to-speech vendor."""
     source: UsageSource = "measured"
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """`nusd` is None for an unpriced model. `source`: `table:<file>@<valid-from>`, `config`, `vendor`, `local`, `unpriced`."""
+    """Cost, None for an unpriced model. `source`: `table:<file>@<valid-from>`, `config`, `vendor`, `local`, `unpriced`."""
 
     nusd: int | None
     source: str
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One upstream call (or one candidate that was passed over). Times in ms; `started_ms` counts from the request's start."""
+    """One upstream call, or one candidate that was passed over. Times in ms; `started_ms` counts from the request's start."""
 
     model_id: str
     outcome: str
@@ -55,28 +55,28 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     error_code: str | None = None
     upstream_status: int | None = None
     audio_seconds: float | None = None
-    """This vendor's part of the request's units, where more than one may have had a part."""
+    """This vendor's part of the request's units, where several vendors may have a part."""
     characters: int | None = None
     cost_nusd: int | None = None
 
 
 class HeardSpeech(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a live transcription did in one turn of the many it hears. Times in Unix seconds."""
+    """Part of a live transcription in one of its turns. Times in Unix seconds."""
 
     request_id: str
-    """Of the session, whose own record comes when it ends."""
+    """Id of the session, whose own record follows when it ends."""
     model_id: str
     ended_at: float
-    """The speaker stopped."""
+    """End of the speech."""
     final_at: float
-    """The last final transcript came."""
+    """Time of the last final transcript."""
     audio_seconds: float
-    """Of speech that the transcripts cover."""
+    """Speech that the transcripts cover."""
     cost_nusd: int | None = 0
-    """Of that speech; what the session costs is on its own record."""
+    """Cost of that speech; the session's cost is on its own record."""
 
     def then(self, later: HeardSpeech) -> HeardSpeech:
-        """Both as one: what was waited for is the later one."""
+        """Merge with a later part, whose times count."""
         known = self.cost_nusd is not None and later.cost_nusd is not None
         return msgspec.structs.replace(
             later,
@@ -86,7 +86,7 @@ class HeardSpeech(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The one record of a request. `id` is the request id the caller saw in X-Request-Id."""
+    """The record of a request. `id` is the caller's X-Request-Id."""
 
     id: str
     timestamp: float
@@ -94,21 +94,21 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     modality: Modality
     model_id: str
-    """Who answered; for a failure the last candidate tried, else the model asked for."""
+    """Model that answered; for a failure the last candidate tried, else the requested model."""
     provider: str
     requested_model: str
     status: Status
     total_latency_ms: float
     ttfb_ms: float | None = None
-    """Request's start to the first content event of the upstream that answered."""
+    """From the request's start to the first content event of the upstream that answered."""
     gateway_ms: float | None = None
-    """Time spent in the gateway itself: before the first upstream call, and between the last upstream event and the record."""
+    """Time spent in the gateway: before the first upstream call, and between the last upstream event and the record."""
     cost_nusd: int | None = 0
     pricing_source: str = ""
     wasted_units: float = 0
-    """Of the record's unit (`UNIT_OF`): what was paid for and reached nobody; see `gw.relay.waste`."""
+    """Units (`UNIT_OF`) that were paid for and reached nobody; see `gw.relay.waste`."""
     wasted_nusd: int | None = 0
-    """What that cost, a part of `cost_nusd`; None where no price is known."""
+    """Their cost, a part of `cost_nusd`; None where the price is unknown."""
     usage: Usage = Usage()
     measured: Usage | None = None
     """Our own count, where `usage` is the vendor's."""
@@ -121,13 +121,13 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str | None = None
     endpoint: str = ""
     heard: tuple[HeardSpeech, ...] = ()
-    """What live transcriptions did in this request's turn."""
+    """Parts of live transcriptions in this request's turn."""
     earlier: tuple[str, ...] = ()
-    """Requests that turned out to be of this turn: their records get its ids, unless they have some. Not kept itself."""
+    """Earlier requests found to be of this turn: their records get its ids, unless they have some. Not stored itself."""
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Written to the journal before an upstream call, so that a killed process leaves no call unaccounted for."""
+    """Journal entry before an upstream call, so that a killed process leaves no call unaccounted for."""
 
     id: str
     attempt: int

@@ -118,7 +118,7 @@ class Kept:
         self.records.append(record)
         self.finished.set()
 
-    async def settled(self, record_id: str) -> None:
+    async def wait_committed(self, record_id: str) -> None:
         pass
 
     @property

@@ -53,7 +53,7 @@ class BucketMachine(RuleBasedStateMachine):
     @invariant()
     def told_numbers_are_sane(self):
         assert 0 <= self.bucket.remaining(self.now) <= PER_MINUTE
-        assert 0 <= self.bucket.reset_s(self.now) <= 60.001
+        assert 0 <= self.bucket.left(self.now)[1] <= 60.001
 
 
 BucketMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
@@ -65,7 +65,7 @@ def test_a_full_bucket_gives_one_minutes_tokens_at_once_and_then_says_how_long()
     assert [bucket.take(0.0) for _ in range(60)] == [0.0] * 60
     assert bucket.take(0.0) == pytest.approx(1.0)
     assert bucket.remaining(0.0) == 0
-    assert bucket.reset_s(0.0) == pytest.approx(60.0)
+    assert bucket.left(0.0)[1] == pytest.approx(60.0)
     assert bucket.remaining(30.0) == 30
 
 

@@ -37,7 +37,7 @@ class Kept:
 
     commits_first = False
 
-    async def settled(self, record_id):
+    async def wait_committed(self, record_id):
         pass
 
     def observe(self, record):

@@ -27,7 +27,7 @@ class Kept:
     def finish(self, record):
         self.records.append(record)
 
-    async def settled(self, record_id):
+    async def wait_committed(self, record_id):
         pass
 
     def observe(self, record):

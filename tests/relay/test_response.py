@@ -33,7 +33,7 @@ class Kept:
     def finish(self, record):
         self.records.append(record)
 
-    async def settled(self, record_id):
+    async def wait_committed(self, record_id):
         await trio.sleep(self.settle_s)
 
 

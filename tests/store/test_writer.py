@@ -210,24 +210,24 @@ async def test_a_load_that_cannot_be_written_changes_nothing(path):
 async def test_with_durability_power_settled_means_committed(path):
     async with open_store(path, clock=HandClock(), durability="power") as store:
         store.finish(record())
-        await store.settled("r1")
+        await store.wait_committed("r1")
         assert await store.request("r1") == record()
-        await store.settled("r1")
-        await store.settled("unknown")
+        await store.wait_committed("r1")
+        await store.wait_committed("unknown")
 
 
 async def test_with_durability_power_settled_waits(path, autojump_clock):
     async with open_store(path, clock=HandClock(), durability="power") as store, foreign_writer(path):
         store.finish(record())
         with trio.move_on_after(1) as bound:
-            await store.settled("r1")
+            await store.wait_committed("r1")
         assert bound.cancelled_caught
 
 
 async def test_with_durability_crash_settled_does_not_wait(path):
     async with open_store(path, clock=HandClock()) as store:
         store.finish(record())
-        await store.settled("r1")
+        await store.wait_committed("r1")
         assert store.counters.committed == 0
 
 
@@ -241,7 +241,7 @@ async def test_a_record_that_cannot_be_written_is_set_aside(path, position):
             for n in range(7):
                 store.intent(intent(f"{n}"))
                 store.finish(record(f"{n}", cost_nusd=10**400))
-            await store.settled(f"{position}")
+            await store.wait_committed(f"{position}")
             await store.flush()
             assert (store.counters.committed, store.counters.set_aside, store.queue_depth) == (6, 1, 0)
             assert (await store.totals()).requests == (await store.stats()).requests == 6
