@@ -14,7 +14,7 @@ from gw.dialects.assemblyai import error_body
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import GwError
 from gw.wire import assemblyai_stream
-from gw.wire.frames import Frame
+from gw.wire.json_frames import Frame
 
 _MAX_SESSION_S = 3 * 3_600
 """The vendor's limit."""

@@ -11,7 +11,7 @@ from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns
-from gw.wire.frames import Frame
+from gw.wire.json_frames import Frame
 from gw.wire.speak_messages import CancelContext, ContextText
 
 

@@ -20,8 +20,8 @@ from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
 from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
 from gw.wire.deepgram_flux_speak import FluxSpeakServer
 from gw.wire.deepgram_speak import DeepgramSpeakServer
-from gw.wire.frames import Frame
-from gw.wire.listen_messages import Reply
+from gw.wire.json_frames import Frame
+from gw.wire.listen_messages import DirectReply
 from gw.wire.speak_messages import ContextText, SpeakMessage, Text, TtsCommand
 
 _SUBPROTOCOLS = ("token", "bearer")
@@ -102,7 +102,7 @@ class _Speech:
 
     async def _handle(self, message: SpeakMessage) -> None:
         match message:
-            case Reply(frame=frame):
+            case DirectReply(frame=frame):
                 await self._session.socket.send(frame)
             case Text(text=text):
                 await self._contexts.deliver(ContextText(context=str(self._utterance), text=text), self._open)

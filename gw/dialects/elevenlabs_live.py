@@ -13,7 +13,7 @@ from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import GwError
 from gw.types.tts import SpeakLiveRequest
 from gw.wire import elevenlabs_listen, elevenlabs_speak_live
-from gw.wire.frames import Frame
+from gw.wire.json_frames import Frame
 from gw.wire.speak_messages import ContextText, TtsCommand
 
 

@@ -27,8 +27,8 @@ from gw.errors import one_error
 from gw.relay.listening import ListeningSession
 from gw.types.pending import Pending
 from gw.types.stt import ListenEvent, ListenRequest
-from gw.wire.frames import Frame
-from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol, Reply
+from gw.wire.json_frames import Frame
+from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, DirectReply, Forward, ListenProtocol
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ async def _receive(
                 return live.send_audio_or_pending(data)
             case Forward(frame=frame):
                 return live.send_frame(frame)
-            case Reply(frame=frame):
+            case DirectReply(frame=frame):
                 return session.socket.put(frame)
             case DelayedReply():
                 nursery.start_soon(_reply_later, session, message)

@@ -17,8 +17,8 @@ from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.types.tts import SpeakLiveRequest
 from gw.wire import livekit_inference as wire
-from gw.wire.frames import Frame
-from gw.wire.listen_messages import Reply
+from gw.wire.json_frames import Frame
+from gw.wire.listen_messages import DirectReply
 from gw.wire.speak_messages import ContextText, OpenSession, SpeakMessage, Text, TtsCommand
 
 
@@ -76,7 +76,7 @@ class _Speech:
             case OpenSession(request=request, fallback=fallback):
                 self._request = request
                 session.caller = msgspec.structs.replace(session.caller, candidates=fallback)
-            case Reply(frame=frame):
+            case DirectReply(frame=frame):
                 await session.socket.send(frame)
             case Text(text=text):
                 await self._contexts.deliver(ContextText(context=name, text=text), self._open)

@@ -13,8 +13,8 @@ from gw.dialects.auth import query_fields
 from gw.dialects.openai_conversation import converse
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
-from gw.wire.frames import Frame
-from gw.wire.listen_messages import Audio, ClientMessage, Reply
+from gw.wire.json_frames import Frame
+from gw.wire.listen_messages import Audio, ClientMessage, DirectReply
 from gw.wire.openai_realtime_conversation import RealtimeSession
 from gw.wire.openai_realtime_server import RealtimeListenServer
 
@@ -61,7 +61,7 @@ async def _receive_until_audio(session: WebSocketSession, server: RealtimeListen
     early_bytes = 0
     while (frame := await session.socket.receive()) is not None:
         for message in server.receive(frame):
-            if isinstance(message, Reply):
+            if isinstance(message, DirectReply):
                 await session.socket.send(message.frame)
             elif early or isinstance(message, Audio):
                 early.append(message)

@@ -28,7 +28,7 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.relay.speaking import SpeakingSession
 from gw.types.caller import Caller
 from gw.types.tts import SpeakEvent, SpeakLiveRequest
-from gw.wire.frames import Frame
+from gw.wire.json_frames import Frame
 from gw.wire.speak_messages import ContextText, Text, TtsCommand
 
 MAX_CONTEXTS = 20

@@ -1,7 +1,17 @@
-"""What every WebSocket dialect does with one session: know the caller, refuse in the protocol's own shape, close.
+"""The WebSocket of a client, in every dialect: identify the caller, run the dialect's handler, report errors, close.
 
-What is wrong before the handshake is answered becomes an HTTP answer; afterwards the dialect's own error frame and a close
-code. The handshake is answered before any upstream is dialled: clients wait for it a second or ten, and talk at once.
+==========  =========================================  ======================================================
+State       Event                                      Becomes
+==========  =========================================  ======================================================
+connecting  the handler accepts the handshake          accepted
+connecting  GwError                                    closed: an HTTP response in the dialect's error shape
+accepted    the client closes                          left: what is sent to it is dropped
+accepted    the connection breaks                      closed: `receive` raises ConnectionResetError
+accepted    GwError                                    closed: the dialect's error frames, then its close code
+accepted    the handler closes or returns              closed
+==========  =========================================  ======================================================
+
+The handshake is answered before any upstream is dialled: clients wait for it between one and ten seconds, and send at once.
 """
 
 from __future__ import annotations
@@ -20,31 +30,16 @@ from gw.gateway import Gateway
 from gw.types.asgi import Message, Receive, Scope, Send
 from gw.types.caller import Caller
 from gw.types.pending import Pending
-
-Frame = str | bytes
+from gw.wire.json_frames import Frame
 
 KEY_WITHIN_S = 5.0
-"""For the first frame of a client whose key stands in it."""
+"""Time for the first frame of a client that sends its key in it."""
 _NORMAL = (1000, 1001, 1005)
-"""Codes of a client that has said goodbye."""
-
-
-class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is that of a provider's dialect, whose frames then pass through.
-
-    `error_body` makes the body of a refused handshake, `error_frames` what is said before an accepted session is closed.
-    `key_in` finds the credential in the first frame of a client whose handshake brought none, as some browsers' do.
-    """
-
-    name: str
-    error_body: Callable[[GwError, str], bytes] = error_bodies.body_of
-    error_frames: Callable[[GwError, str], Sequence[Frame]] = lambda error, request_id: ()
-    close_code: Callable[[GwError], int] = lambda error: close_code_of(error)
-    key_in: Callable[[Frame], bytes | None] | None = None
+"""Close codes of a client that closed normally."""
 
 
 def close_code_of(error: GwError) -> int:
-    """1013 = try again later, 1012 = restarting, 1008 = this caller or request will not do, 1011 = we or the vendors failed."""
+    """Return 1013 for "try again later", 1012 while restarting, 1008 for a caller or request at fault, 1011 for a failure here."""
     if isinstance(error, Stopping):
         return 1012
     if isinstance(error, (RateLimitError, Overloaded)) or (
@@ -54,19 +49,34 @@ def close_code_of(error: GwError) -> int:
     return 1008 if error_bodies.status_of(error) < 500 else 1011
 
 
+class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
+    """What dialects do differently."""
+
+    name: str
+    """Name of the dialect; frames of a provider of the same dialect are passed on unchanged."""
+    error_body: Callable[[GwError, str], bytes] = error_bodies.body_of
+    """Body of a refused handshake."""
+    error_frames: Callable[[GwError, str], Sequence[Frame]] = lambda error, request_id: ()
+    """Frames sent before an accepted session is closed."""
+    close_code: Callable[[GwError], int] = close_code_of
+    key_in: Callable[[Frame], bytes | None] | None = None
+    """Find the credential in the first frame of a client whose handshake had none, as that of some browsers."""
+
+
 class Socket:
-    """A client's side of the session. One task receives; any may send."""
+    """The client's side of a session. One task receives; any may send."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.offered: list[str] = list(scope.get("subprotocols", ()))
-        """Subprotocols the client can speak."""
+        """Subprotocols that the client offers."""
         self.accepted = False
         self.left = False
-        """The client has closed; nothing can be sent any more."""
+        """Whether the client has closed; nothing can be sent any more."""
         self._receive = receive
         self._send = send
         self._first: Frame | None = None
-        self._hosted = scope.get("extensions", {}).get("gw.messages")
+        self._host = scope.get("extensions", {}).get("gw.messages")
+        """Functions of the gateway's own host; None under another ASGI server."""
 
     def put_back(self, frame: Frame) -> None:
         """Let `frame` be the next that is received."""
@@ -77,7 +87,7 @@ class Socket:
         self.accepted = True
 
     async def receive(self) -> Frame | None:
-        """The next message; None when the client has said goodbye. Raises ConnectionResetError when it vanished."""
+        """Return the next message; None when the client has closed. Raises ConnectionResetError if the connection broke."""
         if self._first is not None:
             first, self._first = self._first, None
             return first
@@ -93,42 +103,42 @@ class Socket:
         self.left = True
         if message.get("code") in _NORMAL:
             return None
-        raise ConnectionResetError("the client has gone without a goodbye")
+        raise ConnectionResetError("the client's connection ended without a close frame")
 
-    async def each(self, take: Callable[[Frame], Pending]) -> None:
-        """Give every message to `take` until the client says goodbye; raises what `receive` and `take` raise.
+    async def each(self, handle: Callable[[Frame], Pending]) -> None:
+        """Call `handle` with every message until the client closes; raises what `receive` and `handle` raise.
 
-        Under our own host `take` is called where the connection is read, which saves a hop per message; what it leaves to wait
-        for must not take long, because pings stay unanswered and a close unseen meanwhile.
+        Under the gateway's own host `handle` is called in the task that reads the connection, which saves a switch of tasks per
+        message. Its remainder must not take long: until it is done, pings are not answered and a close is not seen.
         """
-        if self._hosted is None:
+        if self._host is None:
             while (frame := await self.receive()) is not None:
-                if (rest := take(frame)) is not None:
-                    await rest
+                if (pending := handle(frame)) is not None:
+                    await pending
             return
         first = await self.receive() if self._first is not None else None
-        if first is not None and (rest := take(first)) is not None:
-            await rest
-        taker = _Taker(take, self._frame)
+        if first is not None and (pending := handle(first)) is not None:
+            await pending
+        handler = _MessageHandler(handle, self._frame)
         try:
-            await self._hosted["hand_to"](taker)
-            await taker.over.wait()
+            await self._host["hand_to"](handler)
+            await handler.ended.wait()
         finally:
-            self._hosted["let_go"]()
-        if taker.fault is not None:
-            raise taker.fault
+            self._host["let_go"]()
+        if handler.error is not None:
+            raise handler.error
 
     def put(self, frame: Frame) -> Pending:
-        """As `send`; what of it is left to wait for."""
+        """Send as much as possible without waiting; return the remainder."""
         if self.left:
             return None
-        if self._hosted is None:
+        if self._host is None:
             return self.send(frame)
-        rest: Pending = self._hosted["put"](frame)
-        return rest
+        pending: Pending = self._host["put"](frame)
+        return pending
 
     async def send(self, frame: Frame) -> None:
-        """Raises OSError when the client takes no more; says nothing to one that has left."""
+        """Send a message; drop it if the client has left. Raises OSError when the connection is broken."""
         if not self.left:
             kind = "bytes" if isinstance(frame, bytes) else "text"
             await self._send({"type": "websocket.send", kind: frame})
@@ -144,19 +154,19 @@ class Socket:
         await self._send({"type": "websocket.http.response.body", "body": body})
 
 
-class _Taker:
-    """Called with every message, as our own host reads it; raises nothing, since a fault is the session's and not the reader's."""
+class _MessageHandler:
+    """Callable for the gateway's own host. Raises nothing: an error belongs to the session, not to the connection's reader."""
 
-    def __init__(self, take: Callable[[Frame], Pending], frame_of: Callable[[Message], Frame | None]) -> None:
-        self.over = trio.Event()
-        self.fault: Exception | None = None
-        self._ended = False
-        self._take = take
+    def __init__(self, handle: Callable[[Frame], Pending], frame_of: Callable[[Message], Frame | None]) -> None:
+        self.ended = trio.Event()
+        self.error: Exception | None = None
+        self._is_over = False
+        self._handle = handle
         self._frame_of = frame_of
 
     def __call__(self, message: Frame | Message) -> Pending:
-        """Of an ASGI message, or of its payload alone."""
-        if self._ended:
+        """Handle an ASGI message, or just its payload."""
+        if self._is_over:
             return None
         try:
             if not isinstance(message, (str, bytes)):
@@ -167,26 +177,26 @@ class _Taker:
                     self._end(None)
                     return None
                 message = frame
-            rest = self._take(message)
+            pending = self._handle(message)
         except Exception as error:
             self._end(error)
             return None
-        return None if rest is None else self._wait(rest)
+        return None if pending is None else self._wait(pending)
 
-    async def _wait(self, rest: Awaitable[None]) -> None:
+    async def _wait(self, pending: Awaitable[None]) -> None:
         try:
-            await rest
+            await pending
         except Exception as error:
             self._end(error)
 
-    def _end(self, fault: Exception | None) -> None:
-        if not self._ended:
-            self._ended, self.fault = True, fault
-            self.over.set()
+    def _end(self, error: Exception | None) -> None:
+        if not self._is_over:
+            self._is_over, self.error = True, error
+            self.ended.set()
 
 
 class WebSocketSession(msgspec.Struct, eq=False):
-    """One WebSocket of a known caller."""
+    """One WebSocket of an identified caller."""
 
     dialect: SocketDialect
     gateway: Gateway
@@ -195,7 +205,7 @@ class WebSocketSession(msgspec.Struct, eq=False):
     caller: Caller
 
     async def accept(self, subprotocol: str | None = None, headers: Headers | None = None) -> None:
-        """Answer the handshake, with the request's id, unless the key's frame was waited for and that has been done."""
+        """Answer the handshake, with the request's id, unless that was done to receive the key."""
         if self.socket.accepted:
             return
         id_ = (b"x-request-id", self.caller.request_id.encode())
@@ -208,7 +218,7 @@ SocketHandler = Callable[[WebSocketSession], Awaitable[None]]
 async def serve_socket(
     dialect: SocketDialect, handler: SocketHandler, gateway: Gateway, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Run one handler; what it raises is told as the dialect tells it."""
+    """Run a handler; report what it raises as the dialect does."""
     socket = Socket(scope, receive, send)
     try:
         caller = await _identify(dialect, gateway, scope, socket)
@@ -217,13 +227,13 @@ async def serve_socket(
         await handler(WebSocketSession(dialect, gateway, scope, socket, caller))
     except OSError:
         if not socket.left:
-            raise  # the host knows more of a connection that broke
+            raise  # the host knows more about a connection that broke
     except GwError as error:
-        await _fail(dialect, socket, error, request_id(gateway, scope))
+        await _report(dialect, socket, error, request_id(gateway, scope))
 
 
 async def _identify(dialect: SocketDialect, gateway: Gateway, scope: Scope, socket: Socket) -> Caller | None:
-    """None when the client left before it said its key. Raises what `identify` raises."""
+    """Return the caller; None if the client left before it sent its key. Raises what `identify` raises."""
     try:
         return identify(gateway, scope, dialect=dialect.name)
     except AuthError:
@@ -242,12 +252,12 @@ async def _identify(dialect: SocketDialect, gateway: Gateway, scope: Scope, sock
     return identify(gateway, {**scope, "headers": [*scope["headers"], (b"x-api-key", key)]}, dialect=dialect.name)
 
 
-async def _fail(dialect: SocketDialect, socket: Socket, error: GwError, id_: str) -> None:
+async def _report(dialect: SocketDialect, socket: Socket, error: GwError, id_: str) -> None:
     if not socket.accepted:
         headers = [(b"x-request-id", id_.encode()), *error_bodies.headers_of(error)]
         await socket.refuse(error_bodies.status_of(error), dialect.error_body(error, id_), headers)
         return
-    with suppress(OSError):  # the client may have gone meanwhile
+    with suppress(OSError):  # the client may have left meanwhile
         for frame in dialect.error_frames(error, id_):
             await socket.send(frame)
         await socket.close(dialect.close_code(error), error.message)

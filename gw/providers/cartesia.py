@@ -61,7 +61,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
             raise UpstreamProtocolError(provider=provider, detail="the answer has another content type than requested")
         if as_events:
             own = request.dialect == "cartesia"
-            decoder = cartesia_speak.SpeechDecoder(provider, keep_raw=own, secrets=(account.api_key.reveal(),))
+            decoder = cartesia_speak.CartesiaSpeechDecoder(provider, keep_raw=own, secrets=(account.api_key.reveal(),))
             return SpeechEvents(response, provider, decoder, request.format)
         return SpeechAudio(response, provider, request.format)
 

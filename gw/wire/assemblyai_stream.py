@@ -32,8 +32,8 @@ from gw.types.usage import Usage
 from gw.wire.assemblyai_audio import ENCODINGS, FrameCutter
 from gw.wire.assemblyai_batch import spoken_language
 from gw.wire.bounds import seconds
-from gw.wire.frames import Frame, frame_text, session_failure, typed_frame, vendor_frames
 from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_frames import Frame, frame_text, session_failure, typed_frame, vendor_frames
 from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import encoding_field, query_pairs, sample_rate
 from gw.wire.transcripts import Result, TurnEncoder, joined_text, transcribed, unknown

@@ -33,8 +33,8 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
-from gw.wire.frames import Frame, json_frame, typed_frame
 from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_frames import Frame, json_frame, typed_frame
 from gw.wire.query import SAMPLE_RATES_HZ
 from gw.wire.speak_messages import CancelContext, ContextText
 from gw.wire.stream_decoder import SseStreamDecoder
@@ -134,7 +134,7 @@ def _events_of(message: VendorMessage, provider: str) -> list[SpeakEvent]:
     return [WordTiming(word=word, start_s=start_s, end_s=end_s) for word, start_s, end_s in spans]
 
 
-class SpeechDecoder(SseStreamDecoder[SpeakEvent]):
+class CartesiaSpeechDecoder(SseStreamDecoder[SpeakEvent]):
     """Decoder of the body of `/tts/sse`. With `keep_raw` messages without common meaning (phonemes) are passed on."""
 
     def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:

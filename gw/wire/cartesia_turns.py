@@ -19,8 +19,8 @@ from gw.errors import ClientProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.cartesia_listen import BY_TURNS, parse_query, silence
 from gw.wire.cartesia_speak import VENDOR_MESSAGE
-from gw.wire.frames import Frame, typed_frame
 from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_frames import Frame, typed_frame
 from gw.wire.listen_messages import Audio, ClientMessage, Control, ListenProtocol
 from gw.wire.transcripts import TurnEncoder, joined_text
 
@@ -118,8 +118,8 @@ class CartesiaTurnsClient:
 def parse_turns_query(query: bytes) -> ListenRequest:
     """Raises ClientProtocolError, with `param`. `turn_end_timeout_ms` is the silence that ends an utterance elsewhere."""
     request = parse_query(query)
-    found = _MILLISECONDS.fullmatch(dict(request.options).get("turn_end_timeout_ms", ""))
-    endpointing_ms = int(found[1]) if found else None
+    match = _MILLISECONDS.fullmatch(dict(request.options).get("turn_end_timeout_ms", ""))
+    endpointing_ms = int(match[1]) if match else None
     return attrs.evolve(request, endpointing_ms=endpointing_ms, options=(BY_TURNS, *request.options))
 
 

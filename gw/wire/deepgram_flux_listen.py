@@ -20,9 +20,9 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, Word
 from gw.wire.deepgram_listen import BY_TURNS, CLOSE_STREAM, audio_fields, by_turns, format_of, keyterms_of, settings
-from gw.wire.frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.json_codec import BAD_JSON, decode_upstream
-from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol, Reply
+from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
+from gw.wire.listen_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
 from gw.wire.query import query_pairs
 from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, unknown
 from gw.wire.vendor_errors import safe_code
@@ -234,7 +234,7 @@ class FluxListenServer(TurnEncoder, ListenProtocol):
             case "CloseStream":
                 return (Control.FINISH,)
             case "Configure":
-                return (Forward(frame), Reply(self._configured(frame)))
+                return (Forward(frame), DirectReply(self._configured(frame)))
         return (Forward(frame),)
 
     def _configured(self, frame: str) -> str:

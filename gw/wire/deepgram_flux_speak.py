@@ -19,9 +19,9 @@ from gw.types.usage import Usage
 from gw.wire import deepgram_speak
 from gw.wire.bounds import tokens
 from gw.wire.deepgram_speak import DeepgramSpeakClient, DeepgramSpeakServer
-from gw.wire.frames import Frame, typed_frame
 from gw.wire.json_codec import BAD_JSON
-from gw.wire.listen_messages import Reply
+from gw.wire.json_frames import Frame, typed_frame
+from gw.wire.listen_messages import DirectReply
 from gw.wire.speak_messages import SpeakMessage
 
 INTERRUPT = '{"type":"Interrupt"}'
@@ -134,7 +134,7 @@ class FluxSpeakServer(DeepgramSpeakServer):
             case "Flush":
                 self._pending.append(0)
             case "Configure":
-                return (Reply(self._configured(frame)),)
+                return (DirectReply(self._configured(frame)),)
         return super()._messages(kind, text, frame)
 
     def cleared(self) -> str:

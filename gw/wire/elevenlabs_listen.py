@@ -27,8 +27,8 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import AudioSource, Final, Interim, ListenEvent, ListenRequest, TranscribeRequest, Transcript
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.frames import Frame, frame_text, json_frame
 from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
 from gw.wire.query import query_pairs
 

@@ -56,8 +56,8 @@ from gw.wire.elevenlabs_speak import (
     settings_of,
     speed_of,
 )
-from gw.wire.frames import Frame, frame_text, json_frame
 from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.query import query_pairs
 from gw.wire.speak_messages import ContextText, TtsCommand
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from gw.types.stt import ListenEvent
-from gw.wire.frames import Frame
+from gw.wire.json_frames import Frame
 
 
 class Audio(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Forward(msgspec.Struct, frozen=True):
     frame: str
 
 
-class Reply(msgspec.Struct, frozen=True):
+class DirectReply(msgspec.Struct, frozen=True):
     """A frame to send to the client at once."""
 
     frame: Frame
@@ -48,7 +48,7 @@ class Control(Enum):
     """No more audio will come."""
 
 
-ClientMessage: TypeAlias = Audio | Forward | Reply | DelayedReply | Control
+ClientMessage: TypeAlias = Audio | Forward | DirectReply | DelayedReply | Control
 
 
 class ListenProtocol(Protocol):

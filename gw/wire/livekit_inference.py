@@ -26,9 +26,9 @@ from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
-from gw.wire.frames import Frame, typed_frame
 from gw.wire.json_codec import BAD_JSON
-from gw.wire.listen_messages import Audio, ClientMessage, Control, ListenProtocol, Reply
+from gw.wire.json_frames import Frame, typed_frame
+from gw.wire.listen_messages import Audio, ClientMessage, Control, DirectReply, ListenProtocol
 from gw.wire.query import sample_rate
 from gw.wire.speak_messages import OpenSession, SpeakMessage, Text, TtsCommand
 from gw.wire.transcripts import timed_word
@@ -129,7 +129,7 @@ class LiveKitListenServer(ListenProtocol):
                 except ValueError:
                     raise ClientProtocolError(what="'audio' must be base64", param="audio") from None
             case "session.finalize":
-                return (Control.FLUSH, Reply(typed_frame("session.finalized")))
+                return (Control.FLUSH, DirectReply(typed_frame("session.finalized")))
             case "session.close":
                 return (Control.FINISH,)
         return ()
@@ -188,7 +188,7 @@ class LiveKitSpeakServer:
                     want_timings=True,
                     dialect="livekit",
                 )
-                return (OpenSession(request, message.fallback_models), Reply(created_frame(self._id)))
+                return (OpenSession(request, message.fallback_models), DirectReply(created_frame(self._id)))
             case "input_transcript":
                 return (Text(message.transcript),)
             case "session.flush":

@@ -21,8 +21,8 @@ from gw.errors import ProviderFailed
 from gw.types.audio import PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import converter
-from gw.wire.frames import Frame, typed_frame
 from gw.wire.json_codec import decode_upstream
+from gw.wire.json_frames import Frame, typed_frame
 from gw.wire.openai_audio import bare_language
 from gw.wire.openai_realtime_client import COMMIT, append_frame, candidate_error
 

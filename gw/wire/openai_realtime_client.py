@@ -31,8 +31,8 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, 
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds, tokens
 from gw.wire.convert import converter
-from gw.wire.frames import Frame, frame_text, json_frame, typed_frame
 from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_frames import Frame, frame_text, json_frame, typed_frame
 from gw.wire.vendor_errors import classify
 
 COMMIT = '{"type":"input_audio_buffer.commit"}'

@@ -17,8 +17,8 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import Usage
-from gw.wire.frames import Frame
 from gw.wire.json_codec import decode_client
+from gw.wire.json_frames import Frame
 from gw.wire.openai_realtime_server import DEFAULT_TURNS, PCM_FORMAT, EventFrames, audio_format
 
 Members = dict[str, Any]

@@ -30,9 +30,9 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types.audio import PCM_24K, AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
-from gw.wire.frames import Frame, frame_text, typed_frame
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_or
-from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol, Reply
+from gw.wire.json_frames import Frame, frame_text, typed_frame
+from gw.wire.listen_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
 from gw.wire.vendor_errors import filtered
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription."
@@ -163,7 +163,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
         except ClientProtocolError as error:
             event_id = decode_or(_EVENT_ID, frame, _EventId()).event_id
             code = error.param or error.code
-            return (Reply(self.error(type="invalid_request_error", code=code, message=error.message, event_id=event_id)),)
+            return (DirectReply(self.error(type="invalid_request_error", code=code, message=error.message, event_id=event_id)),)
 
     def _receive(self, frame: Frame) -> Sequence[ClientMessage]:
         message = decode_client(_CLIENT_FRAME, frame)
@@ -176,16 +176,16 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
                 return (Audio(data),)
             case "session.update" | "transcription_session.update":
                 self._update(message.session)
-                return (Reply(self._about("session.updated")),)
+                return (DirectReply(self._about("session.updated")),)
             case "input_audio_buffer.commit":
                 if not self._buffered_s:
                     raise ClientProtocolError(what="the input audio buffer is empty", param="input_audio_buffer_commit_empty")
                 item, self._item = self._open_item(self._committed_s), ""
                 self._awaited.append(item)
-                return (*map(Reply, self._commit(item, self._received_s)), Control.FLUSH)
+                return (*map(DirectReply, self._commit(item, self._received_s)), Control.FLUSH)
             case "input_audio_buffer.clear":
                 self._buffered_s = 0.0
-                return (Reply(self.frame("input_audio_buffer.cleared")),)
+                return (DirectReply(self.frame("input_audio_buffer.cleared")),)
         return (Forward(frame_text(frame)),)
 
     def _update(self, session: msgspec.Raw) -> None:
@@ -200,9 +200,9 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
         settings = update.audio.input if update.audio is not None else None
         if settings is not None and settings.format is not None:
             self._format = audio_format(settings.format.type, settings.format.rate)
-        given = members.get("audio", {}).get("input", {}) if settings is not None else {}
-        self._transcription |= {name: v for name, v in (given.get("transcription") or {}).items() if v is not None}
-        self._input |= {name: value for name, value in given.items() if name != "transcription"}
+        changes = members.get("audio", {}).get("input", {}) if settings is not None else {}
+        self._transcription |= {name: v for name, v in (changes.get("transcription") or {}).items() if v is not None}
+        self._input |= {name: value for name, value in changes.items() if name != "transcription"}
         self._others |= {name: value for name, value in members.items() if name not in ("audio", "type")}
         transcription = msgspec.convert(self._transcription, _Transcription)
         languages = transcription.languages or []

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from gw.types.tts import SpeakLiveRequest
-from gw.wire.listen_messages import Reply
+from gw.wire.listen_messages import DirectReply
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class CancelContext(msgspec.Struct, frozen=True):
     context: str
 
 
-SpeakMessage: TypeAlias = Text | TtsCommand | Reply | OpenSession
+SpeakMessage: TypeAlias = Text | TtsCommand | DirectReply | OpenSession
 """Message of a protocol that speaks one utterance after the other."""
 ContextMessage: TypeAlias = ContextText | CancelContext | TtsCommand
 """Message of a protocol with several contexts in one socket."""

@@ -49,7 +49,7 @@ STREAMS = {
     "anthropic/overloaded_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
     "ollama/chat_stream": partial(ollama_chat.OllamaDecoder, "p"),
     "ollama/chat_error_stream": partial(ollama_chat.OllamaDecoder, "p"),
-    "cartesia/speech_events": partial(cartesia_speak.SpeechDecoder, "p"),
+    "cartesia/speech_events": partial(cartesia_speak.CartesiaSpeechDecoder, "p"),
     "elevenlabs/speech_with_timestamps": partial(elevenlabs_speak.TimedDecoder, "p"),
 }
 WHOLE = {

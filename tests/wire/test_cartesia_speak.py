@@ -14,7 +14,7 @@ from gw.types.audio import MULAW_8K, PCM_24K, AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakRequest, WordTiming
 from gw.wire import cartesia_speak
-from gw.wire.cartesia_speak import CartesiaSpeakServer, SpeechDecoder
+from gw.wire.cartesia_speak import CartesiaSpeakServer, CartesiaSpeechDecoder
 from gw.wire.speak_messages import CancelContext, ContextText
 from tests.fakes.golden import golden
 
@@ -143,12 +143,12 @@ def test_frames_of_a_socket():
 
 def test_the_golden_events_cut_anywhere():
     for cut in range(len(EVENTS)):
-        decoder = SpeechDecoder("p")
+        decoder = CartesiaSpeechDecoder("p")
         assert decoder.feed(EVENTS[:cut]) + decoder.feed(EVENTS[cut:]) == HEARD, cut
 
 
 def test_what_has_no_common_terms_is_for_the_same_dialect():
-    events = SpeechDecoder("p", keep_raw=True).feed(EVENTS)
+    events = CartesiaSpeechDecoder("p", keep_raw=True).feed(EVENTS)
     (frame,) = [event for event in events if isinstance(event, VendorFrame)]
     (passed,) = CartesiaSpeakServer("mine", timestamps=True).encode([frame])
     assert told(passed) == told(frame.raw) | {"context_id": "mine"}
@@ -166,13 +166,13 @@ def test_what_has_no_common_terms_is_for_the_same_dialect():
 def test_an_error_inside(members, error):
     event = b"event: error\ndata: " + msgspec.json.encode({"type": "error", "done": True, **members}) + b"\n\n"
     with pytest.raises(error):
-        SpeechDecoder("p").feed(event)
+        CartesiaSpeechDecoder("p").feed(event)
 
 
 def test_an_error_tells_no_secret():
     event = b'data: {"type":"error","status_code":401,"message":"bad key hush-hush"}\n\n'
     with pytest.raises(ProviderError) as caught:
-        SpeechDecoder("p", secrets=("hush-hush",)).feed(event)
+        CartesiaSpeechDecoder("p", secrets=("hush-hush",)).feed(event)
     assert "hush-hush" not in str(caught.value)
 
 
@@ -181,12 +181,12 @@ def test_an_error_tells_no_secret():
 )
 def test_an_event_that_is_none(data):
     with pytest.raises(UpstreamProtocolError):
-        SpeechDecoder("p").feed(b"data: " + data + b"\n\n")
+        CartesiaSpeechDecoder("p").feed(b"data: " + data + b"\n\n")
 
 
 def test_an_event_without_end():
     with pytest.raises(UpstreamProtocolError):
-        SpeechDecoder("p").feed(b"data: " + b"x" * 5_000_000)
+        CartesiaSpeechDecoder("p").feed(b"data: " + b"x" * 5_000_000)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(EVENTS) - 1), st.binary(min_size=1, max_size=4)), max_size=3), st.integers(1, 64))
@@ -194,7 +194,7 @@ def test_spoiled_events(spoilt, step):
     data = bytearray(EVENTS)
     for at, rubbish in spoilt:
         data[at : at + len(rubbish)] = rubbish
-    decoder = SpeechDecoder("p")
+    decoder = CartesiaSpeechDecoder("p")
     try:
         for at in range(0, len(data), step):
             decoder.feed(bytes(data[at : at + step]))
@@ -230,7 +230,7 @@ def test_no_times_for_who_wants_none():
 def test_events_of_ours_are_read_as_they_were_meant():
     server = CartesiaSpeakServer("c", timestamps=True)
     sent = [AudioChunk(data=bytes(9)), WordTiming(word="Grüße", start_s=0.1, end_s=0.5), SpeakEnd()]
-    assert SpeechDecoder("p").feed(cartesia_speak.as_sse(server.encode(sent))) == sent
+    assert CartesiaSpeechDecoder("p").feed(cartesia_speak.as_sse(server.encode(sent))) == sent
 
 
 def test_an_error_frame():

@@ -14,7 +14,7 @@ from gw.types.audio import PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
 from gw.wire.deepgram_flux_listen import FluxListenClient, FluxListenServer, parse_query
 from gw.wire.deepgram_listen import by_turns
-from gw.wire.listen_messages import Audio, Control, Forward, Reply
+from gw.wire.listen_messages import Audio, Control, DirectReply, Forward
 
 HI = Word(text="Hi", start_s=0.25, end_s=0.5, confidence=0.9)
 
@@ -119,7 +119,7 @@ def test_settings_in_mid_session():
     frame = '{"type":"Configure","thresholds":{"eot_threshold":0.9},"keyterms":["a"]}'
     forward, reply = side.receive(frame)
     assert forward == Forward(frame)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, DirectReply)
     (done,) = told([reply.frame])
     assert (done["type"], done["thresholds"], done["keyterms"]) == ("ConfigureSuccess", {"eot_threshold": 0.9}, ["a"])
     with pytest.raises(ClientProtocolError):

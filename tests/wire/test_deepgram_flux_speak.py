@@ -23,7 +23,7 @@ from gw.wire.deepgram_flux_speak import (
     voice_model,
 )
 from gw.wire.deepgram_speak import CLOSE, FLUSH
-from gw.wire.listen_messages import Reply
+from gw.wire.listen_messages import DirectReply
 from tests.fakes.golden import golden
 
 FRAMES = [b"\1\2" if line == "AUDIO" else line for line in golden("deepgram/flux_speak_live").decode().splitlines()]
@@ -75,7 +75,7 @@ def test_the_server_tells_what_the_client_reads():
     server, client = serving(), FluxSpeakClient("p")
     assert told([server.opening()])[0]["type"] == "Connected"
     for frame in (*client.text("Hello. "), *client.flush()):
-        assert not any(isinstance(message, Reply) for message in server.receive(frame))
+        assert not any(isinstance(message, DirectReply) for message in server.receive(frame))
     frames = server.encode([AudioChunk(data=bytes(4_800)), AudioChunk(data=b""), AudioChunk(data=bytes(4_800)), Flushed()])
     kinds = [frame if isinstance(frame, bytes) else msgspec.json.decode(frame)["type"] for frame in frames]
     assert kinds == ["SpeechStarted", bytes(4_800), bytes(4_800), "SpeechMetadata", "Flushed"]
@@ -103,7 +103,7 @@ def test_a_flush_of_nothing_is_answered():
 def test_configure(speed, kind):
     server = serving()
     (reply,) = server.receive(msgspec.json.encode({"type": "Configure", "speed": speed}).decode())
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, DirectReply)
     assert msgspec.json.decode(reply.frame)["type"] == kind
     assert server.speed == (1.5 if kind == "ConfigureSuccess" else None)
 

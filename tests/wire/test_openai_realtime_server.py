@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gw.types.audio import MULAW_8K, PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
-from gw.wire.listen_messages import Audio, Control, Forward, Reply
+from gw.wire.listen_messages import Audio, Control, DirectReply, Forward
 from gw.wire.openai_realtime_client import RealtimeListenClient
 from gw.wire.openai_realtime_server import RealtimeListenServer
 
@@ -38,7 +38,7 @@ def kinds(frames: list[str]) -> list[str]:
 def refusal(side: RealtimeListenServer, text: str) -> dict:
     """The error that answers a malformed frame."""
     (reply,) = side.receive(text)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, DirectReply)
     event = msgspec.json.decode(reply.frame)
     assert event["type"] == "error"
     return event["error"]
@@ -170,7 +170,7 @@ def test_our_client_hears_what_our_server_says(texts):
         said = [SpeechStarted(at_s=float(at)), Interim(text=text[:1], start_s=at), Final(text=text, start_s=at, end_s=at + 0.5)]
         heard += [event for out in side.encode([*said, UtteranceEnd(at_s=at + 0.5)]) for event in client.receive(out)]
     replies = side.receive(client.finish())
-    frames = [*(reply.frame for reply in replies if isinstance(reply, Reply)), *side.encode([ListenEnd()])]
+    frames = [*(reply.frame for reply in replies if isinstance(reply, DirectReply)), *side.encode([ListenEnd()])]
     heard += [event for out in frames for event in client.receive(out)]
     finals = [(e.text, e.start_s, e.end_s) for e in heard if isinstance(e, Final)]
     assert finals == [(text, at, at + 0.5) for at, text in enumerate(texts)]

@@ -6,7 +6,7 @@ import pytest
 
 from gw.errors import ProviderError
 from gw.wire.anthropic_messages_client import MessagesDecoder
-from gw.wire.cartesia_speak import SpeechDecoder as CartesiaDecoder
+from gw.wire.cartesia_speak import CartesiaSpeechDecoder
 from gw.wire.elevenlabs_speak import TimedDecoder
 from gw.wire.ollama_chat import OllamaDecoder
 from gw.wire.openai_audio import SpeechDecoder
@@ -19,7 +19,7 @@ GOOD = {
     OllamaDecoder: b'{"message":{"role":"assistant","content":"a"},"done":false}\n',
     SpeechDecoder: b'data: {"type":"speech.audio.delta","audio":"AAAA"}\n\n',
     TranscriptDecoder: b'data: {"type":"transcript.text.delta","delta":"a"}\n\n',
-    CartesiaDecoder: b'data: {"type":"chunk","data":"AAAA"}\n\n',
+    CartesiaSpeechDecoder: b'data: {"type":"chunk","data":"AAAA"}\n\n',
     TimedDecoder: b'{"audio_base64":"AAAA"}\n',
 }
 BAD = b"data: {\n\n"

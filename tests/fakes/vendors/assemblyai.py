@@ -11,7 +11,7 @@ import trio
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, Transcript, UtteranceEnd
 from gw.wire import assemblyai_batch, assemblyai_stream, wav
 from gw.wire.assemblyai_stream import AssemblyListenServer
-from gw.wire.frames import frame_type
+from gw.wire.json_frames import frame_type
 from gw.wire.listen_messages import Audio, Control
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry

@@ -14,7 +14,7 @@ from gw.types.tts import AudioChunk, Flushed
 from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
 from gw.wire.deepgram_flux_listen import FluxListenServer
 from gw.wire.deepgram_listen import DeepgramListenServer
-from gw.wire.listen_messages import Audio, Control, Forward, Reply
+from gw.wire.listen_messages import Audio, Control, DirectReply, Forward
 from gw.wire.speak_messages import Text, TtsCommand
 from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
@@ -121,7 +121,7 @@ class FakeDeepgram(LiveVendor):
                     await peer.send(*server.encode([UtteranceEnd(at_s=ears.seconds)]))
                 case (Forward(frame=other), *replies):
                     peer.entry.fields["other"] = other
-                    await peer.send(*(reply.frame for reply in replies if isinstance(reply, Reply)))
+                    await peer.send(*(reply.frame for reply in replies if isinstance(reply, DirectReply)))
                 case (Control.FINISH,):
                     peer.entry.outcome = "ended"
                     await _part(peer)

@@ -11,8 +11,8 @@ from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import converter
-from gw.wire.frames import Frame
-from gw.wire.listen_messages import Audio, Control, Reply
+from gw.wire.json_frames import Frame
+from gw.wire.listen_messages import Audio, Control, DirectReply
 from gw.wire.openai_realtime_server import RealtimeListenServer
 from tests.fakes.vendors.scripted import Entry, Receive, Send
 
@@ -53,7 +53,7 @@ class RealtimeSession:
         server = self._server
         for message in server.receive(frame):
             match message:
-                case Reply(frame=reply):
+                case DirectReply(frame=reply):
                     await self._tell([reply])
                 case Audio(data=data):
                     self._entry.audio += data
