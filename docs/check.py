@@ -1,12 +1,11 @@
-"""Local links resolve, and pages that are made from something say what it says: docs/cli.md the commands, docs/api.md what the
-gateway serves, docs/mcp.md what the MCP server tells, docs/providers/README.md the providers, docs/gw.schema.json what gw.yaml
-takes. `--write` renews them."""
+"""Check local links and generated pages: docs/cli.md (the commands), docs/api.md (the routes), docs/mcp.md (the MCP server),
+docs/providers/README.md (the providers), docs/gw.schema.json (gw.yaml). `--write` regenerates the pages."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -31,9 +30,9 @@ Written from the commands' own help by `uv run nox -s docs -- --write`.
 
 Data goes to stdout, everything else to stderr. Reports are tables on a terminal, tab-separated values with a line of
 column names in a pipe, and JSON with `--json`; then errors are JSON too, on stderr: `{"error": {"code", "message"}}`.
-`NO_COLOR` takes the colours away. Commands that read ask the running gateway (`--url`, else the one that holds the configured
-database, else port 8080 on this machine) and, where none answers, read the configured database; that is said on stderr.
-Commands that change something go through the gateway as well, and change the database themselves only where no gateway runs.
+`NO_COLOR` turns colours off. Commands that read ask the running gateway (`--url`, else the one that holds the configured
+database, else port 8080 on this machine). Where none answers they read the configured database and say so on stderr.
+Commands that change something go through the gateway too, and change the database themselves only where no gateway runs.
 Exit codes:
 
 | code | meaning |
@@ -51,7 +50,7 @@ Exit codes:
 
 
 def reference() -> str:
-    """docs/cli.md as it should be."""
+    """Return docs/cli.md as it should be."""
     root = click.Context(main, info_name="gw", terminal_width=100, max_content_width=100)
     parts = [INTRODUCTION]
     for name in COMMANDS:
@@ -62,18 +61,18 @@ def reference() -> str:
 
 
 def pages(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
-    """The help of a command, then that of the commands below it."""
+    """Yield the help of a command, then that of its subcommands."""
     context = click.Context(command, info_name=name, parent=parent)
     yield f"\n## {context.command_path}\n\n```\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
-        for below in command.list_commands(context):
-            found = command.get_command(context, below)
-            assert found is not None
-            yield from pages(found, below, context)
+        for subname in command.list_commands(context):
+            subcommand = command.get_command(context, subname)
+            assert subcommand is not None
+            yield from pages(subcommand, subname, context)
 
 
 def broken_links() -> list[str]:
-    """`file: target` for every local link of a Markdown file that leads nowhere."""
+    """Return `file: target` for every broken local link of a Markdown file."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")]
     return [
         f"{page.relative_to(ROOT)}: {target}"
@@ -83,24 +82,20 @@ def broken_links() -> list[str]:
     ]
 
 
+GENERATED: dict[Path, Callable[[], str]] = {
+    REFERENCE: reference, API: api_page, PROVIDERS: provider_page, MCP: mcp_page, SCHEMA: schema_text
+}  # fmt: skip
+
+
 def run(write: bool) -> int:
-    if write:
-        REFERENCE.write_text(reference(), encoding="utf-8")
-        API.write_text(api_page(), encoding="utf-8")
-        PROVIDERS.write_text(provider_page(), encoding="utf-8")
-        MCP.write_text(mcp_page(), encoding="utf-8")
-        SCHEMA.write_text(schema_text(), encoding="utf-8")
-    faults = [f"broken link: {link}" for link in broken_links()]
-    if not REFERENCE.exists() or REFERENCE.read_text(encoding="utf-8") != reference():
-        faults.append("docs/cli.md is not what the commands say; run: uv run nox -s docs -- --write")
-    if not API.exists() or API.read_text(encoding="utf-8") != api_page():
-        faults.append("docs/api.md is not what the gateway serves; run: uv run nox -s docs -- --write")
-    if not MCP.exists() or MCP.read_text(encoding="utf-8") != mcp_page():
-        faults.append("docs/mcp.md is not what the MCP server tells; run: uv run nox -s docs -- --write")
-    if not PROVIDERS.exists() or PROVIDERS.read_text(encoding="utf-8") != provider_page():
-        faults.append("docs/providers/README.md is not what the providers say; run: uv run nox -s docs -- --write")
-    if not SCHEMA.exists() or SCHEMA.read_text(encoding="utf-8") != schema_text():
-        faults.append("docs/gw.schema.json is not what gw.yaml takes; run: uv run nox -s docs -- --write")
+    faults = []
+    for path, page in GENERATED.items():
+        text = page()
+        if write:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            faults.append(f"{path.relative_to(ROOT)} is out of date; run: uv run nox -s docs -- --write")
+    faults += [f"broken link: {link}" for link in broken_links()]
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

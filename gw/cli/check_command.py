@@ -1,4 +1,4 @@
-"""`gw check`: everything that can be known to be wrong before `gw serve`, and with `--online` whether providers answer."""
+"""`gw check`: what can be checked before `gw serve`, and with `--online` whether the providers answer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import attrs
 import click
 import trio
 
-from gw.admin.provider_check import ProviderHealth, check_provider
+from gw.admin.provider_check import check_provider
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
 from gw.cli.output import bar, print_json, print_table
+from gw.cli.resource import json_option
 from gw.config.settings import Settings
 from gw.errors import GwError, StoreUnavailable
 from gw.net.http1 import Pool
@@ -42,13 +43,13 @@ class Finding:
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--online", is_flag=True, help="Also ask every provider, with its key.")
-@click.option("--json", "as_json", is_flag=True, help="The findings as a JSON array.")
+@click.option("--online", is_flag=True, help="Also send every provider a cheap request, with its key.")
+@json_option("The findings as a JSON array.")
 @click.pass_context
 def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) -> None:
     """Check the configuration without starting.
 
-    FILE is the one `gw serve` would take, unless given. Exit code 3: the configuration is invalid; 5: a check failed.
+    FILE defaults to the one that `gw serve` would take. Exit code 3: the configuration is invalid; 5: a check failed.
 
     \b
     gw check
@@ -56,10 +57,10 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     """
     settings = load(file)
     catalog = build(settings)
-    findings = [*_configuration(settings), *_engines(catalog), *_sound(catalog), *_retired(catalog), _prices(catalog)]
+    findings = [*_configuration(settings), *_providers(catalog), *_speech(catalog), *_retired(catalog), _prices(catalog)]
     findings += [_database(settings), _address(settings)]
     if online:
-        findings += [_answered(provider, health) for provider, health in trio.run(_ask_all, catalog)]
+        findings += trio.run(_test_providers, catalog)
     if as_json:
         print_json([attrs.asdict(finding) for finding in findings])
     else:
@@ -68,14 +69,14 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
 
 
 def _configuration(settings: Settings) -> Iterator[Finding]:
-    counts = f"{_many(len(settings.providers), 'provider')}, {_many(len(settings.models), 'model')}"
+    counts = f"{_count(len(settings.providers), 'provider')}, {_count(len(settings.models), 'model')}"
     yield Finding("configuration", "ok", f"{settings.path}: {counts}")
     for warning in settings.warnings:
         yield Finding("configuration", "warning", warning)
 
 
-def _engines(catalog: Catalog) -> Iterator[Finding]:
-    """Whether this installation can speak to each provider, and has what it needs for that."""
+def _providers(catalog: Catalog) -> Iterator[Finding]:
+    """Check that this installation supports each provider, and that the provider has its key."""
     for provider in catalog.providers.values():
         subject = f"provider {provider.id}"
         try:
@@ -94,20 +95,20 @@ def _engines(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(subject, "ok", provider.base_url or provider.type)
 
 
-def _sound(catalog: Catalog) -> Iterator[Finding]:
-    """Apps ask for speech in MP3 unless they are told otherwise."""
+def _speech(catalog: Catalog) -> Iterator[Finding]:
+    """Check that every provider of speech can deliver MP3, the default of most apps."""
     if find_spec("av") is not None:
         return
-    speaking = dict.fromkeys(model.provider for model in catalog.models.values() if model.modality == "tts")
-    for provider in map(catalog.provider, speaking):
+    provider_ids = dict.fromkeys(model.provider for model in catalog.models.values() if model.modality == "tts")
+    for provider in map(catalog.provider, provider_ids):
         formats = spec_of(provider.type).speak_formats
         if provider.enabled and formats and "mp3" not in formats:
-            what = "no MP3, which most apps ask for, without the module av; install it with: pip install 'gw[audio]'"
-            yield Finding(f"speech of {provider.id}", "warning", what)
+            detail = "no MP3, which most apps request, without the module av; install it with: pip install 'gw[audio]'"
+            yield Finding(f"speech of {provider.id}", "warning", detail)
 
 
 def _retired(catalog: Catalog) -> Iterator[Finding]:
-    """Models that their vendor has ended, or will."""
+    """Find models that their vendor has retired or will retire."""
     today = datetime.fromtimestamp(SystemClock().now(), UTC).date()
     for model in catalog.models.values():
         ending = successor(catalog.provider(model.provider).type, model.name)
@@ -116,7 +117,7 @@ def _retired(catalog: Catalog) -> Iterator[Finding]:
 
 
 def _prices(catalog: Catalog) -> Finding:
-    """Requests to a model without a price are counted, but their cost is not."""
+    """Find models without a price: their requests are counted, but not their cost."""
     book, today = load_book(), utc_day(SystemClock().now())
     unpriced = []
     for model in catalog.models.values():
@@ -124,7 +125,7 @@ def _prices(catalog: Catalog) -> Finding:
         free = provider.location == "local" or model.price is not None
         if not free and book.any_price(provider.type, model.name, at_day=today) is None:
             unpriced.append(model.id)
-    known = f"known for {len(catalog.models) - len(unpriced)} of {_many(len(catalog.models), 'model')}"
+    known = f"known for {len(catalog.models) - len(unpriced)} of {_count(len(catalog.models), 'model')}"
     if not unpriced:
         return Finding("prices", "ok", known)
     more = ", …" if len(unpriced) > NAMES_SHOWN else ""
@@ -141,17 +142,17 @@ def _database(settings: Settings) -> Finding:
             open_reader(path, any_schema=True).close()
         except StoreUnavailable as error:
             return Finding("database", "failed", str(error))
-    nearest = next(place for place in (path, *path.parents) if place.exists())
-    if not os.access(nearest, os.W_OK):
-        return Finding("database", "failed", f"{path} cannot be written: no right to write {nearest}")
-    return Finding("database", "ok", str(path) if path.exists() else f"{path} (will be made)")
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding("database", "failed", f"{path} cannot be written: no permission to write {existing}")
+    return Finding("database", "ok", str(path) if path.exists() else f"{path} (will be created)")
 
 
 def _address(settings: Settings) -> Finding:
-    """Whether the port can be bound. A gateway that runs on this configuration may hold it."""
+    """Check that the port can be bound, unless a gateway of this configuration holds it."""
     host, port = settings.serve.host, settings.serve.port
     if holder(settings.cost_tracking.db_path) is not None:
-        return Finding("address", "ok", f"{host}:{port}; a gateway of this configuration runs")
+        return Finding("address", "ok", f"{host}:{port} is in use by the gateway of this configuration")
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         with socket.socket(family, kind) as probe:
@@ -162,28 +163,25 @@ def _address(settings: Settings) -> Finding:
     return Finding("address", "ok", f"{host}:{port} is free")
 
 
-async def _ask_all(catalog: Catalog) -> list[tuple[Provider, ProviderHealth]]:
-    """All providers at the same time; each has its own cap."""
-    asked: list[tuple[Provider, ProviderHealth]] = []
+async def _test_providers(catalog: Catalog) -> list[Finding]:
+    """Test all providers that have a key at the same time; each test has its own time limit."""
+    findings: list[Finding] = []
 
-    async def ask(provider: Provider) -> None:
-        asked.append((provider, await check_provider(provider, pool)))
-        step(len(asked))
+    async def test(provider: Provider) -> None:
+        health = await check_provider(provider, pool)
+        detail = f"{health.message}, {health.latency_ms} ms"
+        findings.append(Finding(f"online {provider.id}", "ok" if health.ok else "failed", detail))
+        step(len(findings))
 
     pool = Pool()
     configured = [provider for provider in catalog.providers.values() if provider.configured]
-    with bar("asking providers", len(configured)) as step:
+    with bar("testing providers", len(configured)) as step:
         async with trio.open_nursery() as nursery:
             for provider in configured:
-                nursery.start_soon(ask, provider)
+                nursery.start_soon(test, provider)
     await pool.aclose()
-    return sorted(asked, key=lambda pair: pair[0].id)
+    return sorted(findings, key=lambda finding: finding.subject)
 
 
-def _answered(provider: Provider, health: ProviderHealth) -> Finding:
-    detail = f"{health.message}, {health.latency_ms} ms"
-    return Finding(f"online {provider.id}", "ok" if health.ok else "failed", detail)
-
-
-def _many(count: int, noun: str) -> str:
+def _count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from typing import Any
 
-import attrs
 import click
 import trio
 
 from gw.cli.backend import origin
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
-from gw.cli.output import Cell, aside, print_json, print_table
-from gw.cli.resource import json_option
+from gw.cli.output import aside
+from gw.cli.resource import Columns, json_option, print_entries
 from gw.config.settings import Settings
 from gw.pricing.book import Price, PriceBook
 from gw.pricing.rate_tables import load_book
@@ -74,39 +73,30 @@ def list_(provider: str | None, model: str | None, as_json: bool) -> None:
     if provider is not None and provider not in types:
         raise click.UsageError(f"no table for {provider!r}; the tables are: {', '.join(types)}")
     shown = [row for row in every if provider in (None, row["provider_type"]) and (model or "") in row["model"]]
-    if as_json:
-        print_json(shown)
-        return
-    columns = ("provider", "model", "for", "unit", "usd", "valid_from", "seen")
-    print_table(columns, [_row(row) for row in shown])
-    newest = max(date.fromisoformat(row["seen"]) for row in every)
-    aside(f"{len(shown)} of {len(every)} rates; tables last verified on {newest}, {_age(newest)}")
+    print_entries(shown, shown, RATE_COLUMNS, as_json=as_json)
+    if not as_json:
+        newest, days = _newest(every)
+        aside(f"{len(shown)} of {len(every)} rates; tables last verified on {newest}, {_ago(days)}")
 
 
-def _row(row: dict[str, Any]) -> list[Cell]:
-    amounts = ", ".join(value if name == "usd" else f"{name} {value}" for name, value in row["amounts"].items())
-    used = "live sessions" if row["live"] else ""
-    return [row["provider_type"], row["model"], used, row["unit"], amounts, row["valid_from"], row["seen"]]
+def _usd(row: Mapping[str, Any]) -> str:
+    return ", ".join(value if name == "usd" else f"{name} {value}" for name, value in row["amounts"].items())
 
 
-def _age(day: date) -> str:
-    days = (_today() - day).days
+RATE_COLUMNS: Columns = {
+    "provider": "provider_type", "model": "model", "for": lambda row: "live sessions" if row["live"] else "",
+    "unit": "unit", "usd": _usd, "valid_from": "valid_from", "seen": "seen",
+}  # fmt: skip
+
+
+def _newest(rates: Iterable[Mapping[str, Any]]) -> tuple[date, int]:
+    """Return the day on which a table was last verified, and how many days ago that was."""
+    newest = max(date.fromisoformat(row["seen"]) for row in rates)
+    return newest, (datetime.fromtimestamp(SystemClock().now(), UTC).date() - newest).days
+
+
+def _ago(days: int) -> str:
     return "today" if days <= 0 else f"{days} day{'' if days == 1 else 's'} ago"
-
-
-def _today() -> date:
-    return datetime.fromtimestamp(SystemClock().now(), UTC).date()
-
-
-@attrs.frozen(kw_only=True)
-class ModelPrice:
-    """The price of a configured model. `result`: ok, free or unpriced."""
-
-    model: str
-    modality: str
-    result: str
-    price: str
-    source: str
 
 
 @prices.command()
@@ -122,14 +112,12 @@ def check(ctx: click.Context, as_json: bool) -> None:
     catalog, book, today = trio.run(_catalog, settings), load_book(), utc_day(SystemClock().now())
     prices = [_model_price(catalog, book, model, today) for model in catalog.models.values()]
     aside(f"read from {origin(settings)}")
-    if as_json:
-        print_json([attrs.asdict(price) for price in prices])
-    else:
-        print_table(("model", "modality", "result", "price", "source"), [attrs.astuple(price) for price in prices])
-    newest = max(date.fromisoformat(row["seen"]) for row in rows())
-    if _today() - newest > timedelta(days=OLD_DAYS):
-        aside(f"the tables were last verified {_age(newest)}; a newer version of gw may have newer ones")
-    unpriced = [price.model for price in prices if price.result == "unpriced"]
+    names = ("model", "modality", "result", "price", "source")
+    print_entries(prices, prices, {name: name for name in names}, as_json=as_json)
+    _, days = _newest(rows())
+    if days > OLD_DAYS:
+        aside(f"the tables were last verified {_ago(days)}; a newer version of gw may have newer ones")
+    unpriced = [price["model"] for price in prices if price["result"] == "unpriced"]
     if unpriced:
         aside(f"without a price: {', '.join(unpriced)}")
     ctx.exit(CHECK_FAILED if unpriced else 0)
@@ -144,7 +132,8 @@ async def _catalog(settings: Settings) -> Catalog:
         return merge(settings, await reader.entities()).catalog
 
 
-def _model_price(catalog: Catalog, book: PriceBook, model: Model, today: int) -> ModelPrice:
+def _model_price(catalog: Catalog, book: PriceBook, model: Model, today: int) -> dict[str, str]:
+    """Return the price of a configured model. `result`: ok, free or unpriced."""
     provider = catalog.provider(model.provider)
     price = model.price or book.any_price(provider.type, model.name, at_day=today)
     if price is not None:
@@ -155,7 +144,7 @@ def _model_price(catalog: Catalog, book: PriceBook, model: Model, today: int) ->
     else:
         facts = ("unpriced", "", "no row in the tables, no `price` in gw.yaml")
     result, text, source = facts
-    return ModelPrice(model=model.id, modality=model.modality, result=result, price=text, source=source)
+    return {"model": model.id, "modality": model.modality, "result": result, "price": text, "source": source}
 
 
 def _text(price: Price, modality: Modality) -> str:

@@ -37,9 +37,10 @@ def with_options(options: Iterable[Option]) -> Callable[[C], C]:
     return add
 
 
-def _cell(column: str | Callable[[Any], Cell], entry: Json) -> Cell:
-    cell: Cell = entry[column] if isinstance(column, str) else column(entry)
-    return cell
+def rows_of(columns: Columns, entries: Iterable[Json]) -> list[list[Cell]]:
+    """Return a row for each of `entries`."""
+    values = columns.values()
+    return [[entry[value] if isinstance(value, str) else value(entry) for value in values] for entry in entries]
 
 
 def print_entries(answer: Any, entries: Iterable[Json], columns: Columns, *, as_json: bool) -> None:
@@ -47,7 +48,7 @@ def print_entries(answer: Any, entries: Iterable[Json], columns: Columns, *, as_
     if as_json:
         print_json(answer)
     else:
-        print_table(tuple(columns), [[_cell(column, entry) for column in columns.values()] for entry in entries])
+        print_table(tuple(columns), rows_of(columns, entries))
 
 
 def print_facts(answer: Json, rows: Callable[[Json], Iterable[Sequence[Cell]]], *, as_json: bool) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import click
 
 from gw.cli.backend import Backend, backend_options
-from gw.cli.output import Cell, duration, money, ms, print_json, print_table, table_of, usd
+from gw.cli.output import duration, money, ms, table_of, usd
 from gw.cli.parsers import SECONDS
-from gw.cli.resource import json_option
+from gw.cli.resource import Columns, Json, json_option, print_entries, rows_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,34 +24,30 @@ LATEST = 8
 """Number of requests shown below the models."""
 
 
-@attrs.frozen(kw_only=True)
-class ModelRow:
-    """One model in the last minute. `ttfb_ms` is the median."""
-
-    model: str
-    requests: int
-    errors: int
-    fallbacks: int
-    ttfb_ms: float | None
-    cost_usd: float
+COLUMNS: Columns = {
+    "model": "model", "requests": "requests", "errors": "errors", "fallbacks": "fallbacks",
+    "ttfb": lambda row: duration(row["ttfb_ms"]), "cost": lambda row: money(row["cost_usd"]),
+}  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    health: Mapping[str, Any]
-    overview: Mapping[str, Any]
-    models: tuple[ModelRow, ...]
-    latest: Sequence[Mapping[str, Any]]
+    """`models`: a row for each model of the last minute, the busiest first. `latest`: the newest requests."""
 
-    def as_json(self) -> dict[str, Any]:
-        today, health = self.overview["today"], self.health
+    health: Json
+    overview: Json
+    models: Sequence[Json]
+    latest: Sequence[Json]
+
+    def as_json(self) -> Json:
+        today = self.overview["today"]
         return {
-            "uptime_seconds": health["uptime_seconds"],
+            "uptime_seconds": self.health["uptime_seconds"],
             "running": self.overview["active_requests"],
             "requests_today": today["requests"],
             "errors_today": today["errors"],
             "cost_today": today["cost"],
-            "last_minute": [attrs.asdict(model) for model in self.models],
+            "last_minute": self.models,
         }
 
 
@@ -65,47 +61,39 @@ def top(every: float, once: bool, as_json: bool, backend: Backend) -> None:
 
     Ctrl-C ends it. Needs a running gateway, and its admin token where it has one.
     """
-    if as_json:
-        print_json(snapshot(backend).as_json())
-    elif once or not sys.stdout.isatty():
-        print_table(COLUMNS, [_row(model) for model in snapshot(backend).models])
+    if as_json or once or not sys.stdout.isatty():
+        now = snapshot(backend)
+        print_entries(now.as_json(), now.models, COLUMNS, as_json=as_json)
     else:
         _watch(backend, every)
 
 
 def snapshot(backend: Backend) -> Snapshot:
     records = backend.get("/v1/logs", limit=LOG_LIMIT)
-    recent = [record for record in records if record["timestamp"] > time.time() - LAST_S]
-    by_model: dict[str, list[Mapping[str, Any]]] = {}
-    for record in recent:
-        by_model.setdefault(record["model_id"], []).append(record)
+    by_model: dict[str, list[Json]] = {}
+    for record in records:
+        if record["timestamp"] > time.time() - LAST_S:
+            by_model.setdefault(record["model_id"], []).append(record)
     busiest_first = sorted(by_model.items(), key=lambda item: (-len(item[1]), item[0]))
     return Snapshot(
         health=backend.get("/health"),
         overview=backend.get("/api/overview"),
-        models=tuple(_model_row(model, group) for model, group in busiest_first),
+        models=[_model_row(model, group) for model, group in busiest_first],
         latest=records[:LATEST],
     )
 
 
-def _model_row(model: str, records: Sequence[Mapping[str, Any]]) -> ModelRow:
-    firsts = sorted(record["ttfb_ms"] for record in records if record.get("ttfb_ms") is not None)
-    return ModelRow(
-        model=model,
-        requests=len(records),
-        errors=sum(record["status"] == "error" for record in records),
-        fallbacks=sum(record["status"] == "fallback" for record in records),
-        ttfb_ms=firsts[len(firsts) // 2] if firsts else None,
-        cost_usd=sum(record.get("cost_usd") or 0 for record in records),
-    )
-
-
-COLUMNS = ("model", "requests", "errors", "fallbacks", "ttfb", "cost")
-
-
-def _row(model: ModelRow) -> list[Cell]:
-    counts = [model.requests, model.errors, model.fallbacks]
-    return [model.model, *counts, duration(model.ttfb_ms), money(model.cost_usd)]
+def _model_row(model: str, records: Sequence[Json]) -> Json:
+    """Return one model in the last minute. `ttfb_ms` is the median."""
+    times = sorted(record["ttfb_ms"] for record in records if record.get("ttfb_ms") is not None)
+    return {
+        "model": model,
+        "requests": len(records),
+        "errors": sum(record["status"] == "error" for record in records),
+        "fallbacks": sum(record["status"] == "fallback" for record in records),
+        "ttfb_ms": times[len(times) // 2] if times else None,
+        "cost_usd": sum(record.get("cost_usd") or 0 for record in records),
+    }
 
 
 def _watch(backend: Backend, every: float) -> None:
@@ -135,7 +123,7 @@ def _rendered(now: Snapshot) -> RenderableType:
     return Group(
         Text(head),
         Text(""),
-        table_of(COLUMNS, [_row(model) for model in now.models]),
+        table_of(tuple(COLUMNS), rows_of(COLUMNS, now.models)),
         Text(""),
         table_of(("latest", "status", "total"), latest),
     )

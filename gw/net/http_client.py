@@ -1,6 +1,6 @@
-"""HTTP off the hot path: the command line's client (the only user of httpx2) and one-shot GETs for health checks.
+"""HTTP off the hot path: the control plane's client (the only user of httpx2) and single GETs for health checks.
 
-Importing this module loads no library, so that a command which makes no call pays for none.
+Importing this module loads no library, so a command that makes no request does not pay for one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:  # loaded only where they are used
     from gw.types.secret import Secret
 
 ANSWER_LIMIT_S: Final = 30.0
-"""How long the command line waits for the gateway."""
+"""Longest wait for the gateway's answer."""
 PROBE_MAX_BYTES: Final = 1_000_000
 
 
 @attrs.frozen(kw_only=True)
 class Probe:
-    """What a GET brought. `body` is the vendor's own bytes: look into it, never show it."""
+    """The response to a GET. `body` is the vendor's: it may be parsed but never shown."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
@@ -32,10 +32,10 @@ class Probe:
 
 
 async def probe(pool: Pool, provider: str, origin: Origin, path: str, headers: Headers = ()) -> Probe:
-    """GET `origin` + `path` and read up to 1 MB. Any status is an answer; redirects are not followed.
+    """GET `origin` + `path` and read up to 1 MB. Every status is a result; redirects are not followed.
 
-    Goes through the pool, so that the same addresses are refused as in a real call. Raises ProviderUnreachable,
-    UpstreamCut, UpstreamProtocolError. Blocks; no deadline of its own.
+    Uses the pool, which refuses the same addresses as in a real call. Sets no deadline. Raises ProviderUnreachable,
+    UpstreamCut, UpstreamProtocolError.
     """
     async with pool.open(provider, b"GET", origin, path.encode("ascii"), headers) as response:
         body = await response.read(PROBE_MAX_BYTES)
@@ -45,11 +45,11 @@ async def probe(pool: Pool, provider: str, origin: Origin, path: str, headers: H
 def client(
     base_url: str, token: Secret | None = None, *, transport: httpx2.BaseTransport | None = None
 ) -> httpx2.Client:
-    """A blocking client of a running gateway: `with client(url, token) as http: http.get("/api/overview").json()`.
+    """Return a blocking client of a running gateway: `with client(url, token) as http: http.get("/v1/costs").json()`.
 
-    Follows no redirect, asks for no content coding, and ignores proxy settings of the environment, since the gateway is
-    mostly on this machine. `http.stream(…)` gives an answer as it arrives. A gateway that cannot be reached raises
-    ProviderUnreachable, which is a ConnectionError; one that breaks off UpstreamCut. `transport` replaces the network (tests).
+    It follows no redirect, requests no content coding and ignores proxy settings of the environment, since the gateway is
+    mostly on this machine. A gateway that cannot be reached raises ProviderUnreachable, which is a ConnectionError; a
+    response that breaks off UpstreamCut. `transport` replaces the network in tests.
     """
     import ssl
 
@@ -58,7 +58,7 @@ def client(
     from gw.errors import ProviderUnreachable, UpstreamCut
 
     class Body(httpx2.SyncByteStream):
-        """The body as it arrives; a connection that breaks meanwhile is UpstreamCut."""
+        """The body as it arrives. Raises UpstreamCut when the connection breaks."""
 
         def __init__(self, inner: httpx2.SyncByteStream) -> None:
             self.inner = inner
@@ -73,7 +73,7 @@ def client(
             self.inner.close()
 
     class Translating(httpx2.BaseTransport):
-        """Turns the library's errors into ours, so that no caller needs to know the library."""
+        """Raises our errors in place of the library's."""
 
         def __init__(self, inner: httpx2.BaseTransport) -> None:
             self.inner = inner
@@ -90,7 +90,7 @@ def client(
         def close(self) -> None:
             self.inner.close()
 
-    # Loading the trust store takes longer than a call: plain HTTP gets an empty one, which would accept no certificate.
+    # Loading the trust store takes longer than a request: plain HTTP gets an empty one, which accepts no certificate.
     verify = True if base_url.lower().startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     headers = {"accept-encoding": "identity"}
     if token:

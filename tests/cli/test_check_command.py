@@ -34,7 +34,7 @@ def test_a_configuration_that_works(check, tmp_path):
     assert {row[0] for row in rows.values()} == {"ok"}
     assert rows["configuration"][1].endswith("gw.yaml: 1 provider, 3 models")
     assert rows["prices"][1] == "known for 3 of 3 models"
-    assert rows["database"][1].endswith("gw.db (will be made)")
+    assert rows["database"][1].endswith("gw.db (will be created)")
     assert rows["address"][1] == "127.0.0.1:0 is free"
 
 
@@ -135,7 +135,7 @@ def test_a_running_gateway_may_hold_port_and_database(check, tmp_path):
     os.close(held)
     assert result.exit_code == 0
     assert rows["database"][1].endswith("is in use by the gateway at http://127.0.0.1:9")
-    assert "runs" in rows["address"][1]
+    assert "in use" in rows["address"][1]
 
 
 def test_a_database_of_another_program_fails(check, tmp_path):

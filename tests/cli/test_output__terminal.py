@@ -139,7 +139,7 @@ def test_a_person_is_asked_before_something_is_deleted(real_gateway):
 def test_online_checks_have_a_bar(real_gateway):
     _, folder = real_gateway
     _, text = Terminal("check", "--online", folder=folder).end()
-    assert "asking providers" in text
+    assert "testing providers" in text
 
 
 def test_a_long_bill_has_a_bar(real_gateway):
