@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "fallbacks": ("gw.cli.fallback_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
-    "reconcile": ("gw.cli.reconcile", "Compare what was recorded with a vendor's usage export, model by model."),
+    "reconcile": ("gw.cli.reconcile", "Compare the gateway's records with a vendor's usage export, model by model."),
     "db": ("gw.cli.database", "Back up, upgrade or measure the database."),
     "secret": ("gw.cli.secret_commands", "Replace the secret that encrypts stored provider keys."),
     "completion": ("gw.cli.completion", "Print the completion script of a shell."),
