@@ -104,12 +104,12 @@ async def open_gateway(
     clock: Clock | None = None,
     make_pool: Callable[[], Pool] = Pool,
     learn: Callable[[Iterable[Secret]], None] = _ignore,
-    reports_apart: bool = False,
+    report_process: bool = False,
     read_only: bool = False,
 ) -> AsyncIterator[Gateway]:
     """Build everything, in the order in which it must end: the store is opened first and closes last.
 
-    `learn` is told every secret that must not get into a log; `reports_apart`: in a process of their own. With `read_only`
+    `learn` is told every secret that must not get into a log; `report_process`: make reports in a process of their own. With `read_only`
     another gateway may hold the database, stored provider keys are not decrypted and nothing can be recorded. Raises
     ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
@@ -125,7 +125,7 @@ async def open_gateway(
             clock=clock,
             durability=tracking.durability,
             retention_days=tracking.retention_days,
-            reports_apart=reports_apart,
+            report_process=report_process,
         )
     )
     async with opening as store:

@@ -107,7 +107,7 @@ async def _main(
     reread: Callable[[], Settings] | None,
     redactor: Redactor,
 ) -> None:
-    async with open_gateway(settings, learn=redactor.learn, reports_apart=True) as gateway:
+    async with open_gateway(settings, learn=redactor.learn, report_process=True) as gateway:
         drain = Drain()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(

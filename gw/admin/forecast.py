@@ -119,7 +119,7 @@ async def forecast(store: Reader, catalog: Catalog, now: float, *, project: str 
         project=only,
         budgets={entry.id: entry.daily_budget_nusd for entry in catalog.projects.values() if only in (None, entry.id)},
     )
-    return await store.show(
+    return await store.read_as(
         partial(_forecast, month=month),
         queries.points, "day", min(first, today - 7 * WEEKS), today, by="project", project=only, model_id=None,
     )  # fmt: skip

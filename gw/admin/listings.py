@@ -326,7 +326,7 @@ async def projects(store: Reader, catalog: Catalog, now: float) -> Projects:
 async def project(store: Reader, catalog: Catalog, now: float, project_id: str, *, spent: Spent) -> ProjectDetail:
     """Return one project with today's costs. Raises UnknownProjectError."""
     entry = catalog.project(project_id)
-    today = await store.show(cost_groups, queries.costs, utc_day(now), entry.id)
+    today = await store.read_as(cost_groups, queries.costs, utc_day(now), entry.id)
     spent_nusd = spent(entry.id)
     return extend(
         ProjectDetail,

@@ -212,7 +212,7 @@ async def page(
     """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record."""
     count, wanted = page_size(limit, MAX_RECORDS), query.filter(catalog)
     try:
-        return await store.show(_encoded, queries.log, count, before or None, wanted)
+        return await store.read_as(_encoded, queries.log, count, before or None, wanted)
     except NoSuchRecord:
         raise _unknown_cursor() from None
 
@@ -240,7 +240,7 @@ async def export(
     while remaining:
         count = min(remaining, MAX_RECORDS)
         try:
-            text, found, cursor = await store.show(_csv_page, queries.log, count, cursor, wanted)
+            text, found, cursor = await store.read_as(_csv_page, queries.log, count, cursor, wanted)
         except NoSuchRecord:
             if len(parts) == 1:
                 raise _unknown_cursor() from None

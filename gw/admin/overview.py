@@ -11,8 +11,8 @@ from gw.admin.schemas import Ms, Schema, Usd, usd
 from gw.policy import budget
 from gw.registry.catalog import Catalog
 from gw.store import queries
-from gw.store.day_summary import Days, Figures
-from gw.store.record_reader import as_it_is, work
+from gw.store.queries import Days, Figures
+from gw.store.record_reader import query_as, unconverted
 from gw.store.rollups import Point
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day, utc_hour
@@ -105,13 +105,13 @@ async def overview(
     only = project_filter(catalog, project)
     hour = utc_hour(now)
     midnight = hour - hour % HOURS
-    movers_query = work(
+    movers_query = query_as(
         partial(_movers, midnight=midnight, last=hour),
         queries.points, "hour", midnight - HOURS, hour, by="model", project=only, model_id=None,
     )  # fmt: skip
-    days_query = work(partial(_days, last=hour), queries.days, now, HOURS, only)
-    sums_query = work(as_it_is, queries.sums, utc_day(now), only)
-    sums, (day, yesterday, hours), movers = await store.together(sums_query, days_query, movers_query)
+    days_query = query_as(partial(_days, last=hour), queries.days, now, HOURS, only)
+    sums_query = query_as(unconverted, queries.sums, utc_day(now), only)
+    sums, (day, yesterday, hours), movers = await store.read_together(sums_query, days_query, movers_query)
     usable = {provider.id for provider in catalog.providers.values() if provider.configured}
     projects = [catalog.project(only)] if only else catalog.projects.values()
     return Overview(

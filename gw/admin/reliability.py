@@ -13,7 +13,7 @@ from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.attempt_rollups import Health
 from gw.store.queries import Attempts
-from gw.store.rollup_versions import Grain
+from gw.store.rollups import Grain
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
 
@@ -123,7 +123,7 @@ async def reliability(
     step = _STEP_HOURS[period]
     hours = range(since, utc_hour(now) + 1, step)
     known = tuple(catalog.providers)
-    calls, moves = await store.show(partial(_calls, known=known, hours=hours), queries.attempted, since, step)
+    calls, moves = await store.read_as(partial(_calls, known=known, hours=hours), queries.attempted, since, step)
     return Reliability(
         period=period,  # type: ignore[arg-type]  # checked above
         grain="hour" if step == 1 else "day",

@@ -98,7 +98,7 @@ async def costs(
 ) -> Costs:
     """Sum up the costs of a period. Raises RequestError, UnknownProjectError."""
     day, only = first_day(period, now), project_filter(catalog, project)
-    found = await store.show(cost_groups, queries.costs, day, only)
+    found = await store.read_as(cost_groups, queries.costs, day, only)
     return msgspec.structs.replace(found, period=period, project=only)
 
 
@@ -140,7 +140,7 @@ async def latency(
 ) -> dict[str, ModelLatency]:
     """Return times in ms by model id; empty when the period has no requests."""
     day = first_day(period, now, allowed)
-    return await store.show(_latency_by_model, queries.latencies, day, project_filter(catalog, project))
+    return await store.read_as(_latency_by_model, queries.latencies, day, project_filter(catalog, project))
 
 
 def _latency_by_model(rows: Mapping[str, LatencyRow]) -> dict[str, ModelLatency]:

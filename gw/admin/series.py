@@ -16,8 +16,7 @@ from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.latency import LatencyRow
-from gw.store.rollup_versions import Grain
-from gw.store.rollups import BY, Point
+from gw.store.rollups import BY, Grain, Point
 from gw.store.store import Reader
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
@@ -120,12 +119,12 @@ async def series(
         "times": [bucket * (3_600 if grain == "hour" else DAY_S) for bucket in buckets],
     }
     if metric in COUNTS:
-        counts = await store.show(
+        counts = await store.read_as(
             partial(_count_lines, metric=metric, buckets=buckets),
             queries.points, grain, since, until, by=by, project=only, model_id=model or None,
         )  # fmt: skip
         return CountSeries(**shared, series=counts)  # type: ignore[arg-type]  # checked above
-    times = await store.show(
+    times = await store.read_as(
         partial(_time_lines, metric=metric, buckets=buckets),
         queries.latency_points, grain, since, until, by=by, project=only, model_id=model or None,
     )  # fmt: skip
@@ -170,7 +169,7 @@ async def histogram(
         raise RequestError(what="model is needed", param="model")
     day = first_day(period, now, SHORT_PERIODS) or 0
     only = project_filter(catalog, project)
-    ttfb, total = await store.show(
+    ttfb, total = await store.read_as(
         _spreads, queries.latency_points, "day", day, utc_day(now), by="none", project=only, model_id=model
     )
     return ModelHistogram(model=model, period=period, project=only, ttfb=ttfb, latency=total)  # type: ignore[arg-type]

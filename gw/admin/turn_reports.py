@@ -101,7 +101,7 @@ async def page(
     """Return the newest turns. `before` is the `first_request_id` of the previous page's last turn."""
     count, only = page_size(limit, MAX_TURNS), project_filter(catalog, project)
     try:
-        return await store.show(_summaries, queries.newest_turns, count, before or None, only)
+        return await store.read_as(_summaries, queries.newest_turns, count, before or None, only)
     except NoSuchRecord:
         raise RequestError(what="before must be the id of a turn's first request", param="before") from None
 

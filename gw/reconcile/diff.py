@@ -16,7 +16,7 @@ import attrs
 
 from gw.errors import RequestError
 from gw.reconcile.files import Billed, Form
-from gw.store.rollups_usage import ModelUsage
+from gw.store.rollups import ModelUsage
 from gw.types.usage import NANO
 
 Matched = Literal["both", "ours_only", "theirs_only"]

@@ -1,7 +1,7 @@
 """SQL of the attempts' rollup: per UTC hour, how the calls of each model ended and which candidate came next.
 
-Attempts are JSON inside the records; what reports say of providers over days cannot read that much. Changed in the
-transaction that inserts the records, like the other rollups.
+Attempts are JSON inside the records, too much to read for a report on providers over days. The rollup changes in the
+transaction that inserts the records, like the others.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from gw.store.requests import finite
+from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.types.ids import split_model_id
 from gw.types.usage import RequestRecord
@@ -27,13 +28,18 @@ attempts = attempts + excluded.attempts,
 last_error = case when excluded.last_at >= last_at then excluded.last_error else last_error end,
 last_at = max(last_at, excluded.last_at)"""
 
+_SKIPS = str(SKIPS)
+_OUTCOMES = {
+    "ok": "= 'ok'",
+    "rate_limited": "= 'rate_limited'",
+    "skipped": f"in {_SKIPS}",
+    "cancelled": "= 'cancelled'",
+    "failed": f"not in ('ok', 'rate_limited', 'cancelled', {_SKIPS[1:]}",
+}
+"""Field of `Health` → SQL condition on the outcome."""
 _HEALTH = f"""
 select provider, bucket / :hours * :hours,
-       sum(attempts) filter (where outcome = 'ok'),
-       sum(attempts) filter (where outcome = 'rate_limited'),
-       sum(attempts) filter (where outcome in ({", ".join(f"'{name}'" for name in SKIPS)})),
-       sum(attempts) filter (where outcome = 'cancelled'),
-       sum(attempts)
+       {", ".join(f"coalesce(sum(attempts) filter (where outcome {which}), 0)" for which in _OUTCOMES.values())}
 from rollup_attempt where bucket >= :since group by 1, 2 order by 1, 2"""
 
 _LAST_ERROR = """
@@ -46,7 +52,7 @@ where bucket >= :since and next_model_id not in ('', model_id) group by 1, 2, 3 
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the attempts of one provider ended in the hours from `hour` on (UTC hours since 1970)."""
+    """Outcomes of one provider's attempts in the hours from `hour` on (UTC hours since 1970); see `_OUTCOMES`."""
 
     provider: str
     hour: int
@@ -58,14 +64,14 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastError(msgspec.Struct, frozen=True, kw_only=True):
-    """`at`: Unix seconds at which its request began."""
+    """`at`: Unix seconds at which the request began."""
 
     code: str
     at: float
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a request went on from one candidate to the next, for one reason: the outcome of the first."""
+    """Number of moves from one candidate to the next, for one reason: the outcome of the first."""
 
     model_id: str
     next_model_id: str
@@ -74,8 +80,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
-    """Within the caller's transaction."""
-    found: dict[tuple[int, str, str, str, str], list[object]] = {}
+    """Add the attempts of newly inserted records. Within the caller's transaction."""
+    rows: dict[tuple[int, str, str, str, str], list[object]] = {}
     for record in records:
         at = finite(record.timestamp)
         attempts = record.attempts
@@ -83,42 +89,26 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
             following = attempts[number].model_id if number < len(attempts) else ""
             provider = split_model_id(attempt.model_id)[0]
             key = (utc_hour(at), provider, attempt.model_id, following, attempt.outcome)
-            sums = found.get(key)
+            sums = rows.get(key)
             if sums is None:
-                found[key] = [1, at, attempt.error_code]
+                rows[key] = [1, at, attempt.error_code]
             else:
                 sums[0] += 1  # type: ignore[operator]  # a count
                 if at >= sums[1]:  # type: ignore[operator]  # a time
                     sums[1:] = [at, attempt.error_code]
-    db.executemany(_ADD, [(*key, *sums) for key, sums in found.items()])
+    db.executemany(_ADD, [(*key, *sums) for key, sums in rows.items()])
 
 
 def health(db: apsw.Connection, since_hour: int, hours: int) -> list[Health]:
-    """By provider and stretch of `hours` hours, from `since_hour` on."""
-    return [
-        Health(
-            provider=provider,
-            hour=hour,
-            ok=ok or 0,
-            rate_limited=limited or 0,
-            skipped=skipped or 0,
-            cancelled=cancelled or 0,
-            failed=total - sum(n or 0 for n in (ok, limited, skipped, cancelled)),
-        )
-        for provider, hour, ok, limited, skipped, cancelled, total in db.execute(
-            _HEALTH, {"since": since_hour, "hours": hours}
-        )
-    ]
+    """Return outcomes by provider and period of `hours` hours, from `since_hour` on."""
+    return [struct_of(Health, row) for row in db.execute(_HEALTH, {"since": since_hour, "hours": hours})]
 
 
 def last_errors(db: apsw.Connection, since_hour: int) -> Mapping[str, LastError]:
-    """By provider."""
+    """Return the last error of each provider."""
     return {name: LastError(code=code, at=at) for name, code, at in db.execute(_LAST_ERROR, {"since": since_hour})}
 
 
 def moves(db: apsw.Connection, since_hour: int) -> list[Move]:
-    """The most frequent first."""
-    return [
-        Move(model_id=model, next_model_id=following, reason=outcome, count=count)
-        for model, following, outcome, count in db.execute(_MOVES, {"since": since_hour})
-    ]
+    """Return the moves, the most frequent first."""
+    return [struct_of(Move, row) for row in db.execute(_MOVES, {"since": since_hour})]

@@ -1,4 +1,4 @@
-"""A copy of a database that may be in use, by SQLite's backup API, checked after it was made."""
+"""Copying a database that may be in use, by SQLite's backup API, with a check of the copy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gw.errors import StoreUnavailable
 from gw.store.sqlite import make_private, open_reader, translated
 
 PAGES = 1_000
-"""Copied in one step, 4 MB."""
+"""Pages copied in one step, 4 MB."""
 
 Progress = Callable[[int, int], None]
-"""Told of the pages copied and of all there are, in the thread that copies. What it raises ends the copy."""
+"""Called with the pages copied and their total, in the thread that copies. An error that it raises ends the copy."""
 
 
 async def back_up(source: Path, target: Path, *, on_progress: Progress | None = None) -> int:
-    """`copy` in a thread; when cancelled it ends within a step and leaves nothing behind."""
+    """Run `copy` in a thread; when cancelled it ends within a step and leaves nothing behind."""
 
     def step(done: int, total: int) -> None:
         trio.from_thread.check_cancelled()
@@ -32,9 +32,9 @@ async def back_up(source: Path, target: Path, *, on_progress: Progress | None = 
 
 
 def copy(source: Path, target: Path, *, on_step: Progress) -> int:
-    """Copy the whole database as it is now, of whatever schema; the size of the copy in bytes. Others may write meanwhile.
+    """Copy the database as it is now, whatever its schema; return the size in bytes. Others may write meanwhile.
 
-    The copy (0600) is made beside `target` and gets its name when it has been found good. Blocks. Raises
+    The copy (0600) is made beside `target` and renamed when it has passed the check. Blocks. Raises
     StoreUnavailable, also when `target` exists.
     """
     draft = target.with_name(f"{target.name}.part")
@@ -43,14 +43,14 @@ def copy(source: Path, target: Path, *, on_step: Progress) -> int:
     make_private(draft)
     try:
         with translated(source), closing(open_reader(source, any_schema=True)) as db:
-            # One snapshot for all steps: without it SQLite begins anew whenever somebody has written between two.
+            # One snapshot for all steps: without it SQLite starts again after every write in between.
             db.execute("begin")
             _ = db.pragma("schema_version")
-            with closing(apsw.Connection(str(draft))) as made:
-                _fill(made, db, on_step)
-                made.pragma("journal_mode", "delete")
-                if (found := made.pragma("integrity_check", 1)) != "ok":
-                    raise StoreUnavailable(what=f"the copy of {source} is damaged: {found}")
+            with closing(apsw.Connection(str(draft))) as new:
+                _fill(new, db, on_step)
+                new.pragma("journal_mode", "delete")
+                if (problem := new.pragma("integrity_check", 1)) != "ok":
+                    raise StoreUnavailable(what=f"the copy of {source} is damaged: {problem}")
         draft.rename(target)
     except OSError as error:
         raise StoreUnavailable(what=f"cannot write {target}: {error.strerror}") from error
@@ -59,8 +59,8 @@ def copy(source: Path, target: Path, *, on_step: Progress) -> int:
     return target.stat().st_size
 
 
-def _fill(made: apsw.Connection, db: apsw.Connection, on_step: Progress) -> None:
-    with made.backup("main", db, "main") as work:
+def _fill(new: apsw.Connection, db: apsw.Connection, on_step: Progress) -> None:
+    with new.backup("main", db, "main") as work:
         while not work.done:
             work.step(PAGES)
             on_step(work.page_count - work.remaining, work.page_count)

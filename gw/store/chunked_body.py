@@ -1,4 +1,4 @@
-"""Long answers as bytes that are ready to be sent, in pieces: whoever passes them on copies none of them in one go."""
+"""Long answers as bytes that are ready to be sent, in pieces, so that no step of the event loop copies all of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 PIECE_BYTES = 65_536
-"""What one step of the event loop reads or sends of a long answer; everybody else may have a turn between two."""
+"""Bytes of a long answer that one step of the event loop reads or sends; other tasks may run between two steps."""
 
 
 @attrs.frozen
@@ -23,7 +23,7 @@ class Encoded:
 
 
 def in_pieces(body: bytes) -> Iterable[bytes]:
-    """`body` in pieces of at most PIECE_BYTES."""
+    """Cut `body` into pieces of at most PIECE_BYTES."""
     if len(body) <= PIECE_BYTES:
         return (body,)
     return (body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES))

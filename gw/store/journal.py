@@ -1,16 +1,17 @@
 """Append-only journal of intents and finished records, beside the database as `<database>.journal.<n>`.
 
-A line is a tag, a JSON value and a newline: `I` an Intent, `F` a RequestRecord. It is copied into a mapped file, so it is
-in the kernel's hands without a system call and survives kill -9 (a power cut is what `durability: power` is for). The
-newline is stored last, by a store of its own: a line without one was cut off in the copying and counts as not written.
+A line is a tag, a JSON value and a newline: `I` an Intent, `F` a RequestRecord. It is copied into a mapped file, so the
+kernel has it without a system call and it survives kill -9 (`durability: power` is for power cuts). The newline is stored
+last and separately: a line without one was cut off while it was copied and counts as not written.
 
-Segments of about 1 MB keep trimming cheap: each counts the finished records not yet in SQLite and the open intents it
-holds, and when both are none it is unlinked. Nothing is ever rewritten. An intent stays open until its request's record
-is a line itself, or, if that line could not be written, is committed.
+Segments of about 1 MB keep trimming cheap: each counts its finished records that are not yet in SQLite and its open intents,
+and is unlinked when there are none. Nothing is ever rewritten. An intent stays open until its request's record is a line
+itself, or, if that line could not be written, is committed.
 
-A segment has its disk space from the beginning, so only beginning one can meet a full disk: that fault is remembered in
-`trouble` until a write or `probe` succeeds. What is left of the space is NUL bytes; a segment is cut to its lines when
-the next one begins.
+    segment: current ──full──▶ closed ──nothing live──▶ finished ──writer's thread──▶ unlinked
+
+A segment reserves its disk space at the start, so only starting one can meet a full disk: that fault is kept in `trouble`
+until a write or `probe` succeeds. Unused space is NUL bytes; a segment is cut to its lines when the next one starts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from gw.types.usage import Intent, RequestRecord
 
 SEGMENT_BYTES = 2**20
 SPILL_BYTES = 256 * 2**20
-"""All segments together: about 400,000 records that SQLite would not take. Beyond it writes fail as on a full disk."""
+"""All segments together: about 400,000 records that are not in SQLite. Beyond it writes fail as on a full disk."""
 _INTENT, _RECORD, _NEWLINE = b"IF\n"
 
 
@@ -43,12 +44,12 @@ class Segment:
         self.n = n
         self.path = path
         self.size = 0
-        """Bytes of whole lines."""
+        """Bytes of complete lines."""
         self.live = 0
         self.oldest = math.inf
 
-    def begin(self, room: int) -> None:
-        """Make the file and reserve its space. Raises OSError, and leaves no file then."""
+    def open(self, room: int) -> None:
+        """Create the file and reserve its space. Raises OSError, and then leaves no file."""
         self.room = room
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -60,20 +61,20 @@ class Segment:
         finally:
             os.close(fd)
 
-    def end(self) -> None:
-        """No more lines: give back the rest of the space."""
+    def close(self) -> None:
+        """Write no more lines: release the unused space."""
         self.map.close()
         with suppress(OSError):
             os.truncate(self.path, self.size)
 
 
 class Journal:
-    """Written by one thread, the event loop's. Every method is a microsecond or two, but for a new segment every 1 MB."""
+    """Written by one thread, the event loop's. Every method takes a microsecond or two, except for a new segment every 1 MB."""
 
     def __init__(
         self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES
     ) -> None:
-        """Begin a segment after those already there. Raises StoreUnavailable."""
+        """Start a segment after the existing ones. Raises StoreUnavailable."""
         self._segment_bytes = segment_bytes
         self._spill_bytes = spill_bytes
         self._database = database
@@ -81,14 +82,14 @@ class Journal:
         self._intent_line = bytearray([_INTENT])
         self._record_line = bytearray([_RECORD])
         self._open: dict[str, list[Segment]] = {}
-        self._done: list[Segment] = []
+        self._finished: list[Segment] = []
         self._last_line = 0
         self.segments: dict[int, Segment] = {}
         self.bytes = 0
         self.failures = 0
         self.trouble = ""
         try:
-            self.current = self._begin_segment(1 + max(map(number_of, segment_paths(database)), default=0))
+            self.current = self._start_segment(1 + max(map(number_of, segment_paths(database)), default=0))
         except OSError as error:
             raise StoreUnavailable(what=f"cannot write beside the database {database}: {error.strerror}") from error
 
@@ -97,16 +98,16 @@ class Journal:
         if not self._append(self._intent_line, intent, intent.timestamp):
             return
         segment = self.current
-        held = self._open.get(intent.id)
-        if held is None:
+        segments = self._open.get(intent.id)
+        if segments is None:
             self._open[intent.id] = [segment]
             segment.live += 1
-        elif held[-1] is not segment:
-            held.append(segment)
+        elif segments[-1] is not segment:
+            segments.append(segment)
             segment.live += 1
 
     def finish(self, record: RequestRecord) -> Segment | None:
-        """Write a finished record, to be given back with `committed`. None when it could not be written."""
+        """Write a finished record; return its segment for `committed`, None if it could not be written."""
         if not self._append(self._record_line, record, record.timestamp):
             return None
         self.current.live += 1
@@ -115,11 +116,11 @@ class Journal:
 
     @property
     def last_offset(self) -> int:
-        """Where the record written last begins in the current segment."""
+        """Offset of the last record in the current segment."""
         return self._last_line
 
     def committed(self, record_id: str, segment: Segment | None) -> None:
-        """A record is in SQLite: its line, or in want of one its intents, are no longer needed."""
+        """Note that a record is in SQLite: its line, or without one its intents, are no longer needed."""
         if segment is None:
             self._close_intents(record_id)
         else:
@@ -130,31 +131,31 @@ class Journal:
         return len(self._open)
 
     def open_places(self) -> tuple[frozenset[str], list[Path]]:
-        """Ids of the requests without a record, and the segments that hold their intents."""
-        segments = {segment.n: segment.path for held in self._open.values() for segment in held}
+        """Return the ids of requests without a record, and the segments with their intents."""
+        segments = {segment.n: segment.path for holders in self._open.values() for segment in holders}
         return frozenset(self._open), [segments[n] for n in sorted(segments)]
 
     @property
     def oldest(self) -> float:
-        """No line in the journal is about a request earlier than this (Unix seconds; infinity when it is empty)."""
+        """Time of the earliest request in the journal (Unix seconds; infinity when it is empty)."""
         return min((segment.oldest for segment in self.segments.values()), default=math.inf)
 
-    def turn_over(self, before: float) -> None:
-        """Begin another segment if the current one has lines from before this time, so that it can go."""
+    def rotate_if_older(self, before: float) -> None:
+        """Start another segment if the current one has lines from before this time, so that it can be removed."""
         if self.current.oldest < before:
             try:
                 self._rotate()
             except OSError as error:
                 self._failed(error)
 
-    def take_done(self) -> list[Path]:
-        """Segments nobody needs, for the caller to unlink off the event loop."""
-        paths = [segment.path for segment in self._done]
-        self._done.clear()
+    def take_finished(self) -> list[Path]:
+        """Return the segments that are no longer needed, for the caller to unlink off the event loop."""
+        paths = [segment.path for segment in self._finished]
+        self._finished.clear()
         return paths
 
     def probe(self) -> bool:
-        """Whether writing works again."""
+        """Return whether writing works again."""
         try:
             self._make_room(self._segment_bytes // 2)
         except OSError as error:
@@ -164,11 +165,11 @@ class Journal:
         return not self.trouble
 
     def close(self) -> None:
-        """End the segment, and remove those that hold nothing open."""
-        self.current.end()
+        """Close the segment, and remove those without live lines."""
+        self.current.close()
         if not self.current.live:
             self._retire(self.current)
-        for path in self.take_done():
+        for path in self.take_finished():
             path.unlink(missing_ok=True)
 
     def _append(self, line: bytearray, value: Intent | RequestRecord, timestamp: float) -> bool:
@@ -181,9 +182,9 @@ class Journal:
             self._failed(error)
             return False
         segment = self.current
-        self._last_line = begin = segment.size
-        segment.size = end = begin + length
-        segment.map[begin : end - 1] = line
+        self._last_line = start = segment.size
+        segment.size = end = start + length
+        segment.map[start : end - 1] = line
         segment.map[end - 1] = _NEWLINE
         self.bytes += length
         if timestamp < segment.oldest:
@@ -204,15 +205,15 @@ class Journal:
 
     def _rotate(self, length: int = 0) -> None:
         before = self.current
-        self.current = self._begin_segment(before.n + 1, length)
-        before.end()
+        self.current = self._start_segment(before.n + 1, length)
+        before.close()
         if not before.live:
             self._retire(before)
 
-    def _begin_segment(self, n: int, length: int = 0) -> Segment:
-        """With room for a line of `length` bytes."""
+    def _start_segment(self, n: int, length: int = 0) -> Segment:
+        """Start a segment with room for a line of `length` bytes."""
         segment = Segment(n, self._database.with_name(f"{self._database.name}.journal.{n}"))
-        segment.begin(max(self._segment_bytes, length))
+        segment.open(max(self._segment_bytes, length))
         self.segments[n] = segment
         return segment
 
@@ -228,7 +229,7 @@ class Journal:
     def _retire(self, segment: Segment) -> None:
         del self.segments[segment.n]
         self.bytes -= segment.size
-        self._done.append(segment)
+        self._finished.append(segment)
 
 
 _record_decoder = msgspec.json.Decoder(RequestRecord)
@@ -240,16 +241,16 @@ def number_of(path: Path) -> int:
 
 
 def segment_paths(database: Path) -> list[Path]:
-    """The database's segments, oldest first."""
+    """Return the database's segments, oldest first."""
     prefix = f"{database.name}.journal."
-    found = [p for p in database.parent.iterdir() if p.name.startswith(prefix) and p.name[len(prefix) :].isdecimal()]
-    return sorted(found, key=number_of)
+    paths = [p for p in database.parent.iterdir() if p.name.startswith(prefix) and p.name[len(prefix) :].isdecimal()]
+    return sorted(paths, key=number_of)
 
 
 def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, Intent | RequestRecord | None]]:
-    """Each whole line from `offset` on as (offset after it, value); None for a line that cannot be read. Blocks.
+    """Yield each complete line from `offset` on as (offset after it, value); None for an unreadable line. Blocks.
 
-    A torn end is left out.
+    An incomplete last line is left out.
     """
     with path.open("rb") as file:
         file.seek(offset)
@@ -261,7 +262,7 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, Intent | Requ
 
 
 def read_records(path: Path, offset: int, limit: int) -> tuple[list[RequestRecord], int]:
-    """At most `limit` finished records from `offset` on, and the offset after them. Blocks."""
+    """Return at most `limit` finished records from `offset` on, and the offset after them. Blocks."""
     records: list[RequestRecord] = []
     for end, value in read_lines(path, offset):
         offset = end
@@ -278,6 +279,6 @@ def _decode(line: bytes) -> Intent | RequestRecord | None:
             return _record_decoder.decode(line[1:])
         if line[0] == _INTENT:
             return _intent_decoder.decode(line[1:])
-    except (ValueError, RecursionError):  # no JSON, no UTF-8, or no such line
+    except (ValueError, RecursionError):  # invalid JSON or UTF-8, or another kind of line
         pass
     return None

@@ -1,8 +1,8 @@
 """One writer per database: an advisory lock on `<realpath of the database>.lock`, held while the store is open.
 
-The kernel frees a `flock` when its holder dies, so nothing has to be cleaned up after kill -9. The file's content
-(JSON: pid, host, url, started) only says who holds it, and means nothing while nobody does. The file is never removed:
-two openers could otherwise each lock a file of that name.
+The kernel frees a `flock` when its holder dies, so kill -9 leaves nothing to clean up. The file's content (JSON: pid, host,
+url, started) only describes the holder, and means nothing without one. The file is never removed: two processes could
+otherwise each lock a file of that name.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gw.errors import DatabaseLocked, StoreUnavailable
 _MAX_BYTES = 4096
 _TRIES = 5
 _PAUSE_S = 0.02
-"""`holder()` takes the lock shared for a moment; an opener that meets it just then tries again."""
+"""`holder()` takes a shared lock for a moment; a process that opens the database just then tries again."""
 
 
 def lock_path(database: Path) -> Path:
-    """Links are followed, so that two names of one database share one lock."""
+    """Return the lock's path. Links are followed, so that two names of one database share one lock."""
     real = Path(os.path.realpath(database))
     return real.with_name(real.name + ".lock")
 
 
 class Lock:
-    """The held lock. Blocking calls here are single writes of a few bytes."""
+    """A lock that this process holds. Blocking calls here are single writes of a few bytes."""
 
     def __init__(self, fd: int, facts: Mapping[str, object]) -> None:
         self._fd = fd
@@ -67,7 +67,7 @@ async def acquire(database: Path, *, started: float, facts: Mapping[str, object]
                 break
             except BlockingIOError:
                 if not tries_left:
-                    raise DatabaseLocked(what=_refusal(database, _read(fd))) from None
+                    raise DatabaseLocked(what=_locked_message(database, _read(fd))) from None
             await trio.sleep(_PAUSE_S)
         return Lock(fd, {"pid": os.getpid(), "host": socket.gethostname(), "url": "", "started": started, **facts})
     except BaseException:
@@ -76,7 +76,7 @@ async def acquire(database: Path, *, started: float, facts: Mapping[str, object]
 
 
 def holder(database: Path) -> dict[str, object] | None:
-    """Who holds the database: pid, host, url ("" until it listens), started. None when nobody does."""
+    """Return facts of the process that holds the database: pid, host, url ("" until it listens), started. None without one."""
     try:
         fd = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -98,7 +98,7 @@ def _read(fd: int) -> dict[str, object]:
         return {}
 
 
-def _refusal(database: Path, facts: Mapping[str, object]) -> str:
+def _locked_message(database: Path, facts: Mapping[str, object]) -> str:
     who = f"process {facts.get('pid', '(unknown)')} on {facts.get('host', 'this host')}"
     where = f", {facts['url']}" if facts.get("url") else ""
     remedy = "stop it, or give this one its own cost_tracking.db_path"

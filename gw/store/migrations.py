@@ -1,7 +1,7 @@
 """The schema, as numbered steps. A released step is never edited; a change is a new step at the end.
 
-Each step runs in a transaction of its own together with the `user_version` it leads to, so a killed migration leaves
-the version before it, and running again goes on from there.
+Each step runs in one transaction with the `user_version` it leads to, so a killed migration leaves the version before the
+step, and the next run continues from there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import apsw
 
 APPLICATION_ID = 0x67775631
-"""Says in the file's header that a database is ours."""
+"""Marks a database as ours in the file's header."""
 
 
 _REQUESTS = """
@@ -93,7 +93,7 @@ create table managed (
     body text not null,
     primary key (kind, id)
 ) strict, without rowid"""
-"""What was made through the API, one JSON value each (`gw.types.entities`)."""
+"""Entities created through the API, one JSON value each (`gw.types.entities`)."""
 
 _AUDIT = """
 create table audit (
@@ -128,7 +128,7 @@ create table rollup_attempt (
     last_error text,
     primary key (bucket, provider, model_id, next_model_id, outcome)
 ) strict, without rowid"""
-"""`bucket` counts UTC hours; `next_model_id` is the candidate that was tried after this one, "" = none."""
+"""`bucket` counts UTC hours; `next_model_id` is the candidate tried after this one, "" = none."""
 
 _LOG_INDEXES = {
     "time": "timestamp, seq",
@@ -143,13 +143,13 @@ _LOG_INDEXES = {
     "turns": "timestamp, seq, turn_id, session_id, project",
     "project_turns": "project, timestamp, seq, turn_id, session_id",
 }
-"""Each begins with what a log is filtered by and goes on in its order. The columns after that are other filters: what does
-not pass them is left out without a look at the table."""
+"""Each starts with a column that the log is filtered by, then the log's order. The columns after that are other filters, so
+that rows which do not pass them are skipped without reading the table."""
 _ONLY_WHERE = {
     "error_code": "error_code", "session_id": "session_id", "turn_id": "turn_id",
     "turns": "turn_id", "project_turns": "turn_id",
 }  # fmt: skip
-"""Indexes of the rows that have such a value."""
+"""Partial indexes: only rows that have such a value."""
 
 _FILL_ROLLUP_ATTEMPT = """
 insert into rollup_attempt
@@ -176,8 +176,8 @@ _FEWER_LOG_INDEXES = {
     "time": "timestamp, seq, modality, provider, status",
     "project": "project, timestamp, seq, modality, provider, status, turn_id, session_id",
 }
-"""What few values tell apart is found by walking through these: a million entries take some 50 ms, where an index of its own
-costs every record its share. Turns of one project are found in its index."""
+"""Columns with few values are filtered by scanning these: a million entries take some 50 ms, while a separate index would
+slow down every insert. Turns of one project are found in its index."""
 
 
 def _fewer_log_indexes(db: apsw.Connection) -> None:
@@ -192,12 +192,12 @@ def _fewer_log_indexes(db: apsw.Connection) -> None:
 
 
 def _heard(db: apsw.Connection) -> None:
-    """What live transcriptions did in the request's turn (`types.usage.Heard`, a JSON list); null = nothing."""
+    """Add what live transcriptions did in the request's turn (`types.usage.HeardSpeech`, a JSON list); null = nothing."""
     db.execute("alter table requests add column heard text")
 
 
 def _waste(db: apsw.Connection) -> None:
-    """What was paid for and reached nobody: units, and nano-USD (null = no price is known)."""
+    """Add what was paid for and reached nobody: units, and nano-USD (null = unknown price)."""
     db.execute("alter table requests add column wasted_units real not null default 0")
     db.execute("alter table requests add column wasted_nusd integer default 0")
     for table in ("rollup_hour", "rollup_day"):
@@ -215,11 +215,11 @@ MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]
-"""Told after each step of the steps done and of all there were to do, in the thread that does them."""
+"""Called after each step with the steps done and their total, in the thread that runs them."""
 
 
 def migrate(db: apsw.Connection, *, on_progress: Progress | None = None) -> int:
-    """Bring the schema to VERSION; returns how many steps ran. Expects a version of at most VERSION."""
+    """Bring the schema to VERSION; return how many steps ran. Expects a version of at most VERSION."""
     ran = 0
     before: int = db.pragma("user_version")
     for version, step in enumerate(MIGRATIONS, start=1):

@@ -1,4 +1,4 @@
-"""The questions that reports ask, as functions of a desk: they can be run in a thread or in another process.
+"""The queries that reports make, as functions of a `QueryContext`: they can run in a thread or in another process.
 
 `since_day` counts UTC days (`clock.utc_day`), None = everything; `project` None = all projects. Buckets are UTC hours or
 days since 1970, both ends included. `before` is the id of the last record (of a turn: of its first) that was read before.
@@ -11,23 +11,25 @@ from collections.abc import Mapping
 import apsw
 import attrs
 
-from gw.store import attempt_rollups, day_summary, latency, requests, rollups, turn_queries
-from gw.store.day_summary import Days
+from gw.store import attempt_rollups, latency, requests, rollups, turn_queries
 from gw.store.latency import LatencyRow, MergedBuckets
 from gw.store.requests import ANY, LogFilter, Totals
-from gw.store.rollup_versions import Grain
-from gw.store.rollups import CostRow, Point
+from gw.store.rollups import CostRow, Grain, Point
 from gw.store.turn_queries import Turn
+from gw.telemetry.clock import DAY_S, utc_day, utc_hour
+from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
+
+_HOUR_S = 3_600
 
 
 class NoSuchRecord(LookupError):
-    """The record that a page was to begin after is not there (any more)."""
+    """The record after which a page was to start does not exist (any more)."""
 
 
 @attrs.frozen
 class QueryContext:
-    """What a query works with: a connection, and the sums that its process keeps."""
+    """A connection, and the merged buckets that its process caches."""
 
     db: apsw.Connection
     merged: MergedBuckets
@@ -48,81 +50,133 @@ class Sums:
     ever: Totals
 
 
-def costs(desk: QueryContext, since_day: int | None, project: str | None) -> list[CostRow]:
-    """Per provider, model and project, the dearest first."""
-    return rollups.costs(desk.db, since_day, project)
+@attrs.frozen(kw_only=True)
+class Figures:
+    """`ttfb` by modality, and of all together under ""."""
+
+    totals: Totals
+    ttfb: Mapping[str, Histogram]
 
 
-def latencies(desk: QueryContext, since_day: int | None, project: str | None) -> dict[str, LatencyRow]:
-    """Per model id."""
-    return latency.by_model(desk.db, since_day, project, desk.merged)
+@attrs.frozen(kw_only=True)
+class Days:
+    """`hours`: UTC hour → its totals and times to first byte; hours without requests are left out."""
+
+    today: Figures
+    yesterday: Figures
+    hours: Mapping[int, tuple[Point, Histogram]]
 
 
-def totals(desk: QueryContext, since_day: int | None, project: str | None) -> Totals:
-    return rollups.totals(desk.db, since_day, project)
+def costs(context: QueryContext, since_day: int | None, project: str | None) -> list[CostRow]:
+    """Return costs per provider, model and project, the highest first."""
+    return rollups.costs(context.db, since_day, project)
 
 
-def sums(desk: QueryContext, day: int, project: str | None) -> Sums:
+def latencies(context: QueryContext, since_day: int | None, project: str | None) -> dict[str, LatencyRow]:
+    """Return latency per model id."""
+    return latency.by_model(context.db, since_day, project, context.merged)
+
+
+def totals(context: QueryContext, since_day: int | None, project: str | None) -> Totals:
+    return rollups.totals(context.db, since_day, project)
+
+
+def sums(context: QueryContext, day: int, project: str | None) -> Sums:
     """Return the totals of a UTC day and of all time."""
-    return Sums(
-        today=rollups.totals(desk.db, day, project),
-        ever=rollups.totals(desk.db, None, project),
+    return Sums(today=rollups.totals(context.db, day, project), ever=rollups.totals(context.db, None, project))
+
+
+def days(context: QueryContext, now: float, hours: int, project: str | None) -> Days:
+    """Return today, yesterday up to the same time of day, and the last `hours` UTC hours. `now`: Unix seconds."""
+    hour, today = utc_hour(now), utc_day(now)
+    since = hour - hours + 1
+    latest = points(context, "hour", since, hour, by="none", project=project, model_id=None)
+    speeds = latency_points(context, "hour", since, hour, by="none", project=project, model_id=None)
+    ttfb = _ttfb_by_modality(context, "day", today, today, project)
+    return Days(
+        today=Figures(totals=rollups.totals(context.db, today, project, until=today), ttfb=_with_all(ttfb)),
+        yesterday=_until_same_time(context, now, project),
+        hours={point.bucket: (point, speeds[point.bucket, ""].ttfb) for point in latest},
     )
 
 
-def days(desk: QueryContext, now: float, hours: int, project: str | None) -> Days:
-    """Today, yesterday up to the same time of day, and the last `hours` UTC hours. `now`: Unix seconds."""
-    return day_summary.read(desk.db, now, hours, project, desk.merged)
+def _until_same_time(context: QueryContext, now: float, project: str | None) -> Figures:
+    """Return yesterday until this time of day: complete hours from the rollup, the incomplete one from its records."""
+    first, current = 24 * (utc_day(now) - 1), utc_hour(now) - 24
+    complete = rollups.totals(context.db, first, project, until=current - 1, grain="hour")
+    ttfb = _ttfb_by_modality(context, "hour", first, current - 1, project)
+    incomplete, times = requests.between(context.db, current * _HOUR_S, now - DAY_S, project)
+    for modality, ttfb_ms in times:
+        ttfb.setdefault(modality, Histogram()).record(ttfb_ms)
+    return Figures(totals=complete + incomplete, ttfb=_with_all(ttfb))
+
+
+def _ttfb_by_modality(
+    context: QueryContext, grain: Grain, since: int, until: int, project: str | None
+) -> dict[str, Histogram]:
+    merged: dict[str, Histogram] = {}
+    rows = latency_points(context, grain, since, until, by="modality", project=project, model_id=None)
+    for (_, modality), row in rows.items():
+        merged.setdefault(modality, Histogram()).merge(row.ttfb)
+    return merged
+
+
+def _with_all(ttfb: dict[str, Histogram]) -> dict[str, Histogram]:
+    together = Histogram()
+    for histogram in ttfb.values():
+        together.merge(histogram)
+    return {**ttfb, "": together}
 
 
 def points(
-    desk: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
+    context: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
 ) -> list[Point]:
-    """Totals per bucket and name; `by`: see `rollups.BY`."""
-    return rollups.points(desk.db, grain, since, until, by=by, project=project, model_id=model_id)
+    """Return totals per bucket and name; `by`: see `rollups.BY`."""
+    return rollups.points(context.db, grain, since, until, by=by, project=project, model_id=model_id)
 
 
 def latency_points(
-    desk: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
+    context: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
 ) -> Mapping[tuple[int, str], LatencyRow]:
-    """As `points`, by (bucket, name)."""
-    return latency.series(
-        desk.db, grain, since, until, by=by, project=project, model_id=model_id, merged=desk.merged
-    )
+    """Return latency by (bucket, name), as `points` does totals."""
+    db, merged = context.db, context.merged
+    return latency.series(db, grain, since, until, by=by, project=project, model_id=model_id, merged=merged)
 
 
-def attempted(desk: QueryContext, since_hour: int, hours: int) -> Attempts:
-    """How providers' calls ended, by stretches of `hours` hours since then, and where requests went on."""
+def attempted(context: QueryContext, since_hour: int, hours: int) -> Attempts:
+    """Return the outcomes of providers' calls by periods of `hours` hours, and the moves between candidates."""
     return Attempts(
-        health=attempt_rollups.health(desk.db, since_hour, hours),
-        last_errors=attempt_rollups.last_errors(desk.db, since_hour),
-        moves=attempt_rollups.moves(desk.db, since_hour),
+        health=attempt_rollups.health(context.db, since_hour, hours),
+        last_errors=attempt_rollups.last_errors(context.db, since_hour),
+        moves=attempt_rollups.moves(context.db, since_hour),
     )
 
 
-def log(desk: QueryContext, limit: int, before: str | None = None, wanted: LogFilter = ANY) -> list[RequestRecord]:
-    """The newest records that pass the filter. Raises NoSuchRecord."""
-    return requests.page(desk.db, limit=limit, wanted=wanted, before=_place(desk.db, before))
+def log(
+    context: QueryContext, limit: int, before: str | None = None, log_filter: LogFilter = ANY
+) -> list[RequestRecord]:
+    """Return the newest records that pass the filter. Raises NoSuchRecord."""
+    return requests.page(context.db, limit=limit, log_filter=log_filter, before=_place(context.db, before))
 
 
-def newest_turns(desk: QueryContext, limit: int, before: str | None, project: str | None) -> list[Turn]:
+def newest_turns(context: QueryContext, limit: int, before: str | None, project: str | None) -> list[Turn]:
     """Raises NoSuchRecord."""
-    return turn_queries.page(desk.db, limit=limit, before=_place(desk.db, before), project=project)
+    return turn_queries.page(context.db, limit=limit, before=_place(context.db, before), project=project)
 
 
-def turn(desk: QueryContext, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
-    """Where several sessions or projects use the id, the one that used it last."""
-    return turn_queries.find(desk.db, turn_id, project=project, session_id=session_id)
+def turn(context: QueryContext, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
+    """Return the turn; if several sessions or projects use the id, that of the last use."""
+    return turn_queries.find(context.db, turn_id, project=project, session_id=session_id)
 
 
-def request(desk: QueryContext, record_id: str) -> RequestRecord | None:
-    return requests.find(desk.db, record_id)
+def request(context: QueryContext, record_id: str) -> RequestRecord | None:
+    return requests.find(context.db, record_id)
 
 
 def _place(db: apsw.Connection, record_id: str | None) -> tuple[float, int] | None:
     if record_id is None:
         return None
-    found = requests.place(db, record_id)
-    if found is None:
+    place = requests.place(db, record_id)
+    if place is None:
         raise NoSuchRecord(record_id)
-    return found
+    return place

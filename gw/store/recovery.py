@@ -1,4 +1,4 @@
-"""What a killed process left in its journal becomes records, once.
+"""Replay: what a killed process left in its journal becomes records, once.
 
 Finished records are inserted unless their id is there already; an intent whose request never finished becomes a record
 `error` / `interrupted` with what was estimated before the call, since the vendor may charge for it. The segments go
@@ -14,14 +14,15 @@ import apsw
 import attrs
 
 from gw.store.journal import read_lines, segment_paths
-from gw.store.writer import BATCH, tell_unwritable, write_what_can_be
+from gw.store.requests import UNITS
+from gw.store.writer import BATCH, log_unwritable, write_possible
 from gw.types.ids import split_model_id
 from gw.types.usage import AttemptRecord, Intent, RequestRecord, Usage
 
 
 @attrs.define
 class Replayed:
-    """What was found. `records` were not in the database yet; `unreadable` lines, `unwritable` records were skipped."""
+    """Counts. `records` were not in the database yet; `unreadable` lines and `unwritable` records were skipped."""
 
     records: int = 0
     interrupted: int = 0
@@ -31,7 +32,7 @@ class Replayed:
 
 def replay(db: apsw.Connection, database: Path) -> Replayed:
     """Bring the journal's segments into the database and remove them. Blocks."""
-    found = Replayed()
+    result = Replayed()
     unfinished: dict[str, list[Intent]] = {}
     batch: list[RequestRecord] = []
     paths = segment_paths(database)
@@ -44,27 +45,27 @@ def replay(db: apsw.Connection, database: Path) -> Replayed:
                     unfinished.pop(line.id, None)
                     batch.append(line)
                 case None:
-                    found.unreadable += 1
+                    result.unreadable += 1
             if len(batch) == BATCH:
-                found.records += _write(db, batch, found)
+                result.records += _write(db, batch, result)
                 batch = []
-    found.records += _write(db, batch, found)
-    found.interrupted = _write(db, [interrupted(intents) for intents in unfinished.values()], found)
+    result.records += _write(db, batch, result)
+    result.interrupted = _write(db, [interrupted(intents) for intents in unfinished.values()], result)
     for path in paths:
         path.unlink()
-    return found
+    return result
 
 
-def _write(db: apsw.Connection, records: list[RequestRecord], found: Replayed) -> int:
-    new, refused = write_what_can_be(db, records)
-    found.unwritable += len(refused)
+def _write(db: apsw.Connection, records: list[RequestRecord], result: Replayed) -> int:
+    new, refused = write_possible(db, records)
+    result.unwritable += len(refused)
     for record, error in refused:
-        tell_unwritable(record, error)
+        log_unwritable(record, error)
     return new
 
 
 def interrupted(intents: Iterable[Intent]) -> RequestRecord:
-    """The record of a request that was in flight when the process died, from its intents (at least one).
+    """Return the record of a request that was in flight when the process died, from its intents (at least one).
 
     Units and cost are the sums of the estimates; the cost is unknown only when no attempt had one.
     """
@@ -86,8 +87,8 @@ def interrupted(intents: Iterable[Intent]) -> RequestRecord:
         pricing_source="estimated" if priced else "unpriced",
         usage=_sum([intent.estimate for intent in intents]),
         attempts=tuple(
-            AttemptRecord(model_id=intent.model_id, outcome="interrupted", started_ms=began, duration_ms=0.0)
-            for intent, began in zip(intents, started_ms, strict=True)
+            AttemptRecord(model_id=intent.model_id, outcome="interrupted", started_ms=start_ms, duration_ms=0.0)
+            for intent, start_ms in zip(intents, started_ms, strict=True)
         ),
         error_code="interrupted",
         stream=first.stream,
@@ -99,14 +100,5 @@ def interrupted(intents: Iterable[Intent]) -> RequestRecord:
 
 
 def _sum(usages: list[Usage]) -> Usage:
-    return Usage(
-        input_tokens=sum(usage.input_tokens for usage in usages),
-        cached_input_tokens=sum(usage.cached_input_tokens for usage in usages),
-        cache_write_tokens=sum(usage.cache_write_tokens for usage in usages),
-        output_tokens=sum(usage.output_tokens for usage in usages),
-        input_audio_tokens=sum(usage.input_audio_tokens for usage in usages),
-        output_audio_tokens=sum(usage.output_audio_tokens for usage in usages),
-        audio_seconds=sum(usage.audio_seconds for usage in usages),
-        characters=sum(usage.characters for usage in usages),
-        source="estimated",
-    )
+    sums = {name: sum(getattr(usage, name) for usage in usages) for name in UNITS}
+    return Usage(**sums, source="estimated")

@@ -1,9 +1,12 @@
 """Reports in a process of their own, seen from the gateway.
 
 Python runs one thread at a time: reports in threads of the gateway made the slowest percent of requests 10 ms slower. The
-process (`gw.store.reporter`) is started when the first report is asked for, and ended when none was for a while; until it
-is ready, should it die, and while it gets no time because other programs use all cores, readers' threads do the work, so
-nothing depends on it.
+process (`gw.store.reporter`) is started by the first report, and ended when there was none for a while. Until it is ready,
+when it dies, and while it gets no time because other programs use all cores, readers' threads do the work, so nothing
+depends on it.
+
+    stopped ──first report──▶ starting ──ReporterReady──▶ ready ──no report for IDLE_S──▶ stopped
+                                 └────────died──────────────┴──▶ waiting RESTART_S ──next report──▶ starting
 """
 
 from __future__ import annotations
@@ -28,28 +31,28 @@ import trio
 from gw.store.chunked_body import PIECE_BYTES, Encoded
 from gw.store.queries import QueryContext
 from gw.store.reporter import FAULTS, LENGTH, QueryJob, QueryResult, ReporterReady, framed, widen
-from gw.store.rollup_versions import Changes
+from gw.store.rollups import RollupVersions
 
 T = TypeVar("T")
 log = structlog.get_logger()
 
-WAITING = 64  # jobs that were given to the process and not answered; beyond it reports are made in threads
-LONGEST = 4_096  # bytes of a message to it: a pipe takes up to so many whole or not at all (pipe(7), PIPE_BUF)
+WAITING = 64  # jobs sent to the process and not answered; beyond it reports are made in threads
+LONGEST = 4_096  # bytes of a message to it: a pipe takes this many all at once or not at all (pipe(7), PIPE_BUF)
 IDLE_S = 300.0
-AGAIN_S = 5.0  # after a process that died, before the next
-PATIENCE_S = 1.5  # of a job that was given to it; usual ones take some ms
-REST_S = 60.0  # after it had no time for a job, before it is given another
-_PIECES_A_TURN = 4  # of a body, before other tasks get theirs
+RESTART_S = 5.0  # pause after a process that died
+PATIENCE_S = 1.5  # deadline of a job; usual ones take some ms
+PAUSE_S = 60.0  # after a job was too late, before the next one is sent
+_PIECES_A_TURN = 4  # of a body, before other tasks run
 _PROGRAM = "from gw.store.reporter import main; main()"
-"""Not `-m`: what crosses must be of the module `gw.store.reporter` on both sides, not of `__main__`."""
+"""Not `-m`: what is pickled must be of the module `gw.store.reporter` on both sides, not of `__main__`."""
 
 
 class ProcessGone(Exception):
-    """It ended before it answered, or was too late."""
+    """The process ended before it answered, or was too late."""
 
 
 class PendingQuery(Generic[T]):
-    """A job that the process has been given."""
+    """A job that was sent to the process."""
 
     def __init__(self, number: int, patience_s: float, forget: Callable[[int], None], late: Callable[[], None]) -> None:
         self._number = number
@@ -57,68 +60,66 @@ class PendingQuery(Generic[T]):
         self._forget = forget
         self._late = late
         self._done = trio.Event()
-        self._found: QueryResult | None = None
+        self._result: QueryResult | None = None
 
-    def settle(self, found: QueryResult) -> None:
-        self._found = found
+    def finish(self, result: QueryResult | None) -> None:
+        """Set the result; None = there will be none."""
+        self._result = result
         self._done.set()
 
-    def give_up(self) -> None:
-        """There will be no answer."""
-        self._done.set()
-
-    async def answer(self) -> T:
-        """Raises StoreUnavailable, NoSuchRecord, ProcessGone. One who leaves stops the query."""
+    async def result(self) -> T:
+        """Wait for the result. Raises StoreUnavailable, NoSuchRecord, ProcessGone. Cancelling stops the query."""
         try:
             with trio.move_on_after(self._patience_s) as waiting:
                 await self._done.wait()
         finally:
-            if self._found is None:
+            if self._result is None:
                 self._forget(self._number)
-        found = self._found
-        if found is None:
+        result = self._result
+        if result is None:
             if waiting.cancelled_caught:
                 self._late()
             raise ProcessGone
-        if found.fault is None:
-            return cast("T", found.value)
-        raise FAULTS[found.fault](found.value) if found.fault else RuntimeError(f"a report failed: {found.value}")
+        if result.fault is None:
+            return cast("T", result.value)
+        raise FAULTS[result.fault](result.value) if result.fault else RuntimeError(f"a report failed: {result.value}")
 
 
 class ReportProcess:
-    """`run` is the task that owns the process; `ask` never blocks."""
+    """The process and its jobs. `run` is the task that owns it; `submit` never blocks."""
 
     def __init__(
-        self, path: Path, *, idle_s: float = IDLE_S, again_s: float = AGAIN_S, patience_s: float = PATIENCE_S
+        self, path: Path, *, idle_s: float = IDLE_S, restart_s: float = RESTART_S, patience_s: float = PATIENCE_S
     ) -> None:
         self._path = path
         self._idle_s = idle_s
-        self._again_s = again_s
+        self._restart_s = restart_s
         self._patience_s = patience_s
         self._wanted = trio.Event()
         self._outbox: int | None = None
-        """Descriptor of the pipe to it, when it is ready."""
-        self._asked: dict[int, PendingQuery[Any]] = {}
+        """Descriptor of the pipe to the process, once it is ready."""
+        self._pending: dict[int, PendingQuery[Any]] = {}
         self._numbers = count(1)
-        self._rests_until = 0.0
+        self._paused_until = 0.0
 
     @property
     def ready(self) -> bool:
         return self._outbox is not None
 
-    def ask(self, work: Callable[[QueryContext], T], changes: Changes | None) -> PendingQuery[T] | None:
-        """None: not ready, and being started, or without time; do it yourself."""
+    def submit(self, work: Callable[[QueryContext], T], versions: RollupVersions | None) -> PendingQuery[T] | None:
+        """Send a job. Return None, and start the process, if it is not ready or has no time: use a thread then."""
         self._wanted.set()
-        if self._outbox is None or trio.current_time() < self._rests_until:
+        if self._outbox is None or trio.current_time() < self._paused_until:
             return None
         number = next(self._numbers)
-        if len(self._asked) >= WAITING or not self._post(framed(QueryJob(number, work, changes or Changes()))):
+        job = QueryJob(number, work, versions or RollupVersions())
+        if len(self._pending) >= WAITING or not self._write(framed(job)):
             return None
-        asked = self._asked[number] = PendingQuery[T](number, self._patience_s, self._forget, self._was_late)
-        return asked
+        pending = self._pending[number] = PendingQuery[T](number, self._patience_s, self._forget, self._pause)
+        return pending
 
-    def _post(self, data: bytes) -> bool:
-        """Write now, from where we are: a task that waits to write would be one more step of the loop for every report."""
+    def _write(self, data: bytes) -> bool:
+        """Write without waiting: a task for it would be one more step of the event loop for every report."""
         if self._outbox is None or len(data) > LONGEST:
             return False
         try:
@@ -126,12 +127,12 @@ class ReportProcess:
         except OSError:  # it is full, or the process has ended, which its reader notices
             return False
 
-    def _was_late(self) -> None:
-        self._rests_until = trio.current_time() + REST_S
+    def _pause(self) -> None:
+        self._paused_until = trio.current_time() + PAUSE_S
 
     def _forget(self, number: int) -> None:
-        if self._asked.pop(number, None) is not None:
-            self._post(framed(number))
+        if self._pending.pop(number, None) is not None:
+            self._write(framed(number))
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Start the process when it is wanted, until cancelled. Its failure is logged, and it is started again later."""
@@ -140,43 +141,43 @@ class ReportProcess:
             await self._wanted.wait()
             self._wanted = trio.Event()
             try:
-                ended = await self._live()
+                why_ended = await self._run_process()
             except OSError as error:
-                ended = f"{type(error).__name__}: {error}"
-            if ended:
-                log.warning("report_process_ended", why=ended)
-                await trio.sleep(self._again_s)
+                why_ended = f"{type(error).__name__}: {error}"
+            if why_ended:
+                log.warning("report_process_ended", why=why_ended)
+                await trio.sleep(self._restart_s)
 
-    async def _live(self) -> str:
-        """One process from its start to its end; why it ended, "" = nobody needed it."""
+    async def _run_process(self) -> str:
+        """Run one process from start to end; return why it ended, "" = it was idle."""
         try:
-            with _wide_pipe() as (bodies, theirs):
-                command = [sys.executable, "-c", _PROGRAM, str(self._path), str(theirs.fileno())]
+            with _wide_pipe() as (bodies, process_end):
+                command = [sys.executable, "-c", _PROGRAM, str(self._path), str(process_end.fileno())]
                 start = partial(
                     trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(process_end.fileno(),),
                 )  # fmt: skip
                 async with trio.open_nursery() as nursery:
                     process: trio.Process = await nursery.start(start)
-                    theirs.close()
+                    process_end.close()
                     assert isinstance(process.stdin, trio.lowlevel.FdStream)
                     assert isinstance(process.stdout, trio.lowlevel.FdStream)
-                    inbox = _Inbox(process.stdout.fileno(), bodies.fileno())
-                    ended = await self._receive(inbox, process.stdin.fileno())
+                    inbox = _MessageReader(process.stdout.fileno(), bodies.fileno())
+                    why_ended = await self._receive(inbox, process.stdin.fileno())
                     nursery.cancel_scope.cancel()
         finally:
             self._outbox = None
-            for asked in self._asked.values():
-                asked.give_up()
-            self._asked.clear()
-        return ended
+            for pending in self._pending.values():
+                pending.finish(None)
+            self._pending.clear()
+        return why_ended
 
-    async def _receive(self, inbox: _Inbox, outbox: int) -> str:
+    async def _receive(self, inbox: _MessageReader, outbox: int) -> str:
         while True:
             with trio.move_on_after(self._idle_s if self.ready else inf) as idle:
                 message = await inbox.message()
             if idle.cancelled_caught:
-                if self._asked or self._wanted.is_set():
+                if self._pending or self._wanted.is_set():
                     self._wanted = trio.Event()
                     continue
                 self._outbox = None
@@ -185,15 +186,15 @@ class ReportProcess:
                 case ReporterReady():
                     self._outbox = outbox
                 case QueryResult():
-                    if (asked := self._asked.pop(message.number, None)) is not None:
-                        asked.settle(message)
+                    if (pending := self._pending.pop(message.number, None)) is not None:
+                        pending.finish(message)
                 case _:
-                    return "it broke off"
+                    return "the process closed its pipe"
 
 
 @contextmanager
 def _wide_pipe() -> Iterator[tuple[FileIO, FileIO]]:
-    """Its two ends; reading does not block."""
+    """Yield both ends of a pipe; reading does not block."""
     reading, writing = (FileIO(fd, mode) for fd, mode in zip(os.pipe(), "rw", strict=True))
     with reading, writing:
         os.set_blocking(reading.fileno(), False)
@@ -201,67 +202,67 @@ def _wide_pipe() -> Iterator[tuple[FileIO, FileIO]]:
         yield reading, writing
 
 
-class _Inbox:
-    """What the process writes, read a piece at a time; everybody else has a turn between a few."""
+class _MessageReader:
+    """Reads the messages of the process a piece at a time; other tasks run between a few pieces."""
 
     def __init__(self, pipe: int, bodies: int) -> None:
-        """Descriptors that do not block: of messages, and of what is encoded already."""
+        """Take two descriptors that do not block: of messages, and of encoded bodies."""
         self._pipe = pipe
         self._bodies = bodies
-        self._seen = bytearray()
-        self._answer: QueryResult | None = None
+        self._buffer = bytearray()
+        self._result: QueryResult | None = None
+        """Result whose body is being read."""
         self._pieces: list[bytes] = []
-        self._left = 0
-        """Bytes of the body of `_answer`."""
+        self._bytes_left = 0
 
     async def message(self) -> object:
-        """The next message, None at the end. Nothing is lost when this is cancelled."""
+        """Return the next message, None at the end. Cancelling loses nothing."""
         while True:
-            if self._answer is not None:
-                return await self._with_body(self._answer)
-            found = self._cut_out()
-            if isinstance(found, QueryResult) and found.following is not None:
-                self._answer, self._left = found, found.following
-            elif found is not None:
-                return found
-            elif (piece := await self._piece(self._pipe)) is None:
+            if self._result is not None:
+                return await self._with_body(self._result)
+            message = self._next()
+            if isinstance(message, QueryResult) and message.body_bytes is not None:
+                self._result, self._bytes_left = message, message.body_bytes
+            elif message is not None:
+                return message
+            elif (piece := await self._read(self._pipe)) is None:
                 return None
             else:
-                self._seen += piece
+                self._buffer += piece
 
-    async def _piece(self, pipe: int) -> bytes | None:
-        """None at the end."""
+    async def _read(self, pipe: int) -> bytes | None:
+        """Return None at the end."""
         while True:
             await trio.lowlevel.wait_readable(pipe)
             with suppress(BlockingIOError):
                 return os.read(pipe, PIECE_BYTES) or None
 
-    def _cut_out(self) -> object:
-        """The message at the beginning of what was seen; None while it is not whole."""
-        seen = self._seen
-        if len(seen) < LENGTH.size:
+    def _next(self) -> object:
+        """Return the first message in the buffer, None until it is complete."""
+        buffer = self._buffer
+        if len(buffer) < LENGTH.size:
             return None
-        end = LENGTH.size + LENGTH.unpack_from(seen)[0]
-        if len(seen) < end:
+        end = LENGTH.size + LENGTH.unpack_from(buffer)[0]
+        if len(buffer) < end:
             return None
-        found: object = pickle.loads(memoryview(seen)[LENGTH.size : end])
-        del seen[:end]
-        return found
+        message: object = pickle.loads(memoryview(buffer)[LENGTH.size : end])
+        del buffer[:end]
+        return message
 
-    async def _with_body(self, answer: QueryResult) -> QueryResult | None:
-        """None when the process ends in the middle."""
-        while self._left:
+    async def _with_body(self, result: QueryResult) -> QueryResult | None:
+        """Return None if the process ends in the middle."""
+        while self._bytes_left:
             try:
-                piece = os.read(self._bodies, min(PIECE_BYTES, self._left))
+                piece = os.read(self._bodies, min(PIECE_BYTES, self._bytes_left))
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._bodies)
                 continue
             if not piece:
                 return None
             self._pieces.append(piece)
-            self._left -= len(piece)
+            self._bytes_left -= len(piece)
             if not len(self._pieces) % _PIECES_A_TURN:
                 await trio.lowlevel.checkpoint()
-        whole = attrs.evolve(answer, value=Encoded(tuple(self._pieces)))
-        self._answer, self._pieces = None, []
-        return whole
+        complete = attrs.evolve(result, value=Encoded(tuple(self._pieces)))
+        self._result, self._pieces = None, []
+        return complete

@@ -1,14 +1,14 @@
-"""The process that makes reports: `main`, started by `gw.store.report_process` with the database's path and a pipe as its arguments.
+"""The process that makes reports: `main`, started by `gw.store.report_process` with the paths of the database and of a pipe.
 
-It reads jobs from stdin and writes answers to stdout, one after the other, and ends when stdin does, so it does not outlive
-the gateway. Requests go first: on Linux it runs when nothing else wants its core. A lower priority alone would say how time is
-shared in the long run, while one who runs may finish a slice of some ms before one who wakes up gets the core.
+It reads jobs from stdin and writes results to stdout, one after the other, and ends when stdin does, so it does not outlive
+the gateway. Requests go first: on Linux it runs when nothing else needs its core. A lower priority alone would only divide
+the time in the long run, while a process that runs may finish a slice of some ms before one that wakes up gets the core.
 
 A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `QueryJob`, or the
-number of a job that nobody waits for any more. Out: `ReporterReady`, then an `QueryResult` per job.
+number of a job that was cancelled. Out: `ReporterReady`, then a `QueryResult` per job.
 
-What is `Encoded` already goes as it is through a pipe of its own, wide enough for most: it is all there when its answer comes,
-so the gateway reads it in a few steps and does not wait for us after each.
+An `Encoded` result goes unchanged through a pipe of its own, wide enough for most: all of it is there when its message comes,
+so the gateway reads it in a few steps and does not wait for this process after each.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.chunked_body import Encoded
 from gw.store.latency import MergedBuckets
 from gw.store.queries import NoSuchRecord, QueryContext
-from gw.store.rollup_versions import Changes
+from gw.store.rollups import RollupVersions
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
 from gw.telemetry.clock import SystemClock
 
 NICENESS = 10
-BODY_BYTES = 2**20  # what Linux allows everybody (/proc/sys/fs/pipe-max-size)
+BODY_BYTES = 2**20  # the most that Linux allows every user (/proc/sys/fs/pipe-max-size)
 LENGTH = struct.Struct("<I")
 
 
@@ -51,20 +51,20 @@ class ReporterReady:
 class QueryJob:
     number: int
     work: Callable[[QueryContext], Any]
-    changes: Changes
+    versions: RollupVersions
 
 
 @attrs.frozen
 class QueryResult:
-    """`fault`: the name of one of FAULTS, or "" for a bug of ours; then `value` is its text.
+    """`fault`: a key of FAULTS, or "" for a bug of ours; then `value` is its text.
 
-    `following`: so many bytes of the other pipe are the value.
+    `body_bytes`: the value is this many bytes of the other pipe.
     """
 
     number: int
     value: Any
     fault: str | None = None
-    following: int | None = None
+    body_bytes: int | None = None
 
 
 FAULTS: dict[str, Callable[[str], Exception]] = {
@@ -80,19 +80,19 @@ def framed(message: object) -> bytes:
 
 
 def widen(pipe: int) -> None:
-    """Let it hold BODY_BYTES, where the system can."""
+    """Give the pipe BODY_BYTES of room if the system can."""
     if sys.platform == "linux":
         with suppress(OSError):  # too many wide pipes of this user
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, BODY_BYTES)
 
 
 def width_of(pipe: int) -> int:
-    """Bytes that it holds, as far as is known."""
+    """Return the room of the pipe in bytes; 0 if it is not known."""
     return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) if sys.platform == "linux" else 0
 
 
 def _read(source: BinaryIO) -> Any:
-    """The next message; None at the end."""
+    """Return the next message; None at the end."""
     head = source.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -110,35 +110,35 @@ class Reporter:
         self._room = width_of(bodies.fileno())
         self._clock = SystemClock()
         self._jobs: SimpleQueue[QueryJob | None] = SimpleQueue()
-        self._left: set[int] = set()
-        self._merged: MergedBuckets = MergedBuckets(None)
+        self._cancelled: set[int] = set()
+        self._merged = MergedBuckets(None)
 
     def run(self) -> None:
-        """Until stdin ends."""
+        """Serve jobs until stdin ends."""
         db = open_reader(self._path)
         self._write(ReporterReady())
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._read_jobs, daemon=True).start()
         while (job := self._jobs.get()) is not None:
-            if job.number not in self._left:
-                self._write(self._answer(db, job))
-            self._left.discard(job.number)
+            if job.number not in self._cancelled:
+                self._write(self._result(db, job))
+            self._cancelled.discard(job.number)
 
-    def _listen(self) -> None:
+    def _read_jobs(self) -> None:
         while (message := _read(self._source)) is not None:
             if isinstance(message, QueryJob):
                 self._jobs.put(message)
             else:
-                self._left.add(message)
+                self._cancelled.add(message)
         self._jobs.put(None)
 
-    def _answer(self, db: apsw.Connection, job: QueryJob) -> QueryResult:
-        began = self._clock.now()
+    def _result(self, db: apsw.Connection, job: QueryJob) -> QueryResult:
+        started = self._clock.now()
 
         def stop() -> bool:
-            return job.number in self._left or self._clock.now() - began > READ_LIMIT_S
+            return job.number in self._cancelled or self._clock.now() - started > READ_LIMIT_S
 
         db.set_progress_handler(stop, CHECK_STEPS)
-        self._merged.changes = job.changes
+        self._merged.versions = job.versions
         try:
             with translated(self._path):
                 return QueryResult(job.number, job.work(QueryContext(db, self._merged)))
@@ -156,28 +156,28 @@ class Reporter:
             db.set_progress_handler(None)
 
     def _write(self, message: ReporterReady | QueryResult) -> None:
-        if isinstance(message, QueryResult) and isinstance(found := message.value, Encoded):
-            told = attrs.evolve(message, value=None, following=found.size)
-            if found.size <= self._room:
-                self._pass_on(found)
-                self._tell(told)
-            else:  # it is read while we write
-                self._tell(told)
-                self._pass_on(found)
-        else:
-            self._tell(message)
+        if not isinstance(message, QueryResult) or not isinstance(body := message.value, Encoded):
+            self._write_message(message)
+            return
+        head = attrs.evolve(message, value=None, body_bytes=body.size)
+        if body.size <= self._room:
+            self._write_body(body)
+            self._write_message(head)
+        else:  # the gateway reads the body while we write it
+            self._write_message(head)
+            self._write_body(body)
 
-    def _pass_on(self, found: Encoded) -> None:
-        self._bodies.writelines(found.pieces)
+    def _write_body(self, body: Encoded) -> None:
+        self._bodies.writelines(body.pieces)
         self._bodies.flush()
 
-    def _tell(self, message: object) -> None:
+    def _write_message(self, message: object) -> None:
         self._sink.write(framed(message))
         self._sink.flush()
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the gateway ends us when it is done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the gateway ends this process
     with suppress(OSError):
         if sys.platform == "linux":
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -1,14 +1,15 @@
-"""SQL of request records: insert, page through, find one, forget old ones."""
+"""SQL of request records: insert, list, find, delete old ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from operator import add
 
 import apsw
 import msgspec
 
+from gw.store.sqlite import struct_of
 from gw.types.usage import AttemptRecord, HeardSpeech, RequestRecord, Usage
 
 _COLUMNS = (
@@ -24,6 +25,8 @@ insert into requests ({", ".join(_COLUMNS)}) values ({", ".join("?" * len(_COLUM
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over requests; the fields are columns of the rollups."""
+
     requests: int
     errors: int
     fallbacks: int
@@ -31,30 +34,14 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     cost_nusd: int
     unpriced: int
     wasted_nusd: int
-    """Of the cost: what reached nobody."""
-
-    @classmethod
-    def of(cls, row: Sequence[Any]) -> Totals:
-        """From columns in the order of the fields."""
-        requests, errors, fallbacks, cancelled, cost_nusd, unpriced, wasted_nusd = row
-        return cls(
-            requests=requests,
-            errors=errors,
-            fallbacks=fallbacks,
-            cancelled=cancelled,
-            cost_nusd=cost_nusd,
-            unpriced=unpriced,
-            wasted_nusd=wasted_nusd,
-        )
+    """Part of the cost that reached nobody."""
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals.of(
-            [a + b for a, b in zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)]
-        )
+        return struct_of(Totals, list(map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other))))
 
 
 SELECT = f"select {', '.join(_COLUMNS)} from requests"
-"""What `record_of` takes."""
+"""Rows for `record_of`."""
 
 _TALLY = """
 select count(*), coalesce(sum(status = 'error'), 0), coalesce(sum(status = 'fallback'), 0),
@@ -71,9 +58,9 @@ delete from requests
 where seq in (select seq from requests where timestamp < :before order by timestamp limit :limit)"""
 
 LARGEST = 10**15
-"""What a count or a cost of one request is cut to (a million dollars in nano-USD), so that no sum leaves 64 bits."""
+"""Limit of a count or a cost of one request (a million dollars in nano-USD), so that no sum exceeds 64 bits."""
 
-_UNITS = tuple(name for name in Usage.__struct_fields__ if name != "source")
+UNITS = tuple(name for name in Usage.__struct_fields__ if name != "source")
 _attempts = msgspec.json.Decoder(tuple[AttemptRecord, ...])
 _heard = msgspec.json.Decoder(tuple[HeardSpeech, ...])
 _usage = msgspec.json.Decoder(Usage)
@@ -97,13 +84,13 @@ def finite(value: float) -> float:
 
 
 def seconds_and_characters(record: RequestRecord) -> tuple[float, int]:
-    """The vendor's counts, else ours: one that bills tokens reports neither."""
-    usage, ours = record.usage, record.measured or record.usage
-    return finite(usage.audio_seconds or ours.audio_seconds), whole(usage.characters or ours.characters)
+    """Return the vendor's counts, else ours: a vendor that bills tokens reports neither."""
+    usage, measured = record.usage, record.measured or record.usage
+    return finite(usage.audio_seconds or measured.audio_seconds), whole(usage.characters or measured.characters)
 
 
 def clean(value: object) -> object:
-    """Built-in values with what JSON or UTF-8 cannot carry (infinity, lone surrogates) replaced, and numbers cut."""
+    """Replace what JSON or UTF-8 cannot carry (infinity, lone surrogates) in built-in values, and limit numbers."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
@@ -122,8 +109,8 @@ def clean(value: object) -> object:
 
 
 def insert(db: apsw.Connection, records: Sequence[RequestRecord]) -> list[RequestRecord]:
-    """Insert those whose id is not there yet, and return them. Within the caller's transaction."""
-    # `returning` would cost a fifth more; a known id is rare, so it is looked for only when a row is missing.
+    """Insert the records with a new id, and return them. Within the caller's transaction."""
+    # `returning` would cost a fifth more; a known id is rare, so the ids are read only when a row is missing.
     last, before = db.execute("select max(seq) from requests").get or 0, db.total_changes()
     db.executemany(_INSERT, map(_row, records))
     if db.total_changes() - before == len(records):
@@ -138,7 +125,7 @@ def insert(db: apsw.Connection, records: Sequence[RequestRecord]) -> list[Reques
 
 
 class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records are wanted: those that pass all of these. None = any."""
+    """Conditions that a record must all meet. None = any."""
 
     modality: str | None = None
     project: str | None = None
@@ -160,27 +147,27 @@ _INDEXES = {
     "model_id": "model_id",
     "project": "project",
 }
-"""Filter → its index, in the order of preference: usually the more selective first. Each holds the usual other filters as
-well; what has none here is met while going back in time."""
+"""Filter → its index, in order of preference: usually the more selective first. Each index has the usual other filters too;
+for a filter without an index the log is read back in time."""
 _FILTERS = (*_INDEXES, "modality", "provider")
 _PLAIN = "success"
-"""The status of most records; the index of a status holds the others."""
+"""Status of most records; the index `unusual` holds the others."""
 _FEW = 10_000
-"""So many records with a prefix of the id are found by it and sorted by time; more are met soon enough in time's order."""
+"""Up to this many records with a prefix of the id are found by the id and sorted; more are met soon enough in order of time."""
 
 
 def page(
-    db: apsw.Connection, *, limit: int, wanted: LogFilter = ANY, before: tuple[float, int] | None = None
+    db: apsw.Connection, *, limit: int, log_filter: LogFilter = ANY, before: tuple[float, int] | None = None
 ) -> list[RequestRecord]:
-    """The newest `limit` records that pass the filter, from before the `place` of another on. One index range each."""
-    bindings: dict[str, object] = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
+    """Return the newest `limit` records that pass the filter, older than the record at `before` (see `place`)."""
+    bindings: dict[str, object] = {name: value for name in _FILTERS if (value := getattr(log_filter, name)) is not None}
     conditions = [f"{name} = :{name}" for name in bindings]
-    skipped = "status" if wanted.status == _PLAIN else ""
+    skipped = "status" if log_filter.status == _PLAIN else ""
     index = next((_INDEXES[name] for name in _INDEXES if name in bindings and name != skipped), "time")
     if index == "unusual":
-        conditions.append(f"status <> '{_PLAIN}'")  # which the index says of itself
-    if wanted.id_prefix:
-        bindings |= {"prefix": wanted.id_prefix, "prefix_end": _after_prefix(wanted.id_prefix)}
+        conditions.append(f"status <> '{_PLAIN}'")  # the condition of this index
+    if log_filter.id_prefix:
+        bindings |= {"prefix": log_filter.id_prefix, "prefix_end": _after_prefix(log_filter.id_prefix)}
         conditions.append("id >= :prefix and id < :prefix_end")
         if index not in ("turn_id", "session_id") and _are_few(db, bindings):
             index = ""
@@ -194,20 +181,20 @@ def page(
 
 
 def _after_prefix(prefix: str) -> str:
-    """The first text after all that begin so."""
+    """Return the end of the range of texts with this prefix."""
     return prefix + chr(0x10FFFF)
 
 
 def _are_few(db: apsw.Connection, bindings: dict[str, object]) -> bool:
-    counted = db.execute(
+    count = db.execute(
         "select count(*) from (select 1 from requests where id >= :prefix and id < :prefix_end limit :few)",
         bindings | {"few": _FEW},
     ).get
-    return int(counted) < _FEW
+    return int(count) < _FEW
 
 
 def place(db: apsw.Connection, record_id: str) -> tuple[float, int] | None:
-    """Where a record stands in the log's order: (timestamp, seq)."""
+    """Return a record's position in the log's order: (timestamp, seq)."""
     for timestamp, seq in db.execute("select timestamp, seq from requests where id = ?", (record_id,)):
         return float(timestamp), int(seq)
     return None
@@ -216,13 +203,13 @@ def place(db: apsw.Connection, record_id: str) -> tuple[float, int] | None:
 def between(
     db: apsw.Connection, since: float, until: float, project: str | None
 ) -> tuple[Totals, list[tuple[str, float]]]:
-    """Of the records that began in [since, until), Unix seconds: their totals, and (modality, time to first byte in ms).
+    """Return the totals of the records that began in [since, until) (Unix seconds), and (modality, time to first byte in ms).
 
-    For an hour at most: it reads them all.
+    Use it for an hour at most: it reads all the records.
     """
     bindings = {"since": since, "until": until, "project": project}
     [row] = db.execute(_TALLY, bindings)
-    return Totals.of(row), [(modality, ttfb) for modality, ttfb in db.execute(_TTFBS, bindings)]
+    return struct_of(Totals, row), [(modality, ttfb) for modality, ttfb in db.execute(_TTFBS, bindings)]
 
 
 def find(db: apsw.Connection, record_id: str) -> RequestRecord | None:
@@ -242,9 +229,9 @@ def count(db: apsw.Connection) -> int:
 
 
 def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
-    """Values within their column's type, whatever a vendor reported: one odd record must not hold up the rest.
+    """Return values that fit their columns, whatever a vendor reported: one odd record must not block the others.
 
-    Most of a record's numbers are 0, and a look costs less than a call.
+    Most of a record's numbers are 0, and a test costs less than a call.
     """
     usage = record.usage
     return (
@@ -287,7 +274,7 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
 
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
-    usage = {name: fields.pop(name) for name in _UNITS}
+    usage = {name: fields.pop(name) for name in UNITS}
     fields["usage"] = usage | {"source": fields.pop("usage_source")}
     measured = fields.pop("measured")
     fields["measured"] = None if measured is None else _usage.decode(str(measured))

@@ -2,47 +2,73 @@
 
 They change in the transaction that inserts the records, so their sums are always those of all records ever inserted;
 pruning records leaves them. Latency goes in as mergeable histograms: time to first byte of every request that had one,
-total latency of requests that were answered (a failure's or a leaving caller's total says nothing about the model).
+total latency of requests that were answered (the total of a failure or an aborted request says nothing about the model).
+
+A sum more is a column of the schema, a name in `_SUMS` with its value in `_values`, and a field of the rows that show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Collection, Iterable, Mapping
+from decimal import Decimal
+from typing import Literal
 
 import apsw
 import msgspec
 
 from gw.store.requests import Totals, finite, seconds_and_characters, whole
-from gw.store.rollup_versions import Grain
+from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
-from gw.types.ids import Modality
+from gw.types.ids import Modality, split_model_id
 from gw.types.usage import RequestRecord
 
+Grain = Literal["hour", "day"]
 _Key = tuple[int, str, str, str, Modality]
 
 _SUMS = (
-    "requests", "errors", "fallbacks", "cancelled", "cost_nusd", "unpriced",
-    "input_tokens", "cached_input_tokens", "output_tokens", "audio_seconds", "characters",
-    "wasted_nusd",
+    "requests", "errors", "fallbacks", "cancelled", "cost_nusd", "unpriced", "input_tokens",
+    "cached_input_tokens", "output_tokens", "audio_seconds", "characters", "wasted_nusd",
 )  # fmt: skip
+"""Columns that are added up, in the order of `_values`."""
 _KEYS = ("bucket", "project", "provider", "model_id", "modality")
 _ALL = (*_KEYS, *_SUMS, "ttfb", "latency")
+TABLES: Mapping[Grain, str] = {"hour": "rollup_hour", "day": "rollup_day"}
 
 
-def _find_sql(table: str) -> str:
-    return f"select ttfb, latency from {table} where {' and '.join(f'{key} = ?' for key in _KEYS)}"
+def _values(record: RequestRecord) -> tuple[float, ...]:
+    usage, cost, status = record.usage, record.cost_nusd, record.status
+    seconds, characters = 0.0, 0
+    if usage.audio_seconds or usage.characters or record.measured is not None:
+        seconds, characters = seconds_and_characters(record)
+    return (
+        1,
+        status == "error",
+        status == "fallback",
+        status == "cancelled",
+        0 if cost is None else whole(cost),
+        cost is None,
+        whole(usage.input_tokens),
+        whole(usage.cached_input_tokens),
+        whole(usage.output_tokens),
+        seconds,
+        characters,
+        whole(record.wasted_nusd) if record.wasted_nusd else 0,
+    )
 
 
-def _add_sql(table: str) -> str:
-    return f"""
+_FIND = {
+    table: f"select ttfb, latency from {table} where {' and '.join(f'{key} = ?' for key in _KEYS)}"
+    for table in TABLES.values()
+}
+_ADD = {
+    table: f"""
 insert into {table} ({", ".join(_ALL)}) values ({", ".join("?" * len(_ALL))})
 on conflict ({", ".join(_KEYS)}) do update set
 {", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)}, ttfb = excluded.ttfb, latency = excluded.latency"""
-
-
-_SQL = {table: (_find_sql(table), _add_sql(table)) for table in ("rollup_hour", "rollup_day")}
-
+    for table in TABLES.values()
+}
 _SPAN = """
 with span(bucket) as (
   select max(:since, (select min(bucket) from {table}))
@@ -54,45 +80,14 @@ _FROM_OF_PROJECT = "from span cross join {table} r on r.bucket = span.bucket and
 
 
 def _range_sql(select: str, table: str, rest: str = "") -> tuple[str, str]:
-    """The statement for all projects, and that for one."""
+    """Return the statement for all projects, and that for one."""
     everything = f"{select} {_FROM.format(table=table)} {rest}"
     one = f"{_SPAN.format(table=table)} {select} {_FROM_OF_PROJECT.format(table=table)} {rest}"
     return everything, one
 
 
-_COSTS = _range_sql(
-    """
-select provider, model_id, project, modality, sum(cost_nusd), sum(requests), sum(unpriced),
-       sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(audio_seconds), sum(characters),
-       sum(wasted_nusd)""",
-    "rollup_day",
-    "group by provider, model_id, project, modality order by 5 desc, 2, 3",
-)
-_TALLIES = """
-coalesce(sum(requests), 0), coalesce(sum(errors), 0), coalesce(sum(fallbacks), 0), coalesce(sum(cancelled), 0),
-coalesce(sum(cost_nusd), 0), coalesce(sum(unpriced), 0), coalesce(sum(wasted_nusd), 0)"""
-_TOTALS = {
-    grain: _range_sql(f"select {_TALLIES}", table)
-    for grain, table in (("hour", "rollup_hour"), ("day", "rollup_day"))
-}
-BY = {"provider": "provider", "model": "model_id", "project": "r.project", "modality": "modality", "none": "''"}
-"""What a series can be split by."""
-_POINTS = {
-    (grain, by): _range_sql(
-        f"select r.bucket, {column}, {_TALLIES}",
-        table,
-        "and (:model_id is null or model_id = :model_id) group by 1, 2 order by 1, 2",
-    )
-    for grain, table in (("hour", "rollup_hour"), ("day", "rollup_day"))
-    for by, column in BY.items()
-}
-_EVER = (-(2**62), 2**62)
-
-_SPEND = "select project, sum(cost_nusd) from rollup_day where bucket = ? group by project"
-
-
 class CostRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What one model cost one project. `unpriced` of the `requests` have no known cost and are not in `cost_nusd`."""
+    """Cost of one model for one project. `unpriced` of the `requests` have no known cost and are not in `cost_nusd`."""
 
     provider: str
     model_id: str
@@ -110,14 +105,68 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(Totals, frozen=True, kw_only=True):
-    """The totals of one UTC hour or day (`bucket`, since 1970) and one `name` of what a series is split by."""
+    """The totals of one UTC hour or day (`bucket`, since 1970) and one `name` by which a series is split."""
 
     bucket: int
     name: str
 
 
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Units and money of one model over a range of days, as a bill shows them. `model` is the vendor's own name."""
+
+    model: str
+    requests: int
+    cost_nusd: int
+    unpriced: int
+    """Requests without a known price, whose cost is not in the sum."""
+    input_tokens: int
+    output_tokens: int
+    audio_seconds: float
+    characters: int
+
+    def units(self, name: str) -> Decimal:
+        value: float = getattr(self, name)
+        return round(Decimal(value), 6)
+
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        fields = self.__struct_fields__[1:]
+        return ModelUsage(model=self.model, **{name: getattr(self, name) + getattr(other, name) for name in fields})
+
+
+_COST_KEYS = CostRow.__struct_fields__[:4]
+_COSTS = _range_sql(
+    f"select {', '.join(_COST_KEYS)}, {', '.join(f'sum({name})' for name in CostRow.__struct_fields__[4:])}",
+    TABLES["day"],
+    f"group by {', '.join(_COST_KEYS)} order by 5 desc, 2, 3",
+)
+_TALLIES = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals.__struct_fields__)
+_TOTALS = {grain: _range_sql(f"select {_TALLIES}", table) for grain, table in TABLES.items()}
+_POINT_KEYS = f"{len(Point.__struct_fields__) - 1}, {len(Point.__struct_fields__)}"
+"""Positions of `bucket` and `name` among the columns of a `Point`."""
+BY = {"provider": "provider", "model": "model_id", "project": "r.project", "modality": "modality", "none": "''"}
+"""Columns that a series can be split by."""
+_POINTS = {
+    (grain, by): _range_sql(
+        f"select {_TALLIES}, r.bucket, {column}",
+        table,
+        f"and (:model_id is null or model_id = :model_id) group by {_POINT_KEYS} order by {_POINT_KEYS}",
+    )
+    for grain, table in TABLES.items()
+    for by, column in BY.items()
+}
+_EVER = (-(2**62), 2**62)
+_SPEND = "select project, sum(cost_nusd) from rollup_day where bucket = ? group by project"
+_MODEL_USAGE = f"""
+select model_id, {", ".join(f"sum({name})" for name in ModelUsage.__struct_fields__[1:])} from rollup_day
+where bucket between ? and ? and modality = ? and provider = ? group by model_id order by model_id"""
+_DAYS = "select min(bucket), max(bucket) from rollup_day where modality = ? and provider = ?"
+
+
+# ---- writing
+
+
 class _Sums:
-    """What a batch adds to one rollup row."""
+    """Values that a batch adds to one rollup row."""
 
     __slots__ = ("_latencies", "_ttfbs", "latency", "sums", "ttfb")
 
@@ -129,34 +178,19 @@ class _Sums:
         self._latencies: list[float] = []
 
     def add(self, record: RequestRecord) -> None:
-        usage, cost, status, sums = record.usage, record.cost_nusd, record.status, self.sums
-        sums[0] += 1
-        sums[1] += status == "error"
-        sums[2] += status == "fallback"
-        sums[3] += status == "cancelled"
-        sums[4] += 0 if cost is None else whole(cost)
-        sums[5] += cost is None
-        sums[6] += whole(usage.input_tokens)
-        sums[7] += whole(usage.cached_input_tokens)
-        sums[8] += whole(usage.output_tokens)
-        if usage.audio_seconds or usage.characters or record.measured is not None:
-            seconds, characters = seconds_and_characters(record)
-            sums[9] += seconds
-            sums[10] += characters
-        if record.wasted_nusd:
-            sums[11] += whole(record.wasted_nusd)
+        self.sums = list(map(operator.add, self.sums, _values(record)))
         if record.ttfb_ms is not None:
             self._ttfbs.append(record.ttfb_ms)
-        if status in ("success", "fallback"):
+        if record.status in ("success", "fallback"):
             self._latencies.append(record.total_latency_ms)
 
-    def settle(self) -> None:
-        """After the last `add`: the latencies go into their histograms, all at once."""
+    def fill_histograms(self) -> None:
+        """Put the latencies into their histograms, all at once, after the last `add`."""
         self.ttfb.record_all(self._ttfbs)
         self.latency.record_all(self._latencies)
 
     def merge(self, other: _Sums) -> None:
-        self.sums = [mine + theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]
+        self.sums = list(map(operator.add, self.sums, other.sums))
         self.ttfb.merge(other.ttfb)
         self.latency.merge(other.latency)
 
@@ -173,50 +207,66 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
         group.add(record)
     days: dict[_Key, _Sums] = {}
     for (hour, project, provider, model_id, modality), group in hours.items():
-        group.settle()
+        group.fill_histograms()
         days.setdefault((hour // 24, project, provider, model_id, modality), _Sums()).merge(group)
-    _upsert(db, "rollup_hour", hours)
-    _upsert(db, "rollup_day", days)
+    _upsert(db, TABLES["hour"], hours)
+    _upsert(db, TABLES["day"], days)
 
 
 def _upsert(db: apsw.Connection, table: str, groups: Mapping[_Key, _Sums]) -> None:
-    find_sql, add_sql = _SQL[table]
     for key, group in groups.items():
-        for ttfb, latency in db.execute(find_sql, key):
+        for ttfb, latency in db.execute(_FIND[table], key):
             group.ttfb.merge_encoded([ttfb])
             group.latency.merge_encoded([latency])
-        db.execute(add_sql, (*key, *group.sums, group.ttfb.encode(), group.latency.encode()))
+        db.execute(_ADD[table], (*key, *group.sums, group.ttfb.encode(), group.latency.encode()))
+
+
+_REMEMBERED = 200
+"""Hours (and days); when there are more, all are forgotten, and every bucket counts as changed just now."""
+
+
+class RollupVersions:
+    """Versions of the buckets, so that sums of hours that did not change need not be made again.
+
+    The writer notes each commit; a report takes the version before it reads. So it never takes old rows for new ones; at
+    worst it reads once too often.
+    """
+
+    def __init__(self) -> None:
+        self._commits = 0
+        self._forgotten_at = 0
+        self._versions: dict[Grain, dict[int, int]] = {"hour": {}, "day": {}}
+
+    def note(self, records: Iterable[RequestRecord]) -> None:
+        """Note that `records` were committed."""
+        self._commits += 1
+        for hour in {utc_hour(finite(record.timestamp)) for record in records}:
+            self._versions["hour"][hour] = self._commits
+            self._versions["day"][hour // 24] = self._commits
+        for versions in self._versions.values():
+            if len(versions) > _REMEMBERED:
+                versions.clear()
+                self._forgotten_at = self._commits
+
+    def version(self, grain: Grain, bucket: int) -> int:
+        """Return a number that changes when something is added to the bucket."""
+        return self._versions[grain].get(bucket, self._forgotten_at)
+
+
+# ---- reading
 
 
 def costs(db: apsw.Connection, since_day: int | None, project: str | None) -> list[CostRow]:
     rows = db.execute(_COSTS[project is not None], _bindings(since_day, None, project))
-    return [
-        CostRow(
-            provider=provider,
-            model_id=model_id,
-            project=owner,
-            modality=modality,
-            cost_nusd=cost_nusd,
-            requests=requests,
-            unpriced=unpriced,
-            input_tokens=input_tokens,
-            cached_input_tokens=cached_input_tokens,
-            output_tokens=output_tokens,
-            audio_seconds=audio_seconds,
-            characters=characters,
-            wasted_nusd=wasted_nusd,
-        )
-        for provider, model_id, owner, modality, cost_nusd, requests, unpriced, input_tokens, cached_input_tokens,
-            output_tokens, audio_seconds, characters, wasted_nusd in rows
-    ]  # fmt: skip
+    return [struct_of(CostRow, row) for row in rows]
 
 
 def totals(
     db: apsw.Connection, since: int | None, project: str | None, *, until: int | None = None, grain: Grain = "day"
 ) -> Totals:
-    """Of all buckets from `since` to `until`, both included; None = no bound."""
+    """Return the totals of all buckets from `since` to `until`, both included; None = no bound."""
     [row] = db.execute(_TOTALS[grain][project is not None], _bindings(since, until, project))
-    return Totals.of(row)
+    return struct_of(Totals, row)
 
 
 def points(
@@ -229,28 +279,31 @@ def points(
     project: str | None = None,
     model_id: str | None = None,
 ) -> list[Point]:
-    """By bucket and name, in that order; `by` is a key of `BY`. Buckets without requests are left out."""
+    """Return totals by bucket and name, in that order; `by` is a key of `BY`. Buckets without requests are left out."""
     bindings = {**_bindings(since, until, project), "model_id": model_id}
-    return [
-        Point(
-            bucket=bucket,
-            name=name,
-            requests=requests,
-            errors=errors,
-            fallbacks=fallbacks,
-            cancelled=cancelled,
-            cost_nusd=cost_nusd,
-            unpriced=unpriced,
-            wasted_nusd=wasted_nusd,
-        )
-        for bucket, name, requests, errors, fallbacks, cancelled, cost_nusd, unpriced, wasted_nusd in db.execute(
-            _POINTS[grain, by][project is not None], bindings
-        )
-    ]
+    return [struct_of(Point, row) for row in db.execute(_POINTS[grain, by][project is not None], bindings)]
 
 
 def spend(db: apsw.Connection, day: int) -> dict[str, int]:
     return dict(db.execute(_SPEND, (day,)))
+
+
+def usage_by_model(
+    db: apsw.Connection, first_day: int, last_day: int, modality: Modality, providers: Collection[str]
+) -> list[ModelUsage]:
+    """Return the usage of each provider's models; both days included, counted from 1970-01-01."""
+    return [
+        struct_of(ModelUsage, (split_model_id(model_id)[1], *sums))
+        for provider in providers
+        for model_id, *sums in db.execute(_MODEL_USAGE, (first_day, last_day, modality, provider))
+    ]
+
+
+def recorded_days(db: apsw.Connection, modality: Modality, providers: Collection[str]) -> tuple[int, int] | None:
+    """Return the first and the last UTC day with a request of these providers, None without any."""
+    ranges = [db.execute(_DAYS, (modality, provider)).get for provider in providers]
+    days = [pair for pair in ranges if pair[0] is not None]
+    return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
 
 def _bindings(since: int | None, until: int | None, project: str | None) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""Connections: files and their modes, pragmas, the readers' threads, and SQLite's errors in our words.
+"""Connections: files and their modes, pragmas, the readers' threads, and the translation of SQLite's errors.
 
-Writing happens on one connection, in the writer's thread. Reading happens on a few read-only connections, each lent to
+Writing happens on one connection, in the writer's thread. Reading happens on a few read-only connections, each used by
 one worker thread at a time; in WAL mode readers and the writer do not wait for each other, and SQLite steps run without
 the interpreter's lock, so a report does not hold up the data plane.
 """
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
+import msgspec
 import trio
 
 from gw.errors import DatabaseLocked, StoreUnavailable
@@ -22,14 +23,16 @@ from gw.store import migrations
 from gw.telemetry.clock import Clock
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+P = ParamSpec("P")
 
 BUSY_TIMEOUT_MS = 5_000
 READERS = 4
-"""Reports at a time; more wait for their turn. Each may hold a thread and about 2 MB of page cache."""
+"""Reports at a time; further ones wait. Each may hold a thread and about 2 MB of page cache."""
 READ_LIMIT_S = 5.0
 TOO_LONG = f"the report took longer than {READ_LIMIT_S:g} s"
 CHECK_STEPS = 20_000
-"""Virtual machine steps between two looks at the stop flag: about 1 ms."""
+"""Virtual machine steps between two checks of the stop flag: about 1 ms."""
 _QUICK_CHECK_BYTES = 64 * 2**20
 """Databases up to this size are checked when opened (under 0.2 s); larger ones would hold up the start."""
 
@@ -46,11 +49,11 @@ TRANSIENT: tuple[type[apsw.Error], ...] = (
     apsw.CorruptError,
     apsw.NotADBError,
 )
-"""Faults of the disk or of a neighbour: retrying is right, and no record is lost meanwhile. Any other is our bug."""
+"""Faults of the disk or of another program: retrying is right, and no record is lost meanwhile. Any other is our bug."""
 
 
 def describe(error: apsw.Error, path: Path) -> str:
-    """One line for people: what is wrong with the database and what to do."""
+    """Return one line for people: what is wrong with the database and what to do."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return f"database is locked: another program is writing to {path}"
@@ -59,7 +62,7 @@ def describe(error: apsw.Error, path: Path) -> str:
         case apsw.CorruptError() | apsw.NotADBError():
             return (
                 f"the database {path} is damaged or not a database ({error}); restore a backup, or move the file away "
-                "to begin an empty one. It was not changed"
+                "to start with an empty one. It was not changed"
             )
         case _:
             return f"the database {path} cannot be used: {error}"
@@ -67,13 +70,18 @@ def describe(error: apsw.Error, path: Path) -> str:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors that are no bug of ours into DatabaseLocked or StoreUnavailable."""
+    """Turn SQLite's errors, except those for bugs of ours, into DatabaseLocked or StoreUnavailable."""
     try:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
         raise DatabaseLocked(what=describe(error, path)) from error
     except TRANSIENT as error:
         raise StoreUnavailable(what=describe(error, path)) from error
+
+
+def struct_of(kind: type[S], row: Sequence[Any]) -> S:
+    """Make a struct from a row whose columns are in the order of its fields."""
+    return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
 
 
 def open_writer(path: Path, *, on_progress: migrations.Progress | None = None) -> apsw.Connection:
@@ -97,7 +105,7 @@ def open_writer(path: Path, *, on_progress: migrations.Progress | None = None) -
 
 
 def open_reader(path: Path, *, any_schema: bool = False) -> apsw.Connection:
-    """A read-only connection to an up-to-date database, or to an older one too. Blocks. Raises StoreUnavailable."""
+    """Open a read-only connection to an up-to-date database (`any_schema`: or an older one). Blocks. Raises StoreUnavailable."""
     if not path.exists():
         raise StoreUnavailable(what=f"there is no database at {path}")
     with translated(path):
@@ -116,7 +124,7 @@ def open_reader(path: Path, *, any_schema: bool = False) -> apsw.Connection:
 
 
 def schema_version(path: Path) -> int:
-    """Of a database that may be older than this version of gw. Blocks. Raises StoreUnavailable."""
+    """Return the schema version of a database that may be older than this gw. Blocks. Raises StoreUnavailable."""
     db = open_reader(path, any_schema=True)
     try:
         version: int = db.pragma("user_version")
@@ -126,7 +134,7 @@ def schema_version(path: Path) -> int:
 
 
 def prepare_folder(path: Path) -> Path:
-    """The database's path without links, its folder made (0700) when missing. Blocks. Raises StoreUnavailable."""
+    """Return the database's path without links; make its folder (0700) if missing. Blocks. Raises StoreUnavailable."""
     real = Path(os.path.realpath(path))
     try:
         real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,7 +144,7 @@ def prepare_folder(path: Path) -> Path:
 
 
 def make_private(path: Path) -> None:
-    """Create the file (0600) when missing. SQLite gives the WAL the mode of the database. Raises StoreUnavailable."""
+    """Create the file (0600) if missing. SQLite gives the WAL the mode of the database. Raises StoreUnavailable."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -179,25 +187,31 @@ class ReaderPool:
         self._lock = threading.Lock()
         self._closed = False
 
-    async def read(self, query: Callable[[apsw.Connection], T]) -> T:
-        """Run `query` in a thread. A cancelled caller is gone at once and its statement stops within about 1 ms.
+    async def read(
+        self, query: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run `query(connection, …)` in a thread. A cancelled caller returns at once; its statement stops within about 1 ms.
 
         Raises StoreUnavailable, also after READ_LIMIT_S.
         """
-        left = threading.Event()
+        abandoned = threading.Event()
+
+        def call(db: apsw.Connection) -> T:
+            return query(db, *args, **kwargs)
+
         try:
             return await trio.to_thread.run_sync(
-                self._run, query, left, abandon_on_cancel=True, limiter=self._limiter
+                self._run, call, abandoned, abandon_on_cancel=True, limiter=self._limiter
             )
         finally:
-            left.set()
+            abandoned.set()
 
-    def _run(self, query: Callable[[apsw.Connection], T], left: threading.Event) -> T:
-        began = self._clock.now()
+    def _run(self, query: Callable[[apsw.Connection], T], abandoned: threading.Event) -> T:
+        started = self._clock.now()
 
         def stop() -> bool:
-            # Wall time is good enough to end a report that runs away: after a jump of the clock it is asked for again.
-            return left.is_set() or self._clock.now() - began > READ_LIMIT_S
+            # Wall time is good enough to end a runaway report: after a jump of the clock it can be requested again.
+            return abandoned.is_set() or self._clock.now() - started > READ_LIMIT_S
 
         with self._connection() as db, translated(self._path):
             db.set_progress_handler(stop, CHECK_STEPS)
@@ -225,7 +239,7 @@ class ReaderPool:
                 db.close()
 
     def close(self) -> None:
-        """Close what is idle; a connection still in an abandoned thread is closed by that thread."""
+        """Close the idle connections; one still in an abandoned thread is closed by that thread."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

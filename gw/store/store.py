@@ -1,4 +1,4 @@
-"""What may be asked of storage. `open_store` is the daemon's door, `open_readonly` that of a command beside it."""
+"""The store: `open_store` opens it for the daemon, `open_readonly` for a command beside it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import apsw
+import attrs
 import msgspec
 import structlog
 import trio
 
 from gw.errors import StoreUnavailable, one_error
-from gw.store import entity_rows, lock, requests, rollups_usage
+from gw.store import entity_rows, lock, requests, rollups
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
 from gw.store.record_reader import RecordReader
 from gw.store.recovery import Replayed, replay
 from gw.store.report_process import ReportProcess
-from gw.store.rollups_usage import ModelUsage
+from gw.store.rollups import ModelUsage
 from gw.store.sqlite import open_reader, open_writer, prepare_folder, translated
 from gw.store.writer import GATHER_S, Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
@@ -34,7 +35,7 @@ log = structlog.get_logger()
 
 _NOBODY: Mapping[str, object] = {}
 CLOSE_S = 5.0
-"""For the last records at the end; what is not committed by then is replayed at the next start."""
+"""Deadline for the last records; what is not committed by then is replayed at the next start."""
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,26 +47,24 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reader(RecordReader):
-    """All that can be read: the past, and what was made through the API. Raises StoreUnavailable."""
+    """Reads finished requests, and entities created through the API. Every method raises StoreUnavailable."""
 
     async def entities(self) -> list[Stored]:
-        """What was made through the API."""
+        """Return what was created through the API."""
         return await self._readers.read(entity_rows.entities)
 
     async def usage_by_model(
         self, first_day: int, last_day: int, modality: Modality, providers: Collection[str]
     ) -> list[ModelUsage]:
-        """Units and money per model of these providers; UTC days, both inclusive."""
-        return await self._readers.read(
-            lambda db: rollups_usage.usage_by_model(db, first_day, last_day, modality, providers)
-        )
+        """Return units and money per model of these providers; UTC days, both included."""
+        return await self._readers.read(rollups.usage_by_model, first_day, last_day, modality, providers)
 
     async def recorded_days(self, modality: Modality, providers: Collection[str]) -> tuple[int, int] | None:
-        """The first and the last UTC day with a request of these providers; None = there is none."""
-        return await self._readers.read(lambda db: rollups_usage.recorded_days(db, modality, providers))
+        """Return the first and the last UTC day with a request of these providers, None without any."""
+        return await self._readers.read(rollups.recorded_days, modality, providers)
 
     async def meta(self, name: str) -> str | None:
-        return await self._readers.read(lambda db: entity_rows.meta(db, name))
+        return await self._readers.read(entity_rows.meta, name)
 
     async def audit_log(
         self,
@@ -76,26 +75,22 @@ class Reader(RecordReader):
         action: str | None = None,
         before: int | None = None,
     ) -> Sequence[AuditEntry]:
-        """The newest changes that pass every filter; `before`: the id of the last one of the page before."""
+        """Return the newest changes that pass every filter; `before`: the id of the last one on the page before."""
         return await self._readers.read(
-            lambda db: entity_rows.audit_page(
-                db, limit=limit, entity_type=entity_type, entity_id=entity_id, action=action, before=before
-            )
-        )
+            entity_rows.audit_page,
+            limit=limit, entity_type=entity_type, entity_id=entity_id, action=action, before=before,
+        )  # fmt: skip
 
     async def stats(self) -> Stats:
         return await self._readers.read(self._stats)
 
     def _stats(self, db: apsw.Connection) -> Stats:
-        return Stats(
-            requests=requests.count(db),
-            size_bytes=self._path.stat().st_size,
-            schema_version=db.pragma("user_version"),
-        )
+        version = db.pragma("user_version")
+        return Stats(requests=requests.count(db), size_bytes=self._path.stat().st_size, schema_version=version)
 
 
 class Watcher(Protocol):
-    """Told of what is written, on the event loop. Must not block or raise."""
+    """Receives what is written, on the event loop. Must not block or raise."""
 
     def began(self, intent: Intent) -> None: ...
 
@@ -103,7 +98,7 @@ class Watcher(Protocol):
 
 
 class Store(Reader):
-    """The daemon's store. `intent` and `finish` are single writes, for the event loop's thread only."""
+    """The daemon's store. `intent` and `finish` are single writes, on the event loop's thread only."""
 
     def __init__(
         self,
@@ -112,25 +107,25 @@ class Store(Reader):
         *,
         journal: Journal,
         writer: Writer,
-        held: lock.Lock,
+        file_lock: lock.Lock,
         replayed: Replayed,
-        apart: ReportProcess | None = None,
+        reports: ReportProcess | None = None,
     ) -> None:
-        super().__init__(path, clock, writer.changes, apart)
+        super().__init__(path, clock, writer.versions, reports)
         self._journal = journal
         self._writer = writer
-        self._held = held
+        self._file_lock = file_lock
         self.replayed = replayed
         self.commits_first = writer.commits_first
-        """Durability "power": an answer's last byte waits for the commit of its record."""
+        """With durability "power", an answer's last byte waits for the commit of its record."""
         self.watcher: Watcher | None = None
         self._caught_up_at = -inf
         """On trio's clock."""
 
     def intent(self, intent: Intent) -> None:
-        """Before an upstream call. Never raises: a fault makes `accepting` False; serving on is the caller's choice."""
+        """Write an intent before an upstream call. Never raises: a fault makes `accepting` False, and the caller decides."""
         try:
-            self._journal.intent(intent if _is_sound(intent.estimate) else _scrubbed(intent))
+            self._journal.intent(intent if _is_encodable(intent.estimate) else _scrubbed(intent))
         except ValueError:  # text or a number that no line can hold
             intent = _scrubbed(intent)
             self._journal.intent(intent)
@@ -140,8 +135,8 @@ class Store(Reader):
             self.watcher.began(intent)
 
     def finish(self, record: RequestRecord) -> None:
-        """Once per request, before its last byte. From then on the record survives kill -9. Never raises or blocks."""
-        if not _is_sound(record.usage):
+        """Write a record, once per request, before its last byte. It then survives kill -9. Never raises or blocks."""
+        if not _is_encodable(record.usage):
             record = _scrubbed(record)
         try:
             segment = self._journal.finish(record)
@@ -153,48 +148,48 @@ class Store(Reader):
             self.watcher.finished(record)
 
     async def running(self) -> list[Intent]:
-        """What is being called for each request that has no record yet, read back from the journal: for looking only."""
+        """Return the newest intent of each request without a record, read back from the journal."""
         ids, paths = self._journal.open_places()
-        found = await trio.to_thread.run_sync(_newest_intents, ids, paths)
-        return [found[id_] for id_ in self._journal.open_places()[0] if id_ in found]
+        intents = await trio.to_thread.run_sync(_newest_intents, ids, paths)
+        return [intents[id_] for id_ in self._journal.open_places()[0] if id_ in intents]
 
     async def wait_committed(self, record_id: str) -> None:
-        """With durability "power" until the record is committed (the caller sets the bound); else returns at once."""
+        """With durability "power", wait until the record is committed (the caller sets a deadline); else return at once."""
         await self._writer.wait_committed(record_id)
 
     async def flush(self) -> None:
-        """Until everything finished so far can be read back. The caller sets the bound."""
+        """Wait until everything finished so far can be read back. The caller sets a deadline."""
         await self._writer.flush()
 
     async def catch_up(self) -> None:
-        """As `flush`, for reports: those that come in a row share commits, so there are not many more than without them.
+        """Do as `flush`, for reports: those in quick succession share commits.
 
-        Each commit takes the interpreter from the requests that are being served. The caller sets the bound.
+        Each commit takes the interpreter from the requests that are being served. The caller sets a deadline.
         """
-        counters, ended = self._writer.counters, self._writer.counters.finished
+        counters, finished = self._writer.counters, self._writer.counters.finished
         await trio.sleep_until(self._caught_up_at + GATHER_S)
-        if counters.committed + counters.set_aside < ended:
+        if counters.committed + counters.set_aside < finished:
             await self._writer.flush()
             self._caught_up_at = trio.current_time()
 
     async def load(self, records: Iterable[RequestRecord]) -> int:
-        """Add records that are no requests of this process, those of an id already there left out; how many were new.
+        """Add records from elsewhere, except those with a known id; return how many were new.
 
-        One transaction, so all or nothing; what is finished meanwhile waits for it in the journal. `records` is
-        consumed in another thread. Raises DatabaseLocked, StoreUnavailable.
+        One transaction, so all or nothing; records that finish meanwhile wait in the journal. `records` is consumed in
+        another thread. Raises DatabaseLocked, StoreUnavailable.
         """
         return await self._writer.load(records)
 
     async def change(self, change: entity_rows.Change) -> None:
-        """Write what was made or changed through the API, its audit entries with it: all or nothing.
+        """Write entities changed through the API, with their audit entries: all or nothing.
 
         Raises DatabaseLocked, StoreUnavailable.
         """
         await self._writer.change(change)
 
     def set_address(self, url: str) -> None:
-        """Where other processes reach this one; stands in the lock file."""
-        self._held.set_address(url)
+        """Write the address of this process into the lock file, for other processes."""
+        self._file_lock.set_address(url)
 
     @property
     def queue_depth(self) -> int:
@@ -207,12 +202,12 @@ class Store(Reader):
 
     @property
     def degraded(self) -> str:
-        """What is wrong, for people; empty = nothing."""
+        """Description of what is wrong, for people; empty = nothing."""
         return "; ".join(filter(None, (self._journal.trouble, self._writer.trouble)))
 
     @property
     def accepting(self) -> bool:
-        """False while a record could be lost: the journal cannot be written."""
+        """False while a record could be lost, because the journal cannot be written."""
         return not self._journal.trouble
 
     @property
@@ -236,17 +231,17 @@ async def open_store(
     durability: str = "crash",
     retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY,
-    reports_apart: bool = False,
+    report_process: bool = False,
     on_upgrade: Progress | None = None,
 ) -> AsyncIterator[Store]:
-    """Lock, open, upgrade and replay, then yield; commits what is left on exit.
+    """Lock, open, upgrade and replay, then yield the store; commit what is left on exit.
 
-    `holder` adds facts to the lock file; `reports_apart`: in a process of their own; `on_upgrade` is told how far an
-    upgrade is. Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and StoreUnavailable. A bug in the
-    writer ends the caller's block with that error.
+    `holder` adds facts to the lock file; `report_process`: make reports in a process of their own; `on_upgrade` is called
+    with the progress of an upgrade. Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
+    StoreUnavailable. A bug in the writer ends the caller's block with that error.
     """
     path = prepare_folder(path)
-    held = await lock.acquire(path, started=clock.now(), facts=holder)
+    file_lock = await lock.acquire(path, started=clock.now(), facts=holder)
     try:
         db = await trio.to_thread.run_sync(partial(open_writer, path, on_progress=on_upgrade))
         try:
@@ -255,25 +250,27 @@ async def open_store(
             writer = Writer(
                 db, path=path, journal=journal, clock=clock, retention_days=retention_days, power=durability == "power"
             )
-            apart = ReportProcess(path) if reports_apart else None
-            store = Store(path, clock, journal=journal, writer=writer, held=held, replayed=replayed, apart=apart)
-            async with _running(store, journal, writer, apart):
+            reports = ReportProcess(path) if report_process else None
+            store = Store(
+                path, clock, journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports
+            )
+            async with _running(store, journal, writer, reports):
                 yield store
         finally:
             with trio.move_on_after(CLOSE_S, shield=True):
                 await trio.to_thread.run_sync(db.close)
     finally:
-        held.release()
+        file_lock.release()
 
 
 @asynccontextmanager
-async def _running(store: Store, journal: Journal, writer: Writer, apart: ReportProcess | None) -> AsyncIterator[None]:
+async def _running(store: Store, journal: Journal, writer: Writer, reports: ReportProcess | None) -> AsyncIterator[None]:
     try:
         with one_error():
             async with trio.open_nursery() as nursery:
                 await nursery.start(writer.run)
-                if apart is not None:
-                    await nursery.start(apart.run)
+                if reports is not None:
+                    await nursery.start(reports.run)
                 yield
                 nursery.cancel_scope.cancel()
     finally:
@@ -289,7 +286,7 @@ async def _running(store: Store, journal: Journal, writer: Writer, apart: Report
 
 
 class ReadOnlyStore(Store):
-    """A store that answers questions only, beside a daemon or without one. Nothing can be recorded in it."""
+    """A store for reading only, beside a daemon or without one."""
 
     queue_depth = 0
     degraded = ""
@@ -317,33 +314,27 @@ async def open_readonly(path: Path, *, clock: Clock | None = None) -> AsyncItera
 
 def _replay(db: apsw.Connection, path: Path) -> Replayed:
     with translated(path):
-        found = replay(db, path)
-    if found != Replayed():
-        log.warning(
-            "usage_journal_replayed",
-            records=found.records,
-            interrupted=found.interrupted,
-            unreadable=found.unreadable,
-            unwritable=found.unwritable,
-        )
-    return found
+        result = replay(db, path)
+    if result != Replayed():
+        log.warning("usage_journal_replayed", **attrs.asdict(result))
+    return result
 
 
 def _newest_intents(ids: frozenset[str], segments: Iterable[Path]) -> dict[str, Intent]:
-    found: dict[str, Intent] = {}
+    intents: dict[str, Intent] = {}
     for path in segments:
-        with suppress(FileNotFoundError):  # everything in it has been finished meanwhile
+        with suppress(FileNotFoundError):  # everything in it has finished meanwhile
             for _, line in read_lines(path):
                 if isinstance(line, Intent) and line.id in ids:
-                    found[line.id] = line
-    return found
+                    intents[line.id] = line
+    return intents
 
 
-def _is_sound(usage: Usage) -> bool:
-    """False for the one number of a line that may be infinite: JSON would say null, and the line could not be read."""
+def _is_encodable(usage: Usage) -> bool:
+    """Return False for an infinite `audio_seconds`: JSON would have null, and the line could not be read back."""
     return 0 <= usage.audio_seconds <= requests.LARGEST
 
 
 def _scrubbed(line: Line) -> Line:
-    """With what a line cannot carry replaced: lone surrogates from a caller's header, infinity, endless numbers."""
+    """Replace what a line cannot carry: lone surrogates from a client's header, infinity, endless numbers."""
     return msgspec.convert(requests.clean(msgspec.to_builtins(line)), type(line))

@@ -1,6 +1,6 @@
 """SQL of turns: the requests of one exchange in a conversation (listen, think, speak), which carry one turn id.
 
-A turn id is the caller's own word, so two sessions or projects may use the same: a turn is what shares all three.
+Clients choose turn ids, so two sessions or projects may use the same one: requests of one turn share all three.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gw.store import requests
 from gw.types.usage import RequestRecord
 
 MOST_REQUESTS = 200
-"""Of one turn that are read, the first ones; an app that gives all its requests one id gets no more."""
+"""Requests that are read of one turn, the first ones; an app may give all its requests one id."""
 
-_FIRST_ONES = """
+_FIRST_REQUESTS = """
 select turn_id, session_id, project from requests t indexed by requests_{index}
 where turn_id is not null {project} {before} and not exists (
   select 1 from requests p indexed by requests_turn_id
@@ -43,7 +43,7 @@ update requests set turn_id = ?, session_id = coalesce(session_id, ?) where id =
 
 @attrs.frozen(kw_only=True)
 class Turn:
-    """`requests` in their order, at least one."""
+    """`requests` in order of time, at least one."""
 
     turn_id: str
     session_id: str | None
@@ -52,7 +52,7 @@ class Turn:
 
 
 def join(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
-    """Give earlier records the turn that these were found to share with them. Within the caller's transaction."""
+    """Give the earlier records named by `records` their turn. Within the caller's transaction."""
     joined = [
         (record.turn_id, record.session_id, earlier, record.project)
         for record in records
@@ -64,20 +64,20 @@ def join(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
 
 
 def page(db: apsw.Connection, *, limit: int, before: tuple[float, int] | None, project: str | None) -> list[Turn]:
-    """The turns that began last, the newest first; `before`: the `requests.place` of a turn's first request."""
-    sql = _FIRST_ONES.format(
+    """Return the turns that began last, the newest first; `before`: the `requests.place` of a turn's first request."""
+    sql = _FIRST_REQUESTS.format(
         index="turns" if project is None else "project",
         project="" if project is None else "and project = :project",
         before="" if before is None else _BEFORE,
     )
     timestamp, seq = before or (0.0, 0)
     bindings = {"limit": limit, "project": project, "timestamp": timestamp, "seq": seq}
-    names = list(db.execute(sql, bindings))
-    return [_turn(db, turn_id, session_id, owner) for turn_id, session_id, owner in names]
+    keys = list(db.execute(sql, bindings))
+    return [_turn(db, *key) for key in keys]
 
 
 def find(db: apsw.Connection, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
-    """Where several sessions or projects use the id, the one that used it last."""
+    """Return the turn; if several sessions or projects use the id, that of the last use."""
     bindings = {"turn_id": turn_id, "project": project, "session_id": session_id}
     for session, owner in db.execute(_NEWEST, bindings):
         return _turn(db, turn_id, session, owner)

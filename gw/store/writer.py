@@ -1,11 +1,15 @@
 """The one writer: takes finished records to SQLite, as fast as the disk commits and no faster.
 
-Group commit: a record waits GATHER_S for others to share its commit, unless somebody waits for it or BATCH of them are there.
-It wakes the writer only when that time is over.
+Group commit: a record waits GATHER_S for others to share its commit, unless something waits for it or BATCH of them are
+there. The writer wakes only when that time is over.
 
-The queue is bounded. When it is full, records stay where they already are, in the journal, and the writer remembers the
-place from which on it must read them from there; while it is behind, later records wait there too, so their order holds
-and memory stays flat. Only a record that neither the journal nor the queue can take is lost, and it is logged whole.
+The queue is bounded. When it is full, records stay in the journal, and the writer remembers the place from which to read them
+back; while it is behind, later records wait there too, so order is preserved and memory stays flat. Only a record that neither
+the journal nor the queue can take is lost, and it is logged completely.
+
+    idle ──record──▶ gathering ──GATHER_S, BATCH or flush──▶ committing ──▶ idle
+      │                                                         │ fault of the disk: retry, longer and longer apart
+      └──PRUNE_EVERY_S, WAL too long──▶ maintenance             │ fault of a record: halve the batch, set the record aside
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import trio
 from gw.errors import DatabaseLocked
 from gw.store import attempt_rollups, entity_rows, requests, rollups, turn_queries
 from gw.store.journal import Journal, Segment, read_records
-from gw.store.rollup_versions import Changes
+from gw.store.rollups import RollupVersions
 from gw.store.sqlite import TRANSIENT, describe, translated
 from gw.telemetry.clock import DAY_S, Clock
 from gw.types.usage import RequestRecord
@@ -34,33 +38,27 @@ from gw.types.usage import RequestRecord
 T = TypeVar("T")
 log = structlog.get_logger()
 
-QUEUED = 1_000  # finished records awaiting disk, about 2 KB each; full = they wait in the journal, no request waits
+QUEUED = 1_000  # finished records waiting for the disk, about 2 KB each; when full, they wait in the journal; no request waits
 BATCH = 500  # records in one transaction, about 20 ms of work
-GATHER_S = 0.05  # records of this long share a commit, which costs a page of every index; the journal has them already
-BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it we back off, and say so
+GATHER_S = 0.05  # records of this period share a commit, which costs a page of every index; the journal already has them
+BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it we back off, and log it
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
-CHANGE_PAUSES_S = (0.1, 0.2, 0.4)  # between tries of a change, while its caller waits for the answer
-PROBE_S = 1.0  # between two looks whether the journal can be written again
+CHANGE_PAUSES_S = (0.1, 0.2, 0.4)  # between attempts of a change, while its caller waits
+PROBE_S = 1.0  # between two checks whether the journal can be written again
 PRUNE_EVERY_S = 3600.0
-_OF_THE_RECORD = (
-    ValueError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    apsw.ConstraintError,
-    apsw.MismatchError,
-    apsw.RangeError,
-    apsw.TooBigError,
+_RECORD_FAULTS = (
+    *(ValueError, TypeError, AttributeError, ArithmeticError),
+    *(apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError),
 )
-"""Faults that the next record need not have. Any other is of the database, and of all records."""
-_PRUNE_ROWS = 2_000  # in one transaction, so that records hardly wait
+"""Faults of one record. Any other is of the database, and concerns all records."""
+_PRUNE_ROWS = 2_000  # in one transaction, so that records wait briefly
 _CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
 _CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
 
 
 @attrs.define
 class Counters:
-    """Since the start. `finished` = committed + set aside + still waiting; `dropped` are not among them."""
+    """Records since the start. `finished` = committed + set aside + still waiting; `dropped` are not counted in it."""
 
     finished: int = 0
     committed: int = 0
@@ -71,14 +69,14 @@ class Counters:
     pruned: int = 0
 
 
-def _tell(level: Callable[..., object], event: str, **fields: object) -> None:
-    """Log, also where the log lies on the disk that is full."""
+def _log(level: Callable[..., object], event: str, **fields: object) -> None:
+    """Log, ignoring a log on the disk that is full."""
     with suppress(OSError):
         level(event, **fields)
 
 
 def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
-    """Insert records and their rollups in one transaction; returns how many were new. Blocks; all or nothing."""
+    """Insert records and their rollups in one transaction; return how many were new. Blocks; all or nothing."""
     if not records:
         return 0
     db.execute("begin immediate")
@@ -95,32 +93,32 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
     return len(fresh)
 
 
-def write_what_can_be(
+def write_possible(
     db: apsw.Connection, records: Sequence[RequestRecord]
 ) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
-    """As `write_batch`, but leave out records that cannot be written: how many were new, and those with their faults.
+    """Insert the records that can be written; return how many were new, and the refused ones with their faults.
 
-    A batch that fails is halved until what is at fault stands alone. Blocks; doing it again changes nothing.
+    A batch that fails is halved until the faulty record is alone. Blocks; repeating it changes nothing.
     """
     try:
         return write_batch(db, records), []
-    except _OF_THE_RECORD as error:
+    except _RECORD_FAULTS as error:
         if len(records) == 1:
             return 0, [(records[0], error)]
     half = len(records) // 2
-    new, refused = write_what_can_be(db, records[:half])
-    more_new, more_refused = write_what_can_be(db, records[half:])
+    new, refused = write_possible(db, records[:half])
+    more_new, more_refused = write_possible(db, records[half:])
     return new + more_new, refused + more_refused
 
 
-def tell_unwritable(record: RequestRecord, error: Exception) -> None:
-    """The log is then the only place that has it."""
+def log_unwritable(record: RequestRecord, error: Exception) -> None:
+    """Log all of a record that cannot be stored anywhere else."""
     content = requests.clean(msgspec.to_builtins(record))
-    _tell(log.error, "usage_record_unwritable", id=record.id, why=f"{type(error).__name__}: {error}", record=content)
+    _log(log.error, "usage_record_unwritable", id=record.id, why=f"{type(error).__name__}: {error}", record=content)
 
 
 class Writer:
-    """Owns the writing connection. `put` and the counters belong to the event loop, SQL to the writer's one thread."""
+    """Owns the writing connection. `put` and the counters are used on the event loop, SQL runs in the writer's one thread."""
 
     def __init__(
         self, db: apsw.Connection, *, path: Path, journal: Journal, clock: Clock, retention_days: int, power: bool
@@ -134,9 +132,9 @@ class Writer:
         self._queue: deque[tuple[RequestRecord, Segment | None]] = deque()
         self._batch: list[tuple[RequestRecord, Segment | None]] = []
         self._behind: tuple[Segment, int] | None = None
-        self._settling: dict[str, trio.Event] | None = {} if power else None
+        self._commit_events: dict[str, trio.Event] | None = {} if power else None
         self._due = trio.Event()
-        self._resting: trio.CancelScope | None = None
+        self._sleeping: trio.CancelScope | None = None
         self._flushing = 0
         self._progress = trio.Event()
         self._prune_due = trio.current_time()
@@ -144,7 +142,7 @@ class Writer:
         self._broken = False
         self._waiting_in_journal = 0
         self.counters = Counters()
-        self.changes = Changes()
+        self.versions = RollupVersions()
         self.trouble = ""
         db.set_busy_timeout(BUSY_MS)
         db.set_wal_hook(self._on_commit)
@@ -158,7 +156,7 @@ class Writer:
         self._due.set()
 
     def put(self, record: RequestRecord, segment: Segment | None) -> None:
-        """Take a finished record over; `segment` holds its journal line, None = it has none. Never blocks or raises."""
+        """Take over a finished record; `segment` has its journal line, None = it has none. Never blocks or raises."""
         full = len(self._queue) >= QUEUED
         if segment is not None and (full or self._behind is not None):
             if self._behind is None:
@@ -169,24 +167,24 @@ class Writer:
             self._queue.append((record, segment))
         else:
             self.counters.dropped += 1
-            _tell(log.error, "usage_record_dropped", why=self._journal.trouble, record=msgspec.to_builtins(record))
+            _log(log.error, "usage_record_dropped", why=self._journal.trouble, record=msgspec.to_builtins(record))
             return
         self.counters.finished += 1
-        if self._settling is not None:
-            self._settling[record.id] = trio.Event()
+        if self._commit_events is not None:
+            self._commit_events[record.id] = trio.Event()
         waiting = len(self._queue)
-        if waiting >= BATCH or self._settling is not None:
+        if waiting >= BATCH or self._commit_events is not None:
             self._due.set()
-        elif waiting == 1 and self._resting is not None:  # not woken now: it has nothing to do until then
-            self._resting.deadline = min(self._resting.deadline, trio.current_time() + GATHER_S)
+        elif waiting == 1 and self._sleeping is not None:  # not woken now: there is nothing to do until then
+            self._sleeping.deadline = min(self._sleeping.deadline, trio.current_time() + GATHER_S)
 
     @property
     def commits_first(self) -> bool:
-        return self._settling is not None
+        return self._commit_events is not None
 
     async def wait_committed(self, record_id: str) -> None:
         """With durability "power": wait until the record is committed, for as long as that takes."""
-        if self._settling is not None and (event := self._settling.get(record_id)) is not None:
+        if self._commit_events is not None and (event := self._commit_events.get(record_id)) is not None:
             await event.wait()
 
     async def flush(self) -> None:
@@ -202,22 +200,22 @@ class Writer:
             self._flushing -= 1
 
     async def load(self, records: Iterable[RequestRecord]) -> int:
-        """Insert in one transaction what was never in the journal; returns how many were new.
+        """Insert records that were never in the journal, in one transaction; return how many were new.
 
         `records` is consumed in the writer's thread. All or nothing: raises DatabaseLocked, StoreUnavailable.
         """
 
         def insert() -> tuple[int, list[RequestRecord]]:
-            made = list(records)
+            batch = list(records)
             with translated(self._path):
-                return write_batch(self._db, made), made
+                return write_batch(self._db, batch), batch
 
-        new, made = await self._in_thread(insert)
-        self.changes.note(made)
+        new, batch = await self._in_thread(insert)
+        self.versions.note(batch)
         return new
 
     async def change(self, change: entity_rows.Change) -> None:
-        """All or nothing; a foreign writer is waited for a little. Raises DatabaseLocked, StoreUnavailable."""
+        """Apply a change, all or nothing; wait briefly for a foreign writer. Raises DatabaseLocked, StoreUnavailable."""
 
         def apply() -> None:
             with translated(self._path):
@@ -239,19 +237,19 @@ class Writer:
         try:
             while True:
                 await self._commit_next()
-                await self._keep_house()
-                await self._rest()
+                await self._maintain()
+                await self._wait()
         except Exception:
             self._broken = True
             raise
 
     async def drain(self) -> None:
-        """Commit all there is. Also called when the task has ended, to leave nothing for a replay."""
+        """Commit all records. Also called when the task has ended, to leave nothing for a replay."""
         while not self._broken and await self._commit_next():
             pass
 
     async def _commit_next(self) -> bool:
-        """One batch; False when there is none."""
+        """Commit one batch; return False without one."""
         if not self._batch:
             self._batch = await self._next_batch()
         if self._batch:
@@ -259,17 +257,17 @@ class Writer:
             return True
         return False
 
-    async def _rest(self) -> None:
-        """Until the house is to be kept. Where records wait: a moment, for others that can share their commit."""
+    async def _wait(self) -> None:
+        """Wait until maintenance is due; if records wait, only a moment for others that can share their commit."""
         waiting = len(self._queue)
-        if self.depth and (not waiting or waiting >= BATCH or self._flushing or self._settling is not None):
+        if self.depth and (not waiting or waiting >= BATCH or self._flushing or self._commit_events is not None):
             return
         now = trio.current_time()
         until = now + PROBE_S if self._journal.trouble or self.trouble else max(now, self._prune_due)
         self._due = trio.Event()
-        with trio.CancelScope(deadline=min(until, now + GATHER_S) if waiting else until) as self._resting:
+        with trio.CancelScope(deadline=min(until, now + GATHER_S) if waiting else until) as self._sleeping:
             await self._due.wait()
-        self._resting = None
+        self._sleeping = None
         if self._journal.trouble:
             self._journal.probe()
 
@@ -279,9 +277,9 @@ class Writer:
         return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
 
     async def _catch_up(self, segment: Segment, offset: int) -> list[tuple[RequestRecord, Segment | None]]:
-        """Read on in the journal; at its end, leave the rest to the queue again."""
+        """Read on in the journal; at its end, return to the queue."""
         while True:
-            if segment.n in self._journal.segments:  # else done with, and perhaps unlinked
+            if segment.n in self._journal.segments:  # else it is finished, and perhaps unlinked
                 records, offset = await self._in_thread(partial(read_records, segment.path, offset, BATCH))
                 if records:
                     self._waiting_in_journal -= len(records)
@@ -295,14 +293,14 @@ class Writer:
             segment, offset = self._journal.segments[min(later)], 0
         self._behind = None
         self._waiting_in_journal = 0
-        if not self._queue:  # a line that could not be read back must not be waited for
+        if not self._queue:  # do not wait for a line that could not be read back
             self._count(self.counters.finished - self.counters.committed - self.counters.set_aside)
         return []
 
     async def _commit(self) -> None:
         records = [record for record, _ in self._batch]
         pause = FIRST_PAUSE_S
-        while (written := await self._try(partial(write_what_can_be, self._db, records))) is None:
+        while (written := await self._try(partial(write_possible, self._db, records))) is None:
             self.counters.retries += 1
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -310,14 +308,14 @@ class Writer:
                 self._journal.probe()
         for record, segment in self._batch:
             self._journal.committed(record.id, segment)
-            if self._settling is not None and (event := self._settling.pop(record.id, None)) is not None:
+            if self._commit_events is not None and (event := self._commit_events.pop(record.id, None)) is not None:
                 event.set()
         self._batch = []
         _, refused = written
         for record, error in refused:
-            tell_unwritable(record, error)
+            log_unwritable(record, error)
         self.counters.set_aside += len(refused)
-        self.changes.note(records)
+        self.versions.note(records)
         self._count(len(records) - len(refused))
         if self._wal_pages >= _CHECKPOINT_NOW_PAGES:
             await self._checkpoint()
@@ -327,8 +325,8 @@ class Writer:
         self._progress.set()
         self._progress = trio.Event()
 
-    async def _keep_house(self) -> None:
-        """What a fault prevents here is tried again after PROBE_S."""
+    async def _maintain(self) -> None:
+        """Checkpoint and prune when due; after a fault, again after PROBE_S."""
         if self._wal_pages >= _CHECKPOINT_PAGES:
             await self._checkpoint()
         if trio.current_time() < self._prune_due:
@@ -337,7 +335,7 @@ class Writer:
         while deleted == _PRUNE_ROWS:
             # A row stays while the journal has a line about it: replaying that line must find the row.
             cutoff = self._clock.now() - self._retention_s
-            self._journal.turn_over(cutoff)
+            self._journal.rotate_if_older(cutoff)
             before = min(cutoff, self._journal.oldest)
             result = await self._try(partial(requests.prune, self._db, before=before, limit=_PRUNE_ROWS))
             if result is None:
@@ -353,28 +351,28 @@ class Writer:
             self._wal_pages = 0
 
     async def _try(self, work: Callable[[], T]) -> T | None:
-        """Do SQL in the thread; None after a fault that may pass, which is then told in `trouble`."""
+        """Run SQL in the thread; return None after a transient fault, which `trouble` then describes."""
         try:
             result = await self._in_thread(work)
         except TRANSIENT as error:
             trouble = describe(error, self._path)
             if trouble != self.trouble:
-                _tell(log.warning, "usage_store_degraded", why=trouble, waiting=self.depth)
+                _log(log.warning, "usage_store_degraded", why=trouble, waiting=self.depth)
             self.trouble = trouble
             return None
         if self.trouble:
-            _tell(log.info, "usage_store_recovered", waiting=self.depth)
+            _log(log.info, "usage_store_recovered", waiting=self.depth)
             self.trouble = ""
         return result
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Not cut short when cancelled: a commit is either known to have happened or known not to."""
-        await trio.lowlevel.checkpoint_if_cancelled()  # here, or what was taken over would not be unlinked
-        done = self._journal.take_done()
+        """Run `work`, even if cancelled: a commit is either known to have happened or known not to."""
+        await trio.lowlevel.checkpoint_if_cancelled()  # here, or the files below would not be unlinked
+        finished = self._journal.take_finished()
 
         def unlink_and_work() -> T:
-            for path in done:
-                with suppress(OSError):  # replaying it once more changes nothing
+            for path in finished:
+                with suppress(OSError):  # replaying it again changes nothing
                     path.unlink()
             return work()
 

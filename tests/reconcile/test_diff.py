@@ -6,7 +6,7 @@ import pytest
 from gw.errors import RequestError
 from gw.reconcile.diff import reconcile, window
 from gw.reconcile.files import FORMS, Billed
-from gw.store.rollups_usage import ModelUsage
+from gw.store.rollups import ModelUsage
 from gw.types.usage import NANO
 
 LLM, STT, TTS = FORMS["openai"], FORMS["deepgram"], FORMS["cartesia"]

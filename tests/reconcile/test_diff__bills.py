@@ -13,7 +13,7 @@ import pytest
 from gw.errors import RequestError
 from gw.reconcile.diff import reconcile
 from gw.reconcile.files import FORMS, read_usage
-from gw.store.rollups_usage import ModelUsage
+from gw.store.rollups import ModelUsage
 from gw.types.usage import NANO
 
 ONCE = {"input_tokens": "1000", "output_tokens": "100", "audio_seconds": "60.5", "characters": "500"}

@@ -91,10 +91,10 @@ def test_a_segment_goes_when_all_of_it_is_committed(db):
     journal = Journal(db, segment_bytes=1)  # every line begins one
     held = {name: journal.finish(record(name)) for name in "abc"}
     journal.committed("b", held["b"])
-    assert [path.name for path in journal.take_done()] == ["gw.db.journal.1", "gw.db.journal.3"]  # nothing fits the first
+    assert [path.name for path in journal.take_finished()] == ["gw.db.journal.1", "gw.db.journal.3"]  # nothing fits the first
     journal.committed("a", held["a"])
     journal.committed("c", held["c"])
-    assert [path.name for path in journal.take_done()] == ["gw.db.journal.2"]  # the last is still being written
+    assert [path.name for path in journal.take_finished()] == ["gw.db.journal.2"]  # the last is still being written
     assert journal.bytes == journal.current.size
 
 
@@ -103,10 +103,10 @@ def test_an_open_intent_keeps_its_segment(db):
     journal.intent(intent(attempt=0))
     journal.intent(intent(attempt=1))
     journal.intent(intent("other"))
-    assert [path.name for path in journal.take_done()] == ["gw.db.journal.1"]  # nothing fits it
+    assert [path.name for path in journal.take_finished()] == ["gw.db.journal.1"]  # nothing fits it
     assert journal.open_intents == 2
     journal.finish(record())
-    assert [path.name for path in journal.take_done()] == ["gw.db.journal.2", "gw.db.journal.3"]
+    assert [path.name for path in journal.take_finished()] == ["gw.db.journal.2", "gw.db.journal.3"]
     assert journal.open_intents == 1
 
 
@@ -198,9 +198,9 @@ def test_the_oldest_line_is_known(db):
     held = journal.finish(record(timestamp=60.0))
     assert journal.oldest == 50.0
     journal.committed("r1", held)
-    journal.turn_over(before=40.0)
+    journal.rotate_if_older(before=40.0)
     assert journal.oldest == 50.0
-    journal.turn_over(before=55.0)
+    journal.rotate_if_older(before=55.0)
     assert journal.oldest == float("inf")
 
 
@@ -208,7 +208,7 @@ def test_a_segment_that_cannot_be_turned_over_is_told(db):
     journal = Journal(db)
     journal.finish(record(timestamp=50.0))
     db.with_name("gw.db.journal.2").touch()
-    journal.turn_over(before=55.0)
+    journal.rotate_if_older(before=55.0)
     assert "cannot be written" in journal.trouble
 
 

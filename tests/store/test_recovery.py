@@ -169,7 +169,7 @@ class Killed(RuleBasedStateMachine):
 
     @rule()
     def trim(self):
-        for path in self.journal.take_done():
+        for path in self.journal.take_finished():
             path.unlink()
 
     @rule()

@@ -12,11 +12,11 @@ import trio.testing
 
 from gw.store import queries
 from gw.store.chunked_body import PIECE_BYTES, Encoded
-from gw.store.record_reader import Query, RecordReader, as_it_is, work
+from gw.store.record_reader import Query, RecordReader, query_as, unconverted
 from gw.store.report_process import LONGEST, WAITING, ReportProcess
 from gw.store.reporter import QueryJob, framed
 from gw.store.requests import LogFilter
-from gw.store.rollup_versions import _REMEMBERED, Changes
+from gw.store.rollups import _REMEMBERED, RollupVersions
 from gw.store.store import open_store
 from tests.fakes.records import DAY, NOON, HandClock, record
 
@@ -44,7 +44,7 @@ async def until(condition):
 async def ready(store):
     """The first report is made in a thread, and starts the process."""
     await store.totals()
-    await until(lambda: store._apart.ready)
+    await until(lambda: store._report_process.ready)
 
 
 def _pid(desk):
@@ -64,7 +64,7 @@ def _long(desk):
 
 
 async def test_the_answers_are_those_of_a_thread(path):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         for n in range(3):
             store.finish(record(f"r{n}", timestamp=NOON + n))
         await store.flush()
@@ -75,11 +75,11 @@ async def test_the_answers_are_those_of_a_thread(path):
         store.finish(record("r3", timestamp=NOON + 3))
         await store.flush()
         assert (await store.latency(DAY))["openai/gpt-x"].requests == 4  # what was kept there is known to be old
-        assert await store.show(_names, queries.log, 2, "r3", LogFilter(status="success")) == ["r2", "r1"]
+        assert await store.read_as(_names, queries.log, 2, "r3", LogFilter(status="success")) == ["r2", "r1"]
 
 
 async def test_errors_cross(path):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         with pytest.raises(queries.NoSuchRecord):
             await store.logs(before="nothing")
@@ -89,7 +89,7 @@ async def test_errors_cross(path):
 
 
 async def test_one_who_leaves_stops_the_query(path):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         with trio.move_on_after(0.05) as left:
             await store.read(_long)
@@ -103,10 +103,10 @@ def _long_elsewhere(desk, pid):
 
 
 async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
-    process = ReportProcess(path, again_s=0.01)
+    process = ReportProcess(path, restart_s=0.01)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
-        past = RecordReader(path, HandClock(), apart=process)
+        past = RecordReader(path, HandClock(), report_process=process)
         await past.totals()
         await until(lambda: process.ready)
         first = await past.read(_pid)
@@ -129,7 +129,7 @@ async def test_one_that_gets_no_time_is_done_without_for_a_while(path):
     process = ReportProcess(path, patience_s=0.05)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
-        past = RecordReader(path, HandClock(), apart=process)
+        past = RecordReader(path, HandClock(), report_process=process)
         await past.totals()
         await until(lambda: process.ready)
         with trio.fail_after(5):
@@ -144,10 +144,10 @@ async def test_it_goes_when_nobody_needs_it(path):
     process = ReportProcess(path, idle_s=0.05)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
-        assert process.ask(_pid, None) is None
+        assert process.submit(_pid, None) is None
         await until(lambda: process.ready)
         await until(lambda: not process.ready)
-        assert process.ask(_pid, None) is None
+        assert process.submit(_pid, None) is None
         await until(lambda: process.ready)
         nursery.cancel_scope.cancel()
 
@@ -162,7 +162,7 @@ def _length(desk, text):
 
 @pytest.mark.parametrize("size", [0, 1, 700_000, 3 * 2**20])
 async def test_what_is_encoded_comes_in_pieces_and_other_answers_after_it(path, size):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         for _ in range(3):
             found = await store.read(_encoded, size)
@@ -172,12 +172,12 @@ async def test_what_is_encoded_comes_in_pieces_and_other_answers_after_it(path, 
 
 
 async def test_who_leaves_in_the_middle_of_a_long_answer_leaves_nothing_behind(path):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         for passes in range(1, 30):
-            asked = store._apart.ask(partial(_encoded, size=700_000), None)
+            asked = store._report_process.submit(partial(_encoded, size=700_000), None)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(asked.answer)
+                nursery.start_soon(asked.result)
                 for _ in range(passes):
                     await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
@@ -185,22 +185,22 @@ async def test_who_leaves_in_the_middle_of_a_long_answer_leaves_nothing_behind(p
 
 
 async def test_a_question_that_a_pipe_might_take_in_parts_only_is_answered_here(path):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         assert (await store.read(_length, "x" * 1_000))[1] != os.getpid()
         assert await store.read(_length, "x" * LONGEST) == (LONGEST, os.getpid())
 
 
 async def test_no_more_questions_are_given_to_it_than_it_may_have(path):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
-        asked = [store._apart.ask(_long, None) for _ in range(WAITING)]
+        asked = [store._report_process.submit(_long, None) for _ in range(WAITING)]
         assert None not in asked
         assert await store.read(_pid) == os.getpid()
 
 
 def test_what_has_changed_fits_beside_a_question():
-    changes = Changes()
+    changes = RollupVersions()
     changes._count = 2**31  # commits of a year
     for hour in range(_REMEMBERED):
         changes.note([record(timestamp=NOON + 3_600 * hour)])
@@ -209,12 +209,12 @@ def test_what_has_changed_fits_beside_a_question():
 
 
 async def test_several_questions_on_one_way(path):
-    async with open_store(path, clock=HandClock(), reports_apart=True) as store:
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
-        one, two, three = await store.together(
-            work(as_it_is, _pid), work(str, _length, "abc"), work(_names, queries.log, 2)
+        one, two, three = await store.read_together(
+            query_as(unconverted, _pid), query_as(str, _length, "abc"), query_as(_names, queries.log, 2)
         )
         assert one != os.getpid()
         assert two == str((3, one))
         assert three == []
-        assert await store.ask(work(as_it_is, _pid)) == one
+        assert await store.read(_pid) == one

@@ -118,7 +118,7 @@ def test_pages_together_are_all_that_pass_the_filters_newest_first(fields, filte
     expected = sorted(passing, key=lambda r: (r.timestamp, r.id), reverse=True)  # ids rise as records are inserted
     seen: list[RequestRecord] = []
     before = None
-    while page := requests.page(db, limit=size, before=before, wanted=LogFilter(**filters)):
+    while page := requests.page(db, limit=size, before=before, log_filter=LogFilter(**filters)):
         assert len(page) <= size
         seen += page
         before = requests.place(db, page[-1].id)
@@ -146,7 +146,7 @@ INDEXES = [
 def test_a_page_reads_one_index_range_and_sorts_nothing(db, filters, index):
     plans = []
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
-    requests.page(db, limit=5, before=(NOON, 7), wanted=LogFilter(**filters))
+    requests.page(db, limit=5, before=(NOON, 7), log_filter=LogFilter(**filters))
     db.exec_trace = None
     [(sql, bindings)] = plans
     steps = [row[3] for row in db.execute(f"explain query plan {sql}", bindings)]

@@ -34,8 +34,8 @@ async def test_what_was_finished_can_be_read(path):
         await store.flush()
         assert await store.request("r1") == record()
         assert await store.request("r2") is None
-        assert await store.logs(wanted=LogFilter(project="default", status="success")) == [record()]
-        assert await store.logs(wanted=LogFilter(project="other")) == []
+        assert await store.logs(log_filter=LogFilter(project="default", status="success")) == [record()]
+        assert await store.logs(log_filter=LogFilter(project="other")) == []
         assert (await store.totals(DAY)).cost_nusd == 1_000
         assert [row.model_id for row in await store.costs(DAY, "default")] == ["openai/gpt-x"]
         assert (await store.latency(DAY))["openai/gpt-x"].ttfb.count == 1
@@ -112,7 +112,7 @@ async def test_cancelled_with_records_waiting(path):
         assert (await reader.stats()).requests == 1_500
 
 
-async def test_an_error_in_the_block_comes_out_as_it_is(path):
+async def test_an_error_in_the_block_comes_out_unconverted(path):
     with pytest.raises(ZeroDivisionError):  # noqa: PT012  # the block is what is tested
         async with open_store(path, clock=HandClock()) as store:
             store.finish(record())

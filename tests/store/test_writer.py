@@ -47,12 +47,12 @@ async def foreign_writer(path):
 
 async def test_records_of_a_moment_share_a_commit(path, mock_clock):
     async with open_store(path, clock=HandClock()) as store:
-        await until(lambda: store._writer._resting)
+        await until(lambda: store._writer._sleeping)
         store.finish(record("a"))
         for left_s, name in ((writer.GATHER_S, "b"), (writer.GATHER_S / 2, "c")):
             await trio.testing.wait_all_tasks_blocked()
             assert store.counters.committed == 0
-            assert store._writer._resting.deadline == pytest.approx(trio.current_time() + left_s)
+            assert store._writer._sleeping.deadline == pytest.approx(trio.current_time() + left_s)
             store.finish(record(name))
             mock_clock.jump(writer.GATHER_S / 2)
         await until(lambda: store.counters.committed)
@@ -62,7 +62,7 @@ async def test_records_of_a_moment_share_a_commit(path, mock_clock):
 async def test_many_records_wait_for_no_others(path, mock_clock, monkeypatch):
     monkeypatch.setattr(writer, "BATCH", 3)
     async with open_store(path, clock=HandClock()) as store:
-        await until(lambda: store._writer._resting)
+        await until(lambda: store._writer._sleeping)
         for n in range(4):
             store.finish(record(f"r{n}"))
         await until(lambda: store.counters.committed)
