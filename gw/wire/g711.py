@@ -1,7 +1,7 @@
 """G.711: 8-bit µ-law and A-law ↔ signed 16-bit little-endian PCM (ITU-T G.711, in the form of G.191's reference code).
 
 Decoding uses two 256-byte tables, one for the low and one for the high byte of a sample, so `bytes.translate` does the
-work. Encoding looks each sample up in 65,536 codes, made on first use: codes are runs over the magnitude, and
+work. Encoding looks each sample up in a table of 65,536 codes, computed on first use: codes are runs over the magnitude, and
 negative samples mirror positive ones by ones' complement.
 """
 
@@ -14,22 +14,22 @@ from sys import byteorder
 
 
 def mulaw_to_pcm16(data: bytes) -> bytes:
-    """µ-law codes → PCM, twice as many bytes."""
+    """Decode µ-law to PCM, twice as many bytes."""
     return _decode(data, _mulaw_sample)
 
 
 def alaw_to_pcm16(data: bytes) -> bytes:
-    """A-law codes → PCM, twice as many bytes."""
+    """Decode A-law to PCM, twice as many bytes."""
     return _decode(data, _alaw_sample)
 
 
 def pcm16_to_mulaw(data: bytes) -> bytes:
-    """PCM of whole samples → µ-law codes. Raises ValueError for an odd number of bytes."""
+    """Encode PCM as µ-law. Raises ValueError for an odd number of bytes."""
     return _encode(data, _mulaw_codes())
 
 
 def pcm16_to_alaw(data: bytes) -> bytes:
-    """PCM of whole samples → A-law codes. Raises ValueError for an odd number of bytes."""
+    """Encode PCM as A-law. Raises ValueError for an odd number of bytes."""
     return _encode(data, _alaw_codes())
 
 
@@ -62,7 +62,7 @@ def _decode(data: bytes, sample_of: Callable[[int], int]) -> bytes:
 
 @cache
 def _mulaw_codes() -> bytes:
-    """Codes by sample taken as unsigned: 0 … 32767, then -32768 … -1."""
+    """Return codes by sample read as unsigned: 0 … 32767, then -32768 … -1."""
     positive = bytearray()
     for exponent in range(8):
         for mantissa in range(16):

@@ -1,8 +1,13 @@
-"""multipart/form-data (RFC 7578, RFC 2046 §5.1), both directions, without holding the file.
+"""multipart/form-data (RFC 7578, RFC 2046 §5.1), both directions, without buffering the file.
 
-Theory of operation: the body is treated as if CRLF stood before it, so that every delimiter is `CRLF -- boundary`.
-Inside a file all bytes go out at once but for a tail that could be the beginning of a delimiter: from the first CR in
-a delimiter's length of the end. Fields are small and are collected. Names and values are UTF-8; browsers escape `"`, CR
+Theory of operation: the body is read as if it started with CRLF, so that every delimiter is `CRLF -- boundary`. Bytes of a file
+are passed on at once, except a tail that could be the start of a delimiter: from the first CR within a delimiter's length of
+the end. Fields are small and are buffered.
+
+    PREAMBLE -- delimiter --> DELIMITER -- line end --> HEADERS -- with a filename --> FILE  -- delimiter --> DELIMITER
+                              DELIMITER -- "--" -->     DONE       without         --> FIELD -- delimiter --> DELIMITER
+
+Names and values are UTF-8; browsers escape `"`, CR
 and LF in names as %22, %0D and %0A (WHATWG HTML, "multipart/form-data encoding algorithm").
 """
 
@@ -27,7 +32,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileStart(msgspec.Struct, frozen=True, kw_only=True):
-    """`content_type` is "" where the part names none."""
+    """A file begins; `content_type` is "" if the part has none."""
 
     name: str
     filename: str
@@ -49,8 +54,8 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 Part: TypeAlias = Field | FileStart | FileData | FileEnd | End
 
 
-class _Reading:
-    """Where the decoder is in the body."""
+class _State:
+    """Position of the decoder in the body."""
 
     PREAMBLE, DELIMITER, HEADERS, FIELD, FILE, DONE = range(6)
 
@@ -66,7 +71,7 @@ class MultipartDecoder:
         self._max_header_bytes = max_header_bytes
         self._max_field_bytes = max_field_bytes
         self._buffer = bytearray(b"\r\n")
-        self._reading = _Reading.PREAMBLE
+        self._state = _State.PREAMBLE
         self._name = ""
         self._parts = 0
         self._field_bytes = 0
@@ -74,8 +79,8 @@ class MultipartDecoder:
         self._skip = 0       # bytes at the front of a file's buffer that belong to the headers
 
     def feed(self, data: bytes) -> list[Part]:
-        """What `data` completes. Raises ClientProtocolError (malformed), TooLarge (a cap)."""
-        if self._reading == _Reading.DONE:
+        """Return the parts that `data` completes. Raises ClientProtocolError (malformed), TooLarge (over a limit)."""
+        if self._state == _State.DONE:
             return []
         self._buffer += data
         parts: list[Part] = []
@@ -84,22 +89,22 @@ class MultipartDecoder:
         return parts
 
     def end(self) -> None:
-        """The body has ended. Raises ClientProtocolError when the closing delimiter has not come."""
-        if self._reading != _Reading.DONE:
+        """End the body. Raises ClientProtocolError if the closing delimiter has not come."""
+        if self._state != _State.DONE:
             raise ClientProtocolError(what="the multipart body ends without its closing boundary")
 
     def _step(self, parts: list[Part]) -> bool:
-        """Take one thing off the buffer; False when more bytes are needed."""
-        match self._reading:
-            case _Reading.PREAMBLE:
+        """Consume one element of the buffer; return False if more bytes are needed."""
+        match self._state:
+            case _State.PREAMBLE:
                 return self._preamble()
-            case _Reading.DELIMITER:
+            case _State.DELIMITER:
                 return self._after_delimiter(parts)
-            case _Reading.HEADERS:
+            case _State.HEADERS:
                 return self._headers(parts)
-            case _Reading.FIELD:
+            case _State.FIELD:
                 return self._field(parts)
-            case _Reading.FILE:
+            case _State.FILE:
                 return self._file(parts)
         return False
 
@@ -109,14 +114,14 @@ class MultipartDecoder:
             _cap(len(self._buffer), self._max_header_bytes + len(self._delimiter), "the text before the first part")
             return False
         del self._buffer[: at + len(self._delimiter)]
-        self._reading = _Reading.DELIMITER
+        self._state = _State.DELIMITER
         return True
 
     def _after_delimiter(self, parts: list[Part]) -> bool:
         buffer = self._buffer
         if buffer.startswith(b"--"):
             buffer.clear()
-            self._reading = _Reading.DONE
+            self._state = _State.DONE
             parts.append(End())
             return False
         if len(buffer) < 2:
@@ -127,11 +132,11 @@ class MultipartDecoder:
         if at < 0:
             _cap(len(buffer), 256, "the line of a multipart boundary")
             return False
-        del buffer[:at]   # the CRLF stays: headers end with an empty line, also when there are none
+        del buffer[:at]   # the CRLF stays: headers end with an empty line, even if there are none
         self._parts += 1
         if self._parts > self._max_parts:
             raise TooLarge(what=f"the form has more than {self._max_parts} parts")
-        self._reading = _Reading.HEADERS
+        self._state = _State.HEADERS
         return True
 
     def _headers(self, parts: list[Part]) -> bool:
@@ -145,10 +150,10 @@ class MultipartDecoder:
         if filename is None:
             self._name = name
             self._searched = 0
-            self._reading = _Reading.FIELD
+            self._state = _State.FIELD
         else:
             parts.append(FileStart(name=name, filename=filename, content_type=headers.get("content-type", "")))
-            self._reading = _Reading.FILE
+            self._state = _State.FILE
             self._skip = 2
         return True
 
@@ -167,7 +172,7 @@ class MultipartDecoder:
             raise ClientProtocolError(what="a form field is not UTF-8", param=self._name) from None
         parts.append(Field(name=self._name, value=value))
         del self._buffer[: at + len(self._delimiter)]
-        self._reading = _Reading.DELIMITER
+        self._state = _State.DELIMITER
         return True
 
     def _file(self, parts: list[Part]) -> bool:
@@ -178,7 +183,7 @@ class MultipartDecoder:
                 parts.append(FileData(data=bytes(buffer[self._skip : at])))
             parts.append(FileEnd())
             del buffer[: at + len(delimiter)]
-            self._reading = _Reading.DELIMITER
+            self._state = _State.DELIMITER
             return True
         keep = buffer.find(b"\r", max(0, len(buffer) - len(delimiter) + 1))
         keep = len(buffer) if keep < 0 else keep
@@ -204,22 +209,22 @@ def _header_lines(block: bytes) -> dict[str, str]:
 
 
 def _disposition(value: str) -> tuple[str, str | None]:
-    """Name, and filename or None. Raises ClientProtocolError for a part that is no form-data."""
-    found: dict[str, str] = {}
+    """Return name, and filename or None. Raises ClientProtocolError for a part that is not form-data."""
+    parameters: dict[str, str] = {}
     for match in _DISPOSITION.finditer(value):
         quoted = match[2]
         text = match[3] if quoted is None else quoted.replace('\\"', '"')
         for escape, character in _ESCAPES:
             text = text.replace(escape, character)
-        found.setdefault(match[1].lower(), text)
-    if not value.lower().startswith("form-data") or "name" not in found:
+        parameters.setdefault(match[1].lower(), text)
+    if not value.lower().startswith("form-data") or "name" not in parameters:
         raise ClientProtocolError(what="a form part has no name")
-    extended = found.get("filename*")
-    return found["name"], found.get("filename") if extended is None else extended.rpartition("'")[2]
+    extended = parameters.get("filename*")
+    return parameters["name"], parameters.get("filename") if extended is None else extended.rpartition("'")[2]
 
 
 def boundary_of(content_type: bytes) -> bytes:
-    """The boundary of a `multipart/form-data` content type. Raises ClientProtocolError."""
+    """Return the boundary of a `multipart/form-data` content type. Raises ClientProtocolError."""
     match = _BOUNDARY.search(content_type)
     if not content_type.strip().lower().startswith(b"multipart/form-data") or match is None:
         raise ClientProtocolError(what="expected multipart/form-data with a boundary")
@@ -232,9 +237,9 @@ def boundary_of(content_type: bytes) -> bytes:
 def encode_form(
     fields: Iterable[tuple[str, str]], *, file_name: str, file_content_type: str, boundary: bytes
 ) -> tuple[bytes, bytes]:
-    """What goes before and after the bytes of the part `file`: all fields come first, as vendors stream the file last.
+    """Return the bytes before and after those of the part `file`; fields come first, since vendors stream the file last.
 
-    The caller makes a boundary that the file does not hold. `file_content_type` must come from a checked source.
+    The caller chooses a boundary that does not occur in the file. `file_content_type` must come from a checked source.
     """
     dashes = b"--" + boundary
     head = [

@@ -1,8 +1,8 @@
-"""Sample rate conversion, piece by piece: a windowed sinc, one set of coefficients for each place between two samples.
+"""Sample rate conversion, piece by piece: a windowed sinc, one set of coefficients for each position between two samples.
 
-Rates are reduced to a fraction up/down, so positions are exact and no drift adds up over an hour. What comes out is not
-delayed against what went in: the filter waits for half its width of samples (6 of the lower rate, under a millisecond)
-and `end` gives back what still waits. Over 50 dB of signal to noise on speech rates (tests), at about 2 µs a sample.
+Rates are reduced to a fraction up/down, so positions are exact and nothing drifts over an hour. The output is not delayed
+against the input: the filter waits for half its width of samples (6 of the lower rate, under a millisecond), and `end` returns
+what still waits. Over 50 dB of signal to noise at speech rates (tests), at about 2 µs a sample.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from operator import mul
 _ZEROS = 8
 """Zero crossings of the sinc on each side, counted at the lower rate."""
 _PASS = 0.97
-"""Of the lower rate's half: above it begins what is damped."""
+"""Edge of the pass band, as a part of the lower rate's half."""
 _BETA = 5.0
-"""Of the Kaiser window."""
-_MOST_PHASES = 640
-"""Places between two samples that have coefficients of their own; odd pairs of rates take the nearest."""
+"""Parameter of the Kaiser window."""
+_MAX_PHASES = 640
+"""Limit for sets of coefficients between two samples; unusual pairs of rates use the nearest set."""
 
 
 class Resampler:
@@ -30,40 +30,40 @@ class Resampler:
         self._up, self._down = target_hz // common, source_hz // common
         self._bank = _bank(self._up, self._down)
         self._width = len(self._bank[0])
-        self._kept = [0] * (self._width // 2 - 1)
-        """From the first sample of the window on; half of it lies before the stream begins. A list: its slices are cheap."""
+        self._window = [0] * (self._width // 2 - 1)
+        """Samples from the start of the filter's window; half of it is before the stream. A list: its slices are cheap."""
         self._at = 0
-        """Where the next sample is made, in 1/up of a source sample, counted from the window's middle."""
+        """Position of the next output sample, in 1/up of a source sample from the window's middle."""
 
     def feed(self, samples: array[int]) -> array[int]:
-        kept = self._kept
-        kept.extend(samples)
-        made = array("h")
+        window = self._window
+        window.extend(samples)
+        output = array("h")
         up, down, width, bank, at = self._up, self._down, self._width, self._bank, self._at
         phases = len(bank)
-        last = (len(kept) - width) * up
-        append = made.append
+        last = (len(window) - width) * up
+        append = output.append
         while at <= last + up - 1:
             index, between = divmod(at, up)
-            value = sum(map(mul, kept[index : index + width], bank[between * phases // up]))
+            value = sum(map(mul, window[index : index + width], bank[between * phases // up]))
             append(32_767 if value > 32_767 else -32_768 if value < -32_768 else round(value))
             at += down
-        done = min(at // up, len(kept))
-        del kept[:done]
+        done = min(at // up, len(window))
+        del window[:done]
         self._at = at - done * up
-        return made
+        return output
 
     def end(self) -> array[int]:
-        """What waits for samples that will not come."""
+        """Return the samples that still wait for input."""
         return self.feed(array("h", bytes(2 * (self._width // 2))))
 
 
 @lru_cache(maxsize=64)
 def _bank(up: int, down: int) -> tuple[tuple[float, ...], ...]:
-    """Coefficients by the place between two samples; those of one place add up to 1, so that silence stays level."""
+    """Return coefficients by position between two samples; each set adds up to 1, so that a level stays the same."""
     lower = min(1.0, up / down)
     half = math.ceil(_ZEROS / lower)
-    phases = min(up, _MOST_PHASES)
+    phases = min(up, _MAX_PHASES)
     bank = []
     for phase in range(phases):
         offsets = [n - half + 1 - phase / phases for n in range(2 * half)]
@@ -82,7 +82,7 @@ def _kaiser(x: float) -> float:
 
 
 def _bessel(x: float) -> float:
-    """Modified, of the first kind and order 0, as its power series."""
+    """Return the modified Bessel function of the first kind and order 0, by its power series."""
     total = term = 1.0
     for k in range(1, 32):
         term *= (x / (2 * k)) ** 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.providers.sim import fsk
-from gw.wire.vad import LEAD_S, LONGEST_S, Began, Ended, Spoken, Utterances
+from gw.wire.vad import LEAD_S, MAX_UTTERANCE_S, Began, Ended, Spoken, Utterances
 
 RATE = 16_000
 SILENCE_S = 0.6
@@ -99,7 +99,7 @@ def test_long_speech_is_cut_at_a_short_pause_and_nothing_is_lost():
     assert len(found) > 1
     assert [began.onset for began, _, _ in found] == [True] + [False] * (len(found) - 1)
     assert [ended.pause for _, ended, _ in found] == [False] * (len(found) - 1) + [True]
-    assert all(20 <= len(part) / 32_000 < LONGEST_S for _, _, part in found[:-1])
+    assert all(20 <= len(part) / 32_000 < MAX_UTTERANCE_S for _, _, part in found[:-1])
     assert b"".join(part for _, _, part in found) in data
     assert all(a[1].at_s == b[0].from_s for a, b in pairwise(found))
 
@@ -107,7 +107,7 @@ def test_long_speech_is_cut_at_a_short_pause_and_nothing_is_lost():
 def test_speech_without_a_pause_is_cut_at_the_longest():
     data = (speech("x" * 200) * 5)[: 32_000 * 60]
     found = spoken(cues_of(data))
-    assert len(found[0][2]) / 32_000 == pytest.approx(LONGEST_S, abs=0.05)
+    assert len(found[0][2]) / 32_000 == pytest.approx(MAX_UTTERANCE_S, abs=0.05)
 
 
 def test_a_noise_that_does_not_stop_becomes_the_floor():
