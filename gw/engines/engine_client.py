@@ -21,7 +21,7 @@ MESSAGES: Final = 64
 """Messages that wait for a request that does not read; when full, the engine waits too."""
 WRITE_S: Final = 5.0
 """An engine reads at all times. One that does not for this long has hung, with half a message in its pipe."""
-_ENDS = (wyoming.WholeTranscript, wyoming.AudioStop, wyoming.Failed)
+_ENDS = (wyoming.FinalTranscript, wyoming.AudioStop, wyoming.ErrorMessage)
 
 
 class EngineModule(Protocol):
@@ -119,7 +119,7 @@ class EngineProcess(OwnedProcess):
 
     async def _receive(self, message: Message) -> None:
         if not self.ready.is_set():
-            if isinstance(message, wyoming.Failed):
+            if isinstance(message, wyoming.ErrorMessage):
                 self._end(f"its engine cannot load: {message.text[:200]}")
             elif isinstance(message, wyoming.Info):
                 self.info = message

@@ -19,7 +19,7 @@ from gw.wire.wyoming import Message
 _READ_BYTES: Final = 65_536
 _MOST_AUDIO: Final = 512 * 2**20
 """Four and a half hours at 16 kHz."""
-_ENDS = (wyoming.WholeTranscript, wyoming.AudioStop, wyoming.Failed)
+_ENDS = (wyoming.FinalTranscript, wyoming.AudioStop, wyoming.ErrorMessage)
 
 
 class BadRequest(ValueError):
@@ -108,12 +108,12 @@ def answers(job: Job, work: Work) -> Iterator[Message]:
                 if ended or job.aborted:
                     break
     except BadRequest as error:
-        yield wyoming.Failed(text=str(error), code=error.code)
+        yield wyoming.ErrorMessage(text=str(error), code=error.code)
     except Exception as error:
-        yield wyoming.Failed(text=type(error).__name__, code="failed")
+        yield wyoming.ErrorMessage(text=type(error).__name__, code="failed")
     else:
         if not ended:
-            yield wyoming.Failed(text="aborted", code="aborted")
+            yield wyoming.ErrorMessage(text="aborted", code="aborted")
 
 
 def serve(load: Callable[[], tuple[Work, wyoming.Info]]) -> None:
@@ -135,7 +135,7 @@ def serve(load: Callable[[], tuple[Work, wyoming.Info]]) -> None:
     try:
         work, info = load()
     except Exception as error:
-        send(wyoming.Failed(text=f"{type(error).__name__}: {error}"[:300]))
+        send(wyoming.ErrorMessage(text=f"{type(error).__name__}: {error}"[:300]))
         return
     send(info)
     while True:

@@ -28,7 +28,7 @@ def load(model_path: str, device: str = "auto", compute_type: str = "default") -
     """Load the model. Raises what the library raises for an invalid one."""
     library = import_module("faster_whisper")
     model = library.WhisperModel(model_path, device=device, compute_type=compute_type, local_files_only=True)
-    return lambda job: transcribe(model, job), wyoming.Info.of(models=(Path(model_path).name,))
+    return lambda job: transcribe(model, job), wyoming.Info.named(models=(Path(model_path).name,))
 
 
 def transcribe(model: Any, job: Job) -> Iterator[Message]:
@@ -37,7 +37,7 @@ def transcribe(model: Any, job: Job) -> Iterator[Message]:
     if not isinstance(request, wyoming.Transcribe):
         raise BadRequest("request")
     if len(job.audio) < 2:
-        yield wyoming.WholeTranscript(text="", duration=0.0)
+        yield wyoming.FinalTranscript(text="", duration=0.0)
         return
     recording = BytesIO(wav.header(PCM_16K, len(job.audio)) + job.audio)
     language = (request.language or "").partition("-")[0].lower() or None
@@ -60,7 +60,7 @@ def transcribe(model: Any, job: Job) -> Iterator[Message]:
         text = segment.text if segments else segment.text.lstrip()
         segments.append(_segment(segment))
         yield wyoming.TranscriptPiece(text=text)
-    yield wyoming.WholeTranscript(
+    yield wyoming.FinalTranscript(
         text="".join(segment.text for segment in segments).strip(),
         language=info.language,
         duration=float(info.duration),
@@ -70,7 +70,7 @@ def transcribe(model: Any, job: Job) -> Iterator[Message]:
 
 def _segment(segment: Any) -> wyoming.Segment:
     words = tuple(
-        wyoming.HeardWord(
+        wyoming.TimedWord(
             word=word.word, start=float(word.start), end=float(word.end), probability=float(word.probability)
         )
         for word in segment.words or ()

@@ -37,7 +37,7 @@ def load(model_path: str, voices_path: str = "", device: str = "") -> tuple[Work
         os.environ.setdefault("ONNX_PROVIDER", f"{device.upper()}ExecutionProvider")
     library = import_module("kokoro_onnx")
     kokoro = library.Kokoro(model_path, voices_path)
-    return lambda job: speak(kokoro, job), wyoming.Info.of(voices=tuple(sorted(kokoro.voices)))
+    return lambda job: speak(kokoro, job), wyoming.Info.named(voices=tuple(sorted(kokoro.voices)))
 
 
 def speak(kokoro: Any, job: Job) -> Iterator[Message]:

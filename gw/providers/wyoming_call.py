@@ -160,13 +160,13 @@ class WyomingTranscript:
                 case wyoming.TranscriptPiece(text=text):
                     if self._streamed and text:
                         return [stt.TextDelta(text=text)]
-                case wyoming.WholeTranscript() as transcript:
+                case wyoming.FinalTranscript() as transcript:
                     return [_transcript(transcript)]
-                case wyoming.Failed() as failed:
+                case wyoming.ErrorMessage() as failed:
                     raise _failure(self._provider, failed)
 
 
-def _transcript(whole: wyoming.WholeTranscript) -> Transcript:
+def _transcript(whole: wyoming.FinalTranscript) -> Transcript:
     segments = tuple(
         stt.Final(text=s.text, start_s=s.start, end_s=s.end, words=_words(s.words)) for s in whole.segments
     )
@@ -179,7 +179,7 @@ def _transcript(whole: wyoming.WholeTranscript) -> Transcript:
     )
 
 
-def _words(words: tuple[wyoming.HeardWord, ...]) -> tuple[Word, ...]:
+def _words(words: tuple[wyoming.TimedWord, ...]) -> tuple[Word, ...]:
     return tuple(Word(text=w.word.strip(), start_s=w.start, end_s=w.end, confidence=w.probability) for w in words)
 
 
@@ -287,7 +287,7 @@ class WyomingSpeech:
                     if not self._has_audio:
                         raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
                     return [SpeakEnd()]
-                case wyoming.Failed() as failed:
+                case wyoming.ErrorMessage() as failed:
                     raise _failure(self._provider, failed)
 
     def _start(self, fmt: AudioFormat) -> bytes:
@@ -297,7 +297,7 @@ class WyomingSpeech:
         return header
 
 
-def _failure(provider: str, failed: wyoming.Failed) -> ProviderRejected | ProviderFailed:
+def _failure(provider: str, failed: wyoming.ErrorMessage) -> ProviderRejected | ProviderFailed:
     """Return the error for the server's. Only its code is used: its text may quote the request."""
     code = (failed.code or "")[:64]
     if code in _REQUEST_CODES:

@@ -1,4 +1,4 @@
-"""AssemblyAI's transcription of recordings: upload, create a transcript, ask until it is done; both sides.
+"""AssemblyAI's transcription of recordings: upload, create a transcript, poll until it is done; both roles.
 
 Source: assemblyai 1.8.2, `api` and `types` (November 2026). Times are milliseconds; `audio_duration` (seconds) is what is
 billed. A failed job is a 200 with `status: "error"`.
@@ -12,18 +12,19 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderFailed, UpstreamProtocolError
+from gw.errors import ProviderFailed, UpstreamProtocolError
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import decode_request, decode_upstream
 from gw.wire.vendor_errors import filtered
 
-_SET = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
+_OURS = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
+"""Members that the gateway sets or refuses."""
 _REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})
-"""Of recordings; every other language goes without its region."""
+"""Languages whose region is accepted for recordings."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-"""Of a transcript: it becomes part of a path."""
+"""Accepted id of a transcript, which becomes part of a path."""
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -49,64 +50,55 @@ class _Uploaded(msgspec.Struct, gc=False):
     upload_url: str
 
 
-class _Error(msgspec.Struct, gc=False):
-    error: str = ""
-
-
 _JOB = msgspec.json.Decoder(_Job)
+_UPLOADED = msgspec.json.Decoder(_Uploaded)
 
 
 def upload_url(body: bytes, provider: str) -> str:
-    """Of the answer to `POST /v2/upload`. Raises UpstreamProtocolError."""
-    try:
-        return msgspec.json.decode(body, type=_Uploaded).upload_url
-    except BAD_JSON:
-        raise UpstreamProtocolError(provider=provider, detail="the upload's answer is not the JSON expected") from None
+    """Return the URL in the answer to `POST /v2/upload`. Raises UpstreamProtocolError."""
+    return decode_upstream(_UPLOADED, body, provider, "the upload's answer").upload_url
 
 
 def job_body(request: TranscribeRequest, model: str, url: str) -> bytes:
-    """Of `POST /v2/transcript`. A caller who speaks this dialect has its own settings passed on."""
-    asked: dict[str, Any] = {"audio_url": url, "speech_models": [model]}
+    """Return the body of `POST /v2/transcript`. The settings of a caller of this dialect are passed on."""
+    body: dict[str, Any] = {"audio_url": url, "speech_models": [model]}
     if request.dialect == "assemblyai":
-        asked |= {name: msgspec.Raw(raw.encode()) for name, raw in request.fields if name not in _SET}
-        return msgspec.json.encode(asked)
+        body |= {name: msgspec.Raw(raw.encode()) for name, raw in request.fields if name not in _OURS}
+        return msgspec.json.encode(body)
     if language := spoken_language(request.language):
-        asked["language_code"] = language
+        body["language_code"] = language
     else:
-        asked["language_detection"] = True
+        body["language_detection"] = True
     if request.diarize:
-        asked["speaker_labels"] = True
+        body["speaker_labels"] = True
     if request.keyterms:
-        asked["keyterms_prompt"] = list(request.keyterms)
-    return msgspec.json.encode(asked)
+        body["keyterms_prompt"] = list(request.keyterms)
+    return msgspec.json.encode(body)
 
 
-def spoken_language(asked: str | None, regions: Collection[str] = _REGIONS) -> str | None:
-    """In the vendor's words: `en-GB` is `en_uk` where regions are known, else `en`. None for what is no language."""
-    bare, _, region = (asked or "").lower().replace("-", "_").partition("_")
-    whole = f"{bare}_{'uk' if region == 'gb' else region}"
-    if whole in regions:
-        return whole
+def spoken_language(language: str | None, regions: Collection[str] = _REGIONS) -> str | None:
+    """Return the vendor's code: `en-GB` is `en_uk` if that is one of `regions`, else `en`. None if it is not a language."""
+    bare, _, region = (language or "").lower().replace("-", "_").partition("_")
+    regional = f"{bare}_{'uk' if region == 'gb' else region}"
+    if regional in regions:
+        return regional
     return bare if len(bare) in (2, 3) and bare.isascii() and bare.isalpha() else None
 
 
 def job_of(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool) -> str | Transcript:
-    """The id of a job that is not done yet, or its transcript. Raises ProviderError for one that failed."""
-    try:
-        job = _JOB.decode(body)
-    except BAD_JSON:
-        raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
+    """Return the id of a job that is not done yet, or its transcript. Raises ProviderError for one that failed."""
+    job = decode_upstream(_JOB, body, provider, "the answer")
     match job.status:
         case "completed":
             return _transcript(job, body if keep_raw else None)
         case "error":
-            words = filtered(job.error or "", secrets)
+            reason = filtered(job.error or "", secrets)
             raise ProviderFailed(
-                provider=provider, detail="the transcript failed" + (f": {words}" if words else ""), upstream_status=200
+                provider=provider, detail="the transcript failed" + (f": {reason}" if reason else ""), upstream_status=200
             )
         case "queued" | "processing" if _ID.fullmatch(job.id):
             return job.id
-    raise UpstreamProtocolError(provider=provider, detail="a transcript of unknown status or name")
+    raise UpstreamProtocolError(provider=provider, detail="the transcript's status or id is unknown")
 
 
 def _transcript(job: _Job, raw: bytes | None) -> Transcript:
@@ -131,11 +123,11 @@ def _word(word: _Word) -> Word:
     )
 
 
-# ---- the server's side
+# ---- as a server
 
 
 class TranscriptOptions(msgspec.Struct, gc=False):
-    """A request for a transcript; members that we do not know are in `fields` of `parse_job`."""
+    """Members of a request for a transcript that we know."""
 
     audio_url: str = ""
     speech_model: str | None = None
@@ -145,15 +137,15 @@ class TranscriptOptions(msgspec.Struct, gc=False):
     keyterms_prompt: list[str] | None = None
 
 
+_OPTIONS = msgspec.json.Decoder(TranscriptOptions)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 def parse_job(body: bytes) -> tuple[TranscriptOptions, tuple[tuple[str, str], ...]]:
-    """`POST /v2/transcript`: what is asked, and its other members as JSON. Raises ClientProtocolError."""
-    try:
-        asked = msgspec.json.decode(body, type=TranscriptOptions)
-        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except BAD_JSON as error:
-        raise ClientProtocolError(what=f"the body is not of the expected form: {error}") from None
-    others = tuple((name, bytes(raw).decode()) for name, raw in members.items() if name not in _SET)
-    return asked, others
+    """Decode `POST /v2/transcript`: the members we know, and all of them but ours as JSON. Raises ClientProtocolError."""
+    options = decode_request(_OPTIONS, body)
+    members = decode_request(_MEMBERS, body)
+    return options, tuple((name, bytes(raw).decode()) for name, raw in members.items() if name not in _OURS)
 
 
 def encode_job(id_: str, status: str, *, audio_url: str, **members: object) -> bytes:
@@ -161,13 +153,13 @@ def encode_job(id_: str, status: str, *, audio_url: str, **members: object) -> b
 
 
 def encode_transcript(id_: str, transcript: Transcript, *, audio_url: str, model: str, duration_s: float) -> bytes:
-    """A job that is done, built from common terms."""
+    """Return a completed job with this transcript."""
     return encode_job(
         id_,
         "completed",
         audio_url=audio_url,
         text=transcript.text,
-        words=[_told(word) for word in transcript.words],
+        words=[_word_object(word) for word in transcript.words],
         utterances=None,
         confidence=0.99 if transcript.text else 0.0,
         audio_duration=round(transcript.duration_s or duration_s),
@@ -185,7 +177,7 @@ def encode_transcript(id_: str, transcript: Transcript, *, audio_url: str, model
     )
 
 
-def _told(word: Word) -> dict[str, Any]:
+def _word_object(word: Word) -> dict[str, Any]:
     return {
         "text": word.text, "start": round(word.start_s * 1000), "end": round(word.end_s * 1000),
         "confidence": 0.99 if word.confidence is None else word.confidence, "speaker": word.speaker,
@@ -193,9 +185,8 @@ def _told(word: Word) -> dict[str, Any]:
 
 
 def with_id(body: bytes, id_: str, audio_url: str) -> bytes:
-    """A job's JSON under another id and address, its other members unchanged."""
-    members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    return msgspec.json.encode({**members, "id": id_, "audio_url": audio_url})
+    """Return a job's JSON with another id and URL, its other members unchanged."""
+    return msgspec.json.encode({**_MEMBERS.decode(body), "id": id_, "audio_url": audio_url})
 
 
 def encode_upload(url: str) -> bytes:

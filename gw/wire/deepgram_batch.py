@@ -1,7 +1,7 @@
-"""Deepgram's transcription of recordings (`POST /v1/listen`): both sides.
+"""Deepgram's transcription of recordings (`POST /v1/listen`), both roles.
 
-Source: deepgram-sdk 7.17.0, `listen/v1/media` (November 2026). Settings stand in the query, the audio is the body; what is
-billed is `metadata.duration` times the channels.
+Source: deepgram-sdk 7.17.0, `listen/v1/media` (November 2026). Settings are in the query, the audio is the body; the vendor
+bills `metadata.duration` times the channels.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import UpstreamProtocolError
 from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
 from gw.wire.deepgram_listen import audio_fields, default_language, format_of, keyterms_of
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import decode_upstream
 from gw.wire.query import is_true, query_pairs
 
 _OURS = frozenset({"model", "callback", "callback_method"})
-_OF_RAW = frozenset({"encoding", "sample_rate", "channels"})
+_RAW_AUDIO_FIELDS = frozenset({"encoding", "sample_rate", "channels"})
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -70,7 +69,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def path_of(request: TranscribeRequest, model: str) -> str:
-    """Path and query. A caller who speaks this dialect has its own settings passed on."""
+    """Return path and query. The settings of a caller of this dialect are passed on."""
     pairs: list[tuple[str, str]] = [("model", model)]
     if request.dialect == "deepgram":
         pairs += [(name, value) for name, value in request.fields if name not in _OURS]
@@ -89,15 +88,12 @@ def path_of(request: TranscribeRequest, model: str) -> str:
 
 
 def decode(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
-    """Raises UpstreamProtocolError. Channels are told one after the other."""
-    try:
-        told = _ANSWER.decode(body)
-    except BAD_JSON:
-        raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
-    best = [channel.alternatives[0] for channel in told.results.channels if channel.alternatives]
-    length_s = seconds(told.metadata.duration)
-    billed = None if length_s is None else length_s * max(1, told.metadata.channels)
-    languages = [channel.detected_language for channel in told.results.channels if channel.detected_language]
+    """Decode an answer; its channels follow one another in the transcript. Raises UpstreamProtocolError."""
+    answer = decode_upstream(_ANSWER, body, provider, "the answer")
+    best = [channel.alternatives[0] for channel in answer.results.channels if channel.alternatives]
+    length_s = seconds(answer.metadata.duration)
+    billed = None if length_s is None else length_s * max(1, answer.metadata.channels)
+    languages = [channel.detected_language for channel in answer.results.channels if channel.detected_language]
     languages += [one.languages[0] for one in best if one.languages]
     return Transcript(
         text="\n".join(one.transcript for one in best if one.transcript),
@@ -106,7 +102,7 @@ def decode(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
         words=tuple(_word(word) for one in best for word in one.words),
         segments=tuple(
             Final(text=u.transcript, start_s=u.start, end_s=u.end, confidence=u.confidence)
-            for u in told.results.utterances
+            for u in answer.results.utterances
         ),
         usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
         raw=body if keep_raw else None,
@@ -123,23 +119,23 @@ def _word(word: _Word) -> Word:
     )
 
 
-# ---- the server's side
+# ---- as a server
 
 
 def parse(query: bytes, audio: AudioSource, measured_s: float, sniffed: Any) -> TranscribeRequest:
-    """`sniffed`: the format that the audio's own header tells, None = none. Raises ClientProtocolError, with `param`."""
+    """Build a request; `sniffed` is the format recognised from the audio itself. Raises ClientProtocolError, with `param`."""
     pairs = query_pairs(query)
     fields = dict(pairs)
-    told = format_of(fields) if "encoding" in fields else None
-    raw = told is not None and told.bytes_per_second and sniffed is None
+    declared = format_of(fields) if "encoding" in fields else None
+    raw = declared is not None and declared.bytes_per_second and sniffed is None
     return TranscribeRequest(
         model=fields.get("model", ""),
         audio=audio,
-        format=told if raw else sniffed,
-        audio_seconds=told.seconds(audio.size) if raw and told is not None else measured_s,
+        format=declared if raw else sniffed,
+        audio_seconds=declared.seconds(audio.size) if raw and declared is not None else measured_s,
         language=fields.get("language") or None,
         timestamps=frozenset({"word", *(["segment"] if is_true(fields.get("utterances")) else [])}),
-        fields=tuple((name, value) for name, value in pairs if raw or name not in _OF_RAW),
+        fields=tuple((name, value) for name, value in pairs if raw or name not in _RAW_AUDIO_FIELDS),
         dialect="deepgram",
         diarize=is_true(fields.get("diarize")),
         keyterms=keyterms_of(pairs),
@@ -147,11 +143,11 @@ def parse(query: bytes, audio: AudioSource, measured_s: float, sniffed: Any) -> 
 
 
 def encode(transcript: Transcript, *, request_id: str, created: str, duration_s: float, sha256: str) -> bytes:
-    """The answer's body, built from common terms. `duration_s`: our own measure, exact where vendors round; 0.0 = not known."""
+    """Return the body of an answer. `duration_s` is our own measure, exact where vendors round; 0.0 = unknown."""
     alternative: dict[str, Any] = {
         "transcript": transcript.text,
         "confidence": 0.99 if transcript.text else 0.0,
-        "words": [_told_word(word) for word in transcript.words],
+        "words": [_word_object(word) for word in transcript.words],
     }
     channel: dict[str, Any] = {"alternatives": [alternative]}
     if transcript.language:
@@ -173,11 +169,11 @@ def encode(transcript: Transcript, *, request_id: str, created: str, duration_s:
     return msgspec.json.encode({"metadata": metadata, "results": results})
 
 
-def _told_word(word: Word) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _word_object(word: Word) -> dict[str, Any]:
+    body: dict[str, Any] = {
         "word": word.text.strip(".,!?;:").lower(), "start": word.start_s, "end": word.end_s,
         "confidence": 0.99 if word.confidence is None else word.confidence, "punctuated_word": word.text,
     }  # fmt: skip
     if word.speaker is not None and word.speaker.isascii() and word.speaker.isdigit():
-        told["speaker"] = int(word.speaker)
-    return told
+        body["speaker"] = int(word.speaker)
+    return body

@@ -2,11 +2,11 @@
 
 A frame is one line of JSON, then `data_length` bytes of JSON (its members join those of `data` in the line), then
 `payload_length` raw bytes. Recognition: `transcribe`, `audio-start`, `audio-chunk`…, `audio-stop` are answered by
-`transcript`, of newer servers after `transcript-chunk`s. Speech: `synthesize` is answered by `audio-start`,
+`transcript`, by newer servers after `transcript-chunk`s. Speech: `synthesize` is answered by `audio-start`,
 `audio-chunk`…, `audio-stop`. `describe` is answered by `info`, at any time.
 
 Source: wyoming 1.10.2, wyoming-faster-whisper 3.8.1, wyoming-piper 2.5.2 (November 2026). Our own engines speak it as
-well; `speed`, `prompt`, `temperature`, `task`, `words`, `segments` and `duration` are ours: others leave them alone.
+well; `speed`, `prompt`, `temperature`, `task`, `words`, `segments` and `duration` are ours: other servers ignore them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Voice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Transcribe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What follows is to be transcribed. `name` is the model's."""
+    """Request to transcribe the audio that follows. `name` is the model's."""
 
     name: str | None = None
     language: str | None = None
@@ -41,13 +41,13 @@ class Transcribe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     temperature: float | None = None
     task: str = "transcribe"
     words: bool = False
-    """Word times are wanted."""
+    """Whether word times are requested."""
 
 
 class AudioStart(msgspec.Struct, frozen=True, kw_only=True):
     rate: int
     width: int = 2
-    """Bytes of a sample; always 2 here."""
+    """Bytes per sample; always 2 here."""
     channels: int = 1
 
     @property
@@ -63,11 +63,11 @@ class AudioPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AudioStop(msgspec.Struct, frozen=True, kw_only=True):
-    """All audio was sent."""
+    """End of the audio."""
 
 
 class TranscriptStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Pieces of a transcript will come."""
+    """Announcement of pieces of a transcript."""
 
     language: str | None = None
 
@@ -76,7 +76,7 @@ class TranscriptPiece(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class HeardWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TimedWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     word: str
     start: float
     end: float
@@ -87,10 +87,10 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     start: float
     end: float
-    words: tuple[HeardWord, ...] = ()
+    words: tuple[TimedWord, ...] = ()
 
 
-class WholeTranscript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FinalTranscript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     language: str | None = None
     duration: float | None = None
@@ -98,7 +98,7 @@ class WholeTranscript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class TranscriptStop(msgspec.Struct, frozen=True, kw_only=True):
-    """After the whole transcript, where pieces came before it."""
+    """End of a transcript that was sent in pieces first."""
 
 
 class Synthesize(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,7 +108,7 @@ class Synthesize(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Describe(msgspec.Struct, frozen=True, kw_only=True):
-    """What are you?"""
+    """Request for `Info`."""
 
 
 class _Attribution(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ class _Attribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients expect of everything that is told."""
+    """Members that clients expect in every description."""
 
     name: str = ""
     attribution: _Attribution = _Attribution()
@@ -143,8 +143,8 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
     tts: tuple[_Speaker, ...] = ()
 
     @classmethod
-    def of(cls, *, models: tuple[str, ...] = (), voices: tuple[str, ...] = ()) -> Info:
-        """What a server has."""
+    def named(cls, *, models: tuple[str, ...] = (), voices: tuple[str, ...] = ()) -> Info:
+        """Return the description of a server with these models and voices."""
         asr = (_Recogniser(models=tuple(_Model(name=name) for name in models)),) if models else ()
         tts = (_Speaker(voices=tuple(_Model(name=name) for name in voices)),) if voices else ()
         return cls(asr=asr, tts=tts)
@@ -166,20 +166,20 @@ class Pong(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str | None = None
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`error`: the request has failed."""
+class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`error`: the request failed."""
 
     text: str = ""
     code: str | None = None
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True):
-    """To an engine of ours alone: nobody waits for the answer any more. It still ends it."""
+    """Sent only to an engine of ours: the answer is no longer needed. The engine still ends it."""
 
 
 Message: TypeAlias = (
-    Transcribe | AudioStart | AudioPiece | AudioStop | TranscriptStart | TranscriptPiece | WholeTranscript
-    | TranscriptStop | Synthesize | Describe | Info | Ping | Pong | Failed | Abort
+    Transcribe | AudioStart | AudioPiece | AudioStop | TranscriptStart | TranscriptPiece | FinalTranscript
+    | TranscriptStop | Synthesize | Describe | Info | Ping | Pong | ErrorMessage | Abort
 )  # fmt: skip
 _TYPES: dict[str, type[Message]] = {
     "transcribe": Transcribe,
@@ -188,14 +188,14 @@ _TYPES: dict[str, type[Message]] = {
     "audio-stop": AudioStop,
     "transcript-start": TranscriptStart,
     "transcript-chunk": TranscriptPiece,
-    "transcript": WholeTranscript,
+    "transcript": FinalTranscript,
     "transcript-stop": TranscriptStop,
     "synthesize": Synthesize,
     "describe": Describe,
     "info": Info,
     "ping": Ping,
     "pong": Pong,
-    "error": Failed,
+    "error": ErrorMessage,
     "abort": Abort,
 }
 _NAMES: dict[type[Message], str] = {kind: name for name, kind in _TYPES.items()}
@@ -213,7 +213,7 @@ _DATA = msgspec.json.Decoder(dict[str, Any])
 
 
 def encode(message: Message) -> bytes:
-    """The frame of a message."""
+    """Return the frame of a message."""
     header: dict[str, object] = {"type": _NAMES[type(message)], "version": _VERSION}
     payload = b""
     data = msgspec.to_builtins(message, builtin_types=(bytes,))
@@ -227,16 +227,16 @@ def encode(message: Message) -> bytes:
     return b"".join((msgspec.json.encode(header), b"\n", body, payload))
 
 
-def pieces_of(fmt: AudioFormat, data: bytes) -> bytes:
-    """A frame of audio, without a message in between: 16-bit samples of `fmt`."""
+def encode_audio(fmt: AudioFormat, data: bytes) -> bytes:
+    """Return the frame of an AudioPiece with 16-bit samples of `fmt`."""
     return encode(AudioPiece(rate=fmt.sample_rate_hz, channels=fmt.channels, audio=data))
 
 
 class Decoder:
-    """Bytes in, messages out. Unknown types and members are left out; what is no frame raises what `fault` makes of a detail."""
+    """Bytes in, messages out. Unknown types and members are ignored. For malformed input, raises `new_error(detail)`."""
 
-    def __init__(self, fault: Callable[[str], Exception]) -> None:
-        self._fault = fault
+    def __init__(self, new_error: Callable[[str], Exception]) -> None:
+        self._new_error = new_error
         self._buffer = bytearray()
         self._header: _Header | None = None
         self._searched = 0
@@ -249,11 +249,12 @@ class Decoder:
                 return messages
             header = self._header
             assert header is not None
-            many, more = header.data_length or 0, header.payload_length or 0
-            if len(self._buffer) < many + more:
+            data_end = header.data_length or 0
+            end = data_end + (header.payload_length or 0)
+            if len(self._buffer) < end:
                 return messages
-            body, payload = bytes(self._buffer[:many]), bytes(self._buffer[many : many + more])
-            del self._buffer[: many + more]
+            body, payload = bytes(self._buffer[:data_end]), bytes(self._buffer[data_end:end])
+            del self._buffer[:end]
             self._header = None
             message = self._message(header, body, payload)
             if message is not None:
@@ -261,7 +262,7 @@ class Decoder:
 
     @property
     def midway(self) -> bool:
-        """Part of a frame is held."""
+        """Whether the input so far ends inside a frame."""
         return bool(self._buffer) or self._header is not None
 
     def _take_line(self) -> bool:
@@ -269,16 +270,16 @@ class Decoder:
         if end < 0:
             self._searched = len(self._buffer)
             if self._searched > LINE_BYTES:
-                raise self._fault("a line of an event has no end")
+                raise self._new_error("an event's line has no end")
             return False
         self._searched = 0
         try:
             header = _HEADER.decode(bytes(self._buffer[:end]))
         except BAD_JSON:
-            raise self._fault("an event is not what was expected") from None
+            raise self._new_error("an event is not the JSON expected") from None
         del self._buffer[: end + 1]
         if not 0 <= (header.data_length or 0) <= DATA_BYTES or not 0 <= (header.payload_length or 0) <= PAYLOAD_BYTES:
-            raise self._fault("an event is of no possible size")
+            raise self._new_error("an event's size is out of range")
         self._header = header
         return True
 
@@ -292,9 +293,9 @@ class Decoder:
                 data["audio"] = payload
             message = msgspec.convert(data, kind, builtin_types=(bytes,))
         except BAD_JSON:
-            raise self._fault(f"an event {header.type!r} is not what was expected") from None
+            raise self._new_error(f"an event {header.type!r} is not of the expected form") from None
         if isinstance(message, (AudioStart, AudioPiece)) and not _is_samples(message):
-            raise self._fault("audio is not of 16-bit samples")
+            raise self._new_error("audio must have 16-bit samples")
         return message
 
 

@@ -34,7 +34,7 @@ async def messages(request):
     while True:
         message = await request.receive()
         yield message
-        if isinstance(message, (wyoming.WholeTranscript, wyoming.AudioStop, wyoming.Failed)):
+        if isinstance(message, (wyoming.FinalTranscript, wyoming.AudioStop, wyoming.ErrorMessage)):
             return
 
 

@@ -18,20 +18,20 @@ def told(work, *messages):
 
 
 def heard(job, inbox):
-    yield wyoming.WholeTranscript(text=bytes(job.audio).decode())
+    yield wyoming.FinalTranscript(text=bytes(job.audio).decode())
 
 
 def test_a_job_is_whole_when_its_audio_has_ended():
     assert told(heard, *START) == []
-    assert told(heard, *START, *START[2:], wyoming.AudioStop()) == [[wyoming.WholeTranscript(text="abab")]]
+    assert told(heard, *START, *START[2:], wyoming.AudioStop()) == [[wyoming.FinalTranscript(text="abab")]]
     assert told(heard, wyoming.AudioPiece(rate=16_000, audio=b"x"), wyoming.AudioStop(), wyoming.Abort()) == []
 
 
 def test_an_aborted_job_still_ends():
-    gone = [wyoming.Failed(text="aborted", code="aborted")]
+    gone = [wyoming.ErrorMessage(text="aborted", code="aborted")]
     assert told(heard, *START, wyoming.Abort()) == [gone]
     assert told(heard, *START, wyoming.AudioStop(), wyoming.Abort()) == [gone]
-    last = [wyoming.WholeTranscript(text="ab")]
+    last = [wyoming.FinalTranscript(text="ab")]
     assert told(heard, *START, wyoming.Abort(), *START, wyoming.AudioStop()) == [gone, last]
 
 
@@ -43,7 +43,7 @@ def test_a_job_may_be_aborted_in_the_middle():
         raise AssertionError
 
     (said,) = told(spoken, wyoming.Synthesize(text="x"))
-    assert [type(message).__name__ for message in said] == ["AudioStart", "AudioPiece", "Failed"]
+    assert [type(message).__name__ for message in said] == ["AudioStart", "AudioPiece", "ErrorMessage"]
 
 
 def test_what_fails_says_no_more_than_its_kind():
@@ -55,8 +55,8 @@ def test_what_fails_says_no_more_than_its_kind():
         yield wyoming.AudioStart(rate=24_000)
         raise ValueError("the text itself")
 
-    assert told(refuses, wyoming.Synthesize(text="x")) == [[wyoming.Failed(text="voice", code="voice")]]
-    assert told(fails, wyoming.Synthesize(text="x"))[0][-1] == wyoming.Failed(text="ValueError", code="failed")
+    assert told(refuses, wyoming.Synthesize(text="x")) == [[wyoming.ErrorMessage(text="voice", code="voice")]]
+    assert told(fails, wyoming.Synthesize(text="x"))[0][-1] == wyoming.ErrorMessage(text="ValueError", code="failed")
     assert told(lambda job, inbox: iter(()), wyoming.Synthesize(text="x"))[0][-1].code == "aborted"
 
 

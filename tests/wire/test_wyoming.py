@@ -19,17 +19,17 @@ def read(*pieces):
     return messages, decoder
 
 
-HEARD = wyoming.WholeTranscript(
+HEARD = wyoming.FinalTranscript(
     text="Où?",
     language="fr",
     duration=1.5,
     segments=(
-        wyoming.Segment(text="Où?", start=0.0, end=1.5, words=(wyoming.HeardWord(word="Où?", start=0.1, end=1.4, probability=0.9),)),
+        wyoming.Segment(text="Où?", start=0.0, end=1.5, words=(wyoming.TimedWord(word="Où?", start=0.1, end=1.4, probability=0.9),)),
     ),
 )
 MESSAGES = [
     wyoming.Describe(),
-    wyoming.Info.of(models=("small",), voices=("a", "b")),
+    wyoming.Info.named(models=("small",), voices=("a", "b")),
     wyoming.Transcribe(name="small", language="fr", prompt="Noms : Où", temperature=0.0, words=True),
     wyoming.AudioStart(rate=16_000),
     wyoming.AudioPiece(rate=16_000, audio=b"\0\1\n{}"),
@@ -42,7 +42,7 @@ MESSAGES = [
     wyoming.Synthesize(text="a\nb 你好", voice=wyoming.Voice(name="v", speaker="2"), speed=1.25),
     wyoming.Ping(text="x"),
     wyoming.Pong(),
-    wyoming.Failed(text="no", code="voice"),
+    wyoming.ErrorMessage(text="no", code="voice"),
     wyoming.Abort(),
 ]
 STREAM = b"".join(map(wyoming.encode, MESSAGES))
@@ -72,15 +72,15 @@ def test_the_golden_frames():
         wyoming.AudioStart(rate=16_000),
         wyoming.AudioPiece(rate=16_000, audio=b"abcd"),
         wyoming.AudioStop(),
-        wyoming.WholeTranscript(text=" Où?", language="fr"),
+        wyoming.FinalTranscript(text=" Où?", language="fr"),
         wyoming.Synthesize(text="Hello.", voice=wyoming.Voice(name="en_US-lessac-medium", speaker="one")),
-        wyoming.Failed(text="no such voice", code="voice"),
+        wyoming.ErrorMessage(text="no such voice", code="voice"),
     ]
 
 
 def test_data_may_stand_in_the_line():
     line = b'{"type":"transcript","data":{"text":"a","context":{}},"data_length":17,"new":1}\n{"language":"en"}'
-    assert read(line)[0] == [wyoming.WholeTranscript(text="a", language="en")]
+    assert read(line)[0] == [wyoming.FinalTranscript(text="a", language="en")]
 
 
 def test_unknown_events_are_left_out_with_their_payload():
@@ -123,6 +123,6 @@ def test_any_bytes_are_events_or_a_fault(pieces):
 @given(st.text(), st.binary(max_size=200), st.integers(1, 40))
 def test_any_text_and_audio_come_through(text, audio, size):
     fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=22_050)
-    data = wyoming.encode(wyoming.TranscriptPiece(text=text)) + wyoming.pieces_of(fmt, audio)
+    data = wyoming.encode(wyoming.TranscriptPiece(text=text)) + wyoming.encode_audio(fmt, audio)
     messages, _ = read(*(data[at : at + size] for at in range(0, len(data), size)))
     assert messages == [wyoming.TranscriptPiece(text=text), wyoming.AudioPiece(rate=22_050, audio=audio)]

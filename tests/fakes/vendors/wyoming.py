@@ -22,7 +22,7 @@ class FakeWyoming:
     speech_pcm: bytes = bytes(9_600)
     rate_hz: int = 22_050
     info: wyoming.Info = attrs.field(
-        factory=lambda: wyoming.Info.of(models=("small",), voices=("en_US-lessac-medium",))
+        factory=lambda: wyoming.Info.named(models=("small",), voices=("en_US-lessac-medium",))
     )
     error: str = ""
     """Code of the error that answers every request."""
@@ -54,14 +54,14 @@ class FakeWyoming:
         if isinstance(message, wyoming.Describe):
             return [self.info]
         if self.error:
-            return [wyoming.Failed(text="the text itself", code=self.error)]
+            return [wyoming.ErrorMessage(text="the text itself", code=self.error)]
         if isinstance(message, wyoming.Synthesize):
             fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=self.rate_hz)
             half = len(self.speech_pcm) // 4 * 2
             pieces = [piece for piece in (self.speech_pcm[:half], self.speech_pcm[half:]) if piece]
             sound = [wyoming.AudioPiece(rate=fmt.sample_rate_hz, audio=piece) for piece in pieces]
             return [wyoming.AudioStart(rate=self.rate_hz), *sound, wyoming.AudioStop()]
-        whole: Message = wyoming.WholeTranscript(text=f" {self.transcript}", language="en")
+        whole: Message = wyoming.FinalTranscript(text=f" {self.transcript}", language="en")
         if not self.streams:
             return [whole]
         pieces_of_text = [wyoming.TranscriptPiece(text=word) for word in self.transcript.split(" ")]
