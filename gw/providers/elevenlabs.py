@@ -30,9 +30,9 @@ from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import elevenlabs_listen, elevenlabs_scribe, elevenlabs_speak, elevenlabs_speak_live
+from gw.wire import elevenlabs_batch, elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
 from gw.wire.elevenlabs_errors import close_error
-from gw.wire.elevenlabs_scribe import ScribeListener
+from gw.wire.elevenlabs_listen import ElevenListenClient
 from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
 from gw.wire.vendor_errors import classify_elevenlabs
 
@@ -119,9 +119,9 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /v1/speech-to-text` as a multipart form."""
-    content_type, body = form(elevenlabs_listen.form_fields(request, account.model), request.audio)
+    content_type, body = form(elevenlabs_batch.form_fields(request, account.model), request.audio)
     keep_raw = request.dialect == "elevenlabs"
-    decode = partial(elevenlabs_listen.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
+    decode = partial(elevenlabs_batch.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
     read = partial(WholeTranscript, decode=decode)
     headers = [content_type, *key_headers(account.api_key)]
     return HttpCall(account, b"/v1/speech-to-text", headers, body, classify_elevenlabs, read)
@@ -130,9 +130,9 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
 class _ListenSocket(ListenSocket):
     """A `ListenSocket` whose session ends when the vendor falls silent."""
 
-    _wire: ScribeListener
+    _wire: ElevenListenClient
 
-    def __init__(self, ws: WebSocket, wire: ScribeListener, provider: str) -> None:
+    def __init__(self, ws: WebSocket, wire: ElevenListenClient, provider: str) -> None:
         super().__init__(ws, wire, provider, on_close=self._quiet_if_done, close_error=_close_error)
 
     def _quiet_if_done(self) -> list[ListenEvent]:
@@ -161,8 +161,8 @@ class _ListenSocket(ListenSocket):
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """`WS /v1/speech-to-text/realtime`, kept alive while nobody speaks."""
     provider = account.provider_id
-    wire = ScribeListener(provider, request, (account.api_key.reveal(),))
-    path = elevenlabs_scribe.path_of(request, account.model)
+    wire = ElevenListenClient(provider, request, (account.api_key.reveal(),))
+    path = elevenlabs_listen.path_of(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key)) as ws:
         session = _ListenSocket(ws, wire, provider)
         async with background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive):

@@ -1,7 +1,6 @@
-"""ElevenLabs' transcription: recordings (`/v1/speech-to-text`), client and server, and live (`/v1/speech-to-text/realtime`),
-the server.
+"""ElevenLabs' live transcription (`WS /v1/speech-to-text/realtime`): client and server.
 
-Source: elevenlabs 2.78.0 (November 2026). Live audio comes in base64:
+Source: `ReceiveTranscription` of elevenlabs 2.78.0, and how LiveKit 1.8.9 and Pipecat 1.14.0 use it (November 2026).
 
 =========================  ===========================================================================
 Client sends               Server answers
@@ -10,154 +9,214 @@ Client sends               Server answers
 the same with `commit`     `committed_transcript`, even of silence
 =========================  ===========================================================================
 
-With timestamps or language detection a committed transcript comes a second time, with words: that one counts then.
+With timestamps or language detection a committed transcript comes a second time, with words: that one counts then. The client
+always asks for timestamps, since only they show which audio a transcript covers. A commit of less than 0.3 s of audio closes
+the session, and the client does not know what the vendor's voice activity detection (`vad`) has just committed. So it sends
+silence before a commit of its own, which is subtracted from the times again.
+
+There is no last frame, and answers to the vendor's own commits may follow that to the client's. The session has ended when a
+commit of silence was answered, or when another one was and the vendor then stays silent (`may_end`; the caller has the clock).
 """
 
 from __future__ import annotations
 
-from base64 import b64decode
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError, UpstreamProtocolError
+from gw.errors import ClientProtocolError
 from gw.types import stt
 from gw.types.audio import AudioFormat
-from gw.types.stt import AudioSource, Final, Interim, ListenEvent, ListenRequest, TranscribeRequest, Transcript
-from gw.types.usage import Usage
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, UtteranceEnd
 from gw.wire.bounds import seconds
+from gw.wire.elevenlabs_batch import bare, word_object
+from gw.wire.elevenlabs_errors import as_rejection, session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
 from gw.wire.query import query_pairs
+from gw.wire.transcripts import transcribed, unknown
 
 TIMED = "committed_transcript_with_timestamps"
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
 
 
+# ---- client
+
+_COMMON = frozenset({"model_id", "audio_format", "include_timestamps"})
+"""Settings that a request has in common terms."""
+_MIN_COMMIT_S = 0.3
+_MAX_CHUNK_S = 0.5
+"""The vendor may refuse larger frames."""
+_MAX_KEYTERMS, _MAX_KEYTERM_CHARACTERS = 50, 20
+_ERRORS = {
+    "auth_error": "invalid_api_key", "quota_exceeded": "quota_exceeded", "rate_limited": "rate_limited",
+    "resource_exhausted": "resource_exhausted", "unaccepted_terms": "unaccepted_terms", "error": "", "transcriber_error": "",
+    "queue_overflow": "", "session_time_limit_exceeded": "",
+}  # fmt: skip
+"""Messages that end a session → the error code that a request would get. `commit_throttled` does not end one."""
+_REFUSALS = frozenset({"input_error", "invalid_request", "chunk_size_exceeded"})
+_SILENCE = "insufficient_audio_activity"
+
+
 class _Word(msgspec.Struct, gc=False):
-    text: str = ""
+    text: str | None = None
     start: float | None = None
     end: float | None = None
-    type: str = "word"
+    type: str | None = None
     speaker_id: str | None = None
 
 
-class _Channel(msgspec.Struct, gc=False):
-    text: str = ""
-    language_code: str | None = None
-    words: list[_Word] | None = None
-
-
-class _Answer(msgspec.Struct, gc=False):
-    """`transcripts`: one per channel, where the caller asked for that."""
-
+class _Message(msgspec.Struct, gc=False):
+    message_type: str = ""
     text: str | None = None
     language_code: str | None = None
     words: list[_Word] | None = None
-    audio_duration_secs: float | None = None
-    transcripts: list[_Channel] | None = None
+    error: str | None = None
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_MESSAGE = msgspec.json.Decoder(_Message)
 
 
-def bare(language: str) -> str:
-    """Return a language without its region, which the vendor refuses."""
-    return language.partition("-")[0].lower()
-
-
-def _words(words: list[_Word] | None) -> tuple[stt.Word, ...]:
-    return tuple(
-        stt.Word(text=w.text, start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
-        for w in words or ()
-        if w.type == "word"
-    )
-
-
-# ---- recordings
-
-
-def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
-    """Return the fields of the form besides the file. A caller of this dialect has its own passed on."""
-    fields = [("model_id", model)]
+def path_of(request: ListenRequest, model: str) -> str:
+    """Return path and query of a session. A caller of this dialect has its own settings passed on."""
+    pairs = [("model_id", model), ("audio_format", f"pcm_{request.format.sample_rate_hz}")]
     if request.dialect == "elevenlabs":
-        return fields + [(name, value) for name, value in request.fields if name != "model_id"]
-    if request.language:
-        fields.append(("language_code", bare(request.language)))
-    if request.temperature is not None:
-        fields.append(("temperature", f"{request.temperature:g}"))
-    fields.append(("timestamps_granularity", "word" if request.timestamps else "none"))
-    fields.append(("tag_audio_events", "false"))
-    if request.diarize:
-        fields.append(("diarize", "true"))
-    return fields + [("keyterms", term) for term in request.keyterms]
+        pairs += [(name, value) for name, value in request.options if name not in _COMMON]
+    else:
+        pairs.append(("commit_strategy", "vad"))
+        pairs.append(("language_code", bare(request.language)) if request.language else ("include_language_detection", "true"))
+        if request.endpointing_ms is not None:
+            silence_s = min(3.0, max(0.3, request.endpointing_ms / 1000))
+            pairs.append(("vad_silence_threshold_secs", f"{silence_s:g}"))
+        terms = [term for term in request.keyterms if len(term) <= _MAX_KEYTERM_CHARACTERS]
+        pairs += [("keyterms", term) for term in terms[:_MAX_KEYTERMS]]
+    if _wants_times(request):
+        pairs.append(("include_timestamps", "true"))
+    return "/v1/speech-to-text/realtime?" + urlencode(pairs)
 
 
-def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
-    """Decode an answer; channels follow each other. Raises UpstreamProtocolError."""
-    answer = decode_upstream(_ANSWER, body, provider, "the answer")
-    channels = answer.transcripts
-    if channels is None:
-        if answer.text is None:
-            raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
-        channels = [_Channel(answer.text, answer.language_code, answer.words)]
-    billed_s = seconds(answer.audio_duration_secs)
-    return Transcript(
-        text="\n".join(channel.text for channel in channels if channel.text),
-        language=next((channel.language_code for channel in channels if channel.language_code), None),
-        duration_s=billed_s,
-        words=tuple(word for channel in channels for word in _words(channel.words)),
-        usage=None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor"),
-        raw=body if keep_raw else None,
-    )
+def _own(request: ListenRequest) -> dict[str, str]:
+    return dict(request.options) if request.dialect == "elevenlabs" else {}
 
 
-def parse_form(fields: list[tuple[str, str]], audio: AudioSource, fmt: AudioFormat | None, length_s: float) -> TranscribeRequest:
-    """Build a request from a form. A value "null" counts as absent: the vendor's SDK writes it for unset fields."""
-    pairs = [(name, value) for name, value in fields if value != "null"]
-    named = dict(pairs)
-    raw = named.get("file_format") == "pcm_s16le_16"
-    fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=16_000) if raw and fmt is None else fmt
-    return TranscribeRequest(
-        model=named.get("model_id", ""),
-        audio=audio,
-        format=fmt,
-        audio_seconds=fmt.seconds(audio.size) if raw and fmt is not None and not length_s else length_s,
-        language=named.get("language_code") or None,
-        timestamps=frozenset({"word"} if named.get("timestamps_granularity") != "none" else ()),
-        fields=tuple(pairs),
-        dialect="elevenlabs",
-        diarize=named.get("diarize", "").lower() == "true",
-        keyterms=tuple(value for name, value in pairs if name == "keyterms"),
-    )
+def _wants_times(request: ListenRequest) -> bool:
+    """Return whether to ask for timestamps: the vendor cannot combine them with a filter that a caller may set."""
+    return _own(request).get("filter_background_audio", "").lower() != "true"
 
 
-def encode_transcript(transcript: Transcript, *, request_id: str, duration_s: float) -> bytes:
-    answer = {
-        "language_code": transcript.language or "en",
-        "language_probability": 1.0,
-        "text": transcript.text,
-        "words": [_word_object(word) for word in transcript.words],
-        "transcription_id": request_id,
-        "audio_duration_secs": duration_s or transcript.duration_s or 0.0,
-    }
-    return msgspec.json.encode(answer)
+class ElevenListenClient:
+    """One session: 16-bit samples and commands to frames, frames to events."""
+
+    def __init__(self, provider: str, request: ListenRequest, secrets: Iterable[str] = ()) -> None:
+        own = _own(request)
+        self.ended = False
+        self.may_end = False
+        """Whether the last commit may have been answered: the session has ended if nothing more comes."""
+        self._provider = provider
+        self._secrets = tuple(secrets)
+        self._format = request.format
+        self._keep_raw = request.dialect == "elevenlabs"
+        self._vad = own.get("commit_strategy", "manual") != "manual" or request.dialect != "elevenlabs"
+        self._timed = _wants_times(request) or own.get("include_language_detection", "").lower() == "true"
+        self._half_sample = b""
+        self._sent_s = self._committed_s = 0.0
+        """Audio sent, with the client's own silence; and how much of it before the client's last commit."""
+        self._final_s = 0.0
+        """Session time up to which transcripts are final."""
+        self._silences: list[tuple[float, float]] = []
+        """The client's own silence: its start in the vendor's time, and its length."""
+        self._finishing = False
+
+    def audio(self, data: bytes) -> list[str]:
+        data = self._half_sample + data
+        size = len(data) // 2 * 2
+        self._half_sample = data[size:]
+        step = int(_MAX_CHUNK_S * self._format.sample_rate_hz) * 2
+        return [self._chunk(data[at : min(at + step, size)]) for at in range(0, size, step)]
+
+    def flush(self) -> list[str]:
+        """Commit the audio so far; do nothing if there is none since the last commit."""
+        return self._commit() if self._sent_s > self._committed_s else []
+
+    def passed(self, frame: str) -> str:
+        return frame
+
+    def finish(self) -> list[str]:
+        self._finishing = True
+        return self._commit()
+
+    def keep_alive(self) -> str:
+        return self._chunk(b"")
+
+    def _commit(self) -> list[str]:
+        missing_s = _MIN_COMMIT_S if self._vad else _MIN_COMMIT_S - (self._sent_s - self._committed_s)
+        frames = []
+        if missing_s > 1e-6:
+            samples = round(missing_s * self._format.sample_rate_hz)
+            self._silences.append((self._sent_s, samples / self._format.sample_rate_hz))
+            frames.append(self._chunk(bytes(2 * samples)))
+        self._committed_s = self._sent_s
+        return [*frames, self._chunk(b"", commit=True)]
+
+    def _chunk(self, data: bytes, *, commit: bool = False) -> str:
+        self._sent_s += self._format.seconds(len(data))
+        audio = b64encode(data).decode()
+        return _frame("input_audio_chunk", audio_base_64=audio, commit=commit, sample_rate=self._format.sample_rate_hz)
+
+    def _session_time(self, time_s: float | None) -> float:
+        """Return a time of the vendor's without the client's own silence."""
+        time_s = seconds(time_s) or 0.0
+        silence_s = sum(min(length_s, time_s - at_s) for at_s, length_s in self._silences if at_s < time_s)
+        return max(0.0, time_s - silence_s)
+
+    def receive(self, frame: Frame) -> list[ListenEvent]:
+        """Decode a frame. Raises ProviderError for an error message, UpstreamProtocolError for a malformed frame."""
+        message = decode_upstream(_MESSAGE, frame, self._provider)
+        kind = message.message_type
+        if kind in _ERRORS or kind in _REFUSALS or (kind == _SILENCE and not self._finishing):
+            error = session_error(self._provider, _ERRORS.get(kind) or kind, message.error or "", self._secrets)
+            raise as_rejection(error, kind) if kind in _REFUSALS else error
+        raw = frame_text(frame) if self._keep_raw else None
+        text = (message.text or "").strip()
+        if kind == "partial_transcript" and text:
+            end_s = self._session_time(self._sent_s)
+            return [Interim(text=text, start_s=self._final_s, end_s=end_s, raw=raw)]
+        if kind == "committed_transcript" and self._timed:
+            self.may_end = self.may_end or (self._finishing and not text)
+        elif kind in ("committed_transcript", TIMED):
+            return self._committed(message, text, raw)
+        elif kind == _SILENCE and self._finishing:
+            return self.quiet()
+        elif kind == "session_started":
+            return []  # a caller of this dialect has been sent one by the gateway
+        return unknown(raw)
+
+    def _committed(self, message: _Message, text: str, raw: str | None) -> list[ListenEvent]:
+        if not text:
+            return unknown(raw) + (self.quiet() if self._finishing else [])
+        self.may_end = self._finishing
+        words = tuple(self._word(word) for word in message.words or () if word.text and word.type in (None, "word"))
+        start_s, end_s = self._final_s, self._session_time(self._sent_s)
+        final = transcribed(Final, text, words, start_s=start_s, end_s=end_s, language=message.language_code, raw=raw)
+        self._final_s = max(self._final_s, final.end_s)
+        return [final, UtteranceEnd(at_s=final.end_s)]
+
+    def _word(self, word: _Word) -> stt.Word:
+        start_s = self._session_time(word.start)
+        end_s = max(start_s, self._session_time(word.end))
+        return stt.Word(text=word.text or "", start_s=start_s, end_s=end_s, speaker=word.speaker_id)
+
+    def quiet(self) -> list[ListenEvent]:
+        """Return the end of the session, when nothing more comes."""
+        self.ended = True
+        return [ListenEnd()]
 
 
-def _word_object(word: stt.Word) -> dict[str, Any]:
-    return {
-        "text": word.text,
-        "start": round(word.start_s, 3),
-        "end": round(word.end_s, 3),
-        "type": "word",
-        "speaker_id": word.speaker,
-        "logprob": 0.0,
-    }
-
-
-# ---- live, server
+# ---- server
 
 
 class ScribeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +309,7 @@ class ElevenListenServer(ListenProtocol):
         if self._options.timed:
             words = final.words or ((stt.Word(text=final.text, start_s=final.start_s, end_s=final.end_s),) if final.text else ())
             language = final.language or self._options.request.language or "en"
-            words_json = [_word_object(word) for word in words]
+            words_json = [word_object(word) for word in words]
             frames.append(_frame(TIMED, text=final.text, language_code=language, words=words_json))
         return frames
 

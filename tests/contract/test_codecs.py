@@ -24,7 +24,7 @@ from gw.wire import (
     deepgram_flux_speak,
     deepgram_listen,
     deepgram_speak,
-    elevenlabs_listen,
+    elevenlabs_batch,
     elevenlabs_speak,
     ollama_chat,
     openai_audio,
@@ -59,7 +59,7 @@ WHOLE = {
     "ollama/chat": partial(ollama_chat.decode_answer, provider="p"),
     "cartesia/transcript": partial(cartesia_listen.decode_transcript, provider="p", keep_raw=False),
     "deepgram/listen": partial(deepgram_batch.decode, provider="p", keep_raw=False),
-    "elevenlabs/transcript": partial(elevenlabs_listen.decode_transcript, provider="p", keep_raw=False),
+    "elevenlabs/transcript": partial(elevenlabs_batch.decode_transcript, provider="p", keep_raw=False),
     "assemblyai/transcript": partial(assemblyai_batch.job_of, provider="p", secrets=(), keep_raw=False),
     "whisper/inference_verbose": partial(whisper_cpp.decode, provider="p"),
 }

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimitError, UpstreamProtocolError
 from gw.types.audio import PCM_16K, PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, UtteranceEnd, VendorFrame, Word
-from gw.wire.elevenlabs_listen import ElevenListenServer, parse_query
-from gw.wire.elevenlabs_scribe import ScribeListener, path_of
+from gw.wire.elevenlabs_listen import ElevenListenClient, ElevenListenServer, parse_query, path_of
 from tests.fakes.golden import golden
 
 FRAMES = golden("elevenlabs/realtime_transcription").decode().splitlines()
@@ -25,8 +24,8 @@ def request(fmt=PCM_16K, **members) -> ListenRequest:
     return ListenRequest(model="m", format=fmt, **members)
 
 
-def listener(fmt=PCM_16K, **members) -> ScribeListener:
-    return ScribeListener("p", request(fmt, **members), ("a-secret",))
+def listener(fmt=PCM_16K, **members) -> ElevenListenClient:
+    return ElevenListenClient("p", request(fmt, **members), ("a-secret",))
 
 
 def own(**options: str) -> dict:
@@ -163,7 +162,7 @@ def test_the_golden_session():
 @pytest.mark.parametrize("asked", ["true", "false"])
 def test_a_caller_of_the_same_dialect_gets_the_frames_it_asked_for(asked):
     given = parse_query(f"model_id=m&audio_format=pcm_16000&commit_strategy=vad&include_timestamps={asked}".encode())
-    client = ScribeListener("p", given.request)
+    client = ElevenListenClient("p", given.request)
     server = ElevenListenServer(given, session_id="s")
     frames = [one for text in FRAMES[:-2] for event in client.receive(text) for one in server.encode([event])]
     assert frames == [text for text in FRAMES[1:-2] if asked == "true" or TIMED not in text]
