@@ -29,7 +29,7 @@ from gw.dialects.data_plane import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
 from gw.net import descriptors
-from gw.relay.attempts import InFlight
+from gw.relay.in_flight import InFlight
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import setup_logging
 from gw.telemetry.redact import Redactor

@@ -130,7 +130,9 @@ class Turns:
         while len(self._finals) > MAX_FINALS or self._finals[0].at < now - HEARD_S:
             self._memories[self._finals.popleft().key].finals.popleft()
 
-    def chat(self, place: Place, key: Key, last_user: Callable[[], LastUser | None], now: float) -> WrittenAnswer | None:
+    def chat(
+        self, place: Place, key: Key, last_user: Callable[[], LastUser | None], now: float
+    ) -> WrittenAnswer | None:
         """Find the turn of a chat request. Return where to add its answer's text, or None where that is not needed."""
         memory = self._memory(key)
         if memory.finals and memory.finals[-1].at >= now - HEARD_S and (message := last_user()) is not None:

@@ -54,7 +54,5 @@ def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts
     if verdict == "block":
         raise BudgetExceededError(project=project.id, daily_budget=daily_budget, spent=(spent + reserved) / NANO)
     if verdict == "warn" and spent + reserved >= project.daily_budget_nusd:
-        _log.warning(
-            "budget_exceeded", project=project.id, daily_budget_usd=daily_budget, spent_usd=spent / NANO
-        )
+        _log.warning("budget_exceeded", project=project.id, daily_budget_usd=daily_budget, spent_usd=spent / NANO)
     return ledger.reserve(project.id, estimate_nusd)

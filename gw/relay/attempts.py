@@ -18,18 +18,23 @@ from __future__ import annotations
 
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import trio
 
 from gw.errors import AllCandidatesFailed, Failure, ProviderError, StaleConnection, Stopping, UpstreamSlow, one_error
+from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
-from gw.relay.candidates import PreparedCall
+from gw.relay.admission import RequestSpec
+from gw.relay.candidates import CandidatePlanner, Candidates, OpenCall, PreparedCall
+from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, Meter
+from gw.types.caller import Caller
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -53,74 +58,39 @@ class OpenAttempt(msgspec.Struct, Generic[S, E], eq=False):
 AttemptFactory = Callable[[Model], AbstractAsyncContextManager[OpenAttempt[S, E]]]
 
 
-class DeadlineKeeper:
-    """One task that aborts the attempts whose deadline has passed, in place of a cancel scope for each."""
+class RequestContext(ABC, Generic[S, E]):
+    """A request that makes attempts: its candidates, its meter, and the call of a candidate."""
 
-    def __init__(self) -> None:
-        self.deadlines: dict[AttemptScope[Any, Any], float] = {}
-        """Abortable attempts, each with the time until which its next events must have come; infinity: nothing is awaited."""
-        self.running = False
-        self._shortest_s = math.inf
-        self._shorter = trio.Event()
+    __slots__ = ("candidates", "first_event_s", "idle_s", "in_flight", "meter", "planner", "spec")
 
-    def set_shortest(self, shortest_s: float) -> None:
-        """Promise that no deadline will be nearer than this when it is set."""
-        self._shortest_s = shortest_s
-        self._shorter.set()
-
-    def abort_all(self) -> None:
-        for attempt in tuple(self.deadlines):
-            attempt.abort()
-
-    async def run(self) -> None:
-        """Keep the deadlines until cancelled."""
-        self.running = True
-        try:
-            while True:
-                self._shorter = trio.Event()
-                now = trio.current_time()
-                for attempt in [attempt for attempt, deadline in self.deadlines.items() if deadline <= now]:
-                    attempt.abort()
-                with trio.move_on_at(min([now + self._shortest_s, *self.deadlines.values()])):
-                    await self._shorter.wait()
-        finally:
-            self.running = False
-
-
-class InFlight:
-    """The running requests. `stop` ends them all: each raises Stopping where it waits for its upstream."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.keeper = DeadlineKeeper()
-        self.scopes: set[trio.CancelScope] = set()
-        """Cancel scopes of the attempts that cannot be aborted."""
-        self.stopping = False
-
-    def stop(self) -> None:
-        self.stopping = True
-        for scope in tuple(self.scopes):
-            scope.cancel()
-        self.keeper.abort_all()
-
-
-class RequestContext(Protocol[S, E]):
-    """The request that makes an attempt."""
-
+    first_event = "content"
+    """Word for the thing that must be there after `first_event_s`."""
+    candidates: Candidates
     meter: Meter
-    in_flight: InFlight
-    first_event_s: float
-    """Longest time until an attempt is ready."""
-    first_event: str
-    """Word for the thing awaited so long: content, or a session."""
 
-    def first_content(self, stream: S, provider: str, /) -> Awaitable[list[E]]:
-        """Read up to the first content."""
-        ...
+    def __init__(self, planner: CandidatePlanner, in_flight: InFlight, spec: RequestSpec, first_event_s: float) -> None:
+        self.planner = planner
+        self.in_flight = in_flight
+        self.spec = spec
+        self.first_event_s = first_event_s
+        self.idle_s = planner.routing.idle_s
+
+    def plan(self, caller: Caller) -> None:
+        """Choose the candidates and start the meter. Raise what `CandidatePlanner.plan` raises."""
+        spec, planner = self.spec, self.planner
+        self.candidates = candidates = planner.plan(spec, caller)
+        self.meter = Meter(planner.accounting, caller, spec.modality, candidates.models[0].id, stream=spec.stream)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
         """Enter the gate. Raise ProviderError to have the model passed over."""
-        ...
+        return self.planner.prepare(self.spec, self.candidates, model, self.call_for, now)
+
+    @abstractmethod
+    def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[S]: ...
+
+    @abstractmethod
+    def first_content(self, stream: S, provider: str, /) -> Awaitable[list[E]]:
+        """Read up to the first content."""
 
 
 class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from gw.config.settings import CostTracking
+from gw.config.settings import CostTracking, Routing
 from gw.errors import CandidateSkipped
 from gw.net.http1 import Pool
 from gw.policy import capabilities
@@ -30,8 +30,8 @@ from gw.types.project import Project
 
 S = TypeVar("S")
 
-Opener = Callable[[ProviderSpec, Account, Model], Callable[[], AbstractAsyncContextManager[S]]]
-"""Returns the call of a candidate, still to be opened. Raises ProviderError to have it passed over."""
+OpenCall = Callable[[], AbstractAsyncContextManager[S]]
+"""A candidate's call, still to be opened."""
 
 
 class Candidates(msgspec.Struct, frozen=True, eq=False):
@@ -49,7 +49,7 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     provider: Provider
     spec: ProviderSpec
     gate: Gate
-    open: Callable[[], AbstractAsyncContextManager[S]]
+    open: OpenCall[S]
 
 
 class CandidatePlanner:
@@ -61,10 +61,13 @@ class CandidatePlanner:
         pool: Pool,
         limits: ProviderLimits,
         accounting: Accounting,
+        routing: Routing,
         cost_tracking: CostTracking,
     ) -> None:
         self.current = current
         self.accounting = accounting
+        self.routing = routing
+        """For requests that begin from now on."""
         self._limits = limits
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
         self._endpoints = Endpoints(pool)
@@ -101,9 +104,14 @@ class CandidatePlanner:
         )
 
     def prepare(
-        self, spec: RequestSpec, candidates: Candidates, model: Model, opener: Opener[S], now: float
+        self,
+        spec: RequestSpec,
+        candidates: Candidates,
+        model: Model,
+        call_for: Callable[[ProviderSpec, Account, Model], OpenCall[S]],
+        now: float,
     ) -> PreparedCall[S]:
-        """Check one candidate and enter its gate. Raise ProviderError to have it passed over."""
+        """Check one candidate and enter its gate. Raise ProviderError, also from `call_for`, to have it passed over."""
         project = candidates.project
         provider, provider_spec, account = self._endpoints.get(candidates.catalog, model, project)
         if spec.needs and (missing := capabilities.missing(provider_spec.abilities, spec.needs)):
@@ -112,7 +120,7 @@ class CandidatePlanner:
         if self._refuse_unpriced and provider.location != "local" and not self._is_priced(model, provider):
             detail = "no price known and cost_tracking.on_unpriced is refuse"
             raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)
-        call = opener(provider_spec, account, model)
+        call = call_for(provider_spec, account, model)
         gate = self._limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
         gate.enter(now)
         return PreparedCall(model, provider, provider_spec, gate, call)

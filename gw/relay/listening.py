@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -33,8 +33,9 @@ from gw.providers.spec import Account, CallbackListenSession, ListenSession, Pro
 from gw.registry.catalog import Model
 from gw.relay import turn_tracking
 from gw.relay.attempts import AttemptScope
-from gw.relay.candidates import PreparedCall, offered
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, SessionPlan, require_conversion
+from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.in_flight import InFlight
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, require_conversion
 from gw.relay.loudness import Loudness
 from gw.relay.meter import Attempt
 from gw.relay.replay_buffer import ReplayBuffer
@@ -105,8 +106,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
 
 class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]):
-    def __init__(self, request: ListenRequest, plan: SessionPlan, turns: Turns) -> None:
-        super().__init__(plan)
+    def __init__(self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: ListenRequest) -> None:
+        super().__init__(planner, in_flight, "stt", request.model)
         self.request = request
         self.audio = SessionAudio(request.format)
         self._turns = turns
@@ -236,9 +237,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     def _can_move(self) -> bool:
         return self.audio.can_move
 
-    def _opener(
-        self, spec: ProviderSpec, account: Account, model: Model
-    ) -> Callable[[], AbstractAsyncContextManager[ListenSession]]:
+    def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ListenSession]:
         call = offered(spec.listen, account)
         language = self.request.language or model.default_language
         try:
@@ -297,10 +296,12 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return self._emit(events) if events else None
 
     def _track_turn(self, attempt: ListeningAttempt, final: Final) -> None:
-        model, sent_s = attempt.call.model, self.replay.seconds(attempt.sent_offset)
-        turn_tracking.speech_transcribed(
-            self._turns, self.meter, final, model.id, sent_s, partial(self._plan.price, model)
-        )
+        call, sent_s = attempt.call, self.replay.seconds(attempt.sent_offset)
+
+        def price(seconds: float) -> int | None:
+            return self.meter.cost_of(Usage(audio_seconds=seconds), call.model, call.provider, live=True).nusd
+
+        turn_tracking.speech_transcribed(self._turns, self.meter, final, call.model.id, sent_s, price)
 
     async def _replay(self, attempt: ListeningAttempt, session: ListenSession) -> None:
         """Send the provider all that is kept; from then on the sender sends to it directly."""
@@ -330,7 +331,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         silent_s = now - max(attempt.last_event_at, attempt.session.last_activity_at)
         if now - attempt.sending_since > BLOCKED_S:
             return self._slow(attempt, BLOCKED_S, "takes no more audio")
-        if self._finishing and silent_s > self._plan.idle_s:
+        if self._finishing and silent_s > self.idle_s:
             return self._slow(attempt, silent_s, "did not end the session")
         speech_s = self.replay.seconds(attempt.unanswered_bytes)
         if speech_s > self._unanswered_s and silent_s > self._unanswered_s:

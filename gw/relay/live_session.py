@@ -18,7 +18,7 @@ bills what it was sent, so the cost of a session that moved is the sum over its 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -28,12 +28,13 @@ import attrs
 import trio
 
 from gw.errors import AllCandidatesFailed, CandidateSkipped, GwError, ProviderError, Stopping, UpstreamSlow, one_error
-from gw.providers.spec import Account, ProviderSpec
+from gw.providers.spec import Account
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
-from gw.relay.attempts import AttemptScope, InFlight, try_in_turn
-from gw.relay.candidates import CandidatePlanner, Opener, PreparedCall
-from gw.relay.meter import Attempt, Meter, record_error, total_cost
+from gw.relay.attempts import AttemptScope, RequestContext, try_in_turn
+from gw.relay.candidates import CandidatePlanner, PreparedCall
+from gw.relay.in_flight import InFlight
+from gw.relay.meter import Attempt, record_error, total_cost
 from gw.relay.waste import NO_WASTE, waste_of
 from gw.types.audio import AudioFormat
 from gw.types.caller import Caller
@@ -104,62 +105,6 @@ class SessionPart:
         return self.reported or self.counted
 
 
-class SessionPlan:
-    """A live request whose candidates are known: how they are prepared, its meter, and its record."""
-
-    def __init__(
-        self,
-        planner: CandidatePlanner,
-        in_flight: InFlight,
-        modality: Modality,
-        model: str,
-        caller: Caller,
-        *,
-        idle_s: float,
-    ) -> None:
-        """`idle_s` bounds a provider's silence when it owes something. Raise what `CandidatePlanner.plan` raises."""
-        self._planner = planner
-        self._spec = RequestSpec(modality=modality, requested=model, stream=True, estimate=_RESERVED[modality])
-        self._candidates = candidates = planner.plan(self._spec, caller)
-        self.models = candidates.models
-        self.catalog = candidates.catalog
-        self.in_flight = in_flight
-        self.idle_s = idle_s
-        self.meter = Meter(planner.accounting, caller, modality, self.models[0].id, stream=True)
-
-    def admit(self) -> None:
-        self._planner.admit(self.meter, self._spec, self._candidates)
-
-    def prepare(self, model: Model, opener: Opener[S], now: float) -> PreparedCall[S]:
-        return self._planner.prepare(self._spec, self._candidates, model, opener, now)
-
-    def price(self, model: Model, audio_seconds: float) -> int | None:
-        """Return the price of transcribing so much speech live, in nano-USD; None where it is unknown."""
-        provider = self.catalog.provider(model.provider)
-        return self.meter.cost_of(Usage(audio_seconds=audio_seconds), model, provider, live=True).nusd
-
-    def write_record(self, parts: list[SessionPart], error: GwError | None, *, cancelled: bool) -> None:
-        """Note usage and cost of every part on its attempt, and their sums in the record."""
-        waste, meter = NO_WASTE, self.meter
-        for part in parts:
-            attempt = part.attempt
-            provider = self.catalog.provider(attempt.model.provider)
-            cost = partial(meter.cost_of, model=attempt.model, provider=provider, live=True)
-            attempt.usage = part.billed
-            attempt.cost = cost(part.billed)
-            waste += waste_of(meter.modality, part.billed, part.reached, cost)
-        by_vendor = bool(parts) and all(part.reported is not None for part in parts)
-        billed = [part.billed for part in parts]
-        meter.finish(
-            usage=billed[0] if len(billed) == 1 else _sum_of(billed, "vendor" if by_vendor else "measured"),
-            measured=_sum_of([part.counted for part in parts], "measured") if by_vendor else None,
-            cost=total_cost([part.attempt.cost for part in parts]),
-            error=error,
-            cancelled=cancelled,
-            waste=waste,
-        )
-
-
 def _sum_of(usages: list[Usage], source: UsageSource) -> Usage:
     return Usage(
         audio_seconds=sum(usage.audio_seconds for usage in usages),
@@ -170,18 +115,16 @@ def _sum_of(usages: list[Usage], source: UsageSource) -> Usage:
     )
 
 
-class LiveSession(ABC, Generic[S, E, A]):
-    """The session a dialect holds. One task sends, another receives. It is the RequestContext of its attempts."""
+class LiveSession(RequestContext[S, E], Generic[S, E, A]):
+    """The session a dialect holds. One task sends, another receives."""
 
-    first_event_s = OPEN_S
     first_event = "session"
 
-    def __init__(self, plan: SessionPlan) -> None:
+    def __init__(self, planner: CandidatePlanner, in_flight: InFlight, modality: Modality, model: str) -> None:
+        spec = RequestSpec(modality=modality, requested=model, stream=True, estimate=_RESERVED[modality])
+        super().__init__(planner, in_flight, spec, OPEN_S)
         self.done = False
-        self.meter = plan.meter
-        self.in_flight = plan.in_flight
         self.attempts: list[A] = []
-        self._plan = plan
         self._current: A | None = None
         self._finishing = False
         self._failure: GwError | None = None
@@ -193,12 +136,16 @@ class LiveSession(ABC, Generic[S, E, A]):
         return self._current.call if self._current is not None else None
 
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
-        """Admit the session and drive it beside the block; leaving writes its record. Raise admission errors, with a record."""
+    async def run(self, caller: Caller) -> AsyncIterator[None]:
+        """Admit the session and drive it beside the block; leaving writes its record.
+
+        Raise admission errors, with a record, and what `CandidatePlanner.plan` raises, without one.
+        """
+        self.plan(caller)
         self.in_flight.requests += 1
         try:
             with one_error():
-                self._plan.admit()
+                self.planner.admit(self.meter, self.spec, self.candidates)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._drive)
                     yield
@@ -232,7 +179,26 @@ class LiveSession(ABC, Generic[S, E, A]):
             self._write_record(error, cancelled=error is None)
 
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
-        self._plan.write_record([self._part(attempt) for attempt in self.attempts], error, cancelled=cancelled)
+        """Note usage and cost of every part on its attempt, and their sums in the record."""
+        waste, meter = NO_WASTE, self.meter
+        parts = [self._part(attempt) for attempt in self.attempts]
+        for part in parts:
+            attempt = part.attempt
+            provider = self.candidates.catalog.provider(attempt.model.provider)
+            cost = partial(meter.cost_of, model=attempt.model, provider=provider, live=True)
+            attempt.usage = part.billed
+            attempt.cost = cost(part.billed)
+            waste += waste_of(meter.modality, part.billed, part.reached, cost)
+        by_vendor = bool(parts) and all(part.reported is not None for part in parts)
+        billed = [part.billed for part in parts]
+        meter.finish(
+            usage=billed[0] if len(billed) == 1 else _sum_of(billed, "vendor" if by_vendor else "measured"),
+            measured=_sum_of([part.counted for part in parts], "measured") if by_vendor else None,
+            cost=total_cost([part.attempt.cost for part in parts]),
+            error=error,
+            cancelled=cancelled,
+            waste=waste,
+        )
 
     # ------------------------------------------------------------------ one provider after the other
 
@@ -240,12 +206,12 @@ class LiveSession(ABC, Generic[S, E, A]):
         """Try one candidate after the other. Their failure is for `receive`; any other one ends the session."""
         with self._out:
             try:
-                await try_in_turn(self._plan.models, self._serve, self._can_move)
+                await try_in_turn(self.candidates.models, self._serve, self._can_move)
             except (ProviderError, AllCandidatesFailed, Stopping) as error:
                 self._failure = error
 
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
-        call = self._plan.prepare(model, self._opener, now)
+        call = super().prepare(model, now)
         self.attempts.append(self._session_attempt(call, self.meter.attempts[-1]))
         return call
 
@@ -295,10 +261,6 @@ class LiveSession(ABC, Generic[S, E, A]):
         """Return whether another provider can take over what is left."""
 
     @abstractmethod
-    def _opener(self, spec: ProviderSpec, account: Account, model: Model) -> Callable[[], Any]:
-        """Return a candidate's call, see `Opener`."""
-
-    @abstractmethod
     def _session_attempt(self, call: PreparedCall[S], attempt: Attempt) -> A: ...
 
     @abstractmethod
@@ -323,6 +285,4 @@ def require_conversion(
     try:
         converter(source, target)
     except CannotConvert as error:
-        raise CandidateSkipped(
-            provider=account.provider_id, reason="missing_ability", detail=str(error)
-        ) from None
+        raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=str(error)) from None

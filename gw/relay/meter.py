@@ -81,9 +81,7 @@ class Accounting:
     ledger: Ledger
     records: Records
     observer: Observer
-    request_ids: RequestIds = attrs.field(
-        default=attrs.Factory(lambda self: RequestIds(self.clock), takes_self=True)
-    )
+    request_ids: RequestIds = attrs.field(default=attrs.Factory(lambda self: RequestIds(self.clock), takes_self=True))
 
 
 def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, live: bool = False) -> Price | None:
@@ -91,9 +89,7 @@ def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, liv
     return model.price or book.price(provider.type, model.name, at_day=day, live=live)
 
 
-def cost_of(
-    book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False
-) -> Cost:
+def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False) -> Cost:
     price = price_of(book, model, provider, day, live=live)
     return book.cost(usage, price, local=provider.location == "local")
 
@@ -116,7 +112,9 @@ def record_error(raised: BaseException | None, *, stopping: bool) -> GwError | N
     """
     if isinstance(raised, GwError):
         return raised
-    if raised is not None and not all(isinstance(e, (trio.Cancelled, OSError, GeneratorExit)) for e in leaves_of(raised)):
+    if raised is not None and not all(
+        isinstance(e, (trio.Cancelled, OSError, GeneratorExit)) for e in leaves_of(raised)
+    ):
         return GwError()
     return Stopping() if raised is not None and stopping else None
 

@@ -12,11 +12,12 @@ it is left. `Response.receive` makes the record before it lets the last event ou
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from abc import abstractmethod
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import attrs
 
@@ -29,12 +30,12 @@ from gw.registry.catalog import Model
 from gw.registry.current import CurrentCatalog
 from gw.relay import turn_tracking, usage_counters
 from gw.relay.admission import RequestSpec
-from gw.relay.attempts import AttemptScope, InFlight, OpenAttempt, first_ready
-from gw.relay.candidates import CandidatePlanner, Candidates, Opener, PreparedCall, offered
+from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, first_ready
+from gw.relay.candidates import CandidatePlanner, OpenCall, offered
+from gw.relay.in_flight import InFlight
 from gw.relay.limits import ProviderLimits
 from gw.relay.listening import ListeningSession
-from gw.relay.live_session import SessionPlan
-from gw.relay.meter import Accounting, Meter, record_error
+from gw.relay.meter import Accounting, record_error
 from gw.relay.response import EventStream, Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.transcoding import TranscodedCall, provider_format
@@ -48,9 +49,6 @@ from gw.types.usage import Usage
 S = TypeVar("S", bound=EventStream)
 E = TypeVar("E")
 
-FirstContent: TypeAlias = Callable[[S, str], Awaitable[list[E]]]
-CounterFor: TypeAlias = Callable[[OpenAttempt[S, E], Meter], UsageCounter[E]]
-"""Makes the counter of an answer whose first content has come."""
 ChatAnswer: TypeAlias = Response[ChatStream, ChatEvent]
 TranscribeAnswer: TypeAlias = Response[TranscribeStream, TranscribeEvent]
 SpeakAnswer: TypeAlias = Response[SpeakStream, SpeakEvent]
@@ -68,100 +66,33 @@ class Relay:
         cost_tracking: CostTracking,
     ) -> None:
         self.live = live
-        self.limits = limits
         self.accounting = accounting
         self.turns = Turns()
         self.in_flight = InFlight()
-        self.planner = CandidatePlanner(live, pool, limits, accounting, cost_tracking)
+        self.planner = CandidatePlanner(live, pool, limits, accounting, routing, cost_tracking)
         self.configure(routing)
 
     def configure(self, routing: Routing) -> None:
         """Put the routing settings in force for requests that begin from now on."""
-        self.routing = routing
+        self.planner.routing = routing
         self.hedge_after_s = math.inf if routing.hedge_after_ms is None else routing.hedge_after_ms / 1000
         shortest_s = min(routing.whole_answer_s, routing.idle_s, *routing.first_event_s.values())
         self.in_flight.keeper.set_shortest(shortest_s)
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
-        spec = RequestSpec(
-            modality="llm",
-            requested=request.model,
-            stream=request.stream,
-            estimate=usage_counters.estimate_chat(request),
-            needs=request.needs,
-        )
-        text: list[str] | None = None
-
-        def begin(meter: Meter) -> None:
-            nonlocal text
-            text = turn_tracking.chat_begins(self.turns, meter, request)
-
-        def opener(
-            spec: ProviderSpec, account: Account, model: Model
-        ) -> Callable[[], AbstractAsyncContextManager[ChatStream]]:
-            return partial(offered(spec.chat, account), request, account)
-
-        return _Request(
-            self,
-            spec,
-            caller,
-            opener,
-            usage_counters.first_chat,
-            lambda opened, meter: usage_counters.ChatCounter(request, text),
-            begin,
-        )
+        return _Chat(self, request, caller)
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
-        estimate = usage_counters.estimate_transcribe(request)
-        spec = RequestSpec(modality="stt", requested=request.model, stream=request.stream, estimate=estimate)
-
-        def opener(
-            spec: ProviderSpec, account: Account, model: Model
-        ) -> Callable[[], AbstractAsyncContextManager[TranscribeStream]]:
-            call = offered(spec.transcribe, account)
-            language = request.language or model.default_language
-            sent = request if language == request.language else attrs.evolve(request, language=language)
-            return partial(call, sent, account)
-
-        def counter(
-            opened: OpenAttempt[TranscribeStream, TranscribeEvent], meter: Meter
-        ) -> UsageCounter[TranscribeEvent]:
-            on_text = partial(turn_tracking.recording_transcribed, self.turns, meter)
-            return usage_counters.TranscribeCounter(request, opened.call.spec.rounds_audio_up_to_s, on_text)
-
-        return _Request(self, spec, caller, opener, usage_counters.first_transcript, counter)
+        return _Transcription(self, request, caller)
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
-        estimate = usage_counters.estimate_speak(request)
-        spec = RequestSpec(modality="tts", requested=request.model, stream=True, estimate=estimate)
-        catalog = self.live.catalog
-
-        def opener(
-            spec: ProviderSpec, account: Account, model: Model
-        ) -> Callable[[], AbstractAsyncContextManager[SpeakStream]]:
-            call = offered(spec.speak, account)
-            voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
-            fmt = provider_format(request.format, spec, account.provider_id)
-            same = voice == request.voice and fmt is request.format
-            sent = request if same else attrs.evolve(request, voice=voice, format=fmt)
-            idle_s = self.routing.idle_s
-            return lambda: TranscodedCall(call(sent, account), request.format, account.provider_id, idle_s=idle_s)
-
-        return _Request(
-            self,
-            spec,
-            caller,
-            opener,
-            usage_counters.first_audio,
-            lambda opened, meter: usage_counters.SpeakCounter(request, opened.stream.format),
-            lambda meter: turn_tracking.speech_begins(self.turns, meter, request.text),
-        )
+        return _Speech(self, request, caller)
 
     @asynccontextmanager
     async def listen(self, request: ListenRequest, caller: Caller) -> AsyncIterator[ListeningSession]:
         """Hold a live session for the block. Entering raises admission errors; `receive` raises a provider's failure."""
-        session = ListeningSession(request, self._session_plan("stt", request.model, caller), self.turns)
-        async with session.run():
+        session = ListeningSession(self.planner, self.in_flight, self.turns, request)
+        async with session.run(caller):
             yield session
 
     @asynccontextmanager
@@ -169,81 +100,55 @@ class Relay:
         self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None
     ) -> AsyncIterator[SpeakingSession]:
         """Like `listen`, for text that is spoken as it comes. `prewarmed`: sockets of a caller who speaks more than once."""
-        plan = self._session_plan("tts", request.model, caller)
-        session = SpeakingSession(
-            request, plan, self.turns, prewarmed, first_audio_s=self.routing.first_event_s["tts"]
-        )
-        async with session.run():
+        session = SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed)
+        async with session.run(caller):
             yield session
-
-    def _session_plan(self, modality: Modality, model: str, caller: Caller) -> SessionPlan:
-        return SessionPlan(self.planner, self.in_flight, modality, model, caller, idle_s=self.routing.idle_s)
 
     def check(self, requested: str, modality: Modality, caller: Caller) -> None:
         """Raise errors about a model's name. For sessions whose requests come later, one by one."""
         self.planner.plan(RequestSpec(modality=modality, requested=requested, stream=True, estimate=Usage()), caller)
 
 
-class _Request(AbstractAsyncContextManager["Response[S, E]"], Generic[S, E]):
+class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"]):
     """One request: entering admits it and finds the candidate that answers, leaving it has written its record.
 
     Raises, without a record, what `CandidatePlanner.plan` raises: there is no model to write it to.
     """
 
-    __slots__ = (
-        "_begin", "_caller", "_candidates", "_counter_for", "_open", "_opener", "_relay", "_response", "_spec",
-        "first_content", "first_event_s", "in_flight", "meter",
-    )  # fmt: skip
+    __slots__ = ("_caller", "_open", "_relay", "_response")
 
-    first_event = "content"
-
-    def __init__(
-        self,
-        relay: Relay,
-        spec: RequestSpec,
-        caller: Caller,
-        opener: Opener[S],
-        first_content: FirstContent[S, E],
-        counter_for: CounterFor[S, E],
-        begin: Callable[[Meter], None] | None = None,
-    ) -> None:
-        """`begin` is called before admission."""
+    def __init__(self, relay: Relay, spec: RequestSpec, caller: Caller) -> None:
+        routing = relay.planner.routing  # without a stream the first content is all of it
+        first_event_s = routing.first_event_s[spec.modality] if spec.stream else routing.whole_answer_s
+        super().__init__(relay.planner, relay.in_flight, spec, first_event_s)
         self._relay = relay
-        self._spec = spec
         self._caller = caller
-        self._opener = opener
-        self._counter_for = counter_for
-        self._begin = begin
         self._response: Response[S, E] | None = None
         self._open: AbstractAsyncContextManager[OpenAttempt[S, E]] | None = None
-        self.first_content = first_content
-        routing = relay.routing  # without a stream the first content is all of it
-        self.first_event_s = routing.first_event_s[spec.modality] if spec.stream else routing.whole_answer_s
-        self.in_flight = relay.in_flight
 
-    def prepare(self, model: Model, now: float) -> PreparedCall[S]:
-        return self._relay.planner.prepare(self._spec, self._candidates, model, self._opener, now)
+    def track_turn(self) -> None:  # a transcription has none before its text
+        """Find the turn by the request's words, before admission."""
+
+    @abstractmethod
+    def counter_for(self, opened: OpenAttempt[S, E]) -> UsageCounter[E]: ...
 
     async def __aenter__(self) -> Response[S, E]:
-        relay, spec, planner = self._relay, self._spec, self._relay.planner
-        self._candidates: Candidates
-        self._candidates = candidates = planner.plan(spec, self._caller)
-        models = candidates.models
-        self.meter = meter = Meter(relay.accounting, self._caller, spec.modality, models[0].id, stream=spec.stream)
-        if self._begin is not None:
-            self._begin(meter)
+        self.plan(self._caller)
+        self.track_turn()
+        models, meter = self.candidates.models, self.meter
         self.in_flight.requests += 1
         try:
-            planner.admit(meter, spec, candidates)
-            self._open = opening = first_ready(models, partial(AttemptScope, self), hedge_after_s=relay.hedge_after_s)
+            self.planner.admit(meter, self.spec, self.candidates)
+            hedge_after_s = self._relay.hedge_after_s
+            self._open = opening = first_ready(models, partial(AttemptScope, self), hedge_after_s=hedge_after_s)
             opened = await opening.__aenter__()
         except BaseException as error:
             self._end(error)
             raise
         meter.answered_by(opened.attempt)
-        counter = self._counter_for(opened, meter)
-        self._response = Response(meter, opened, counter, candidates.catalog, idle_s=relay.routing.idle_s)
-        return self._response
+        counter, catalog = self.counter_for(opened), self.candidates.catalog
+        self._response = response = Response(meter, opened, counter, catalog, idle_s=self.idle_s)
+        return response
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -270,12 +175,79 @@ class _Request(AbstractAsyncContextManager["Response[S, E]"], Generic[S, E]):
             if raised is not None or not response.awaits_close:
                 response.close(error=error, cancelled=error is None)
             return
-        unanswered = meter.bill_unanswered_calls(self._candidates.catalog)
-        meter.finish(
-            usage=unanswered.usage,
-            measured=None,
-            cost=unanswered.cost,
-            error=error,
-            cancelled=error is None,
-            waste=unanswered.waste,
+        unanswered = meter.bill_unanswered_calls(self.candidates.catalog)
+        usage, cost, waste = unanswered.usage, unanswered.cost, unanswered.waste
+        meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None, waste=waste)
+
+
+class _Chat(_Request[ChatStream, ChatEvent]):
+    __slots__ = ("_request", "_text")
+
+    def __init__(self, relay: Relay, request: ChatRequest, caller: Caller) -> None:
+        estimate = usage_counters.estimate_chat(request)
+        spec = RequestSpec(
+            modality="llm", requested=request.model, stream=request.stream, estimate=estimate, needs=request.needs
         )
+        super().__init__(relay, spec, caller)
+        self._request = request
+
+    first_content = staticmethod(usage_counters.first_chat)
+
+    def track_turn(self) -> None:
+        self._text = turn_tracking.chat_begins(self._relay.turns, self.meter, self._request)
+
+    def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ChatStream]:
+        return partial(offered(spec.chat, account), self._request, account)
+
+    def counter_for(self, opened: OpenAttempt[ChatStream, ChatEvent]) -> UsageCounter[ChatEvent]:
+        return usage_counters.ChatCounter(self._request, self._text)
+
+
+class _Transcription(_Request[TranscribeStream, TranscribeEvent]):
+    __slots__ = ("_request",)
+
+    def __init__(self, relay: Relay, request: TranscribeRequest, caller: Caller) -> None:
+        estimate = usage_counters.estimate_transcribe(request)
+        spec = RequestSpec(modality="stt", requested=request.model, stream=request.stream, estimate=estimate)
+        super().__init__(relay, spec, caller)
+        self._request = request
+
+    first_content = staticmethod(usage_counters.first_transcript)
+
+    def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[TranscribeStream]:
+        call, request = offered(spec.transcribe, account), self._request
+        language = request.language or model.default_language
+        sent = request if language == request.language else attrs.evolve(request, language=language)
+        return partial(call, sent, account)
+
+    def counter_for(self, opened: OpenAttempt[TranscribeStream, TranscribeEvent]) -> UsageCounter[TranscribeEvent]:
+        on_text = partial(turn_tracking.recording_transcribed, self._relay.turns, self.meter)
+        return usage_counters.TranscribeCounter(self._request, opened.call.spec.rounds_audio_up_to_s, on_text)
+
+
+class _Speech(_Request[SpeakStream, SpeakEvent]):
+    __slots__ = ("_request",)
+
+    def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller) -> None:
+        estimate = usage_counters.estimate_speak(request)
+        super().__init__(
+            relay, RequestSpec(modality="tts", requested=request.model, stream=True, estimate=estimate), caller
+        )
+        self._request = request
+
+    first_content = staticmethod(usage_counters.first_audio)
+
+    def track_turn(self) -> None:
+        turn_tracking.speech_begins(self._relay.turns, self.meter, self._request.text)
+
+    def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakStream]:
+        call, request, provider = offered(spec.speak, account), self._request, account.provider_id
+        catalog = self.candidates.catalog
+        voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
+        fmt = provider_format(request.format, spec, provider)
+        same = voice == request.voice and fmt is request.format
+        sent = request if same else attrs.evolve(request, voice=voice, format=fmt)
+        return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s)
+
+    def counter_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> UsageCounter[SpeakEvent]:
+        return usage_counters.SpeakCounter(self._request, opened.stream.format)

@@ -48,13 +48,7 @@ class Response(Generic[S, E]):
     """The stream a dialect reads. After the list that completes the answer, `record` is set and `done` is true."""
 
     def __init__(
-        self,
-        meter: Meter,
-        opened: OpenAttempt[S, E],
-        counter: UsageCounter[E],
-        catalog: Catalog,
-        *,
-        idle_s: float,
+        self, meter: Meter, opened: OpenAttempt[S, E], counter: UsageCounter[E], catalog: Catalog, *, idle_s: float
     ) -> None:
         self.meter = meter
         self.call = opened.call
@@ -111,9 +105,7 @@ class Response(Generic[S, E]):
                 waste += unanswered.waste
                 if unanswered.cost.nusd:  # an unknown one does not make the answer's own unknown
                     cost = total_cost([cost, unanswered.cost])
-            self.meter.finish(
-                usage=usage, measured=measured, cost=cost, error=error, cancelled=cancelled, waste=waste
-            )
+            self.meter.finish(usage=usage, measured=measured, cost=cost, error=error, cancelled=cancelled, waste=waste)
 
     @property
     def awaits_close(self) -> bool:

@@ -20,8 +20,6 @@ The states are those of `gw.relay.live_session`. What each input does in them:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 import attrs
 import trio
@@ -34,8 +32,9 @@ from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
 from gw.relay.attempts import AttemptScope
-from gw.relay.candidates import PreparedCall, offered
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, SessionPlan, require_conversion
+from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.in_flight import InFlight
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, require_conversion
 from gw.relay.meter import Attempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import live_format, slices
@@ -85,26 +84,25 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     def __init__(
         self,
-        request: SpeakLiveRequest,
-        plan: SessionPlan,
+        planner: CandidatePlanner,
+        in_flight: InFlight,
         turns: Turns,
+        request: SpeakLiveRequest,
         prewarmed: PrewarmedSockets | None,
-        *,
-        first_audio_s: float,
     ) -> None:
-        super().__init__(plan)
+        super().__init__(planner, in_flight, "tts", request.model)
         self.request = request
         self.format = request.format
         self.text = SpokenText()
         self.audio_s = 0.0
         """Passed on to the caller; 0.0 for compressed audio."""
-        self._turn = SpeechTurn(turns, plan.meter)
+        self._turn = SpeechTurn(turns)
         self._prewarmed = prewarmed
         self._playback = Playback()
         self._received_s = 0.0
         """Audio received by the caller's side, which sends it before it asks for more."""
         self._playing_since: float | None = None
-        self._first_audio_s = first_audio_s
+        self._first_audio_s = planner.routing.first_event_s["tts"]
 
     # ------------------------------------------------------------------ the caller's side
 
@@ -150,12 +148,12 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         """Send text to speak. A provider's failure is not the sender's concern."""
         if text:
             self.text.add(text)
-            self._turn.find(self.text.text)
+            self._turn.find(self.meter, self.text.text)
             await self._send(text)
 
     async def flush(self) -> None:
         self.text.flush()
-        self._turn.find(self.text.text, complete=True)
+        self._turn.find(self.meter, self.text.text, complete=True)
         await self._send(None)
 
     async def clear(self) -> None:
@@ -174,7 +172,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         """Send a frame of the caller's dialect to a provider that speaks it, or the `text` in it to any other."""
         attempt = self._current
         self.text.add(text)
-        self._turn.find(self.text.text)
+        self._turn.find(self.meter, self.text.text)
         if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
         elif attempt.call.spec.dialect == self.request.dialect:
@@ -186,7 +184,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     async def finish(self) -> None:
         """Announce that no more text will come."""
         self._finishing = True
-        self._turn.find(self.text.text, complete=True)
+        self._turn.find(self.meter, self.text.text, complete=True)
         attempt = self._current
         if attempt is not None and attempt.live:
             attempt.owes_since = min(attempt.owes_since, trio.current_time())
@@ -210,10 +208,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     def _can_move(self) -> bool:
         return True
 
-    def _opener(
-        self, spec: ProviderSpec, account: Account, model: Model
-    ) -> Callable[[], AbstractAsyncContextManager[SpeakSession]]:
-        call, request, catalog = offered(spec.speak_live, account), self.request, self._plan.catalog
+    def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakSession]:
+        call, request, catalog = offered(spec.speak_live, account), self.request, self.candidates.catalog
         fmt = live_format(request.format, spec.speak_live_formats, spec.speak_rates_hz)
         require_conversion(converter, fmt, request.format, account)
         voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
@@ -289,7 +285,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return chunk
 
     def _silent_failure(self, attempt: SpeakingAttempt, now: float) -> ProviderError | None:
-        allowed_s = self._plan.idle_s if attempt.progress.audio_s else self._first_audio_s
+        allowed_s = self.idle_s if attempt.progress.audio_s else self._first_audio_s
         silent_s = now - max(attempt.last_event_at, attempt.owes_since)
         if now - attempt.sending_since > BLOCKED_S:
             return self._slow(attempt, BLOCKED_S, "takes no more text")
@@ -303,7 +299,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return SessionPart(attempt.attempt, attempt.reported, counted, reached)
 
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
-        self._turn.find(self.text.text, complete=True)
+        self._turn.find(self.meter, self.text.text, complete=True)
         super()._write_record(error, cancelled=cancelled)
 
 

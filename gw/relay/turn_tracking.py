@@ -60,14 +60,13 @@ def speech_transcribed(
 class SpeechTurn:
     """Turn of one live speech session, looked up in its text until it is known."""
 
-    def __init__(self, turns: Turns, meter: Meter) -> None:
+    def __init__(self, turns: Turns) -> None:
         self._turns = turns
-        self._meter = meter
         self._tried = self._known = False
 
-    def find(self, text: str, *, complete: bool = False) -> None:
+    def find(self, meter: Meter, text: str, *, complete: bool = False) -> None:
         """Look the turn up. `complete`: the text stops here, for a moment or for good."""
         if self._known or not text or not (complete or (len(text) >= ENOUGH and not self._tried)):
             return
         self._tried = True
-        self._known = self._turns.speech(self._meter.place, _key(self._meter), text, self._meter.now())
+        self._known = self._turns.speech(meter.place, _key(meter), text, meter.now())

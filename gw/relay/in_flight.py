@@ -1,0 +1,63 @@
+"""The running requests, and the deadlines of their attempts."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import trio
+
+
+class _Abortable(Protocol):
+    def abort(self) -> None: ...
+
+
+class DeadlineKeeper:
+    """One task that aborts the attempts whose deadline has passed, in place of a cancel scope for each."""
+
+    def __init__(self) -> None:
+        self.deadlines: dict[_Abortable, float] = {}
+        """Abortable attempts, each with the time until which its next events must have come; infinity: nothing is awaited."""
+        self.running = False
+        self._shortest_s = math.inf
+        self._shorter = trio.Event()
+
+    def set_shortest(self, shortest_s: float) -> None:
+        """Promise that no deadline will be nearer than this when it is set."""
+        self._shortest_s = shortest_s
+        self._shorter.set()
+
+    def abort_all(self) -> None:
+        for attempt in tuple(self.deadlines):
+            attempt.abort()
+
+    async def run(self) -> None:
+        """Keep the deadlines until cancelled."""
+        self.running = True
+        try:
+            while True:
+                self._shorter = trio.Event()
+                now = trio.current_time()
+                for attempt in [attempt for attempt, deadline in self.deadlines.items() if deadline <= now]:
+                    attempt.abort()
+                with trio.move_on_at(min([now + self._shortest_s, *self.deadlines.values()])):
+                    await self._shorter.wait()
+        finally:
+            self.running = False
+
+
+class InFlight:
+    """The running requests. `stop` ends them all: each raises Stopping where it waits for its upstream."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.keeper = DeadlineKeeper()
+        self.scopes: set[trio.CancelScope] = set()
+        """Cancel scopes of the attempts that cannot be aborted."""
+        self.stopping = False
+
+    def stop(self) -> None:
+        self.stopping = True
+        for scope in tuple(self.scopes):
+            scope.cancel()
+        self.keeper.abort_all()
