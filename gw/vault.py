@@ -1,8 +1,8 @@
-"""Stored provider keys: where the secret comes from, and the envelope that keeps a key.
+"""Encryption of stored provider keys: the source of the secret, and the envelope of a key.
 
-A key is encrypted together with the provider id and the origin it is for, so a row copied to another provider, or a
-`base_url` moved to another host, does not carry the key along. The library is imported at the first use: a gateway
-without stored keys, and `gw --help`, do not pay for it.
+A key is encrypted together with its provider id and origin, so it cannot be used for another provider or host by copying a
+row or changing a `base_url`. The library is imported at the first use: a gateway without stored keys, and `gw --help`, start
+without it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _KEY_BYTES = 32
 
 
 def load_secrets(secret: Secret, previous: Secret, folder: Path) -> tuple[Secret, ...]:
-    """The secret in force, then those it replaces: `secret` and `previous` (GW_SECRET, GW_SECRET_PREVIOUS) when given.
+    """Return the current secret, then those it replaces: `secret` and `previous` (GW_SECRET, GW_SECRET_PREVIOUS) if set.
 
-    Else the file `.secret` in `folder`, one secret a line, the one in force first; else a new one written there. The
-    file is 0600, and complete from the moment it has its name. Blocks. Raises ConfigError.
+    Otherwise they come from the file `.secret` in `folder`, one a line, the current one first; a new secret is written
+    there if there is no file. The file is 0600 and appears complete. Blocks. Raises ConfigError.
     """
     if secret:
         return (secret, previous) if previous else (secret,)
     path = folder / SECRET_FILE
     try:
         if not path.exists():
-            _generate(path)
+            _write(path, _line(new_secret()), replace=False)   # another process may be first; then its secret is used
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         with os.fdopen(fd, encoding="utf-8") as file:
             if os.fstat(fd).st_mode & 0o077:
@@ -58,8 +58,12 @@ def load_secrets(secret: Secret, previous: Secret, folder: Path) -> tuple[Secret
 
 
 def replace_secret_file(folder: Path, secrets: Iterable[Secret]) -> None:
-    """Write `.secret` anew, at once or not at all. Blocks. Raises OSError."""
-    _write(folder / SECRET_FILE, b"".join(secret.reveal().encode() + b"\n" for secret in secrets), replace=True)
+    """Replace `.secret` atomically. Blocks. Raises OSError."""
+    _write(folder / SECRET_FILE, b"".join(map(_line, secrets)), replace=True)
+
+
+def _line(secret: Secret) -> bytes:
+    return secret.reveal().encode() + b"\n"
 
 
 def new_secret() -> Secret:
@@ -67,7 +71,7 @@ def new_secret() -> Secret:
 
 
 class Vault:
-    """Encrypts with `secret`; decrypts also what was encrypted with one of `previous`, so that a secret can be changed.
+    """Encrypts with `secret`; also decrypts with `previous` ones, so that a secret can be changed.
 
     A secret is a Fernet key (44 characters of URL-safe base64) or any other string, from which one is derived.
     """
@@ -80,7 +84,7 @@ class Vault:
         return self._fernet.encrypt(msgspec.json.encode(envelope))
 
     def decrypt(self, token: bytes, *, provider: str, origin: str) -> Secret:
-        """Raises KeyDecryptError under another secret, and for a key stored for another provider or origin."""
+        """Raises KeyDecryptError for another secret, and for a key that was stored for another provider or origin."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -92,7 +96,7 @@ class Vault:
         return Secret(envelope.key)
 
     def rotate(self, token: bytes, *, provider: str) -> bytes:
-        """The same envelope under the present secret. Raises KeyDecryptError."""
+        """Encrypt the same envelope with the current secret. Raises KeyDecryptError."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -101,18 +105,18 @@ class Vault:
             raise KeyDecryptError(provider=provider) from error
 
     def warm(self) -> None:
-        """Load the library now, which takes a tenth of a second."""
+        """Load the library, which takes a tenth of a second."""
         _ = self._fernet
 
     @property
     def check_value(self) -> str:
-        """A fingerprint of the present secret, to be kept beside the keys; tells nothing of the secret but equality."""
+        """Fingerprint of the current secret, stored beside the keys; it reveals nothing but equality."""
         return _derive(self.secrets[0], _FOR_CHECK).hex()
 
     def recognises(self, check_value: str) -> bool:
-        """Whether `check_value` was made with one of our secrets; if not, the stored keys cannot be read."""
-        given = check_value.encode()
-        return any(hmac.compare_digest(_derive(s, _FOR_CHECK).hex().encode(), given) for s in self.secrets)
+        """Return whether `check_value` belongs to one of our secrets; if not, the stored keys cannot be decrypted."""
+        expected = check_value.encode()
+        return any(hmac.compare_digest(_derive(s, _FOR_CHECK).hex().encode(), expected) for s in self.secrets)
 
     @cached_property
     def _fernet(self) -> MultiFernet:
@@ -148,17 +152,12 @@ def _derive(secret: Secret, purpose: bytes) -> bytes:
 
 
 def _raw(secret: Secret) -> bytes:
-    """The bytes the environment had: a value that is no UTF-8 comes with surrogates."""
+    """Return the bytes from the environment: invalid UTF-8 comes as surrogates."""
     return secret.reveal().encode("utf-8", "surrogateescape")
 
 
-def _generate(path: Path) -> None:
-    """Who comes second finds the name taken and uses that."""
-    _write(path, new_secret().reveal().encode() + b"\n", replace=False)
-
-
 def _write(path: Path, content: bytes, *, replace: bool) -> None:
-    """Write a file beside `path`, then give it the name."""
+    """Write a file beside `path`, then rename it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -182,4 +181,4 @@ def _write(path: Path, content: bytes, *, replace: bool) -> None:
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or "unknown" if isinstance(error, OSError) else "it is not text"
+    return error.strerror or "unknown" if isinstance(error, OSError) else "it is not valid UTF-8"

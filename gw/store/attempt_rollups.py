@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import apsw
 import msgspec
 
-from gw.store.requests import finite
+from gw.store.requests import bounded_float
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.types.ids import split_model_id
@@ -83,7 +83,7 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     """Add the attempts of newly inserted records. Within the caller's transaction."""
     rows: dict[tuple[int, str, str, str, str], list[object]] = {}
     for record in records:
-        at = finite(record.timestamp)
+        at = bounded_float(record.timestamp)
         attempts = record.attempts
         for number, attempt in enumerate(attempts, start=1):
             following = attempts[number].model_id if number < len(attempts) else ""

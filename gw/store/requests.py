@@ -62,31 +62,31 @@ LARGEST = 10**15
 
 UNITS = tuple(name for name in Usage.__struct_fields__ if name != "source")
 _attempts = msgspec.json.Decoder(tuple[AttemptRecord, ...])
-_heard = msgspec.json.Decoder(tuple[HeardSpeech, ...])
+_heard_speech = msgspec.json.Decoder(tuple[HeardSpeech, ...])
 _usage = msgspec.json.Decoder(Usage)
 _encode = msgspec.json.Encoder().encode
 
 
-def whole(value: float) -> int:
+def bounded_int(value: float) -> int:
     if type(value) is int and -LARGEST <= value <= LARGEST:  # nearly always, some ten times a record
         return value
     if isinstance(value, int):  # first, since no float can hold one of 400 digits
         return max(-LARGEST, min(value, LARGEST))
-    return int(finite(value))
+    return int(bounded_float(value))
 
 
-def finite(value: float) -> float:
+def bounded_float(value: float) -> float:
     if type(value) is float and -LARGEST <= value <= LARGEST:
         return value
     if isinstance(value, int):
-        return float(whole(value))
+        return float(bounded_int(value))
     return max(-float(LARGEST), min(value, float(LARGEST))) if math.isfinite(value) else 0.0
 
 
 def seconds_and_characters(record: RequestRecord) -> tuple[float, int]:
     """Return the vendor's counts, else ours: a vendor that bills tokens reports neither."""
     usage, measured = record.usage, record.measured or record.usage
-    return finite(usage.audio_seconds or measured.audio_seconds), whole(usage.characters or measured.characters)
+    return bounded_float(usage.audio_seconds or measured.audio_seconds), bounded_int(usage.characters or measured.characters)
 
 
 def clean(value: object) -> object:
@@ -97,9 +97,9 @@ def clean(value: object) -> object:
         case bool():
             return value
         case int():
-            return whole(value)
+            return bounded_int(value)
         case float():
-            return finite(value)
+            return bounded_float(value)
         case dict():
             return {name: clean(inner) for name, inner in value.items()}
         case list() | tuple():
@@ -236,26 +236,26 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
     usage = record.usage
     return (
         record.id,
-        finite(record.timestamp),
+        bounded_float(record.timestamp),
         record.project,
         record.modality,
         record.model_id,
         record.provider,
         record.requested_model,
         record.status,
-        finite(record.total_latency_ms),
-        None if record.ttfb_ms is None else finite(record.ttfb_ms),
-        None if record.gateway_ms is None else finite(record.gateway_ms),
-        None if record.cost_nusd is None else whole(record.cost_nusd),
+        bounded_float(record.total_latency_ms),
+        None if record.ttfb_ms is None else bounded_float(record.ttfb_ms),
+        None if record.gateway_ms is None else bounded_float(record.gateway_ms),
+        None if record.cost_nusd is None else bounded_int(record.cost_nusd),
         record.pricing_source,
-        usage.input_tokens and whole(usage.input_tokens),
-        usage.cached_input_tokens and whole(usage.cached_input_tokens),
-        usage.cache_write_tokens and whole(usage.cache_write_tokens),
-        usage.output_tokens and whole(usage.output_tokens),
-        usage.input_audio_tokens and whole(usage.input_audio_tokens),
-        usage.output_audio_tokens and whole(usage.output_audio_tokens),
-        usage.audio_seconds and finite(usage.audio_seconds),
-        usage.characters and whole(usage.characters),
+        usage.input_tokens and bounded_int(usage.input_tokens),
+        usage.cached_input_tokens and bounded_int(usage.cached_input_tokens),
+        usage.cache_write_tokens and bounded_int(usage.cache_write_tokens),
+        usage.output_tokens and bounded_int(usage.output_tokens),
+        usage.input_audio_tokens and bounded_int(usage.input_audio_tokens),
+        usage.output_audio_tokens and bounded_int(usage.output_audio_tokens),
+        usage.audio_seconds and bounded_float(usage.audio_seconds),
+        usage.characters and bounded_int(usage.characters),
         usage.source,
         None if record.measured is None else _encode(record.measured).decode(),
         _encode(record.attempts).decode(),
@@ -267,8 +267,8 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         record.key_id,
         record.endpoint,
         _encode(record.heard).decode() if record.heard else None,
-        record.wasted_units and finite(record.wasted_units),
-        None if record.wasted_nusd is None else whole(record.wasted_nusd),
+        record.wasted_units and bounded_float(record.wasted_units),
+        None if record.wasted_nusd is None else bounded_int(record.wasted_nusd),
     )
 
 
@@ -280,6 +280,6 @@ def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields["measured"] = None if measured is None else _usage.decode(str(measured))
     fields["attempts"] = _attempts.decode(str(fields["attempts"]))
     heard = fields.pop("heard")
-    fields["heard"] = () if heard is None else _heard.decode(str(heard))
+    fields["heard"] = () if heard is None else _heard_speech.decode(str(heard))
     fields["stream"] = bool(fields["stream"])
     return msgspec.convert(fields, RequestRecord)

@@ -17,7 +17,7 @@ from typing import Literal
 import apsw
 import msgspec
 
-from gw.store.requests import Totals, finite, seconds_and_characters, whole
+from gw.store.requests import Totals, bounded_float, bounded_int, seconds_and_characters
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
@@ -47,14 +47,14 @@ def _values(record: RequestRecord) -> tuple[float, ...]:
         status == "error",
         status == "fallback",
         status == "cancelled",
-        0 if cost is None else whole(cost),
+        0 if cost is None else bounded_int(cost),
         cost is None,
-        whole(usage.input_tokens),
-        whole(usage.cached_input_tokens),
-        whole(usage.output_tokens),
+        bounded_int(usage.input_tokens),
+        bounded_int(usage.cached_input_tokens),
+        bounded_int(usage.output_tokens),
         seconds,
         characters,
-        whole(record.wasted_nusd) if record.wasted_nusd else 0,
+        bounded_int(record.wasted_nusd) if record.wasted_nusd else 0,
     )
 
 
@@ -79,10 +79,10 @@ _FROM_OF_PROJECT = "from span cross join {table} r on r.bucket = span.bucket and
 """One seek per bucket; the key begins with the bucket, so a range of buckets holds all projects."""
 
 
-def _range_sql(select: str, table: str, rest: str = "") -> tuple[str, str]:
+def _range_sql(select: str, table: str, clauses: str = "") -> tuple[str, str]:
     """Return the statement for all projects, and that for one."""
-    everything = f"{select} {_FROM.format(table=table)} {rest}"
-    one = f"{_SPAN.format(table=table)} {select} {_FROM_OF_PROJECT.format(table=table)} {rest}"
+    everything = f"{select} {_FROM.format(table=table)} {clauses}"
+    one = f"{_SPAN.format(table=table)} {select} {_FROM_OF_PROJECT.format(table=table)} {clauses}"
     return everything, one
 
 
@@ -199,7 +199,7 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     """Add newly inserted records to the rollups of their hour and day. Within the caller's transaction."""
     hours: dict[_Key, _Sums] = {}
     for record in records:
-        hour = utc_hour(finite(record.timestamp))
+        hour = utc_hour(bounded_float(record.timestamp))
         key = (hour, record.project, record.provider, record.model_id, record.modality)
         group = hours.get(key)
         if group is None:
@@ -240,7 +240,7 @@ class RollupVersions:
     def note(self, records: Iterable[RequestRecord]) -> None:
         """Note that `records` were committed."""
         self._commits += 1
-        for hour in {utc_hour(finite(record.timestamp)) for record in records}:
+        for hour in {utc_hour(bounded_float(record.timestamp)) for record in records}:
             self._versions["hour"][hour] = self._commits
             self._versions["day"][hour // 24] = self._commits
         for versions in self._versions.values():

@@ -172,8 +172,8 @@ def _check_ours(db: apsw.Connection, path: Path) -> None:
 
 
 def _quick_check(db: apsw.Connection, path: Path) -> None:
-    if path.stat().st_size <= _QUICK_CHECK_BYTES and (found := db.pragma("quick_check", 1)) != "ok":
-        raise apsw.CorruptError(str(found).splitlines()[-1])
+    if path.stat().st_size <= _QUICK_CHECK_BYTES and (problem := db.pragma("quick_check", 1)) != "ok":
+        raise apsw.CorruptError(str(problem).splitlines()[-1])
 
 
 class ReaderPool:

@@ -12,7 +12,7 @@ DAY_S = 86_400
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
         ...
 
 
@@ -21,12 +21,12 @@ class SystemClock:
 
 
 def utc_day(now: float) -> int:
-    """Days since 1970-01-01 UTC."""
+    """Return days since 1970-01-01 UTC."""
     return int(now // DAY_S)
 
 
 def utc_hour(now: float) -> int:
-    """Hours since 1970-01-01 UTC."""
+    """Return hours since 1970-01-01 UTC."""
     return int(now // 3600)
 
 
@@ -34,7 +34,7 @@ _IMPORTED_AT = time.monotonic()
 
 
 def process_age_s() -> float:
-    """Seconds since this process was started; where the kernel does not tell, since this module was imported."""
+    """Return seconds since this process was started, or since this module was imported if the kernel does not report it."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

@@ -1,16 +1,16 @@
 """Latency histogram with logarithmic buckets: mergeable, small, and within 3 % of the true quantile.
 
-Bucket 0 holds everything below `FLOOR_MS`; bucket i >= 1 holds [FLOOR_MS * G**(i-1), FLOOR_MS * G**i). With
+Bucket 0 has everything below `FLOOR_MS`; bucket i >= 1 has [FLOOR_MS * G**(i-1), FLOOR_MS * G**i). With
 G = (1 + e) / (1 - e) a value is at most the fraction e away from its bucket's representative, whatever its size.
 Counts are kept sparsely, since one hour of one model fills a handful of buckets, and merging is addition; so the
 order of merging does not matter and a month is the sum of its days.
 
-Stored forms, little-endian; the smaller is taken, and no entries = no bytes. Both begin with a byte that holds the width
-of a count (1, 2, 4, 8) and the sum as a double. *Sparse*: the bucket numbers as u16, then the counts. *Dense* (`_DENSE` set in
-the first byte): the first bucket's number as u16, then the counts of it and all that follow, zeros included.
+Stored forms, little-endian; the smaller is used, and no entries = no bytes. Both start with the width of a count (1, 2, 4, 8)
+as a byte and the sum as a double. *Sparse*: the bucket numbers as u16, then the counts. *Dense* (`_DENSE` set in the first
+byte): the number of the first bucket as u16, then its count and all that follow, zeros included.
 
-Reports merge tens of thousands of stored histograms, so that must not be a loop over buckets: the counts of a dense one
-are spread to lanes of 64 bits and read as one large integer, and adding two such integers adds all buckets at once.
+Reports merge tens of thousands of stored histograms, too many for a loop over buckets: the counts of a dense one are spread
+to lanes of 64 bits and read as one large integer, and adding two such integers adds all buckets at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FLOOR_MS = 0.1
 _GROWTH = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _PER_LOG = 1 / math.log(_GROWTH)
 _MIDDLE = 2 / (1 + _GROWTH)
-"""Upper edge of a bucket times this = its representative: equally far, in relation, from both edges."""
+"""Upper edge of a bucket times this = its representative: equally far from both edges, relative to its size."""
 _HEAD = struct.Struct("<Bd")
 _DENSE_HEAD = struct.Struct("<BdH")
 _DENSE = 0x10
@@ -55,7 +55,7 @@ class Histogram:
         return self.sum_ms / count if count else None
 
     def record(self, value_ms: float) -> None:
-        """Count one value. What is no finite number is left out; a negative one counts as 0."""
+        """Count one value. Infinity and NaN are ignored; a negative number counts as 0."""
         self.record_all((value_ms,))
 
     def record_all(self, values_ms: Iterable[float]) -> None:
@@ -74,23 +74,23 @@ class Histogram:
         self.sum_ms = sum_ms
 
     def quantile(self, q: float) -> float | None:
-        """The value of rank ceil(q * count) in ms, within 3 % (0.1 ms below the floor). None when empty."""
+        """Return the value of rank ceil(q * count) in ms, within 3 % (0.1 ms below the floor). None when empty."""
         return self.quantiles(q)[0]
 
     def quantiles(self, *qs: float) -> list[float | None]:
-        """As `quantile`, for several at once."""
+        """Return several quantiles at once."""
         for q in qs:
             if not 0 <= q <= 1:
-                raise ValueError(f"a quantile lies in 0..1, not {q!r}")
+                raise ValueError(f"a quantile must be between 0 and 1, not {q!r}")
         entries = sorted(self._counts.items())
         indexes = [index for index, _ in entries]
-        seen = list(accumulate(count for _, count in entries))
-        if not seen:
+        ranks = list(accumulate(count for _, count in entries))
+        if not ranks:
             return [None] * len(qs)
-        return [_representative(indexes[bisect_left(seen, max(1, math.ceil(q * seen[-1])))]) for q in qs]
+        return [_representative(indexes[bisect_left(ranks, max(1, math.ceil(q * ranks[-1])))]) for q in qs]
 
     def buckets(self) -> Iterator[tuple[float, float, int]]:
-        """`(from_ms, to_ms, count)` of each bucket that holds something, in their order."""
+        """Yield `(from_ms, to_ms, count)` of each bucket that is not empty, in order."""
         for index, count in sorted(self._counts.items()):
             yield *_edges(index), count
 
@@ -100,7 +100,7 @@ class Histogram:
         self.sum_ms += other.sum_ms
 
     def merge_encoded(self, stored: Iterable[bytes]) -> None:
-        """Add stored histograms, 1 to 2 µs each. Raises ValueError when one is none."""
+        """Add stored histograms, 1 to 2 µs each. Raises ValueError for an invalid one."""
         lanes: dict[int, int] = {}
         for data in stored:
             if not data:
@@ -109,8 +109,8 @@ class Histogram:
             kind, sum_ms = _HEAD.unpack_from(data) if size > _HEAD.size else (0, 0.0)
             if kind & _DENSE:
                 width = kind ^ _DENSE
-                n, rest = divmod(size - _DENSE_HEAD.size, width) if width in _CODE_OF_WIDTH else (0, 1)
-                if rest or n < 1:
+                n, remainder = divmod(size - _DENSE_HEAD.size, width) if width in _CODE_OF_WIDTH else (0, 1)
+                if remainder or n < 1:
                     raise ValueError("not a stored histogram")
                 first = data[9] | data[10] << 8
                 spread = bytearray(8 * n)
@@ -139,13 +139,13 @@ class Histogram:
         self._add((index, count) for index, count in enumerate(counts, lowest) if count)
 
     def _add(self, entries: Iterable[tuple[int, int]]) -> None:
-        mine = self._counts
-        get = mine.get
+        counts = self._counts
+        get = counts.get
         for index, count in entries:
-            mine[index] = get(index, 0) + count
+            counts[index] = get(index, 0) + count
 
     def encode(self) -> bytes:
-        """The stored form; equal histograms have equal bytes."""
+        """Return the stored form; equal histograms have equal bytes."""
         if not self._counts:
             return b""
         entries = sorted(self._counts.items())
@@ -163,7 +163,7 @@ class Histogram:
 
     @classmethod
     def decode(cls, data: bytes) -> Histogram:
-        """Raises ValueError when `data` is no stored histogram."""
+        """Raises ValueError for an invalid stored form."""
         histogram = cls()
         histogram.merge_encoded([data])
         return histogram

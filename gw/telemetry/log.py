@@ -1,7 +1,7 @@
-"""Structured logs: one line an event, to stderr, JSON unless somebody watches a terminal.
+"""Structured logs: one line per event, to stderr, as JSON unless stderr is a terminal.
 
-Every event, also those of the libraries that use `logging`, is redacted as the last step before it is rendered, after
-exceptions have become text. Tracebacks never show local variables.
+Every event, including those of libraries that use `logging`, is redacted just before it is rendered, after exceptions have
+become text. Tracebacks never show local variables.
 """
 
 from __future__ import annotations
@@ -18,12 +18,7 @@ import structlog
 from gw.errors import ConfigError, Problem
 from gw.telemetry.redact import Redactor
 
-LEVELS: Mapping[str, int] = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-}
+LEVELS: Mapping[str, int] = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
 FORMATS = ("json", "text")
 _Event = MutableMapping[str, Any]
 
@@ -32,7 +27,7 @@ def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = 
     """Route all logging of the process to `stream` (stderr) and return the redactor, which can `learn` secrets.
 
     `GW_LOG_LEVEL`: debug, info (default), warning, error. `GW_LOG_FORMAT`: json or text; default text on a terminal,
-    else json. Raises ConfigError for other values. May be called again: the last call holds.
+    else json. Raises ConfigError for other values. May be called again: the last call wins.
     """
     env = os.environ if env is None else env
     stream = stream or sys.stderr
@@ -56,12 +51,12 @@ def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = 
     stop_forwarding()
     root = logging.getLogger()
     root.addHandler(_Forward())
-    root.setLevel(max(LEVELS[level], logging.INFO))  # the libraries' debug output holds headers and bodies
+    root.setLevel(max(LEVELS[level], logging.INFO))  # the libraries' debug output has headers and bodies
     return redactor
 
 
 def stop_forwarding() -> None:
-    """Records of `logging` no longer go to structlog; else one that goes the other way would never end."""
+    """Stop forwarding `logging` to structlog: together with forwarding in the other direction it would never end."""
     root = logging.getLogger()
     for handler in [h for h in root.handlers if isinstance(h, _Forward)]:
         root.removeHandler(handler)
@@ -93,7 +88,7 @@ def _json_line(_logger: Any, _method: str, event: _Event) -> str:
 
 
 class _Forward(logging.Handler):
-    """Hands the records of libraries that use `logging` to structlog, so that they are redacted too."""
+    """Forwards the records of libraries that use `logging` to structlog, so that they are redacted too."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields: dict[str, object] = {"logger": record.name}
@@ -101,6 +96,6 @@ class _Forward(logging.Handler):
             fields["exc_info"] = record.exc_info
         try:
             text = record.getMessage()
-        except (TypeError, ValueError):  # arguments that do not fit their format must not end the caller
+        except (TypeError, ValueError):  # arguments that do not fit their format must not fail the caller
             text = str(record.msg)
         structlog.get_logger().log(max(record.levelno, logging.DEBUG), text, **fields)

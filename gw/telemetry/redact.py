@@ -1,8 +1,7 @@
-"""Keeps secrets out of log events: by value, by field name, and by the look of a string.
+"""Redaction of secrets in log events: by value, by field name, and by pattern.
 
-Three nets, since each has holes: values that were announced with `learn` are replaced wherever they stand; fields whose
-name says that they hold a credential lose their value; what looks like a key of a known vendor or like an
-`Authorization` value is cut out of any text.
+Three layers, since each has gaps: values registered with `learn` are replaced wherever they occur; fields with the name of
+a credential lose their value; text that looks like a key of a known vendor or an `Authorization` value is cut out.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from gw.types.secret import Secret
 
-GONE = "[redacted]"
-_SHORTEST_LEARNT = 6
-"""Shorter secrets are not replaced by value: they would punch holes into ordinary words."""
+REDACTED = "[redacted]"
+_SHORTEST_SECRET = 6
+"""Shorter secrets are not replaced by value: they occur in ordinary words."""
 
 _SECRET_FIELD = re.compile(
     r"(?:^|[-_.])(?:authorization|api[-_]?key|apikey|xi[-_]api[-_]key|secret|passwd|password|token|cookie|credentials?)$",
@@ -34,39 +33,40 @@ _HEX_KEY = re.compile(r"\b[0-9a-fA-F]{32,}\b")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_NEWLINE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _DEPTH = 6
-"""Nesting beyond this is shown as text."""
+"""Levels of nesting; deeper values are shown as text."""
 
 
 class Redactor:
-    """`event` makes a log event safe to write; it leaves the given mapping alone."""
+    """Makes log events safe to write."""
 
     def __init__(self) -> None:
-        self._learnt: tuple[str, ...] = ()
+        self._secrets: tuple[str, ...] = ()
 
     def learn(self, secrets: Iterable[Secret]) -> None:
-        """Replace these values from now on, wherever they occur. Those learnt before stay: a log line may be late."""
-        values = {s.reveal() for s in secrets} | set(self._learnt)
-        usable = (v for v in values if len(v) >= _SHORTEST_LEARNT)
-        self._learnt = tuple(sorted(usable, key=len, reverse=True))  # the longest first: one may contain another
+        """Replace these values from now on, wherever they occur. Earlier ones stay registered: a log line may be late."""
+        values = {s.reveal() for s in secrets} | set(self._secrets)
+        usable = (v for v in values if len(v) >= _SHORTEST_SECRET)
+        self._secrets = tuple(sorted(usable, key=len, reverse=True))  # the longest first: one may contain another
 
     def event(self, event: Mapping[str, object]) -> dict[str, object]:
+        """Return a redacted copy of `event`."""
         return {self.text(name): self._field(name, value, _DEPTH) for name, value in event.items()}
 
     def text(self, value: str, *, keep_hex: bool = False, newlines: bool = False) -> str:
-        """`value` without secrets and with control characters escaped. `keep_hex` spares ids of our own making."""
-        for secret in self._learnt:
+        """Return `value` without secrets and with control characters escaped. `keep_hex` keeps our own ids."""
+        for secret in self._secrets:
             if secret in value:
-                value = value.replace(secret, GONE)
-        value = _KEY_LOOKS.sub(GONE, value)
+                value = value.replace(secret, REDACTED)
+        value = _KEY_LOOKS.sub(REDACTED, value)
         if not keep_hex:
-            value = _HEX_KEY.sub(GONE, value)
+            value = _HEX_KEY.sub(REDACTED, value)
         return (_CONTROL_BUT_NEWLINE if newlines else _CONTROL).sub(_escape, value)
 
     def _field(self, name: str, value: object, depth: int) -> object:
         if isinstance(value, bool | int | float) or value is None:
             return value
         if isinstance(value, Secret) or _SECRET_FIELD.search(name):
-            return GONE
+            return REDACTED
         if isinstance(value, Mapping) and depth:
             return {self.text(str(k)): self._field(str(k), v, depth - 1) for k, v in value.items()}
         if isinstance(value, list | tuple | set | frozenset) and depth:
@@ -77,7 +77,7 @@ class Redactor:
 
     def _items(self, name: str, values: list[object], depth: int) -> object:
         if len(values) == 2 and isinstance(values[0], bytes | str) and _SECRET_FIELD.search(_plain(values[0])):
-            return [_plain(values[0]), GONE]  # a (name, value) pair of headers
+            return [_plain(values[0]), REDACTED]  # a (name, value) pair of headers
         return [self._field(name, v, depth - 1) for v in values]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.telemetry.redact import GONE, Redactor
+from gw.telemetry.redact import REDACTED, Redactor
 from gw.types.secret import Secret
 
 
@@ -28,7 +28,7 @@ def redactor() -> Redactor:
 )
 def test_what_looks_like_a_key_goes(redactor, text):
     kept = redactor.text(text)
-    assert GONE in kept
+    assert REDACTED in kept
     for piece in ("abcdef", "ABCDEFGH", "0123456789", "gAAAAA", "eyJhb", "abc.def"):
         assert piece not in kept
 
@@ -38,7 +38,7 @@ def test_what_looks_like_a_key_goes(redactor, text):
     ["authorization", "Authorization", "xi-api-key", "api_key", "x-api-key", "GW_MCP_TOKEN", "cookie", "password"],
 )
 def test_fields_that_hold_credentials_lose_their_value(redactor, name):
-    assert redactor.event({name: "short"}) == {name: GONE}
+    assert redactor.event({name: "short"}) == {name: REDACTED}
 
 
 @pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "model", "tokens_left"])
@@ -50,20 +50,20 @@ def test_learnt_values_go_wherever_they_stand(redactor):
     redactor.learn([Secret("canary-value"), Secret("canary-value-longer"), Secret("abc")])
     event = {"event": "at canary-value-longer", "deep": {"list": ["x canary-value y"]}, "canary-value": "abc"}
     assert redactor.event(event) == {
-        "event": f"at {GONE}",
-        "deep": {"list": [f"x {GONE} y"]},
-        GONE: "abc",  # three letters are no use as a pattern
+        "event": f"at {REDACTED}",
+        "deep": {"list": [f"x {REDACTED} y"]},
+        REDACTED: "abc",  # three letters are no use as a pattern
     }
 
 
 def test_secrets_and_header_pairs(redactor):
     event = {"key": Secret("hidden-in-here"), "headers": [(b"authorization", b"zzz"), (b"accept", b"*/*")]}
-    assert redactor.event(event) == {"key": GONE, "headers": [["authorization", GONE], ["accept", "*/*"]]}
+    assert redactor.event(event) == {"key": REDACTED, "headers": [["authorization", REDACTED], ["accept", "*/*"]]}
 
 
 def test_ids_of_our_own_stay_readable(redactor):
     own = "0123456789abcdef" * 2
-    assert redactor.event({"request_id": own, "id": own, "other": own}) == {"request_id": own, "id": own, "other": GONE}
+    assert redactor.event({"request_id": own, "id": own, "other": own}) == {"request_id": own, "id": own, "other": REDACTED}
 
 
 def test_control_characters_are_escaped(redactor):
@@ -77,7 +77,7 @@ def test_anything_else_becomes_text(redactor):
             return "odd sk-abcdefgh1234"
 
     assert redactor.event({"x": Odd(), "n": None, "b": True, "raw": b"\xff"}) == {
-        "x": f"odd {GONE}",
+        "x": f"odd {REDACTED}",
         "n": None,
         "b": True,
         "raw": "\\xff",
