@@ -1,4 +1,4 @@
-"""docs/api.md, made from the OpenAPI document that the gateway serves."""
+"""Generates docs/api.md from the OpenAPI document that the gateway serves."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ for none of them. A credential may be sent as `Authorization: Bearer K`, `Author
 `X-API-Key`, `xi-api-key`, `api-key`, in the query as `token`, `access_token` or `api_key`, or, in a browser, by the cookie
 that `POST /api/login` sets (for voice requests only beside the header `X-GW-Dashboard: 1`).
 
-**Requests.** Bodies are JSON in UTF-8 with `Content-Type: application/json`, 1 MB at most. Fields and query parameters that
-are not listed here are refused with 422, and so is one that stands there twice: a misspelt filter must not look like an empty
+**Requests.** Bodies are JSON in UTF-8 with `Content-Type: application/json`, at most 1 MB. Fields and query parameters that
+are not listed here are refused with 422, and so are repeated ones: a misspelt filter must not look like an empty
 answer. Requests of foreign pages (`Origin`, `Sec-Fetch-Site`) and for a foreign `Host` are refused with 403; see
 `serve.cors_origins` and `serve.allowed_hosts`.
 

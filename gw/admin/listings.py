@@ -323,7 +323,7 @@ async def projects(store: Reader, catalog: Catalog, now: float) -> Projects:
     return Projects(projects=[project_entry(entry) for entry in catalog.projects.values()], stats=stats)
 
 
-async def project(store: Reader, catalog: Catalog, now: float, project_id: str, *, spent: Spent) -> ProjectDetail:
+async def project(store: Reader, catalog: Catalog, now: float, *, project_id: str, spent: Spent) -> ProjectDetail:
     """Return one project with today's costs. Raises UnknownProjectError."""
     entry = catalog.project(project_id)
     today = await store.read_as(cost_groups, queries.costs, utc_day(now), entry.id)

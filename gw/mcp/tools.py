@@ -14,11 +14,11 @@ import attrs
 import msgspec
 
 from gw.web.control_api import path_with
-from gw.web.operations import Operation, Raw
+from gw.web.route import Raw, Route
 from gw.web.routes import TABLE
 
 Json = dict[str, Any]
-_OPERATIONS = {operation.id: operation for operation in TABLE.operations}
+_ROUTES = {route.id: route for route in TABLE.routes}
 _READING_POSTS = ("test_provider", "run_reconcile")
 _PATH_ARGUMENTS = {
     "model_id": "`<provider>/<model>`, as in list_models.",
@@ -43,8 +43,8 @@ class Tool:
     open_world: bool = False
 
     @property
-    def op(self) -> Operation:
-        return _OPERATIONS[self.operation]
+    def op(self) -> Route:
+        return _ROUTES[self.operation]
 
     @property
     def read_only(self) -> bool:
@@ -52,7 +52,7 @@ class Tool:
 
     @property
     def description(self) -> str:
-        return " ".join(part for part in (self.op.what, self.op.more, self.more) if part)
+        return " ".join(part for part in (self.op.summary, self.op.notes, self.more) if part)
 
     @cached_property
     def path_arguments(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Tool:
         }
         required = list(self.path_arguments)
         for field in self.op.query:
-            properties[field.name] = {**_argument_schema(field.schema), "description": field.what}
+            properties[field.name] = {**_argument_schema(field.schema), "description": field.description}
         definitions: Json = {}
         if self.op.body is not None and not isinstance(self.op.body, Raw):
             schema = msgspec.json.schema(self.op.body)

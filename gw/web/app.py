@@ -1,11 +1,10 @@
-"""The control plane: the router for what reads, Quart-Trio for changes and the live feed, each an app of the HTTP host.
+"""The control plane: the router for reads, Quart-Trio for changes, each an app of the HTTP host.
 
 Quart takes 0.2 s to import and about 20 MB, so it is loaded at the first request that needs it, in a thread: audio goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 
 import trio
@@ -14,44 +13,42 @@ from gw.dialects.auth import request_id
 from gw.dialects.request_io import raw_path
 from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import asking, dashboard, login, managed, page_views, public, site, static_files
+from gw.web import static_files
 from gw.web.authorization import fenced
 from gw.web.drain import Drain
 from gw.web.http_server import Dispatch, HostedApp
+from gw.web.live_feed import Feed
 from gw.web.request_body import BODY_BYTES
+from gw.web.route import ControlPlane, Serves
 from gw.web.router import Router
 from gw.web.routes import TABLE
-
-Serves = Callable[[bytes, bytes], bool]
-"""(method, raw path without query) → whether the data plane answers."""
-
-
-def make_reads(gateway: Gateway, drain: Drain, files: static_files.Frontend | None = None) -> Router:
-    """Return the router. `files`: the dashboard's; None = look for them."""
-    files = files or static_files.load()
-    views = [site.views(gateway, files), public.views(gateway, drain), dashboard.views(gateway), page_views.views(gateway)]
-    views += [managed.views(gateway), asking.views(gateway), login.views(gateway)]
-    return Router(gateway, views, TABLE, site.others(files))
+from gw.web.routes_state import announce_labels
 
 
 def make_dispatch(
-    gateway: Gateway, data_plane: ASGIApp, serves: Serves, drain: Drain, reads: Router | None = None
+    gateway: Gateway,
+    data_plane: ASGIApp,
+    serves: Serves,
+    drain: Drain,
+    files: static_files.Frontend | None = None,
 ) -> Dispatch:
     """Return what chooses the app of a request. `serves(method, raw path)` says whether it is `data_plane`.
 
-    `reads`: None = make them.
+    `files`: the dashboard's; None = look for them.
     """
-    public.announce(gateway)
-    reads = reads or make_reads(gateway, drain)
+    announce_labels(gateway)
+    feed = Feed(gateway.store)
+    drain.at_begin(feed.end)
+    plane = ControlPlane(gateway=gateway, drain=drain, files=files or static_files.load(), serves=serves, feed=feed)
+    router = Router(plane, TABLE)
     data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)
-    reading = HostedApp(app=fenced(reads, gateway), max_body_bytes=BODY_BYTES)
-    changes = QuartApp(gateway, drain, serves, reads)
-    changing = HostedApp(app=fenced(_identified(changes, gateway), gateway), max_body_bytes=BODY_BYTES)
+    reading = HostedApp(app=fenced(router, gateway), max_body_bytes=BODY_BYTES)
+    changing = HostedApp(app=fenced(_identified(QuartApp(router), gateway), gateway), max_body_bytes=BODY_BYTES)
 
     def dispatch(method: bytes, path: bytes) -> HostedApp:
         if serves(method, path):
             return data
-        return reading if reads.takes(method, path) else changing
+        return changing if router.changes(method, path) else reading
 
     return dispatch
 
@@ -80,9 +77,9 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         await send({"type": f"{kind}.complete"})
 
 
-def make_app(gateway: Gateway, drain: Drain, reads: Router | None = None) -> ASGIApp:
+def make_app(gateway: Gateway, drain: Drain) -> ASGIApp:
     """Return the control plane alone as one ASGI app."""
-    return as_app(make_dispatch(gateway, _no_data_plane, lambda method, path: False, drain, reads))
+    return as_app(make_dispatch(gateway, _no_data_plane, lambda method, path: False, drain))
 
 
 async def _no_data_plane(scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,8 +89,8 @@ async def _no_data_plane(scope: Scope, receive: Receive, send: Send) -> None:
 class QuartApp:
     """The Quart app, loaded at its first request."""
 
-    def __init__(self, gateway: Gateway, drain: Drain, serves: Serves, reads: Router) -> None:
-        self._arguments = (gateway, drain, serves, reads)
+    def __init__(self, router: Router) -> None:
+        self._router = router
         self._app: ASGIApp | None = None
         self._loading = trio.Lock()
 
@@ -105,12 +102,12 @@ class QuartApp:
         async with self._loading:
             if self._app is None:
                 module = await trio.to_thread.run_sync(import_module, "gw.web.quart_app")
-                self._app = module.make_quart(*self._arguments)
+                self._app = module.make_quart(self._router)
             return self._app
 
 
 def _identified(app: ASGIApp, gateway: Gateway) -> ASGIApp:
-    """Put `X-Request-Id` and `nosniff` on every answer; send no body in answer to HEAD."""
+    """Put `X-Request-Id` and `nosniff` on every answer."""
 
     async def identified(scope: Scope, receive: Receive, send: Send) -> None:
         added = [(b"x-request-id", request_id(gateway, scope).encode()), (b"x-content-type-options", b"nosniff")]
@@ -118,8 +115,6 @@ def _identified(app: ASGIApp, gateway: Gateway) -> ASGIApp:
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message["headers"], *added]}
-            elif scope["method"] == "HEAD" and message["type"] == "http.response.body":
-                message = {**message, "body": b""}
             await send(message)
 
         await app(scope, receive, send_with_id)

@@ -26,7 +26,8 @@ from gw.errors import AuthError, ForbiddenError
 from gw.registry.credentials import Principal
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web import session_cookie
-from gw.web.error_responses import of_gateway, send_answer
+from gw.web.error_responses import of_gateway
+from gw.web.reply import Reply
 
 Right = Literal["public", "data", "metrics", "admin"]
 
@@ -188,8 +189,7 @@ async def _refuse(access: Access, scope: Scope, send: Send, error: AuthError) ->
         await send({"type": "websocket.close", "code": 1008})  # before the accept: a 403 on the wire
         return
     ident = request_id(access, scope)
-    status, headers, body = of_gateway(error, ident)
-    await send_answer(send, (status, [*headers, (b"x-request-id", ident.encode())], body))
+    await of_gateway(error, ident).send(send, [(b"x-request-id", ident.encode())])
 
 
 async def _preflight(access: Access, scope: Scope, send: Send, origin: bytes) -> None:
@@ -201,7 +201,7 @@ async def _preflight(access: Access, scope: Scope, send: Send, origin: bytes) ->
         (b"vary", b"origin"),
         (b"x-request-id", request_id(access, scope).encode()),
     ]
-    await send_answer(send, (204, headers, b""))
+    await Reply(b"", b"", headers, 204).send(send, [])
 
 
 def _stainless(scope: Scope) -> bytes:

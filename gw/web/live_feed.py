@@ -1,8 +1,8 @@
-"""`GET /api/live`: running requests, and each finished record, as server-sent events.
+"""`GET /api/live`: requests in flight, and each finished record, as server-sent events.
 
-The store tells a watcher of every intent and every record, and has none while nobody listens. Listeners read from
-buffers of their own, so that a slow one holds up nobody: when its buffer is full it is dropped, and told how much it has
-missed when it reads again. What was running before it came is read from the journal.
+The store reports every intent and every record to its watcher, and has none while nobody listens. Each listener reads
+from its own buffer, so a slow one delays nobody: when its buffer is full it is dropped, and learns how many events it
+has missed when it reads again. Requests that began before a listener came are read from the journal.
 """
 
 from __future__ import annotations
@@ -14,42 +14,21 @@ from types import TracebackType
 import msgspec
 import structlog
 import trio
-from quart import Blueprint, Response, request
-from quart.wrappers.response import ResponseBody
 
 from gw.admin.logs import log_record
 from gw.errors import Overloaded
-from gw.gateway import Gateway
 from gw.store.store import Store
 from gw.types.usage import Intent, RequestRecord
-from gw.web.drain import Drain
+from gw.web.reply import NOT_CACHED, Reply
 
 BUFFER = 1_000
 """Events waiting for one listener, about 1 kB each; full = the listener is dropped."""
-MOST_LISTENERS = 50
+MAX_LISTENERS = 50
 KEEPALIVE_S = 15.0
 _COMMENT = b": still here\n\n"
 _log = structlog.get_logger("gw.web")
 
 Event = Intent | RequestRecord
-
-
-def blueprint(gateway: Gateway, drain: Drain) -> Blueprint:
-    routes = Blueprint("live", __name__)
-    feed = Feed(gateway.store)
-    drain.at_begin(feed.end)
-
-    @routes.get("/api/live")
-    async def live() -> Response:
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        if len(feed.listeners) >= MOST_LISTENERS:
-            raise Overloaded(what=f"{MOST_LISTENERS} live views are open already", retry_after_s=10.0)
-        body = b"" if request.method == "HEAD" else Stream(feed)
-        response = Response(body, content_type="text/event-stream", headers=headers)
-        response.timeout = None  # else Quart cuts it off after a minute
-        return response
-
-    return routes
 
 
 class Listener:
@@ -69,19 +48,25 @@ class Listener:
         self._wake.set()
 
     async def wait(self) -> None:
-        """Until there is something new; may return without."""
+        """Wait for something new; may return without."""
         await self._wake.wait()
         self._wake = trio.Event()
 
 
 class Feed:
-    """Stands between the store and the listeners."""
+    """The store's watcher while there are listeners."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.listeners: list[Listener] = []
         self.dropped = 0
         self.ended = False
+
+    def reply(self) -> Reply:
+        """Return the answer for a new listener. Raises Overloaded."""
+        if len(self.listeners) >= MAX_LISTENERS:
+            raise Overloaded(what=f"{MAX_LISTENERS} live views are open already", retry_after_s=10.0)
+        return Reply(Stream(self), b"text/event-stream", [NOT_CACHED, (b"x-accel-buffering", b"no")])
 
     def began(self, intent: Intent) -> None:
         for listener in self.listeners:
@@ -92,7 +77,7 @@ class Feed:
             listener.put(record)
 
     def end(self) -> None:
-        """The gateway stops: so do all streams."""
+        """End all streams, because the gateway stops."""
         self.ended = True
         for listener in self.listeners:
             listener.wake()
@@ -111,14 +96,14 @@ class Feed:
             self.dropped += 1
             _log.warning("live_view_dropped", missed=listener.missed, dropped=self.dropped)
 
-    async def running(self) -> list[dict[str, object]]:
+    async def running(self) -> list[StartedCall]:
         return [started(intent) for intent in await self._store.running()]
 
 
-class Stream(ResponseBody, AsyncIterator[bytes]):
-    """One listener's answer. Entered and left by Quart around the sending, also when the client goes.
+class Stream(AsyncIterator[bytes]):
+    """One listener's answer: entered when it is sent, and left also when the client disconnects.
 
-    A class and not a generator: nothing would close a generator that waits in its `yield`.
+    A class and not a generator: nothing would close a generator that is suspended in its `yield`.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -150,7 +135,7 @@ class Stream(ResponseBody, AsyncIterator[bytes]):
         return self._take() or (b"" if self._feed.ended else _COMMENT)
 
     def _take(self) -> bytes:
-        """Everything that waits, as one piece."""
+        """Return all waiting events as one piece."""
         events = self._listener.events
         parts = [_encoded(item) for item in events]
         events.clear()
@@ -159,22 +144,25 @@ class Stream(ResponseBody, AsyncIterator[bytes]):
         return b"".join(parts)
 
 
-def started(intent: Intent) -> dict[str, object]:
+class StartedCall(msgspec.Struct):
     """One call of a provider. `attempt` counts from 0; a higher one is a fallback."""
-    return {
-        "id": intent.id,
-        "attempt": intent.attempt,
-        "timestamp": intent.timestamp,
-        "project": intent.project,
-        "modality": intent.modality,
-        "model_id": intent.model_id,
-        "requested_model": intent.requested_model,
-        "stream": intent.stream,
-        "session_id": intent.session_id,
-        "turn_id": intent.turn_id,
-        "key_id": intent.key_id,
-        "endpoint": intent.endpoint,
-    }
+
+    id: str
+    attempt: int
+    timestamp: float
+    project: str
+    modality: str
+    model_id: str
+    requested_model: str
+    stream: bool
+    session_id: str | None
+    turn_id: str | None
+    key_id: str | None
+    endpoint: str
+
+
+def started(intent: Intent) -> StartedCall:
+    return msgspec.convert(intent, StartedCall, from_attributes=True)
 
 
 def _encoded(item: Event) -> bytes:
@@ -184,5 +172,5 @@ def _encoded(item: Event) -> bytes:
 
 
 def event(name: str, data: object) -> bytes:
-    """JSON has no line breaks, so one `data` line holds it."""
+    """Encode a server-sent event. JSON has no line breaks, so one `data` line is enough."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))

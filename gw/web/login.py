@@ -1,127 +1,115 @@
-"""The dashboard's way in: `POST /api/login` and `/api/logout`, and `GET /api/session`, which says who asks.
+"""The dashboard's session: `POST /api/login`, `POST /api/logout` and `GET /api/session`.
 
-Guessing is slow: an address that has failed `FAILURES_A_MINUTE` times gets 429 until a minute's share has come back,
-also for the right token. Credentials in headers are not counted: they are 32 random bytes, or the operator's choice.
+Failed logins are limited by address (`gw.web.login_failures`). Credentials in headers are not: they are 32 random bytes,
+or the operator's choice.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Literal
 
+import msgspec
 import trio
 
+from gw.admin.request_models import read
+from gw.admin.schemas import Schema
 from gw.dialects.auth import principal
-from gw.errors import AuthError, ForbiddenError, Overloaded
-from gw.gateway import Gateway
-from gw.policy.bucket import Bucket
-from gw.registry.credentials import Principal
-from gw.types.asgi import Scope
+from gw.errors import AuthError, ForbiddenError
 from gw.web import session_cookie
 from gw.web.authorization import cookies, who
-from gw.web.request_body import json_reply, no_body, read_json, scope
-from gw.web.router import Reply, Request, RouteTable, shown
-from gw.web.schemas_entities import Login
-
-if TYPE_CHECKING:
-    from quart import Blueprint, Response
-
-FAILURES_A_MINUTE = 10
-MOST_ADDRESSES = 1_000
-"""Of those that failed; beyond it the one that began first is forgotten."""
+from gw.web.reply import Reply, json_reply
+from gw.web.route import Request, Route
 
 
-class TooManyLogins(Overloaded):
-    """This address has failed too often."""
-
-    status: ClassVar[int] = 429
-    code: ClassVar[str] = "too_many_attempts"
+class Login(msgspec.Struct, forbid_unknown_fields=True):
+    token: str
 
 
-class Failures:
-    """Failed logins by address. `now` is monotonic seconds."""
+class LoginAnswer(Schema):
+    """`open`: the gateway asks for no credential, so there is no session."""
 
-    def __init__(self) -> None:
-        self._buckets: dict[str, Bucket] = {}
-
-    def check(self, address: str, now: float) -> None:
-        """Raises TooManyLogins."""
-        bucket = self._buckets.get(address)
-        if bucket is not None and not bucket.remaining(now):
-            what = "too many failed logins from this address; try again later"
-            raise TooManyLogins(what=what, retry_after_s=60 / FAILURES_A_MINUTE)
-
-    def add(self, address: str, now: float) -> None:
-        if address not in self._buckets and len(self._buckets) >= MOST_ADDRESSES:
-            del self._buckets[next(iter(self._buckets))]
-        self._buckets.setdefault(address, Bucket(FAILURES_A_MINUTE, now)).take(now)
+    status: Literal["logged_in", "open"]
+    expires_at: float | None
 
 
-def blueprint(gateway: Gateway) -> Blueprint:
-    from quart import Blueprint  # loaded with the first change
-
-    routes = Blueprint("access", __name__, url_prefix="/api")
-    failures = Failures()
-
-    @routes.post("/login")
-    async def login() -> Response:
-        body = await read_json(Login)
-        _check_token(gateway, failures, body.token)
-        token = gateway.settings.auth.admin_token
-        if not token:
-            return json_reply({"status": "open", "expires_at": None})
-        value = session_cookie.issue(token, gateway.clock.now())
-        return _with_cookie(value, {"status": "logged_in", "expires_at": session_cookie.until(value)})
-
-    @routes.post("/logout")
-    async def logout() -> Response:
-        await no_body()
-        token, now = gateway.settings.auth.admin_token, gateway.clock.now()
-        session_cookie.end(cookies(scope()), token, now, gateway.ended_sessions)
-        return _with_cookie("", {"status": "logged_out"})
-
-    return routes
+class LogoutAnswer(Schema):
+    status: Literal["logged_out"]
 
 
-def views(gateway: Gateway) -> RouteTable:
-    routes = RouteTable("/api")
+class SessionState(Schema):
+    """`principal` is null where a credential is needed and none, or a wrong one, was sent."""
 
-    @routes.get("/session")
-    async def state(ask: Request) -> Reply:
-        found = _principal(gateway, ask.scope)
-        return shown(
-            {
-                "auth_on": gateway.settings.auth.on,
-                "authenticated": found is not None,
-                "principal": found.kind if found else None,
-                "project": found.project if found else None,
-                "expires_at": found.expires_at if found else None,
-            }
-        )
-
-    return routes
+    auth_on: bool
+    authenticated: bool
+    principal: Literal["anyone", "admin", "key"] | None
+    project: str | None
+    expires_at: float | None
 
 
-def _check_token(gateway: Gateway, failures: Failures, token: str) -> None:
+def login(request: Request) -> object:
+    """Raises RequestError, AuthError, ForbiddenError, TooManyLogins."""
+    gateway, token = request.gateway, read(request.body, Login).token
+    _check_token(request, token)
+    admin_token = gateway.settings.auth.admin_token
+    if not admin_token:
+        return LoginAnswer(status="open", expires_at=None)
+    value = session_cookie.issue(admin_token, gateway.clock.now())
+    return _with_cookie(request, value, LoginAnswer(status="logged_in", expires_at=session_cookie.until(value)))
+
+
+def logout(request: Request) -> Reply:
+    gateway = request.gateway
+    token, now = gateway.settings.auth.admin_token, gateway.clock.now()
+    session_cookie.end(cookies(request.scope), token, now, gateway.ended_sessions)
+    return _with_cookie(request, "", LogoutAnswer(status="logged_out"))
+
+
+def session(request: Request) -> SessionState:
+    gateway = request.gateway
+    try:
+        caller = who(gateway, request.scope, gateway.clock.now())
+    except AuthError:
+        caller = None
+    return SessionState(
+        auth_on=gateway.settings.auth.on,
+        authenticated=caller is not None,
+        principal=caller.kind if caller else None,
+        project=caller.project if caller else None,
+        expires_at=caller.expires_at if caller else None,
+    )
+
+
+def _check_token(request: Request, token: str) -> None:
     """Raises AuthError, ForbiddenError and TooManyLogins."""
-    client = scope().get("client")
+    client, failures = request.scope.get("client"), request.plane.login_failures
     address, now = client[0] if client else "", trio.current_time()
     failures.check(address, now)
     try:
-        found = principal(gateway, token.encode())
+        caller = principal(request.gateway, token.encode())
     except AuthError:
         failures.add(address, now)
         raise
-    if not found.is_admin:
+    if not caller.is_admin:
         raise ForbiddenError(what="the dashboard needs the admin token; a project key is not enough")
 
 
-def _principal(gateway: Gateway, asking: Scope) -> Principal | None:
-    try:
-        return who(gateway, asking, gateway.clock.now())
-    except AuthError:
-        return None
+def _with_cookie(request: Request, value: str, answer: object) -> Reply:
+    cookie = session_cookie.set_cookie(value, secure=request.scope.get("scheme") == "https")
+    return json_reply(answer, headers=[(b"set-cookie", cookie.encode())])
 
 
-def _with_cookie(value: str, answer: dict[str, object]) -> Response:
-    cookie = session_cookie.set_cookie(value, secure=scope()["scheme"] == "https")
-    return json_reply(answer, headers={"set-cookie": cookie})
+ROUTES = (
+    Route(
+        "POST", "/api/login", "login", "Exchange the admin token for a session cookie.", login, tag="Dashboard", right="public",
+        body=Login, answers=(LoginAnswer,), errors=(401, 403, 422, 429),
+        notes="The cookie lasts 7 days. After ten failed attempts from one address in a minute: 429.",
+    ),
+    Route(
+        "POST", "/api/logout", "logout", "End the session.", logout, tag="Dashboard", right="public",
+        answers=(LogoutAnswer,), errors=(422,),
+    ),
+    Route(
+        "GET", "/api/session", "session", "Say who is asking, and whether a credential is needed.", session, tag="Dashboard",
+        right="public", answers=(SessionState,),
+    ),
+)  # fmt: skip

@@ -10,13 +10,31 @@ from typing import Any
 import msgspec
 
 from gw import __version__
+from gw.admin.schemas import Schema
 from gw.web.authorization import Right
-from gw.web.operations import Field, Operation, Raw, Shape, Table
+from gw.web.route import Field, Raw, Route, RouteTable, Shape
 from gw.web.routes import TABLE
-from gw.web.schemas_entities import Error
 from gw.web.session_cookie import COOKIE
 
 Json = dict[str, Any]
+
+
+
+class ErrorDetail(Schema):
+    """Further members are the facts of the error, such as `provider`, `retry_after_s` or `available`."""
+
+    type: str
+    code: str
+    message: str
+    param: str | None
+    request_id: str
+
+
+class Error(Schema):
+    """The one error body everywhere outside vendors' dialects."""
+
+    error: ErrorDetail
+
 
 _REF = "#/components/schemas/{name}"
 _PARAMETERS = {
@@ -65,17 +83,17 @@ def document_bytes() -> bytes:
     return msgspec.json.encode(document())
 
 
-def document(table: Table = TABLE, version: str = __version__) -> Json:
-    shapes = _Shapes(table.operations)
+def document(table: RouteTable = TABLE, version: str = __version__) -> Json:
+    shapes = _Shapes(table.routes)
     paths: Json = {}
-    for operation in table.operations:
+    for operation in table.routes:
         for path in operation.paths:
             paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, path, shapes)
     return {
         "openapi": "3.1.0",
         "info": {"title": "gw", "version": version, "description": _INTRODUCTION, "license": {"name": "MIT"}},
         "servers": [{"url": "/"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(op.tag for op in table.operations)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(op.tag for op in table.routes)],
         "paths": paths,
         "components": {"schemas": shapes.components, "securitySchemes": _schemes()},
     }
@@ -92,7 +110,7 @@ def _schemes() -> Json:
 class _Shapes:
     """The schemas of all bodies and answers; those of structs are components."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Iterable[Route]) -> None:
         found = [shape for op in operations for shape in (op.body, *op.answers) if _is_ours(shape)]
         self._types = [*found, Error]
         schemas, components = msgspec.json.schema_components(self._types, ref_template=_REF)
@@ -109,18 +127,18 @@ def _is_ours(shape: Shape) -> bool:
     return shape is not None and not isinstance(shape, Raw)
 
 
-def _operation(operation: Operation, path: str, shapes: _Shapes) -> Json:
+def _operation(operation: Route, path: str, shapes: _Shapes) -> Json:
     names = [*re.findall(r"{(\w+)}", path)]
     found: Json = {
         "operationId": operation.id + ("" if path == operation.path else "_" + path.split("/")[1]),
-        "summary": operation.what,
+        "summary": operation.summary,
         "tags": [operation.tag],
         "x-gw-right": operation.right,
         "security": _SECURITY[operation.right],
         "responses": dict(_responses(operation, shapes, bool(names))),
     }
-    if operation.more:
-        found["description"] = operation.more
+    if operation.notes:
+        found["description"] = operation.notes
     if parameters := [*map(_path_parameter, names), *map(_query_parameter, operation.query)]:
         found["parameters"] = parameters
     if operation.body is not None:
@@ -135,7 +153,7 @@ def _path_parameter(name: str) -> Json:
 
 
 def _query_parameter(field: Field) -> Json:
-    return {"name": field.name, "in": "query", "schema": dict(field.schema), "description": field.what}
+    return {"name": field.name, "in": "query", "schema": dict(field.schema), "description": field.description}
 
 
 def _content(shapes_of_it: Iterable[Shape], shapes: _Shapes) -> Json:
@@ -155,7 +173,7 @@ def _media(found: list[Shape], shapes: _Shapes) -> Json:
     return media
 
 
-def _responses(operation: Operation, shapes: _Shapes, has_parameters: bool) -> Iterator[tuple[str, Json]]:
+def _responses(operation: Route, shapes: _Shapes, has_parameters: bool) -> Iterator[tuple[str, Json]]:
     yield "200", {"description": "Done.", "content": _content(operation.answers, shapes)}
     for status in sorted(_errors_of(operation, has_parameters)):
         content: Json = {"application/json": {"schema": shapes.schema(Error)}}
@@ -166,7 +184,7 @@ def _responses(operation: Operation, shapes: _Shapes, has_parameters: bool) -> I
         yield str(status), {"description": _STATUSES[status], "content": content}
 
 
-def _errors_of(operation: Operation, has_parameters: bool) -> set[int]:
+def _errors_of(operation: Route, has_parameters: bool) -> set[int]:
     """What the operation says, and what follows from its right, its path and its body."""
     found = {*operation.errors, 403}  # a foreign Host is refused everywhere
     if operation.right != "public":

@@ -1,163 +1,43 @@
-"""What only reads, of the control plane: plain ASGI functions that the express host runs, as it runs the data plane.
+"""The control plane as ASGI apps: routes requests, checks right and query, calls the handler and sends its answer.
 
-A dashboard asks for its reports while people speak, and both are served by one thread. Quart on Hypercorn takes more than a
-millisecond of it per request, in which nobody's audio moves on; here a request is its head, its right, its query, a
-question to the report process and the bytes that come back, each step a small part of that. Long bodies go out in pieces
-with a turn for everybody between two. Reads are not counted as requests in flight: that limit is about sessions that last
-and vendors that are slow, and a gateway that sheds calls is looked at.
-
-The same functions answer on connections that Hypercorn serves already (`gw.web.app`); Quart never sees a request of theirs.
+Reads are served directly: a request is its head, its right, its query, a question to the report process and the bytes
+that come back. Quart takes more than a millisecond per request on the thread that also serves audio, so only changes,
+which are rare, run inside it (`gw.web.quart_app`). Reads are not counted as requests in flight: that limit is about
+sessions that last and vendors that are slow, and operators look at a gateway that sheds load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from urllib.parse import parse_qsl, unquote
 
-import attrs
-import msgspec
 import trio
 
 from gw.dialects.auth import request_id
 from gw.dialects.request_io import cancels, header, raw_path, until_disconnect
 from gw.errors import GwError
-from gw.gateway import Gateway
-from gw.store.chunked_body import Encoded, in_pieces
 from gw.types.asgi import Receive, Scope, Send
-from gw.web import error_responses
+from gw.web import error_responses, static_files
 from gw.web.authorization import authorize
-from gw.web.operations import Operation, Table, check_query, path_of, right_of
+from gw.web.reply import Reply, json_reply
+from gw.web.request_body import parse_body, refuse_body
+from gw.web.route import ControlPlane, Request, Route, RouteTable
 
-READ_LAG_S = 0.25
-"""Longest wait for the writer before a report is read; then it is read without the newest records."""
-LOOKUP_LAG_S = 2.0
-"""The same for one request by its id: where "there is none" would be wrong, late is better."""
-
-_NOT_CACHED = (b"cache-control", b"no-store")
-
-
-class Reply(msgspec.Struct):
-    """`headers` beside content type (b"" = none) and length."""
-
-    body: bytes | Encoded
-    content_type: bytes = error_responses.JSON
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    status: int = 200
-
-
-def shown(value: object, status: int = 200) -> Reply:
-    """`value` of dicts, lists, numbers, strings and msgspec structs, or encoded. Not to be cached: it is about this moment."""
-    body = value if isinstance(value, Encoded) else msgspec.json.encode(value)
-    return Reply(body, headers=(_NOT_CACHED,), status=status)
-
-
-class Request(msgspec.Struct):
-    """One request. `named` is what its path names, "" where it names nothing; `fields` those of its query, decoded.
-
-    Of a request that no rule is about, `named` is the path.
-    """
-
-    scope: Scope
-    named: str
-    fields: list[tuple[str, str]]
-
-    def query(self, name: str, default: str | None = None) -> str | None:
-        """The first value of a query field."""
-        return next((value for field, value in self.fields if field == name), default)
-
-    def query_text(self, name: str, default: str) -> str:
-        return self.query(name, default) or ""
-
-    def header(self, name: bytes) -> bytes | None:
-        return header(self.scope, name)
-
-
-View = Callable[[Request], Awaitable[Reply]]
-Others = Callable[[str], View | None]
-"""What answers a path that no rule is about, to anybody and whatever the query; None = nothing does."""
-
-
-class RouteTable:
-    """Views by rule, written as Quart's: `/v1/requests/<record_id>`; `<path:…>` may hold slashes. A name ends its rule."""
-
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
-        self.by_rule: dict[str, View] = {}
-
-    def get(self, rule: str) -> Callable[[View], View]:
-        def add(view: View) -> View:
-            self.by_rule[self._prefix + rule] = view
-            return view
-
-        return add
-
-
-@attrs.frozen
-class _Route:
-    view: View
-    operation: Operation | None
-    ruled: bool = True
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+ReadBody = Callable[[], Awaitable[bytes]]
 
 
 class Router:
-    """The views as one ASGI app. `takes` tells which requests are theirs; it comes without the fence (`gw.web.authorization`)."""
+    """The app of all reads, of the dashboard's files, and of 404 and 405. It has no Host and Origin checks (`fenced`)."""
 
-    def __init__(
-        self, gateway: Gateway, views: Iterable[RouteTable], table: Table, others: Others = lambda path: None
-    ) -> None:
-        self._gateway = gateway
+    def __init__(self, plane: ControlPlane, table: RouteTable) -> None:
+        self.plane = plane
         self._table = table
-        self._others = others
-        self._fixed: dict[str, _Route] = {}
-        self._named: list[tuple[str, bool, _Route]] = []
-        self.rules = tuple(rule for one in views for rule in self._add(one))
 
-    def _add(self, views: RouteTable) -> Iterable[str]:
-        for rule, view in views.by_rule.items():
-            route = _Route(view, self._table.find("GET", rule))
-            before, name, _ = rule.partition("<")
-            if name:
-                self._named.append((before, "<path:" in rule, route))
-            else:
-                self._fixed[rule] = route
-        return views.by_rule
-
-    @property
-    def routes(self) -> set[tuple[str, str]]:
-        """Method and path, as in OpenAPI."""
-        return {("GET", path_of(rule)) for rule in self.rules}
-
-    def takes(self, method: bytes, path: bytes) -> bool:
-        """`path` raw, without its query."""
-        return method in (b"GET", b"HEAD") and self._find(path) is not None
-
-    def rules_on(self, path: bytes) -> bool:
-        """Whether a rule is about this raw path."""
-        found = self._find(path)
-        return found is not None and found[0].ruled
-
-    def _find(self, raw: bytes) -> tuple[_Route, str] | None:
-        whole = raw.decode("latin-1")
-        if "%" in whole:
-            whole = unquote(whole)
-        path, route = whole, self._fixed.get(whole)
-        if route is None and path.endswith("/"):
-            path = path[:-1]
-            route = self._fixed.get(path)
-        if route is not None:
-            return route, ""
-        found = self._find_named(path)
-        if found is None and (view := self._others(whole)) is not None:
-            return _Route(view, None, ruled=False), whole
-        return found
-
-    def _find_named(self, path: str) -> tuple[_Route, str] | None:
-        for before, deep, route in self._named:
-            if path.startswith(before):
-                name = path[len(before) :]
-                if name and not name.startswith("/") and (deep or "/" not in name):
-                    return route, name
-        return None
+    def changes(self, method: bytes, path: bytes) -> bool:
+        """Return whether the request is a change, which `reply` answers within Quart. `path` is raw, without its query."""
+        return method not in (b"GET", b"HEAD") and method.decode("latin-1") in self._table.find(_decoded(path))[0]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if cancels(scope):
@@ -165,60 +45,85 @@ class Router:
         return until_disconnect(receive, lambda: self._serve(scope, send))
 
     async def _serve(self, scope: Scope, send: Send) -> None:
-        """The outermost function of a request: whatever a view raises is answered."""
-        try:
-            reply = await self._reply(scope)
-        except GwError as error:
-            reply = _failed(error_responses.of_gateway(error, request_id(self._gateway, scope)))
-        except Exception as error:
-            reply = _failed(error_responses.of_unexpected(error, request_id(self._gateway, scope)))
-        await _send(self._gateway, scope, send, reply)
+        reply = await self.reply(scope, None)
+        headers = [(b"x-request-id", request_id(self.plane.gateway, scope).encode()), (b"x-content-type-options", b"nosniff")]
+        await reply.send(send, headers, head=scope["method"] == "HEAD")
 
-    async def _reply(self, scope: Scope) -> Reply:
-        """The right first, then the query: who may not ask learns nothing about what may be asked. Raises GwError."""
-        found = self._find(raw_path(scope))
-        if found is None:
-            raise LookupError("asked for a request that is not taken")
-        (route, named), gateway = found, self._gateway
-        if not route.ruled:
-            return await route.view(Request(scope, named, []))
-        authorize(gateway, right_of(route.operation), scope, gateway.clock.now())
+    async def reply(self, scope: Scope, read_body: ReadBody | None) -> Reply:
+        """Answer a request; this is the outermost function of its work, so every error becomes an answer."""
+        try:
+            return await self._reply(scope, read_body)
+        except GwError as error:
+            return error_responses.of_gateway(error, request_id(self.plane.gateway, scope))
+        except Exception as error:
+            return error_responses.of_unexpected(error, request_id(self.plane.gateway, scope))
+
+    async def _reply(self, scope: Scope, read_body: ReadBody | None) -> Reply:
+        raw, method = raw_path(scope), scope["method"]
+        path = _decoded(raw)
+        routes, name = self._table.find(path)
+        route = routes.get("GET" if method == "HEAD" else method)
+        if route is None:
+            return self._unrouted(scope, path, raw, routes)
+        request = self._admitted(scope, route, name)
+        if read_body is not None:
+            await _receive_body(request, read_body)
+        if route.lag_s:
+            await self._catch_up(route.lag_s)
+        answer = route.handler(request) if route.handler else None
+        if isawaitable(answer):
+            answer = await answer
+        return answer if isinstance(answer, Reply) else json_reply(answer)
+
+    def _admitted(self, scope: Scope, route: Route, name: str) -> Request:
+        """Check the right first, then the query: without the right nothing about the query is revealed. Raises GwError."""
+        gateway = self.plane.gateway
+        authorize(gateway, route.right, scope, gateway.clock.now())
         query: bytes = scope.get("query_string", b"")
         fields = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True) if query else []
-        check_query(route.operation, fields)
-        return await route.view(Request(scope, named, fields))
+        route.check_query(fields)
+        return Request(self.plane, route, scope, name, fields)
+
+    async def _catch_up(self, within_s: float) -> None:
+        """Let the records of finished requests reach the database before it is read, if that takes a moment only."""
+        store = self.plane.gateway.store
+        if store.queue_depth:
+            with trio.move_on_after(within_s):
+                await store.catch_up()
+
+    def _unrouted(self, scope: Scope, path: str, raw: bytes, routes: Mapping[str, Route]) -> Reply:
+        """Answer with a file, or with the dashboard's page for paths that its own router reads; else 405 or 404."""
+        if not routes and scope["method"] in ("GET", "HEAD"):
+            reply = self._file(scope, path)
+            if reply is not None:
+                return reply
+        methods = [method for method in _METHODS if self.plane.serves(method.encode(), raw)]
+        for method in routes:
+            methods += ["GET", "HEAD"] if method == "GET" else [method]
+        ident = request_id(self.plane.gateway, scope)
+        if methods:
+            return error_responses.method_not_allowed(dict.fromkeys(methods), ident)
+        return error_responses.not_found(ident)
+
+    def _file(self, scope: Scope, path: str) -> Reply | None:
+        encoding, known_tag = (
+            (header(scope, name) or b"").decode("latin-1") for name in (b"accept-encoding", b"if-none-match")
+        )
+        files = self.plane.files
+        found = files.file(path, encoding, known_tag)
+        if found is None and not path.startswith(static_files.NOT_PAGES):
+            found = files.page(encoding, known_tag)
+        return found
 
 
-def _failed(answer: error_responses.Answer) -> Reply:
-    status, headers, body = answer
-    return Reply(body, headers=tuple(field for field in headers if field[0] != b"content-type"), status=status)
+async def _receive_body(request: Request, read_body: ReadBody) -> None:
+    """Read the body that the route needs; a POST without one must have an empty body. Raises RequestError."""
+    if request.route.body is not None:
+        request.body = parse_body(request.scope, await read_body())
+    elif request.route.method == "POST":
+        refuse_body(request.scope, await read_body())
 
 
-async def _send(gateway: Gateway, scope: Scope, send: Send, reply: Reply) -> None:
-    body = reply.body
-    parts = body.pieces if isinstance(body, Encoded) else (body,)
-    size = sum(map(len, parts))
-    headers = [
-        *(((b"content-type", reply.content_type),) if reply.content_type else ()),
-        (b"content-length", b"%d" % size),
-        *reply.headers,
-        (b"x-request-id", request_id(gateway, scope).encode()),
-        (b"x-content-type-options", b"nosniff"),
-    ]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    left = 0 if scope["method"] == "HEAD" else size
-    if not left:
-        await send({"type": "http.response.body", "body": b""})
-        return
-    for piece in (piece for part in parts if part for piece in in_pieces(part)):
-        left -= len(piece)
-        await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
-        if left:
-            await trio.lowlevel.checkpoint()
-
-
-async def fresh(gateway: Gateway, within_s: float = READ_LAG_S) -> None:
-    """Let the records of requests that have ended reach the database before it is read, if that takes a moment only."""
-    if gateway.store.queue_depth:
-        with trio.move_on_after(within_s):
-            await gateway.store.catch_up()
+def _decoded(raw: bytes) -> str:
+    path = raw.decode("latin-1")
+    return unquote(path) if "%" in path else path

@@ -1,13 +1,13 @@
-"""The routes of the data plane, as far as the gateway itself describes them: OpenAI's protocol.
+"""Routes of the data plane that the gateway itself describes: OpenAI's protocol.
 
-Bodies are open: members that are not named here go to the provider untouched.
+Bodies are open: members that are not listed here go to the provider untouched.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from gw.web.operations import Operation, Raw
+from gw.web.route import Raw, Route
 
 _TEXT = {"type": "string"}
 _MODEL = {
@@ -24,7 +24,7 @@ _CHAT: dict[str, Any] = {
             "minItems": 1,
             "items": {"type": "object", "required": ["role"], "properties": {"role": _TEXT}},
         },
-        "stream": {"type": ["boolean", "null"], "description": "Answer as server-sent events."},
+        "stream": {"type": ["boolean", "null"], "description": "Answer with server-sent events."},
         "stream_options": {"type": ["object", "null"], "properties": {"include_usage": {"type": "boolean"}}},
         "max_tokens": {"type": ["integer", "null"]},
         "max_completion_tokens": {"type": ["integer", "null"]},
@@ -77,48 +77,53 @@ _TRANSCRIPT = (
     _EVENTS,
 )
 _FAILURES = (400, 402, 404, 413, 429, 500, 501, 502, 503, 504)
-_MORE = (
+_NOTES = (
     "Headers `X-GW-Project`, `X-GW-Session`, `X-GW-Turn` and `X-GW-Fallback: off` are read; `X-GW-Model`, "
-    "`X-GW-Attempts`, `X-GW-Cost-USD` and `Server-Timing` tell who answered. A fault of the upstream's about the request "
-    "itself keeps its status."
+    "`X-GW-Attempts`, `X-GW-Cost-USD` and `Server-Timing` describe how the request was answered. An upstream error about "
+    "the request itself keeps its status."
 )
 
 
-def _upload(id: str, path: str, what: str) -> Operation:  # noqa: A002  # the field's name
-    return _operation(id, path, what, Raw("multipart/form-data", _TRANSCRIPTION), _TRANSCRIPT)
-
-
-def _operation(id: str, path: str, what: str, body: Raw, answers: tuple[Raw, ...]) -> Operation:  # noqa: A002
-    return Operation(
-        id=id,
-        method="POST",
-        path=path,
-        also=(f"/openai{path}",),
+def _post(path: str, route_id: str, summary: str, body: Raw, answers: tuple[Raw, ...]) -> Route:
+    return Route(
+        "POST",
+        path,
+        route_id,
+        summary,
+        None,
+        aliases=(f"/openai{path}",),
         tag="Voice",
         right="data",
-        what=what,
         body=body,
         answers=answers,
         errors=_FAILURES,
-        more=_MORE,
+        notes=_NOTES,
     )
 
 
+_UPLOAD = Raw("multipart/form-data", _TRANSCRIPTION)
+
 DATA_PLANE = (
-    _operation(
-        "chat_completions",
+    _post(
         "/v1/chat/completions",
+        "chat_completions",
         "A language model's answer, in OpenAI's protocol.",
         Raw("application/json", _CHAT, {"model": "sim/echo", "messages": [{"role": "user", "content": "Hello"}]}),
         (Raw("application/json", _COMPLETION), _EVENTS),
     ),
-    _operation(
-        "speech",
+    _post(
         "/v1/audio/speech",
+        "speech",
         "Text to speech, in OpenAI's protocol.",
         Raw("application/json", _SPEECH, {"model": "sim/tone", "input": "Hello", "voice": "alloy"}),
         (_AUDIO, _EVENTS),
     ),
-    _upload("transcriptions", "/v1/audio/transcriptions", "Speech to text, in OpenAI's protocol."),
-    _upload("translations", "/v1/audio/translations", "Speech of any language to English text, in OpenAI's protocol."),
+    _post("/v1/audio/transcriptions", "transcriptions", "Speech to text, in OpenAI's protocol.", _UPLOAD, _TRANSCRIPT),
+    _post(
+        "/v1/audio/translations",
+        "translations",
+        "Speech of any language to English text, in OpenAI's protocol.",
+        _UPLOAD,
+        _TRANSCRIPT,
+    ),
 )

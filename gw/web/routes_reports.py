@@ -1,101 +1,290 @@
-"""The routes of the dashboard's own reports."""
+"""Routes of the reports: costs, latency, logs, turns and the audit log, and what the dashboard draws."""
 
 from __future__ import annotations
 
-from gw.admin import forecast, logs, overview, reliability, series, turn_reports
-from gw.admin.arguments import SHORT_PERIODS
+from functools import partial
+from typing import Any, get_args
+
+import trio
+from msgspec import UNSET
+
+from gw.admin import audit, forecast, listings, logs, overview, pages, reliability, reports, series, turn_reports
+from gw.admin.arguments import PERIODS, SHORT_PERIODS
+from gw.admin.route_preview import RoutePreview, route_preview
+from gw.admin.setting_sources import SettingsPage, settings_page
+from gw.store.chunked_body import Encoded
+from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES
-from gw.web.operations import Field, Operation, Raw
+from gw.web.reply import NOT_CACHED, Reply
+from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, Field, Raw, Request, Route, Shape
 
 _TEXT = {"type": "string"}
-PROJECT = Field("project", _TEXT, "Only what belongs to this project.")
+_DASHBOARD_LATENCY_PERIODS = ("today", "week")
+
+
+def _limit(most: int, default: int, description: str) -> Field:
+    return Field("limit", {"type": "integer", "minimum": 1, "maximum": most, "default": default}, description)
+
+
+def _period(*periods: str) -> Field:
+    schema = {"enum": list(periods), "default": "today"}
+    return Field("period", schema, "UTC days including today: `week` is 7, `month` 30.")
+
+
+def _split(default: str) -> Field:
+    return Field("by", {"enum": list(series.SPLITS), "default": default}, "What each line stands for.")
+
+
+_ANY_PERIOD, _PERIOD = _period(*PERIODS), _period(*SHORT_PERIODS)
+_PROJECT = Field("project", _TEXT, "Only this project.")
 _MODEL = Field("model", _TEXT, "Only this model id.")
-PERIOD = Field(
-    "period",
-    {"enum": list(SHORT_PERIODS), "default": "today"},
-    "UTC days including today: `week` is 7, `month` 30.",
-)
 _LOG_FILTERS = (
     Field("modality", {"enum": list(MODALITIES)}, "Only this modality."),
-    PROJECT,
+    _PROJECT,
     Field("status", {"enum": list(logs.STATUSES)}, "Only this status."),
     _MODEL,
     Field("provider", _TEXT, "Only this provider id."),
     Field("error_code", _TEXT, "Only this error code."),
     Field("session", _TEXT, "Only this session id."),
     Field("turn", _TEXT, "Only this turn id."),
-    Field("q", _TEXT, "Only ids that begin so."),
-    Field("before", _TEXT, "The id of the last record of the page read before."),
+    Field("q", _TEXT, "Only ids with this prefix."),
+    Field("before", _TEXT, "The id of the last record of the previous page."),
 )
+_NEWEST_RECORDS = "How many records, newest first."
+_LOG_QUERY = (_limit(logs.MAX_RECORDS, logs.DEFAULT_RECORDS, _NEWEST_RECORDS), *_LOG_FILTERS)
+_EXPORT_QUERY = (_limit(logs.MAX_EXPORT, logs.DEFAULT_EXPORT, _NEWEST_RECORDS), *_LOG_FILTERS)
 
 
-def log_fields(most: int, default: int) -> tuple[Field, ...]:
-    """The query of a log."""
-    schema = {"type": "integer", "minimum": 1, "maximum": most, "default": default}
-    return (Field("limit", schema, "How many records, the newest first."), *_LOG_FILTERS)
+def _log_arguments(request: Request) -> tuple[logs.LogQuery, dict[str, Any]]:
+    filters = request.query
+    rest = {name: filters.pop(name) for name in ("limit", "before")}
+    return logs.LogQuery(**filters), rest
 
 
-LOG_FIELDS = log_fields(logs.MAX_RECORDS, logs.DEFAULT_RECORDS)
+async def log_page(request: Request) -> Encoded:
+    query, page = _log_arguments(request)
+    return await logs.page(request.gateway.store, request.catalog, query, **page)
 
-DASHBOARD_REPORTS = (
-    Operation(
-        id="overview", method="GET", path="/api/overview", tag="Dashboard",
-        what="The first page: today beside yesterday until the same time, the last 24 hours, every budget.",
-        query=(PROJECT,), answers=(overview.Overview,), errors=(404, 422, 503),
+
+async def log_export(request: Request) -> Reply:
+    query, page = _log_arguments(request)
+    body = await logs.export(request.gateway.store, request.catalog, query, **page)
+    headers = [(b"content-disposition", b'attachment; filename="requests.csv"'), NOT_CACHED]
+    return Reply(body, b"text/csv; charset=utf-8; header=present", headers)
+
+
+async def dashboard_costs(request: Request) -> reports.Costs:
+    found = await reports.costs(*request.records, **request.query)
+    if request.query["project"]:
+        found.by_project = UNSET
+    return found
+
+
+async def overview_page(request: Request) -> overview.Overview:
+    gateway = request.gateway
+    return await overview.overview(
+        *request.records, **request.query, spent=gateway.ledger.spent, active=gateway.relay.in_flight.requests
+    )
+
+
+async def reliability_page(request: Request) -> reliability.Reliability:
+    gates = request.gateway.limits.view(trio.current_time())
+    return await reliability.reliability(*request.records, **request.query, gates=gates)
+
+
+async def turns(request: Request) -> list[turn_reports.TurnSummary]:
+    return await turn_reports.page(request.gateway.store, request.catalog, **request.query)
+
+
+async def turn(request: Request) -> turn_reports.TurnDetail:
+    return await turn_reports.one(request.gateway.store, request.catalog, request.name, **request.query)
+
+
+async def latency_page(request: Request) -> pages.LatencyPage:
+    query = request.query
+    models = [name for name in (query.pop("model"), query.pop("other")) if name]
+    warning_ms = request.gateway.settings.latency.ttfb_warning_ms
+    return await pages.latency(*request.records, **query, models=models, ttfb_warning_ms=warning_ms)
+
+
+def settings(request: Request) -> SettingsPage:
+    gateway = request.gateway
+    return settings_page(
+        gateway.settings,
+        version=gateway.version,
+        started_at=gateway.started_at,
+        warnings=request.registrar.warnings,
+    )
+
+
+def preview(request: Request) -> RoutePreview:
+    return route_preview(request.catalog, request.gateway.limits.view(trio.current_time()), **request.query)
+
+
+_ERRORS = (404, 422, 503)
+_report = partial(Route, "GET", lag_s=READ_LAG_S, tag="Reports", errors=_ERRORS)
+_dashboard = partial(Route, "GET", tag="Dashboard")
+_chart = partial(_dashboard, lag_s=READ_LAG_S, errors=_ERRORS)
+
+
+def _page(name: str, summary: str, handler: Any, answer: Shape, **fields: Any) -> Route:
+    return _dashboard(f"/api/pages/{name}", f"page_{name}", summary, handler, answers=(answer,), **fields)
+
+
+_COST_ROUTE: dict[str, Any] = {"query": (_ANY_PERIOD, _PROJECT), "answers": (reports.Costs,)}
+_LOG_ROUTE: dict[str, Any] = {"query": _LOG_QUERY, "answers": (list[logs.LogRecord],)}
+_LATENCIES = (dict[str, reports.ModelLatency],)
+
+REPORTS = (
+    _report(
+        "/v1/costs", "costs", "Costs by provider, model, project and modality.",
+        lambda r: reports.costs(*r.records, **r.query), **_COST_ROUTE,
     ),
-    Operation(
-        id="series", method="GET", path="/api/series", tag="Dashboard",
-        what="A figure over time, split by provider, model, project or modality: a point per UTC hour or day.",
+    _report(
+        "/v1/latency", "latency", "Time to first byte and total time per model id; `{}` without requests.",
+        lambda r: reports.latency(*r.records, **r.query), query=(_PERIOD, _PROJECT), answers=_LATENCIES,
+    ),
+    _report("/v1/logs", "logs", "Log records, newest first.", log_page, **_LOG_ROUTE),
+    Route(
+        "GET", "/v1/requests/{record_id}", "request",
+        "One log record, with the requested model and both counts of its usage.",
+        lambda r: logs.request_detail(r.gateway.store, r.name), tag="Reports", lag_s=LOOKUP_LAG_S,
+        answers=(logs.RequestDetail,), errors=(404, 503),
+    ),
+    Route(
+        "GET", "/v1/audit-log", "audit_log", "Changes made through the API, newest first.",
+        lambda r: audit.page(r.gateway.store, **r.query), tag="Reports",
+        query=(
+            _limit(audit.MAX_ENTRIES, audit.DEFAULT_ENTRIES, "How many entries."),
+            Field("entity_type", {"enum": list(get_args(EntityType))}, "Only this kind of entity."),
+            Field("entity_id", _TEXT, "Only the entity with this id."),
+            Field("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
+            Field("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the previous page."),
+        ),
+        answers=(list[AuditEntry],), errors=(422, 503),
+    ),
+)  # fmt: skip
+
+DASHBOARD = (
+    _dashboard(
+        "/api/status", "dashboard_status", "Providers, models and fallback chains.",
+        lambda r: listings.dashboard_status(r.catalog), answers=(listings.DashboardStatus,),
+    ),
+    _chart(
+        "/api/costs", "dashboard_costs", "As `/v1/costs`; `by_project` only without a project.", dashboard_costs, **_COST_ROUTE
+    ),
+    _chart(
+        "/api/latency", "dashboard_latency", "As `/v1/latency`.",
+        lambda r: reports.latency(*r.records, **r.query, allowed=_DASHBOARD_LATENCY_PERIODS),
+        query=(_period(*_DASHBOARD_LATENCY_PERIODS), _PROJECT), answers=_LATENCIES,
+    ),
+    _chart("/api/logs", "dashboard_logs", "As `/v1/logs`.", log_page, **_LOG_ROUTE),
+    _dashboard(
+        "/api/projects", "dashboard_projects", "As `/v1/projects`.", lambda r: listings.projects(*r.records),
+        lag_s=READ_LAG_S, answers=(listings.Projects,), errors=(503,),
+    ),
+    _dashboard(
+        "/api/live", "live", "Requests as they run and finish.", lambda r: r.plane.feed.reply(),
+        answers=(Raw("text/event-stream", {}),), errors=(503,),
+        notes="Server-sent events. `running` comes first and lists the requests in flight; `started` is one call of a "
+              "provider (a fallback is another one, with a higher `attempt`); `finished` is a log record. A client that does "
+              "not read in time gets `dropped` with the number of events it has missed, and is disconnected.",
+    ),
+)  # fmt: skip
+
+CHARTS = (
+    _chart(
+        "/api/overview", "overview",
+        "The first page: today compared with yesterday at this time, the last 24 hours, every budget.",
+        overview_page, query=(_PROJECT,), answers=(overview.Overview,),
+    ),
+    _chart(
+        "/api/series", "series",
+        "A figure over time, split by provider, model, project or modality: one point per UTC hour or day.",
+        lambda r: series.series(*r.records, **r.query),
         query=(
             Field("metric", {"enum": list(series.METRICS), "default": "requests"}, "What is drawn."),
-            PERIOD,
-            Field("by", {"enum": list(series.SPLITS), "default": "none"}, "What a line stands for."),
-            PROJECT,
-            _MODEL,
+            _PERIOD, _split("none"), _PROJECT, _MODEL,
         ),
-        answers=(series.CountSeries, series.TimeSeries), errors=(404, 422, 503),
+        answers=(series.CountSeries, series.TimeSeries),
     ),
-    Operation(
-        id="histogram", method="GET", path="/api/histogram", tag="Dashboard",
-        what="How one model's times are spread; `model` is needed.", query=(_MODEL, PERIOD, PROJECT),
-        answers=(series.ModelHistogram,), errors=(404, 422, 503),
+    _chart(
+        "/api/histogram", "histogram", "Distribution of one model's times; `model` is needed.",
+        lambda r: series.histogram(*r.records, **r.query), query=(_MODEL, _PERIOD, _PROJECT),
+        answers=(series.ModelHistogram,),
     ),
-    Operation(
-        id="forecast", method="GET", path="/api/forecast", tag="Dashboard",
-        what="What the UTC month will have cost, per project and in all, beside the budgets.", query=(PROJECT,),
-        answers=(forecast.Forecast,), errors=(404, 422, 503),
-        more="Each coming day is expected to be the mean of the same weekdays of the last four weeks.",
+    _chart(
+        "/api/forecast", "forecast", "Forecast of the UTC month's cost, per project and in total, with the budgets.",
+        lambda r: forecast.forecast(*r.records, **r.query), query=(_PROJECT,), answers=(forecast.Forecast,),
+        notes="Each coming day is expected to cost the mean of the same weekdays of the last four weeks.",
     ),
-    Operation(
-        id="reliability", method="GET", path="/api/reliability", tag="Dashboard",
-        what="How the calls of each provider ended, its breaker and bucket now, and where requests went on.",
-        query=(PERIOD,), answers=(reliability.Reliability,), errors=(422, 503),
-        more="One bar per UTC hour, for `month` per day.",
+    _dashboard(
+        "/api/reliability", "reliability",
+        "Outcomes of each provider's calls, its breaker and token bucket now, and where requests fell back to.",
+        reliability_page, lag_s=READ_LAG_S, query=(_PERIOD,), answers=(reliability.Reliability,), errors=(422, 503),
+        notes="One bar per UTC hour, for `month` per day.",
     ),
-    Operation(
-        id="turns", method="GET", path="/api/turns", tag="Dashboard", what="The newest turns of conversations.",
+    _chart(
+        "/api/turns", "turns", "The newest turns of conversations.", turns,
         query=(
-            Field(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": turn_reports.MAX_TURNS, "default": turn_reports.DEFAULT_TURNS},
-                "How many turns, the newest first.",
-            ),
-            PROJECT,
-            Field("before", _TEXT, "`first_request_id` of the last turn of the page read before."),
+            _limit(turn_reports.MAX_TURNS, turn_reports.DEFAULT_TURNS, "How many turns, newest first."),
+            _PROJECT,
+            Field("before", _TEXT, "`first_request_id` of the last turn of the previous page."),
         ),
-        answers=(list[turn_reports.TurnSummary],), errors=(404, 422, 503),
+        answers=(list[turn_reports.TurnSummary],),
     ),
-    Operation(
-        id="turn", method="GET", path="/api/turns/{turn_id}", tag="Dashboard",
-        what="One turn: its requests and their attempts on one time line.",
-        query=(PROJECT, Field("session", _TEXT, "Where several sessions use the turn id: this one.")),
+    _dashboard(
+        "/api/turns/{turn_id}", "turn", "One turn: its requests and their attempts on one time line.", turn,
+        lag_s=READ_LAG_S, query=(_PROJECT, Field("session", _TEXT, "The session, if several use the turn id.")),
         answers=(turn_reports.TurnDetail,), errors=(404, 503),
-        more="Where several sessions use the id, the one that used it last.",
+        notes="Where several sessions use the id, the one that used it last.",
     ),
-    Operation(
-        id="logs_csv", method="GET", path="/api/logs.csv", tag="Dashboard",
-        what="The log as CSV for spreadsheets; what they would run as a formula has a quote before it.",
-        query=log_fields(logs.MAX_EXPORT, logs.DEFAULT_EXPORT),
-        answers=(Raw("text/csv", {"type": "string"}),), errors=(404, 422, 503),
+    _chart(
+        "/api/logs.csv", "logs_csv",
+        "The log as CSV for spreadsheets; text that they would run as a formula has a leading quote.",
+        log_export, query=_EXPORT_QUERY, answers=(Raw("text/csv", {"type": "string"}),),
+    ),
+    _page(
+        "providers", "Providers, and the provider types.", lambda r: pages.providers(r.registrar), pages.ProvidersPage
+    ),
+    _page(
+        "models", "Models with their prices, and the fallback chains.",
+        lambda r: pages.models(r.registrar, r.gateway.book, r.gateway.clock.now()), pages.ModelsPage,
+    ),
+    _page(
+        "projects", "Projects with today's costs, and the stacks.",
+        lambda r: pages.projects(r.registrar, r.gateway.clock.now(), spent=r.gateway.ledger.spent), pages.ProjectsPage,
+        lag_s=READ_LAG_S, errors=(503,),
+    ),
+    _page("keys", "Keys, and the projects a new one can be for.", lambda r: pages.access_keys(r.registrar), pages.KeysPage),
+    _page("playground", "What can be tried.", lambda r: pages.playground(r.registrar), pages.PlaygroundPage),
+    _page(
+        "settings", "The configuration in force, each value with its origin; secrets are masked.", settings, SettingsPage
+    ),
+    _page(
+        "costs", "Costs in groups and over time, and the forecast of the month.",
+        lambda r: pages.costs(*r.records, **r.query), pages.CostsPage,
+        lag_s=READ_LAG_S, query=(_PERIOD, _split("model"), _PROJECT), errors=_ERRORS,
+    ),
+    _page(
+        "latency", "Percentiles of every model, and lines and histograms of one or two.", latency_page, pages.LatencyPage,
+        lag_s=READ_LAG_S,
+        query=(
+            Field("metric", {"enum": list(series.TIMES), "default": "ttfb"}, "What is drawn."),
+            _PERIOD,
+            _PROJECT,
+            Field("model", _TEXT, "The model to draw; absent = the one with the most requests."),
+            Field("other", _TEXT, "A second model, for comparison."),
+        ),
+        errors=_ERRORS,
+    ),
+    _dashboard(
+        "/api/route", "route", "Which candidates would be tried for a request now, and why others would be skipped.", preview,
+        query=(
+            Field("modality", {"enum": list(MODALITIES), "default": "llm"}, "Modality of the request."),
+            Field("model", _TEXT, "As a caller would write it; empty is the project's default."),
+            Field("project", {"type": "string", "default": "default"}, "The project that would send it."),
+        ),
+        answers=(RoutePreview,), errors=(404, 422),
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""The dashboard's files: `/`, `/assets/*`, and `index.html` for every other path, which the page's own router reads.
+"""The dashboard's files: `/`, `/assets/*`, and `index.html` for every other path, which the page's own router handles.
 
-The built files are read once, at start, into an index by request path; only exact keys of it are served, so no path can
-point outside. They are small (a few hundred kB in all) and held in memory with their precompressed siblings.
+The built files are read once, at start, into an index by request path; only its exact keys are served, so no path can
+point outside. They are small (a few hundred kB in total) and stay in memory with their precompressed siblings.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 
 import gw
+from gw.web.reply import Reply
 
 NOT_BUILT = (
     "The dashboard has not been built. To build it, run `npm ci && npm run build` in the folder `frontend/` "
@@ -30,6 +31,8 @@ CSP = (
     "connect-src 'self'; media-src 'self' blob:; worker-src 'self'; manifest-src 'self'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+_HTML = b"text/html; charset=utf-8"
+_PAGE_HEADERS = ((b"content-security-policy", CSP.encode()), (b"referrer-policy", b"no-referrer"))
 _FOREVER = "public, max-age=31536000, immutable"
 _RECHECK = "no-cache"
 _ENCODINGS = {".br": "br", ".gz": "gzip"}
@@ -37,24 +40,17 @@ _ENCODINGS = {".br": "br", ".gz": "gzip"}
 
 NOT_PAGES = ("/v1/", "/v2/", "/v3/", "/api/", "/assets/", "/openai/", "/deepgram/", "/elevenlabs/", "/cartesia/",
              "/assemblyai/", "/anthropic/", "/ollama/", "/tts/", "/stt/", "/mcp")  # fmt: skip
-"""Below these a missing path is an error for a program, not a page for a person."""
+"""Prefixes of API paths: a missing path below them is a 404 for a program, not a page for a person."""
 
 
 @attrs.frozen(kw_only=True)
 class File:
-    """One served file. `bodies` by content encoding; `""` is the plain one."""
+    """One served file. `bodies` by content encoding; `""` is the uncompressed one."""
 
     content_type: str
     etag: str
     cache_control: str
     bodies: Mapping[str, bytes]
-
-
-@attrs.frozen
-class Reply:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Frontend:
@@ -69,19 +65,19 @@ class Frontend:
         return self._index is not None
 
     def page(self, accept_encoding: str, if_none_match: str) -> Reply:
-        """`index.html`, or how to build it."""
+        """Return `index.html`, or a page that explains how to build it."""
         if self._index is None:
-            return Reply(503, _html_headers(), _PAGE.encode())
+            return Reply(_PAGE.encode(), _HTML, [(b"cache-control", b"no-store"), *_PAGE_HEADERS], 503)
         return _reply(self._index, accept_encoding, if_none_match)
 
     def file(self, path: str, accept_encoding: str, if_none_match: str) -> Reply | None:
-        """The file at exactly this request path."""
-        found = self._files.get(path)
-        return _reply(found, accept_encoding, if_none_match) if found else None
+        """Return the file at exactly this request path."""
+        file = self._files.get(path)
+        return _reply(file, accept_encoding, if_none_match) if file else None
 
 
 def load(folders: Iterable[Path] | None = None) -> Frontend:
-    """Read the first of the folders that holds an `index.html`: in the installed package, else in the checkout."""
+    """Read the first folder with an `index.html`: by default in the installed package, else in the checkout."""
     package = Path(gw.__file__).parent
     for folder in folders if folders is not None else (package / "frontend_dist", package.parent / "frontend_dist"):
         if (folder / "index.html").is_file():
@@ -117,15 +113,14 @@ def _content_type(path: Path) -> str:
 def _reply(file: File, accept_encoding: str, if_none_match: str) -> Reply:
     encoding = next((e for e in _ENCODINGS.values() if e in file.bodies and _accepts(accept_encoding, e)), "")
     etag = f'"{file.etag}{"-" + encoding if encoding else ""}"'
-    headers = {"cache-control": file.cache_control, "etag": etag, "vary": "accept-encoding"}
+    headers = [(b"cache-control", file.cache_control.encode()), (b"etag", etag.encode()), (b"vary", b"accept-encoding")]
     if file.content_type.startswith("text/html"):
-        headers |= _html_headers() | {"cache-control": file.cache_control}
+        headers += _PAGE_HEADERS
     if etag in (tag.strip().removeprefix("W/") for tag in if_none_match.split(",")):
-        return Reply(304, headers, b"")
-    headers["content-type"] = file.content_type
+        return Reply(b"", b"", headers, 304)
     if encoding:
-        headers["content-encoding"] = encoding
-    return Reply(200, headers, file.bodies[encoding])
+        headers.append((b"content-encoding", encoding.encode()))
+    return Reply(file.bodies[encoding], file.content_type.encode(), headers)
 
 
 def _accepts(accept_encoding: str, encoding: str) -> bool:
@@ -134,12 +129,3 @@ def _accepts(accept_encoding: str, encoding: str) -> bool:
         if name.strip() == encoding:
             return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
     return False
-
-
-def _html_headers() -> dict[str, str]:
-    return {
-        "content-type": "text/html; charset=utf-8",
-        "content-security-policy": CSP,
-        "referrer-policy": "no-referrer",
-        "cache-control": "no-store",
-    }

@@ -83,7 +83,7 @@ async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, *(record(n + 1) for n in range(requests)))
         found = as_json(await listings.project(
-            gateway.store, gateway.live.catalog, NOON, "shop", spent=gateway.ledger.spent
+            gateway.store, gateway.live.catalog, NOON, project_id="shop", spent=gateway.ledger.spent
         ))
     assert (found["budget_status"], found["daily_budget"], found["today_spend"]) == (status, 2.0, requests * 0.25)
 

@@ -14,7 +14,7 @@ from tests.fakes.temporary_gateway import WITH_AUTH, YAML
 ADMIN, SHOP = "admin-token-0123456789", "gwk_shop_0123456789"
 NOT_THERE = {"model_id": "none/none", "modality": "video"}
 """Example of a path parameter; others are `none`."""
-ROUTES = [(op, path) for op in TABLE.operations for path in op.paths]
+ROUTES = [(op, path) for op in TABLE.routes for path in op.paths]
 
 SPELLINGS = {
     "bearer": lambda key: ({"authorization": f"Bearer {key}"}, ""),

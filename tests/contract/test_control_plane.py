@@ -9,12 +9,12 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from gw.web.operations import Raw
+from gw.web.route import Raw
 from gw.web.routes import TABLE
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import NOON, YAML, record, store_records
 
-BY_ID = {operation.id: operation for operation in TABLE.operations}
+BY_ID = {route.id: route for route in TABLE.routes}
 PROJECT = {
     "project_id": "desk",
     "name": "Front desk",
@@ -88,7 +88,7 @@ async def test_every_read_has_its_shape(running):
         answer = await running.get(target)
         assert conforms(answer, operation_id)
         assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
-    reads = {op.id for op in TABLE.operations if op.method == "GET"}
+    reads = {route.id for route in TABLE.routes if route.method == "GET"}
     assert reads == set(READS) | NO_JSON
 
 
@@ -544,12 +544,12 @@ async def test_a_body_beyond_the_limit_is_413(running):
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE")
 EXAMPLE = {"model_id": "sim/echo", "project_id": "shop", "provider_id": "sim", "modality": "llm"}
-PATHS = sorted({path for op in TABLE.operations for path in op.paths})
+PATHS = sorted({path for route in TABLE.routes for path in route.paths})
 
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_other_methods_are_405_and_say_which_are_right(running, path):
-    served = {op.method for op in TABLE.operations if path in op.paths}
+    served = {route.method for route in TABLE.routes if path in route.paths}
     target = re.sub(r"{(\w+)}", lambda match: EXAMPLE.get(match[1], "x"), path)
     for method in set(METHODS) - served:
         answer = await running.ask(method, target)
@@ -570,7 +570,7 @@ async def test_unknown_paths_are_404(running, method, path):
 
 
 def test_the_shapes_are_structs():
-    kinds = {type(shape) for op in TABLE.operations for shape in op.answers}
+    kinds = {type(shape) for route in TABLE.routes for shape in route.answers}
     assert kinds <= {Raw, type(msgspec.Struct), types.GenericAlias}
 
 

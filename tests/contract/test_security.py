@@ -64,9 +64,9 @@ async def test_secrets_stand_in_no_answer_no_log_and_no_file(tmp_path):
             made = await ask("POST", "/v1/models", {"modality": "llm", "provider_id": "mine", "model_name": "m"}, **AUTH)
             assert made.status == 200
             shown_once = (await running.ask("POST", "/v1/keys", {}, **AUTH)).json["key"]
-            for operation in TABLE.operations:
-                if operation.method == "GET" and operation.id != "live":
-                    target = operation.path.replace("{provider_id}", "mine").replace("{model_id}", "mine/m")
+            for route in TABLE.routes:
+                if route.method == "GET" and route.id != "live":
+                    target = route.path.replace("{provider_id}", "mine").replace("{model_id}", "mine/m")
                     for headers in (AUTH, {"x-api-key": KEY}, {"cookie": login.headers["set-cookie"].partition(";")[0]}, {}):
                         await ask("GET", target, **headers)
                     await ask("GET", target + f"?api_key={ADMIN}")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gw.types.asgi import ASGIApp
-from gw.web.app import as_app, make_dispatch, make_reads
+from gw.web.app import as_app, make_dispatch
 from gw.web.drain import Drain
 from gw.web.static_files import Frontend
 from tests.fakes.temporary_gateway import WITH_AUTH, YAML, open_test_gateway
@@ -34,7 +34,7 @@ def app_of():
 
     def make(gateway, *, hot=_no_data_plane, is_hot=lambda method, path: False, drain=None, site=None) -> ASGIApp:
         drain = drain or Drain()
-        return as_app(make_dispatch(gateway, hot, is_hot, drain, make_reads(gateway, drain, site or Frontend({}))))
+        return as_app(make_dispatch(gateway, hot, is_hot, drain, site or Frontend({})))
 
     return make
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 import structlog
-from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from gw.errors import (
     AllCandidatesFailed,
@@ -55,44 +54,44 @@ def failed(*causes):
     ],
 )
 def test_status_code_and_body(error, status, code):
-    answered, headers, body = error_responses.of_gateway(error, "id-1")
-    found = msgspec.json.decode(body)["error"]
-    assert answered == status
+    reply = error_responses.of_gateway(error, "id-1")
+    found = msgspec.json.decode(reply.body)["error"]
+    assert reply.status == status
     assert (found["type"], found["code"], found["message"]) == (type(error).__name__, code, error.message)
     assert found["request_id"] == "id-1"
     assert "param" in found
-    assert (b"content-type", b"application/json") in headers
+    assert reply.content_type == b"application/json"
 
 
 def test_facts_are_members_of_the_body():
-    _, _, body = error_responses.of_gateway(BudgetExceededError(project="shop", daily_budget=2.0, spent=2.5), "id-1")
-    found = msgspec.json.decode(body)["error"]
+    reply = error_responses.of_gateway(BudgetExceededError(project="shop", daily_budget=2.0, spent=2.5), "id-1")
+    found = msgspec.json.decode(reply.body)["error"]
     assert (found["project"], found["daily_budget"], found["spent"]) == ("shop", 2.0, 2.5)
 
 
 @pytest.mark.parametrize("error", [LIMITED, failed(LIMITED), Overloaded(retry_after_s=1.2)])
 def test_retry_after_is_rounded_up(error):
-    assert (b"retry-after", b"2") in error_responses.of_gateway(error, "id-1")[1]
+    assert (b"retry-after", b"2") in error_responses.of_gateway(error, "id-1").headers
 
 
 def test_401_says_what_is_asked_for():
-    assert (b"www-authenticate", b"Bearer") in error_responses.of_gateway(AuthError(), "id-1")[1]
-    assert b"www-authenticate" not in dict(error_responses.of_gateway(ForbiddenError(), "id-1")[1])
+    assert (b"www-authenticate", b"Bearer") in error_responses.of_gateway(AuthError(), "id-1").headers
+    assert b"www-authenticate" not in dict(error_responses.of_gateway(ForbiddenError(), "id-1").headers)
 
 
 def test_routing_errors_have_the_same_shape():
-    status, headers, body = error_responses.of_http(MethodNotAllowed(valid_methods=["GET", "POST"]), "id-1")
-    found = msgspec.json.decode(body)["error"]
-    assert (status, found["code"], found["request_id"]) == (405, "method_not_allowed", "id-1")
-    assert dict(headers)[b"allow"] == b"GET, POST"
-    assert error_responses.of_http(NotFound(), "id-1")[0] == 404
+    reply = error_responses.method_not_allowed(["GET", "POST"], "id-1")
+    found = msgspec.json.decode(reply.body)["error"]
+    assert (reply.status, found["code"], found["request_id"]) == (405, "method_not_allowed", "id-1")
+    assert dict(reply.headers)[b"allow"] == b"GET, POST"
+    assert error_responses.not_found("id-1").status == 404
 
 
 def test_an_unexpected_error_is_logged_and_not_told():
     with structlog.testing.capture_logs() as logs:
-        status, _, body = error_responses.of_unexpected(ZeroDivisionError("secret detail"), "id-1")
-    assert status == 500
-    assert b"secret detail" not in body
-    assert b"ZeroDivisionError" not in body
+        reply = error_responses.of_unexpected(ZeroDivisionError("secret detail"), "id-1")
+    assert reply.status == 500
+    assert b"secret detail" not in reply.body
+    assert b"ZeroDivisionError" not in reply.body
     assert (logs[0]["event"], logs[0]["request_id"]) == ("request_failed", "id-1")
     assert isinstance(logs[0]["exc_info"], ZeroDivisionError)

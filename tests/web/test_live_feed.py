@@ -12,7 +12,7 @@ import trio
 from gw.admin.logs import log_record
 from gw.types.usage import Intent
 from gw.web.drain import Drain
-from gw.web.live_feed import BUFFER, KEEPALIVE_S, MOST_LISTENERS, Feed, Listener, Stream, event
+from gw.web.live_feed import BUFFER, KEEPALIVE_S, MAX_LISTENERS, Feed, Listener, Stream, event
 from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import NOON, SHOP, call, record
 
@@ -160,7 +160,7 @@ async def test_a_view_that_opens_while_draining_shows_what_runs_and_ends(gateway
 async def test_too_many_views(gateway, app):
     views = []
     async with trio.open_nursery() as nursery:
-        for _ in range(MOST_LISTENERS):
+        for _ in range(MAX_LISTENERS):
             views.append(View())
             nursery.start_soon(app, scope(), views[-1].receive, views[-1].send)
         for view in views:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.web.login import FAILURES_A_MINUTE, MOST_ADDRESSES, Failures, TooManyLogins
+from gw.web.login_failures import FAILURES_A_MINUTE, MAX_ADDRESSES, Failures, TooManyLogins
 from gw.web.session_cookie import LASTS_S
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
@@ -107,7 +107,7 @@ def test_a_share_of_the_minute_gives_another_try():
 
 def test_few_addresses_are_remembered():
     failures = Failures()
-    for number in range(MOST_ADDRESSES + 1):
+    for number in range(MAX_ADDRESSES + 1):
         for _ in range(FAILURES_A_MINUTE):
             failures.add(str(number), 0.0)
     failures.check("0", 0.0)

@@ -9,8 +9,11 @@ import trio.testing
 from gw.store.chunked_body import PIECE_BYTES, Encoded
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
-from gw.web.operations import Table
-from gw.web.router import Reply, Router, RouteTable, shown
+from gw.web.live_feed import Feed
+from gw.web.reply import Reply
+from gw.web.route import ControlPlane, Route, RouteTable
+from gw.web.router import Router
+from gw.web.static_files import File, Frontend
 from tests.fakes.edge import Client, Stuck, request
 from tests.fakes.net import StreamTransport
 from tests.fakes.running import open_running
@@ -19,13 +22,17 @@ from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 LONG = bytes(range(256)) * 1_000
 
 
-def reads_of(gateway, **views) -> Router:
-    """Views by name, at `/name`; `one` takes a name, `deep` one with slashes."""
-    rules = {"one": "/one/<name>", "deep": "/deep/<path:name>"}
-    routes = RouteTable()
-    for name, view in views.items():
-        routes.get(rules.get(name, f"/{name}"))(view)
-    return Router(gateway, [routes], Table([]))
+def routing(gateway, *, right="admin", files=None, serves=lambda method, path: False, **handlers) -> Router:
+    """Return a router of handlers by name, at `/name`; `one` takes a name, `deep` one with slashes."""
+    paths = {"one": "/one/{name}", "deep": "/deep/{model_id}", "change": "/it"}
+    table = RouteTable(
+        Route("POST" if name == "change" else "GET", paths.get(name, f"/{name}"), name, "", handler, answers=(), tag="X", right=right)
+        for name, handler in handlers.items()
+    )
+    drain = Drain()
+    return Router(
+        ControlPlane(gateway=gateway, drain=drain, files=files or Frontend({}), serves=serves, feed=Feed(gateway.store)), table
+    )
 
 
 async def connected(host: str) -> Client:
@@ -33,45 +40,58 @@ async def connected(host: str) -> Client:
     return Client(await trio.open_tcp_stream(name, int(port)))
 
 
-async def told(ask):
-    return shown([ask.named, ask.fields])
+async def echo(request):
+    return [request.name, request.fields]
 
 
-async def long(ask):
+async def long(request):
     return Reply(Encoded((LONG, b"", b"the end")), b"text/plain")
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "taken"),
+    ("method", "target", "status"),
     [
-        (b"GET", b"/it", True),
-        (b"HEAD", b"/it", True),
-        (b"GET", b"/it/", True),
-        (b"GET", b"/%69t", True),
-        (b"POST", b"/it", False),
-        (b"GET", b"//it", False),
-        (b"GET", b"/it//", False),
-        (b"GET", b"/IT", False),
-        (b"GET", b"/it/x", False),
-        (b"GET", b"/one/x", True),
-        (b"GET", b"/one/x/", True),
-        (b"GET", b"/one/", False),
-        (b"GET", b"/one/x/y", False),
-        (b"GET", b"/one/x%2fy", False),
-        (b"GET", b"/deep/x/y", True),
-        (b"GET", b"/deep/x%2Fy", True),
-        (b"GET", b"/deep//y", False),
-        (b"GET", b"/deep", False),
-        (b"GET", b"*", False),
-        (b"GET", b"/\xff%ff", False),
+        ("GET", "/it", 200),
+        ("HEAD", "/it", 200),
+        ("GET", "/it/", 200),
+        ("GET", "/%69t", 200),
+        ("PUT", "/it", 405),
+        ("OPTIONS", "/it", 405),
+        ("GET", "//it", 503),
+        ("GET", "/it//", 503),
+        ("GET", "/IT", 503),
+        ("GET", "/it/x", 503),
+        ("GET", "/v1/it", 404),
+        ("POST", "/it/x", 404),
+        ("GET", "/one/x", 200),
+        ("GET", "/one/x/", 200),
+        ("GET", "/one/", 503),
+        ("GET", "/one/x/y", 503),
+        ("GET", "/one/x%2fy", 503),
+        ("GET", "/deep/x/y", 200),
+        ("GET", "/deep/x%2Fy", 200),
+        ("GET", "/deep//y", 503),
+        ("GET", "/deep", 503),
+        ("GET", "/\xff%ff", 503),
     ],
 )
-async def test_which_requests_are_taken(gateway, method, path, taken):
-    assert reads_of(gateway, it=told, one=told, deep=told).takes(method, path) is taken
+async def test_which_requests_have_a_route(gateway, method, target, status):
+    """503 is the page of a dashboard that has not been built: the page's own router may know the path."""
+    router = routing(gateway, it=echo, one=echo, deep=echo)
+    assert (await call(router, target, method=method)).status == status
+    assert not router.changes(method.encode(), target.encode("latin-1"))
+
+
+async def test_405_names_the_methods_of_both_planes(gateway):
+    router = routing(gateway, it=echo, change=echo, serves=lambda method, path: (method, path) == (b"PATCH", b"/it"))
+    assert router.changes(b"POST", b"/it/")
+    assert not router.changes(b"PUT", b"/it")
+    assert (await call(router, "/it", method="PUT")).headers["allow"] == "PATCH, GET, HEAD, POST"
+    assert (await call(routing(gateway, change=echo), "/it")).headers["allow"] == "POST"
 
 
 @pytest.mark.parametrize(
-    ("target", "named", "fields"),
+    ("target", "name", "fields"),
     [
         ("/it", "", []),
         ("/it?a=1&b=x+y%21&c=&d", "", [["a", "1"], ["b", "x y!"], ["c", ""], ["d", ""]]),
@@ -81,27 +101,28 @@ async def test_which_requests_are_taken(gateway, method, path, taken):
         ("/deep/groq%2Fx/y/", "groq/x/y", []),
     ],
 )
-async def test_what_a_view_is_told(gateway, target, named, fields):
-    assert (await call(reads_of(gateway, it=told, one=told, deep=told), target)).json == [named, fields]
+async def test_what_a_handler_receives(gateway, target, name, fields):
+    assert (await call(routing(gateway, right="data", it=echo, one=echo, deep=echo), target)).json == [name, fields]
 
 
-async def test_what_no_rule_is_about_may_be_answered_to_anybody(guarded):
-    async def page(ask):
-        return Reply(ask.named.encode(), b"text/html")
-
-    reads = Router(guarded, [], Table([]), lambda path: None if path.startswith("/api/") else page)
-    answer = await call(reads, "/some/page/?what=ever&what=ever")
-    assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"/some/page/", "text/html")
-    assert reads.takes(b"HEAD", b"/some/page")
-    assert not reads.takes(b"POST", b"/some/page")
-    assert not reads.takes(b"GET", b"/%61pi/x")
-    assert not reads.rules_on(b"/some/page")
+async def test_files_and_pages_need_no_credential_and_no_query_check(guarded):
+    page = File(content_type="text/html; charset=utf-8", etag="e", cache_control="no-cache", bodies={"": b"page"})
+    router = routing(guarded, files=Frontend({"/index.html": page, "/assets/x.js": page}))
+    for target in ("/some/page/?what=ever&what=ever", "/assets/x.js"):
+        answer = await call(router, target)
+        assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"page", "text/html; charset=utf-8")
+    assert (await call(router, "/%61pi/x")).status == (await call(router, "/some/page", method="POST")).status == 404
 
 
-async def test_what_a_rule_is_about_and_no_operation_needs_the_admin_token(guarded):
-    reads = reads_of(guarded, it=told)
-    assert reads.rules_on(b"/it")
-    assert [(await call(reads, "/it", headers)).status for headers in ({}, SHOP, ADMIN)] == [401, 403, 200]
+async def test_a_route_needs_the_admin_token_unless_it_says_otherwise(guarded):
+    router = routing(guarded, it=echo)
+    assert [(await call(router, "/it", headers)).status for headers in ({}, SHOP, ADMIN)] == [401, 403, 200]
+    assert (await call(routing(guarded, right="data", it=echo), "/it", SHOP)).status == 200
+
+
+async def test_the_right_is_checked_before_the_query(guarded):
+    router = routing(guarded, it=echo)
+    assert [(await call(router, "/it?x=1", headers)).status for headers in (SHOP, ADMIN)] == [403, 422]
 
 
 async def test_a_long_body_goes_out_in_pieces_with_a_turn_for_others_between_two(gateway):
@@ -119,7 +140,7 @@ async def test_a_long_body_goes_out_in_pieces_with_a_turn_for_others_between_two
     scope = {"type": "http", "method": "GET", "path": "/it", "headers": [], "extensions": {"gw.cancels": {}}}
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)
-        await reads_of(gateway, it=long)(scope, None, send)
+        await routing(gateway, it=long)(scope, None, send)
         nursery.cancel_scope.cancel()
     (_, start), *pieces = sent
     assert dict(start["headers"])[b"content-length"] == b"%d" % (len(LONG) + 7)
@@ -133,7 +154,7 @@ async def test_a_long_body_goes_out_in_pieces_with_a_turn_for_others_between_two
 async def test_a_client_who_leaves_stops_the_question_on_a_host_that_only_says_so(gateway):
     stopped, asked = trio.Event(), trio.Event()
 
-    async def endless(ask):
+    async def endless(request):
         asked.set()
         try:
             await trio.sleep_forever()
@@ -146,15 +167,15 @@ async def test_a_client_who_leaves_stops_the_question_on_a_host_that_only_says_s
 
     scope = {"type": "http", "method": "GET", "path": "/it", "headers": [], "extensions": {}}
     with trio.fail_after(5):
-        await reads_of(gateway, it=endless)(scope, receive, None)
+        await routing(gateway, it=endless)(scope, receive, None)
     assert stopped.is_set()
 
 
 async def test_a_fault_of_ours_is_a_500_and_the_connection_goes_on(gateway):
-    async def broken(ask):
+    async def broken(request):
         raise ZeroDivisionError("secret detail")
 
-    answer = await call(reads_of(gateway, it=broken), "/it")
+    answer = await call(routing(gateway, it=broken), "/it")
     assert (answer.status, answer.error["code"]) == (500, "internal_error")
     assert b"secret" not in answer.body
 
@@ -163,7 +184,7 @@ async def test_reads_are_neither_counted_nor_shed(gateway):
     """Beside a data plane that takes no more."""
     ours, theirs = trio.testing.memory_stream_pair()
     others, other_ends = trio.testing.memory_stream_pair()
-    drain, stuck, reads = Drain(), Stuck(), reads_of(gateway, it=told)
+    drain, stuck, reads = Drain(), Stuck(), routing(gateway, it=echo)
     data, reading = HostedApp(app=stuck, counted=True), HostedApp(app=reads)
     host = HttpServer(lambda method, path: data if path == b"/hot" else reading, drain, max_in_flight=1)
     async with trio.open_nursery() as nursery:
@@ -173,8 +194,8 @@ async def test_reads_are_neither_counted_nor_shed(gateway):
         await stuck.started.wait()
         client = Client(ours)
         for _ in range(2):  # the second is the head before once more
-            await client.send(request("GET", "/it?x=1"))
-            assert (await client.response()).body == b'["",[["x","1"]]]'
+            await client.send(request("GET", "/it?token=1"))
+            assert (await client.response()).body == b'["",[["token","1"]]]'
         await client.send(request())
         assert (await client.response()).status == 503
         await client.send(request("GET", "/it"))
@@ -187,12 +208,12 @@ async def test_a_drain_waits_for_a_report_that_runs_and_begins_no_other(gateway)
     ours, theirs = trio.testing.memory_stream_pair()
     asked, found = trio.Event(), trio.Event()
 
-    async def slow(ask):
+    async def slow(request):
         asked.set()
         await found.wait()
-        return shown("found")
+        return "found"
 
-    drain, reads = Drain(), reads_of(gateway, it=slow)
+    drain, reads = Drain(), routing(gateway, it=slow)
     hosted = HostedApp(app=reads)
     host = HttpServer(lambda method, path: hosted, drain)
     client = Client(ours)

@@ -40,6 +40,12 @@ export interface Shapes {
     models: string[];
     source: "db" | "yaml";
   };
+  ComparedFigures: {
+    ours: number | null;
+    theirs: number | null;
+    diff: number;
+    percent: number | null;
+  };
   CostGroup: {
     cost: number;
     requests: number;
@@ -128,8 +134,8 @@ export interface Shapes {
   Difference: {
     model: string;
     matched: "both" | "ours_only" | "theirs_only";
-    units: { [key: string]: Shapes["Figures"] };
-    cost_usd: Shapes["Figures"];
+    units: { [key: string]: Shapes["ComparedFigures"] };
+    cost_usd: Shapes["ComparedFigures"];
     requests: number | null;
     n_requests: number | null;
     credits: number | null;
@@ -141,12 +147,6 @@ export interface Shapes {
     to: string;
     reason: string;
     count: number;
-  };
-  Figures: {
-    ours: number | null;
-    theirs: number | null;
-    diff: number;
-    percent: number | null;
   };
   Forecast: {
     month: string;
@@ -444,7 +444,7 @@ export interface Shapes {
     window: Shapes["Window"];
     threshold: number;
     rows: Shapes["Difference"][];
-    total_cost_usd: Shapes["Figures"];
+    total_cost_usd: Shapes["ComparedFigures"];
     flagged: number;
   };
   Reliability: {

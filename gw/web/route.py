@@ -1,0 +1,232 @@
+"""Routes: each is declared once, with its access, query, body, handler, answers and errors.
+
+Routing, access control, the check of the query, the OpenAPI document, docs/api.md and the MCP tools all use these records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import attrs
+import msgspec
+
+from gw.admin.registrar import Registrar
+from gw.dialects.request_io import header
+from gw.errors import RequestError
+from gw.gateway import Gateway
+from gw.registry.catalog import Catalog
+from gw.store.store import Reader
+from gw.types.asgi import Scope
+from gw.types.entities import Actor, ActorSource
+from gw.web.authorization import Right, who
+from gw.web.drain import Drain
+from gw.web.live_feed import Feed
+from gw.web.login_failures import Failures
+from gw.web.static_files import Frontend
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Schema = Mapping[str, object]
+Serves = Callable[[bytes, bytes], bool]
+"""(method, raw path without query) → whether the data plane answers."""
+
+CREDENTIALS = frozenset(("token", "access_token", "api_key"))
+"""Query fields that every request may have: `gw.dialects.auth` reads them."""
+
+READ_LAG_S = 0.25
+"""Longest wait for the writer before a report is read; after it the newest records are missing from the report."""
+LOOKUP_LAG_S = 2.0
+"""The same for one request by its id: a late answer is better than a wrong 404."""
+
+
+@attrs.frozen(kw_only=True)
+class ControlPlane:
+    """The state that handlers share."""
+
+    gateway: Gateway
+    drain: Drain
+    files: Frontend
+    serves: Serves
+    feed: Feed
+    login_failures: Failures = attrs.field(factory=Failures)
+
+
+class Request(msgspec.Struct):
+    """One request to a route. `name` is the value of the path's parameter, "" without one.
+
+    `fields` are those of the query, decoded; `body` is the decoded JSON object of a request with a body.
+    """
+
+    plane: ControlPlane
+    route: Route
+    scope: Scope
+    name: str = ""
+    fields: list[tuple[str, str]] = []
+    body: Mapping[str, object] = {}
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.plane.gateway
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.gateway.live.catalog
+
+    @property
+    def registrar(self) -> Registrar:
+        return self.gateway.registrar
+
+    @property
+    def records(self) -> tuple[Reader, Catalog, float]:
+        """First arguments of every report: store, catalog, and Unix seconds now."""
+        return self.gateway.store, self.catalog, self.gateway.clock.now()
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """Values of the route's query fields by name: the first one sent, else the default, else None."""
+        values = {field.name: field.schema.get("default") for field in self.route.query}
+        return values | {name: value for name, value in reversed(self.fields) if name in values}
+
+    def flag(self, name: str) -> bool:
+        """Return a query field that is `true`, `false`, `1` or `0` in any case; absent = false. Raises RequestError."""
+        value = str(self.query[name]).lower()
+        if value not in ("true", "false", "1", "0"):
+            raise RequestError(what=f"{name} must be true or false", param=name)
+        return value in ("true", "1")
+
+    def header(self, name: bytes) -> str:
+        return (header(self.scope, name) or b"").decode("latin-1")
+
+    @property
+    def actor(self) -> Actor:
+        """Who makes a change, for the audit log. The face (`x-gw-source`) is the caller's own statement and gives no right."""
+        principal = who(self.gateway, self.scope, self.gateway.clock.now())
+        face = self.header(b"x-gw-source")
+        source: ActorSource = "mcp" if face == "mcp" else "cli" if face == "cli" else "api"
+        return Actor(source=source, name=principal.key_id or principal.kind)
+
+
+Handler = Callable[[Request], object | Awaitable[object]]
+"""Returns the answer, or an awaitable of it: a struct to encode, an Encoded, or a Reply. Raises GwError."""
+
+
+@attrs.frozen
+class Field:
+    """A query parameter; none is required."""
+
+    name: str
+    schema: Schema
+    description: str
+
+
+@attrs.frozen
+class Raw:
+    """A body or answer that is not JSON of ours: its content type and a JSON Schema."""
+
+    content_type: str
+    schema: Schema
+    example: object = None
+
+
+Shape = Any
+"""A type that msgspec can describe, or a Raw."""
+
+
+@attrs.frozen
+class Route:
+    """`path` as in OpenAPI, with at most one parameter; the names in DEEP may contain slashes. `answers`: alternative
+    shapes of the 200. `errors`: statuses beyond those that follow from right, path and body.
+
+    `lag_s`: longest wait for the writer before the handler reads records. `handler` is None where the data plane answers.
+    `lenient`: unknown query fields are ignored, because SDKs and probes send them.
+    """
+
+    method: Method
+    path: str
+    id: str
+    summary: str
+    handler: Handler | None
+    answers: tuple[Shape, ...] = attrs.field(kw_only=True)
+    tag: str = attrs.field(kw_only=True)
+    right: Right = attrs.field(default="admin", kw_only=True)
+    query: tuple[Field, ...] = attrs.field(default=(), kw_only=True)
+    body: Shape = attrs.field(default=None, kw_only=True)
+    errors: tuple[int, ...] = attrs.field(default=(), kw_only=True)
+    aliases: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    notes: str = attrs.field(default="", kw_only=True)
+    lag_s: float = attrs.field(default=0.0, kw_only=True)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.path, *self.aliases)
+
+    @property
+    def lenient(self) -> bool:
+        return self.right != "admin"
+
+    def check_query(self, fields: Iterable[tuple[str, str]]) -> None:
+        """Refuse unknown and repeated fields: a misspelt filter must not look like an empty result. Raises RequestError."""
+        if self.lenient:
+            return
+        known = [field.name for field in self.query]
+        seen: set[str] = set()
+        for name, _ in fields:
+            if name in CREDENTIALS:
+                continue
+            if name not in known:
+                what = f"unknown query parameter {name!r}; known parameters: {', '.join(known) or 'none'}"
+                raise RequestError(what=what, param=name)
+            if name in seen:
+                raise RequestError(what=f"the query parameter {name!r} appears twice", param=name)
+            seen.add(name)
+
+
+DEEP = frozenset(("model_id", "turn_id"))
+
+
+@attrs.frozen
+class _Pattern:
+    """A path with a parameter: the text before and after it."""
+
+    before: str
+    after: str
+    deep: bool
+    routes: dict[str, Route]
+
+    def match(self, path: str) -> str:
+        """Return the parameter's value, "" if the path does not match."""
+        if not (path.startswith(self.before) and path.endswith(self.after)):
+            return ""
+        name = path[len(self.before) : len(path) - len(self.after)]
+        return name if self.deep or "/" not in name else ""
+
+
+class RouteTable:
+    """Routes by path and method, aliases included."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self._fixed: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[str, _Pattern] = {}
+        for route in self.routes:
+            for path in route.paths if route.handler is not None else ():
+                self._at(path)[route.method] = route
+
+    def _at(self, path: str) -> dict[str, Route]:
+        before, parameter, after = path.partition("{")
+        if not parameter:
+            return self._fixed.setdefault(path, {})
+        name, _, after = after.partition("}")
+        return self._patterns.setdefault(path, _Pattern(before, after, name in DEEP, {})).routes
+
+    def find(self, path: str) -> tuple[Mapping[str, Route], str]:
+        """Return the routes of a decoded path by method, and the value of its parameter. A slash at its end is ignored."""
+        if path.endswith("/") and path != "/":
+            path = path[:-1]
+        if routes := self._fixed.get(path):
+            return routes, ""
+        for pattern in self._patterns.values():
+            name = pattern.match(path)
+            if name and not name.startswith("/"):
+                return pattern.routes, name
+        return {}, ""

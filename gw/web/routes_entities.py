@@ -1,0 +1,139 @@
+"""Routes of providers, models, projects, keys and fallback chains. The use cases in `gw.admin` check the bodies."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gw.admin import fallbacks, keys, listings, models, projects, providers
+from gw.admin.provider_check import ProviderHealth, check_provider
+from gw.admin.registrar import Deleted
+from gw.web.route import READ_LAG_S, Field, Raw, Request, Route
+
+_BOOLEAN = {"type": "string", "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|0|1)$", "default": "false"}
+_CONFIRM = Field(
+    "confirm", _BOOLEAN, "true, false, 1 or 0 in any case. Without it nothing is deleted; the answer says what would be."
+)
+_CASCADE = Field(
+    "cascade", _BOOLEAN, "As `confirm`: delete the provider's models too. Without it a provider with models is refused."
+)
+
+
+def list_models(request: Request) -> object:
+    project = request.query["project"]
+    if request.header(b"xi-api-key"):
+        return listings.models_bare(request.catalog, project=project)
+    return listings.models(request.catalog, request.gateway.started_at, project=project)
+
+
+_models, _projects, _providers, _keys, _fallbacks = (
+    partial(Route, tag=tag) for tag in ("Models", "Projects", "Providers", "Keys", "Fallbacks")
+)
+
+ENTITIES = (
+    _models(
+        "GET", "/v1/models", "list_models", "All models.", list_models, right="data", aliases=("/openai/v1/models",),
+        query=(Field("project", {"type": "string"}, "Only those of this project's default stack."),),
+        answers=(listings.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})), errors=(404,),
+    ),
+    _models(
+        "POST", "/v1/models", "create_model", "Add a model.", lambda r: models.create(r.registrar, r.body, r.actor),
+        body=models.CreateModel, answers=(models.ModelCreated,), errors=(404, 409, 422, 503),
+    ),
+    _models(
+        "GET", "/v1/models/{model_id}", "get_model", "One model, by its id or an alias.",
+        lambda r: listings.model(r.catalog, r.name, r.gateway.started_at), right="data",
+        aliases=("/openai/v1/models/{model_id}",), answers=(listings.OneModel,), errors=(404,),
+    ),
+    _models(
+        "PATCH", "/v1/models/{model_id}", "update_model", "Change a model.",
+        lambda r: models.update(r.registrar, r.name, r.body, r.actor),
+        body=models.UpdateModel, answers=(models.ModelUpdated,), errors=(404, 422, 503),
+    ),
+    _models(
+        "DELETE", "/v1/models/{model_id}", "delete_model", "Delete a model.",
+        lambda r: models.delete(r.registrar, r.name, confirm=r.flag("confirm"), by=r.actor),
+        query=(_CONFIRM,), answers=(models.ModelPreview, Deleted), errors=(404, 422, 503),
+    ),
+    _projects(
+        "GET", "/v1/projects", "list_projects", "All projects, with today's cost and requests.",
+        lambda r: listings.projects(*r.records), lag_s=READ_LAG_S, answers=(listings.Projects,), errors=(503,),
+    ),
+    _projects(
+        "POST", "/v1/projects", "create_project", "Add a project.",
+        lambda r: projects.create(r.registrar, r.body, r.actor),
+        body=projects.CreateProject, answers=(projects.ProjectCreated,), errors=(409, 422, 503),
+    ),
+    _projects(
+        "GET", "/v1/projects/{project_id}", "get_project", "One project, with today's costs.",
+        lambda r: listings.project(*r.records, project_id=r.name, spent=r.gateway.ledger.spent),
+        lag_s=READ_LAG_S, answers=(listings.ProjectDetail,), errors=(404, 503),
+    ),
+    _projects(
+        "PATCH", "/v1/projects/{project_id}", "update_project", "Change a project.",
+        lambda r: projects.update(r.registrar, r.name, r.body, r.actor),
+        body=projects.UpdateProject, answers=(projects.ProjectUpdated,), errors=(404, 422, 503),
+    ),
+    _projects(
+        "DELETE", "/v1/projects/{project_id}", "delete_project", "Delete a project and its keys.",
+        lambda r: projects.delete(r.registrar, r.name, confirm=r.flag("confirm"), by=r.actor),
+        query=(_CONFIRM,), answers=(projects.ProjectPreview, Deleted), errors=(404, 422, 503),
+    ),
+    _providers(
+        "GET", "/v1/providers", "list_providers", "All providers.", lambda r: listings.providers(r.catalog),
+        answers=(listings.Providers,),
+    ),
+    _providers(
+        "POST", "/v1/providers", "create_provider", "Add a provider.",
+        lambda r: providers.create(r.registrar, r.body, r.actor),
+        body=providers.CreateProvider, answers=(providers.ProviderCreated,), errors=(409, 422, 503),
+    ),
+    _providers(
+        "GET", "/v1/providers/{provider_id}", "get_provider", "One provider.",
+        lambda r: listings.provider(r.catalog.provider(r.name)), answers=(listings.ProviderEntry,), errors=(404,),
+    ),
+    _providers(
+        "PATCH", "/v1/providers/{provider_id}", "update_provider", "Change a provider.",
+        lambda r: providers.update(r.registrar, r.name, r.body, r.actor),
+        body=providers.UpdateProvider, answers=(providers.ProviderUpdated,), errors=(400, 404, 422, 500, 503),
+        notes="A stored key is sent to another host only with a new `api_key`, or where "
+              "`serve.provider_base_url_hosts` lists the host: else 400.",
+    ),
+    _providers(
+        "DELETE", "/v1/providers/{provider_id}", "delete_provider", "Delete a provider.",
+        lambda r: providers.delete(
+            r.registrar, r.name, confirm=r.flag("confirm"), cascade=r.flag("cascade"), by=r.actor
+        ),
+        query=(_CONFIRM, _CASCADE), answers=(providers.ProviderPreview, Deleted), errors=(404, 409, 422, 503),
+    ),
+    _providers(
+        "POST", "/v1/providers/{provider_id}/test", "test_provider", "Send the provider one cheap request, within 10 s.",
+        lambda r: check_provider(r.catalog.provider(r.name), r.gateway.pool), answers=(ProviderHealth,), errors=(404, 422),
+    ),
+    _keys(
+        "GET", "/v1/keys", "list_keys", "All project keys, masked.", lambda r: keys.listing(r.registrar),
+        answers=(keys.Keys,),
+    ),
+    _keys(
+        "POST", "/v1/keys", "create_key", "Make a key for a project.", lambda r: keys.create(r.registrar, r.body, r.actor),
+        body=keys.CreateKey, answers=(keys.MadeKey,), errors=(404, 422, 503),
+        notes="Only this answer contains the key.",
+    ),
+    _keys(
+        "DELETE", "/v1/keys/{key_id}", "revoke_key", "Revoke a key.",
+        lambda r: keys.revoke(r.registrar, r.name, confirm=r.flag("confirm"), by=r.actor),
+        query=(_CONFIRM,), answers=(keys.KeyPreview, Deleted), errors=(404, 422, 503),
+    ),
+    _fallbacks(
+        "GET", "/v1/fallbacks", "list_fallbacks", "The fallback chain of each modality.",
+        lambda r: fallbacks.listing(r.registrar), answers=(fallbacks.Chains,),
+    ),
+    _fallbacks(
+        "PUT", "/v1/fallbacks/{modality}", "set_fallbacks", "Set a chain; it replaces the one of gw.yaml.",
+        lambda r: fallbacks.put(r.registrar, r.name, r.body, r.actor),
+        body=fallbacks.SetChain, answers=(fallbacks.SetChainAnswer,), errors=(422, 503),
+    ),
+    _fallbacks(
+        "DELETE", "/v1/fallbacks/{modality}", "reset_fallbacks", "Put the chain of gw.yaml in force again.",
+        lambda r: fallbacks.reset(r.registrar, r.name, r.actor), answers=(fallbacks.SetChainAnswer,), errors=(422, 503),
+    ),
+)  # fmt: skip

@@ -1,0 +1,123 @@
+"""Routes about the gateway's state: the front page, health, readiness, metrics, status and the OpenAPI document."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import trio
+
+from gw.admin import listings, reports
+from gw.admin.schemas import Schema
+from gw.gateway import Gateway
+from gw.telemetry.metrics import MetricFacts
+from gw.web import static_files
+from gw.web.reply import Reply, json_reply
+from gw.web.route import Raw, Request, Route
+
+
+class Front(Schema):
+    """The health object, and whether the dashboard is built. `ok` is always true: Cartesia's SDK looks for it."""
+
+    ok: bool
+    status: Literal["ok", "degraded"]
+    uptime_seconds: float
+    version: str
+    dashboard: str
+
+
+def front(request: Request) -> Reply:
+    """Answer with HTML if it is accepted; voice SDKs use the same path as a health check and get a small object."""
+    files = request.plane.files
+    if "text/html" in request.header(b"accept").lower():
+        return files.page(request.header(b"accept-encoding"), request.header(b"if-none-match"))
+    state = health(request)
+    answer = Front(
+        ok=True,
+        status=state.status,
+        uptime_seconds=state.uptime_seconds,
+        version=state.version,
+        dashboard="built" if files.built else static_files.NOT_BUILT,
+    )
+    return json_reply(answer, headers=[(b"vary", b"accept")])
+
+
+def health(request: Request) -> reports.GatewayHealth:
+    gateway = request.gateway
+    return reports.health(
+        now=gateway.clock.now(),
+        started_at=gateway.started_at,
+        version=gateway.version,
+        degraded=gateway.store.degraded,
+    )
+
+
+def ready(request: Request) -> Reply:
+    store = request.gateway.store
+    state = reports.ready(draining=request.plane.drain.draining, accepting=store.accepting, degraded=store.degraded)
+    return json_reply(state, 200 if state.status == "ready" else 503)
+
+
+def openapi_document(request: Request) -> Reply:
+    from gw.web import openapi  # it is made from the table of all routes, which includes this one
+
+    return Reply(openapi.document_bytes())
+
+
+def metrics(request: Request) -> Reply:
+    gateway = request.gateway
+    announce_labels(gateway)
+    text = gateway.metrics.render(_metric_facts(gateway))
+    return Reply(text, b"text/plain; version=0.0.4; charset=utf-8")
+
+
+def announce_labels(gateway: Gateway) -> None:
+    """Allow the names of the current catalog as label values."""
+    catalog = gateway.live.catalog
+    gateway.metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
+
+
+def _metric_facts(gateway: Gateway) -> MetricFacts:
+    catalog = gateway.live.catalog
+    gates = gateway.limits.view(trio.current_time())
+    broken = {name for name, gate in gates.items() if gate.breaker == "open"}
+    return MetricFacts(
+        uptime_s=round(gateway.clock.now() - gateway.started_at, 3),
+        version=gateway.version,
+        providers_configured=sum(p.configured for p in catalog.providers.values()),
+        cost_today_nusd=sum(gateway.ledger.spent(project) for project in catalog.projects),
+        provider_up={p.id: p.configured and p.id not in broken for p in catalog.providers.values()},
+        in_flight=gateway.relay.in_flight.requests,
+        write_queue_depth=gateway.store.queue_depth,
+        records_set_aside=gateway.store.counters.set_aside,
+        records_dropped=gateway.store.counters.dropped,
+        store_degraded=bool(gateway.store.degraded),
+    )
+
+
+_get = partial(Route, "GET", tag="State")
+
+STATE = (
+    _get(
+        "/", "front", "The dashboard for a client that accepts `text/html`, else the health object.", front, right="public",
+        answers=(Front, Raw("text/html", {"type": "string"})), errors=(503,),
+    ),
+    _get("/health", "health", "Whether the gateway runs.", health, right="public", answers=(reports.GatewayHealth,)),
+    _get(
+        "/ready", "ready", "Whether new work should be sent here; 503 while draining, or while records could be lost.",
+        ready, right="public", answers=(reports.Ready,), errors=(503,), notes="503 has the same body.",
+    ),
+    _get(
+        "/v1/openapi.json", "openapi", "This document.", openapi_document, right="public",
+        answers=(Raw("application/json", {"type": "object"}),),
+    ),
+    _get(
+        "/v1/metrics", "metrics", "Prometheus text exposition.", metrics, right="metrics",
+        answers=(Raw("text/plain", {"type": "string"}),),
+        notes="Needs no credential from this machine when the gateway is bound to loopback.",
+    ),
+    _get(
+        "/v1/status", "status", "Providers, and the number of models and projects.",
+        lambda r: listings.status(r.catalog), answers=(listings.GatewayStatus,),
+    ),
+)  # fmt: skip
