@@ -177,8 +177,8 @@ def test_pruning_takes_the_oldest_first_and_not_too_many(db):
     ids=range(9),
 )  # fmt: skip
 def test_numbers_are_brought_within_their_column(value, as_int, as_float):
-    assert requests.whole(value) == as_int
-    assert requests.finite(value) == as_float
+    assert requests.bounded_int(value) == as_int
+    assert requests.bounded_float(value) == as_float
 
 
 def test_cleaning_reaches_everything():
