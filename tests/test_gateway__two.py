@@ -60,8 +60,8 @@ class Side:
         id_ = ""
         async with open_ws("client", Origin.parse(self.running.url), target, headers=headers) as ws:
             for text in texts:
-                await ws.send_bytes(b"".join(fsk.encode(text, 16_000)) + b"\0\0" * 2_000)
-            await ws.send_text('{"type": "CloseStream"}')
+                await ws.send(b"".join(fsk.encode(text, 16_000)) + b"\0\0" * 2_000)
+            await ws.send('{"type": "CloseStream"}')
             try:
                 while True:
                     message = msgspec.json.decode(await ws.receive())

@@ -56,7 +56,7 @@ async def listen(
 
     def send_events(events: list[ListenEvent]) -> Pending:
         frames = protocol.encode(events)
-        return socket.put(frames[0]) if len(frames) == 1 else _each(frames, socket.put)
+        return socket.send_or_pending(frames[0]) if len(frames) == 1 else _each(frames, socket.send_or_pending)
 
     async with session.gateway.relay.listen(request, session.caller) as live:
         if not socket.accepted:
@@ -85,7 +85,7 @@ async def _receive(
             case Forward(frame=frame):
                 return live.send_frame(frame)
             case DirectReply(frame=frame):
-                return session.socket.put(frame)
+                return session.socket.send_or_pending(frame)
             case DelayedReply():
                 nursery.start_soon(_reply_later, session, message)
             case Control.FLUSH:
@@ -102,7 +102,7 @@ async def _receive(
 
     if (pending := _each(early, handle)) is not None:
         await pending
-    await session.socket.each(take)
+    await session.socket.for_each_message(take)
     nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
     await live.finish()
 

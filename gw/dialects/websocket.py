@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 import trio
@@ -63,6 +64,16 @@ class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
     """Find the credential in the first frame of a client whose handshake had none, as that of some browsers."""
 
 
+class HostedWebSocket(Protocol):
+    """The session as the gateway's own host has it, beside ASGI's `receive` and `send`."""
+
+    async def for_each_message(self, take: Callable[[Frame], Pending]) -> Message:
+        """Call `take` with every message; return the disconnect."""
+        ...
+
+    def send_or_pending(self, message: Frame) -> Pending: ...
+
+
 class Socket:
     """The client's side of a session. One task receives; any may send."""
 
@@ -75,8 +86,8 @@ class Socket:
         self._receive = receive
         self._send = send
         self._first: Frame | None = None
-        self._host = scope.get("extensions", {}).get("gw.messages")
-        """Functions of the gateway's own host; None under another ASGI server."""
+        self._host: HostedWebSocket | None = scope.get("extensions", {}).get("gw.websocket")
+        """The session in the gateway's own host; None under another ASGI server."""
 
     def put_back(self, frame: Frame) -> None:
         """Let `frame` be the next that is received."""
@@ -105,37 +116,26 @@ class Socket:
             return None
         raise ConnectionResetError("the client's connection ended without a close frame")
 
-    async def each(self, handle: Callable[[Frame], Pending]) -> None:
+    async def for_each_message(self, handle: Callable[[Frame], Pending]) -> None:
         """Call `handle` with every message until the client closes; raises what `receive` and `handle` raise.
 
-        Under the gateway's own host `handle` is called in the task that reads the connection, which saves a switch of tasks per
-        message. Its remainder must not take long: until it is done, pings are not answered and a close is not seen.
+        Under the gateway's own host `handle` is called where the connection is read, which saves a switch of tasks per message.
+        What it returns must not take long: meanwhile pings are not answered and a close is not noticed.
         """
-        if self._host is None:
-            while (frame := await self.receive()) is not None:
-                if (pending := handle(frame)) is not None:
-                    await pending
-            return
-        first = await self.receive() if self._first is not None else None
-        if first is not None and (pending := handle(first)) is not None:
-            await pending
-        handler = _MessageHandler(handle, self._frame)
-        try:
-            await self._host["hand_to"](handler)
-            await handler.ended.wait()
-        finally:
-            self._host["let_go"]()
-        if handler.error is not None:
-            raise handler.error
+        while self._first is not None or self._host is None:
+            if (frame := await self.receive()) is None:
+                return
+            if (pending := handle(frame)) is not None:
+                await pending
+        self._frame(await self._host.for_each_message(handle))
 
-    def put(self, frame: Frame) -> Pending:
-        """Send as much as possible without waiting; return the remainder."""
+    def send_or_pending(self, frame: Frame) -> Pending:
+        """Send like `send`, as far as that needs no waiting."""
         if self.left:
             return None
         if self._host is None:
             return self.send(frame)
-        pending: Pending = self._host["put"](frame)
-        return pending
+        return self._host.send_or_pending(frame)
 
     async def send(self, frame: Frame) -> None:
         """Send a message; drop it if the client has left. Raises OSError when the connection is broken."""
@@ -152,47 +152,6 @@ class Socket:
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *headers]
         await self._send({"type": "websocket.http.response.start", "status": status, "headers": head})
         await self._send({"type": "websocket.http.response.body", "body": body})
-
-
-class _MessageHandler:
-    """Callable for the gateway's own host. Raises nothing: an error belongs to the session, not to the connection's reader."""
-
-    def __init__(self, handle: Callable[[Frame], Pending], frame_of: Callable[[Message], Frame | None]) -> None:
-        self.ended = trio.Event()
-        self.error: Exception | None = None
-        self._is_over = False
-        self._handle = handle
-        self._frame_of = frame_of
-
-    def __call__(self, message: Frame | Message) -> Pending:
-        """Handle an ASGI message, or just its payload."""
-        if self._is_over:
-            return None
-        try:
-            if not isinstance(message, (str, bytes)):
-                if message["type"] == "websocket.connect":
-                    return None
-                frame = self._frame_of(message)
-                if frame is None:
-                    self._end(None)
-                    return None
-                message = frame
-            pending = self._handle(message)
-        except Exception as error:
-            self._end(error)
-            return None
-        return None if pending is None else self._wait(pending)
-
-    async def _wait(self, pending: Awaitable[None]) -> None:
-        try:
-            await pending
-        except Exception as error:
-            self._end(error)
-
-    def _end(self, error: Exception | None) -> None:
-        if not self._is_over:
-            self._is_over, self.error = True, error
-            self.ended.set()
 
 
 class WebSocketSession(msgspec.Struct, eq=False):

@@ -27,7 +27,8 @@ from gw.errors import (
 from gw.net.connect import Connect, connect_tcp
 from gw.net.http1 import Headers, Origin, header_lines, request_target
 from gw.net.tcp import LOST, READ_BYTES, Transport, describe, unreachable
-from gw.net.ws import GOODBYE_S, MAX_MESSAGE_BYTES, WebSocket
+from gw.net.ws import GOODBYE_S, WebSocket
+from gw.net.ws_core import MAX_MESSAGE_BYTES
 
 CLOSE_S: Final = 1.0
 """How long a closing handshake may take when a session ends as planned."""
@@ -126,11 +127,11 @@ async def hold_ws(ws: WebSocket) -> AsyncIterator[WebSocket]:
             yield ws
         except BaseException:
             with suppress(UpstreamCut), trio.move_on_after(GOODBYE_S, shield=True):
-                await ws.say_goodbye(1001)
+                await ws.send_close(1001)
             raise
         with suppress(UpstreamCut), trio.move_on_after(CLOSE_S, shield=True):
-            if await ws.say_goodbye(1000):
-                await ws.await_goodbye()
+            if await ws.send_close(1000):
+                await ws.wait_closed()
     finally:
         ws.abort()
 

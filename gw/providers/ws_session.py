@@ -90,10 +90,10 @@ def send_or_pending(ws: WebSocket, provider: str, frames: Frames) -> Pending:
         return None
     try:
         if isinstance(frames, (str, bytes)):
-            pending = ws.put(frames)
+            pending = ws.send_or_pending(frames)
             return None if pending is None else _send_remainder(ws, provider, pending, ())
         for n, frame in enumerate(frames):
-            if (pending := ws.put(frame)) is not None:
+            if (pending := ws.send_or_pending(frame)) is not None:
                 return _send_remainder(ws, provider, pending, frames[n + 1 :])
     except WsClosed as closed:
         raise why_closed(provider, closed) from None
@@ -213,7 +213,7 @@ class ListenSocket(_SocketSession[ListenEvent]):
             return handle(events) if events else None
 
         try:
-            await self._ws.each(on_frame, lambda: self._wire.ended)
+            await self._ws.for_each_message(on_frame, lambda: self._wire.ended)
         except WsClosed as closed:
             if (pending := handle(self._last_events(closed))) is not None:
                 await pending

@@ -1,8 +1,7 @@
-"""One WebSocket session as ASGI `receive` and `send`, by the Sans-I/O core of `websockets` (RFC 6455, no extensions).
+"""One WebSocket of a client as ASGI `receive` and `send`; frames and closing come from `gw.net.ws_core`.
 
-The Link's reader feeds the protocol (within the poller's callback where there is one), so pings are answered and a close is
-seen while the app is busy elsewhere; it rests while UNREAD_BYTES of messages wait for the app. Both it and the app write, so
-a write that must wait holds a lock.
+The Connection's reader feeds the session (within the poller's callback where there is one), so pings are answered and a close
+is noticed while the app is busy elsewhere; it pauses while UNREAD_BYTES of messages wait for the app.
 
 How it ends: the client's close frame → the app receives `websocket.disconnect` and has LEAVE_S before it is cancelled;
 client gone without one → cancelled at once; app returns → close 1000, raises → 1011; cancelled from outside → 1012.
@@ -12,28 +11,23 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 from websockets.datastructures import Headers
-from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
-from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from gw.net import ws_frames
 from gw.net.tcp import LOST
+from gw.net.ws_core import MAX_MESSAGE_BYTES, OPEN, WsSession
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.pending import Pending
 from gw.web import http_errors
-from gw.web.connection import UNREAD_BYTES, Connection
+from gw.web.connection import PIECE_BYTES, UNREAD_BYTES, Connection
 from gw.web.http_errors import Refused, closing_response
 from gw.web.http_server_exchange import base_scope
 from gw.web.http_server_head import Head
 
-MESSAGE_BYTES = 16 * 1_048_576
-"""Largest message of a client; a larger one closes with 1009."""
 DENIAL_BYTES = 65_536
 LEAVE_S = 5.0
 """For an app to finish after the client's close frame."""
@@ -41,36 +35,30 @@ CLOSE_S = 1.0
 """For a client to answer our close frame."""
 _REASON_BYTES = 123
 
-Take = Callable[[str | bytes | Message], Pending]
-"""Of an ASGI message, or of its payload alone."""
-_OPEN = State.OPEN  # looked at for every frame, and an enum's member takes a while to find
-
 _quiet = logging.getLogger(__name__)
 _quiet.setLevel(logging.ERROR)  # the library's own debug lines quote frames
 
 
-class ServerWebSocket:
+class ServerWebSocket(WsSession):
     """`handshake`, then `run`, then `finish`. The caller closes the transport."""
 
-    def __init__(self, head: Head, link: Connection) -> None:
-        self.request_id = uuid.uuid4().hex
-        self._head = head
-        self._link = link
+    def __init__(self, head: Head, connection: Connection) -> None:
         # The handshake's bytes are parsed and written here, so the protocol begins with frames.
-        self._protocol = ServerProtocol(state=_OPEN, max_size=MESSAGE_BYTES, logger=_quiet)
-        self._scope = trio.CancelScope()
-        self._inbox: deque[Message] = deque([{"type": "websocket.connect"}])
-        self._unread = 0
-        self._inbox_changed = trio.lowlevel.ParkingLot()
+        protocol = ServerProtocol(state=OPEN, max_size=MAX_MESSAGE_BYTES, logger=_quiet)
+        super().__init__(protocol, connection.transport)
+        self.request_id = uuid.uuid4().hex
+        self._server_protocol = protocol
+        self._head = head
+        self._connection = connection
+        self._cancel_scope = trio.CancelScope()
+        self._changed = trio.lowlevel.ParkingLot()
+        """Wakes the app: a message was queued, or the session ended."""
         self._room = trio.lowlevel.ParkingLot()
-        self._splitter = ws_frames.Splitter(masked=True, most=MESSAGE_BYTES)
-        self._turn = ws_frames.FrameTurn()
-        self._take_over: Take | None = None
-        """Takes messages in place of `receive`, as they are read."""
-        self._torn = False
-        """A frame was cut in the middle; nothing may follow it."""
-        self._parts: list[bytes] = []
-        self._text = False
+        self._connected = False
+        """`websocket.connect` was received."""
+        self._disconnect: Message | None = None
+        self._failure: Exception | None = None
+        """Raised by what takes the messages."""
         self._accepted = False
         self._denial: Message | None = None
         self._denial_body = b""
@@ -80,218 +68,174 @@ class ServerWebSocket:
         """Check the upgrade request; None when it is a good one."""
         head = self._head
         fields = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers])
-        request = Request(head.target, fields)
         if head.method != b"GET" or not head.body.done:
             return Refused(400, "a WebSocket handshake is a GET without a body")
-        self._answer = self._protocol.accept(request)
-        if self._answer.status_code == 101:
+        self._response = self._server_protocol.accept(Request(head.target, fields))
+        if self._response.status_code == 101:
             return None
         version = [(b"sec-websocket-version", b"13"), (b"upgrade", b"websocket")]
-        return Refused(self._answer.status_code, "the WebSocket handshake is malformed", headers=version)
+        return Refused(self._response.status_code, "the WebSocket handshake is malformed", headers=version)
 
     async def run(self, app: ASGIApp) -> None:
         """Run the app to its end; raises what it raises. Cancelled from outside, tells the client 1012 first."""
-        link, ended = self._link, False
-        link.on_left = self._client_left
+        connection, ended = self._connection, False
+        connection.on_left = self._client_left
         try:
-            with self._scope:
-                await app(self._asgi_scope(), self.receive, self.send)
+            with self._cancel_scope:
+                await app(self._asgi_scope(), self.receive_event, self.send_event)
             ended = True
         except Exception:
             ended = True
             raise
         finally:
-            link.on_left = None
+            connection.on_left = None
             if not ended:
                 with trio.move_on_after(CLOSE_S, shield=True):
                     await self._close_for_restart()
 
     async def finish(self, *, failed: bool) -> bool:
         """After `run`: answer or close what the app left open. False when the connection can only be cut."""
+        connection = self._connection
+        self._messages.clear()
         self._unread = 0
         self._room.unpark_all()  # the reader goes on, so that it sees the client's close frame
         if self._denied:
             return True
         await self._turn.take()  # the reader may be writing a pong or the answer to a close
         self._turn.give_back()
-        if self._link.dead or self._torn or (self._link.left and self._protocol.state is _OPEN):
+        if connection.dead or (connection.left and self.is_open):
             return False
         try:
             if not self._accepted:
-                await self._link.send(http_errors.crashed(self.request_id).response())
+                await connection.send(http_errors.crashed(self.request_id).response())
             else:
-                if self._protocol.state is _OPEN:
-                    self._protocol.send_close(1011 if failed else 1000)
-                await self._flush()
+                await self.send_close(1011 if failed else 1000)
                 with trio.move_on_after(CLOSE_S):
-                    while self._protocol.close_rcvd is None and not self._protocol.eof_sent and not self._link.left:
-                        await self._link.wait()
+                    while self._protocol.close_rcvd is None and not self._protocol.eof_sent and not connection.left:
+                        await connection.wait()
         except OSError:
             return False
-        await self._link.linger()
+        await connection.linger()
         return True
 
     def _asgi_scope(self) -> Scope:
-        scope = base_scope(self._head, self._link, "websocket", "ws")
+        scope = base_scope(self._head, self._connection, "websocket", "ws")
         offered = [value for name, value in self._head.headers if name == b"sec-websocket-protocol"]
         names = [name.strip() for value in offered for name in value.decode("latin-1").split(",")]
         scope["subprotocols"] = [name for name in names if name]
         scope["extensions"]["websocket.http.response"] = {}
-        scope["extensions"]["gw.messages"] = {"hand_to": self._hand_to, "let_go": self._let_go, "put": self._put_message}
+        scope["extensions"]["gw.websocket"] = self
         return scope
 
     # ------------------------------------------------------------------ from the client
 
-    async def receive(self) -> Message:
-        """connect, then each whole message (`bytes` or `text`), then disconnect."""
-        while not self._inbox:
-            await self._inbox_changed.park()
-        return self._popped()
+    async def receive_event(self) -> Message:
+        """Return connect, then each message (`bytes` or `text`), then disconnect, again and again."""
+        if not self._connected:
+            self._connected = True
+            return {"type": "websocket.connect"}
+        while not self._messages and self._disconnect is None:
+            await self._changed.park()
+        if not self._messages:
+            assert self._disconnect is not None
+            return self._disconnect
+        message = self._pop()
+        if self._unread <= UNREAD_BYTES:
+            self._room.unpark_all()
+        return {"type": "websocket.receive", "bytes" if isinstance(message, bytes) else "text": message}
 
-    async def _hand_to(self, take: Take) -> None:
-        """`take` gets the messages from now on in place of `receive`, where they are read: a hop less each.
+    async def for_each_message(self, take: Callable[[str | bytes], Pending]) -> Message:
+        """Call `take` with every message where it is read, until the client leaves; return the disconnect.
 
-        Until what it leaves to wait for is done nothing is read: no ping is answered and no close seen. It raises nothing.
+        Saves a pass through the scheduler per message. While what `take` returns is awaited nothing is read: no ping is
+        answered and no close noticed. Raises what `take` raises.
         """
-        self._take_over = take
-        while (rest := self._hand_over()) is not None:
-            await rest
-
-    def _let_go(self) -> None:
-        """`receive` gets them again."""
-        self._take_over = None
-
-    def _popped(self) -> Message:
-        message = self._inbox.popleft()
-        if message["type"] == "websocket.disconnect":
-            self._inbox.append(message)  # and ever again
-        else:
-            self._unread -= len(message.get("bytes") or message.get("text") or "")
-            if self._unread <= UNREAD_BYTES:
-                self._room.unpark_all()
-        return message
-
-    def _feed(self, data: bytes) -> Pending:
-        """Take bytes from the connection. Leaves to wait for what is to be said, whoever takes messages, and room for more."""
-        found = self._splitter.feed(data)
-        take = self._take_over
-        if take is not None and not self._inbox and len(found) == 1:  # nearly always, while somebody takes messages
-            opcode, payload = found[0]
-            if opcode == ws_frames.BINARY and self._protocol.state is _OPEN:
-                return take(payload)
-        if self._digest(found):
-            return self._answer_and_go_on()
-        rest = self._hand_over()
-        if rest is not None or self._unread > UNREAD_BYTES:
-            return self._go_on(rest)
-        return None
-
-    def _hand_over(self) -> Pending:
-        """Give away what waits in the inbox, where somebody takes it, as far as it goes without waiting."""
-        while (take := self._take_over) is not None and self._inbox:
-            message = self._popped()
-            if message["type"] == "websocket.disconnect":
-                self._take_over = None
-            if (rest := take(message)) is not None:
-                return rest
-        return None
-
-    async def _answer_and_go_on(self) -> None:
+        self._take = take
         try:
-            await self._flush()
-        except OSError:
-            self._link.dead = True
-        await self._go_on(self._hand_over())
+            while self._failure is None:
+                if (pending := self._deliver()) is not None:
+                    await pending
+                elif self._disconnect is not None:
+                    return self._disconnect
+                else:
+                    self._room.unpark_all()
+                    await self._changed.park()
+            raise self._failure
+        finally:
+            self._take = None
 
-    async def _go_on(self, rest: Pending) -> None:
-        while rest is not None:
-            await rest
-            rest = self._hand_over()
+    def _queue(self, data: bytes, text: bool) -> None:
+        super()._queue(data, text)
+        self._changed.unpark_all()
+
+    def _after_take(self, pending: Awaitable[None]) -> Pending:
+        return self._read_on(pending)
+
+    def _after_frames(self, consulted: bool) -> Pending:
+        if consulted:
+            self._note_close()
+            return self._read_on(self._answer())
+        pending = self._deliver()
+        return None if pending is None and self._unread <= UNREAD_BYTES else self._read_on(pending)
+
+    async def _read_on(self, pending: Pending) -> None:
+        """Hold the reader back until messages are delivered, or few enough are queued. Raises nothing."""
+        try:
+            while pending is not None:
+                await pending
+                pending = self._deliver()
+        except Exception as error:
+            self._take_failed(error)
         while self._unread > UNREAD_BYTES:
             await self._room.park()
 
-    def _digest(self, found: ws_frames.Found) -> bool:
-        """Messages out of frames; whether the machine had a part in it, and may have something to say."""
-        asked = False
-        for opcode, payload in found:
-            if opcode != ws_frames.MACHINE:
-                if self._protocol.state is _OPEN:
-                    self._message(payload, opcode == ws_frames.TEXT)
-                continue
-            asked = True
-            self._protocol.receive_data(payload)
-            for event in self._protocol.events_received():
-                if isinstance(event, Frame):
-                    self._take(event)
-        if self._protocol.state is not _OPEN:
-            asked = True  # also by what was no text
-            self._closed()
-        return asked
+    def _take_failed(self, error: Exception) -> Pending:
+        self._take, self._failure = None, error
+        self._changed.unpark_all()
+        return None
 
-    def _take(self, frame: Frame) -> None:
-        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            return
-        if frame.opcode is not Opcode.CONT:
-            self._text = frame.opcode is Opcode.TEXT
-        if not frame.fin:
-            self._parts.append(bytes(frame.data))
-            return
-        data = b"".join([*self._parts, frame.data]) if self._parts else bytes(frame.data)
-        self._parts.clear()
-        self._message(data, self._text)
-
-    def _message(self, data: bytes, text: bool) -> None:
-        if self._protocol.close_sent is not None and self._protocol.close_rcvd is None:
-            return  # we have said goodbye
-        if not text:
-            self._put({"type": "websocket.receive", "bytes": data}, len(data))
-            return
+    async def _answer(self) -> None:
         try:
-            said = data.decode()
-        except UnicodeDecodeError:
-            self._protocol.fail(1007, "text is not UTF-8")
-        else:
-            self._put({"type": "websocket.receive", "text": said}, len(said))
+            await super()._answer()
+        except OSError:
+            self._connection.dead = True
 
-    def _put(self, message: Message, size: int) -> None:
-        self._unread += size
-        self._inbox.append(message)
-        if self._take_over is None:
-            self._inbox_changed.unpark_all()
-
-    def _closed(self) -> None:
-        """The protocol left OPEN because of what the client sent, or because we closed."""
-        close = self._protocol.close_rcvd or (self._protocol.close_sent if self._protocol.eof_sent else None)
-        if close is None or (self._inbox and self._inbox[-1]["type"] == "websocket.disconnect"):
-            return
-        self._put({"type": "websocket.disconnect", "code": int(close.code), "reason": close.reason}, 0)
-        self._scope.deadline = min(self._scope.deadline, trio.current_time() + LEAVE_S)
+    def _note_close(self) -> None:
+        """Tell the app once that the session left OPEN, because of what the client sent or because we closed."""
+        protocol = self._protocol
+        close = protocol.close_rcvd or (protocol.close_sent if protocol.eof_sent else None)
+        if close is not None and self._disconnect is None:
+            self._end(int(close.code), close.reason)
+            self._cancel_scope.deadline = min(self._cancel_scope.deadline, trio.current_time() + LEAVE_S)
 
     def _client_left(self) -> None:
-        if self._protocol.state is _OPEN:
-            self._put({"type": "websocket.disconnect", "code": 1006, "reason": ""}, 0)
-            self._scope.cancel()
+        if self.is_open:
+            self._end(1006, "")
+            self._cancel_scope.cancel()
+
+    def _end(self, code: int, reason: str) -> None:
+        self._disconnect = {"type": "websocket.disconnect", "code": code, "reason": reason}
+        self._changed.unpark_all()
 
     # ------------------------------------------------------------------ to the client
 
-    async def send(self, message: Message) -> None:
+    async def send_event(self, message: Message) -> None:
         """Raises OSError when the session is over or the client does not read in time."""
         kind = message["type"]
         if kind == "websocket.send":
             data = message.get("bytes")
-            if (rest := self._put_message(data if data is not None else message.get("text") or "")) is not None:
-                await rest
+            await self.send(data if data is not None else message.get("text") or "")
         elif kind == "websocket.accept" and not self._accepted:
             await self._accept(message)
         elif kind == "websocket.close":
-            await self._send_close(message)
+            await self._close(message)
         elif kind in ("websocket.http.response.start", "websocket.http.response.body") and not self._accepted:
             await self._deny(message)
         else:
             raise RuntimeError(f"unexpected ASGI message {kind!r}")
 
     async def _accept(self, message: Message) -> None:
-        headers = self._answer.headers
+        headers, connection = self._response.headers, self._connection
         if message.get("subprotocol"):
             headers["Sec-WebSocket-Protocol"] = message["subprotocol"]
         for name, value in message.get("headers", ()):
@@ -299,49 +243,22 @@ class ServerWebSocket:
                 raise ValueError("a response header holds a line break")
             headers[name.decode("latin-1")] = value.decode("latin-1")
         self._accepted = True
-        await self._write(self._answer.serialize())
-        self._link.sink = self._feed
-        if self._link.buffer:
-            early = bytes(self._link.buffer)
-            self._link.buffer.clear()
-            self._link.taken()
-            self._digest(self._splitter.feed(early))
-            await self._flush()
+        await connection.send(self._response.serialize())
+        connection.sink = self.feed
+        if connection.buffer:
+            early = bytes(connection.buffer)
+            connection.buffer.clear()
+            connection.taken()
+            if self._digest(self._splitter.feed(early)):
+                self._note_close()
+                await self._answer()
 
-    def _put_message(self, message: str | bytes) -> Pending:
-        """Send it, at once where the client takes it. Raises OSError when the session is over."""
-        if self._protocol.state is not _OPEN:
-            raise OSError("the session is over")
-        if isinstance(message, bytes):
-            out = ws_frames.from_server(ws_frames.BINARY, message)
-        else:
-            out = ws_frames.from_server(ws_frames.TEXT, message.encode())
-        if self._turn.taken or self._torn:
-            return self._put_out(out)
-        try:
-            sent = self._link.transport.send_now(out)
-        except LOST:
-            return self._put_out(out)  # fails again, and says so to the link
-        if sent == len(out):
-            return None
-        self._turn.taken = self._torn = True
-        return self._put_rest(out[sent:])
-
-    async def _put_rest(self, out: bytes) -> None:
-        """Of a frame that was begun; it is our turn."""
-        try:
-            await self._link.send(out)
-            self._torn = False
-        finally:
-            self._turn.give_back()
-
-    async def _send_close(self, message: Message) -> None:
+    async def _close(self, message: Message) -> None:
         if not self._accepted:
             await self._answer_http(Refused(403, "the WebSocket was refused").response())
-        elif self._protocol.state is _OPEN:
+        elif self.is_open:
             reason = (message.get("reason") or "").encode()[:_REASON_BYTES].decode(errors="ignore")
-            self._protocol.send_close(message.get("code") or 1000, reason)
-            await self._flush()
+            await self.send_close(message.get("code") or 1000, reason)
 
     async def _deny(self, message: Message) -> None:
         if message["type"].endswith("start"):
@@ -358,43 +275,45 @@ class ServerWebSocket:
 
     async def _answer_http(self, response: bytes) -> None:
         self._denied = True
-        await self._link.send(response)
-        await self._link.linger()
+        await self._connection.send(response)
+        await self._connection.linger()
 
-    async def _flush(self) -> None:
-        """Write what the protocol has to say. Whole frames, in order, whichever task asks."""
-        out = b"".join(self._protocol.data_to_send())
-        if out:
-            await self._put_out(out)
+    def _closed_error(self) -> OSError:
+        return OSError("the session is over")
 
-    async def _put_out(self, out: bytes) -> None:
-        await self._turn.take()
+    def _write_error(self, error: BaseException) -> OSError:
+        self._connection.dead = True
+        return OSError(f"the client is gone: {type(error).__name__}")
+
+    async def _wait_written(self, pending: Awaitable[None], size: int) -> None:
+        connection = self._connection
+        within_s = connection.limits.write_s * (1 + size // PIECE_BYTES)
         try:
-            await self._write(out)
-        finally:
-            self._turn.give_back()
-
-    async def _write(self, out: bytes) -> None:
-        if self._torn:
-            raise OSError("the session is over")
-        self._torn = True
-        await self._link.send(out)
-        self._torn = False
+            with connection.drain.writing(within_s) as scope:
+                await pending
+            if scope.cancelled_caught:
+                raise TimeoutError("the client stopped reading")
+        except LOST as error:
+            connection.dead = True
+            self._transport.reset()
+            if isinstance(error, OSError):
+                raise
+            raise self._write_error(error) from error
 
     async def _close_for_restart(self) -> None:
         await trio.lowlevel.checkpoint()  # the reader is cancelled too; it lets go of the transport first
-        if self._torn or self._link.dead or self._link.left:
+        connection = self._connection
+        if connection.dead or connection.left:
             return
         try:
-            if self._accepted and self._protocol.state is _OPEN:
-                self._protocol.send_close(1012, "the gateway is restarting")
-                await self._flush()
+            if self._accepted and self.is_open:
+                await self.send_close(1012, "the gateway is restarting")
             elif not self._accepted and not self._denied:
-                await self._link.send(http_errors.overloaded("the gateway is restarting").response())
-            await self._link.transport.send_eof()
-            while await self._link.transport.receive_some():
+                await connection.send(http_errors.overloaded("the gateway is restarting").response())
+            await self._transport.send_eof()
+            while await self._transport.receive_some():
                 pass  # a close with unread bytes would be a reset, and overtake the frame
         except (trio.BusyResourceError, *LOST):
             return
         finally:
-            await self._link.transport.aclose()
+            await self._transport.aclose()

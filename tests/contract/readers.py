@@ -85,7 +85,7 @@ async def send(ws: WebSocket, frames: Sequence[Frame], model: str = "first/tone"
     """`MODEL` stands for the model where a frame names it."""
     for frame in frames:
         frame = frame.replace("MODEL", model) if isinstance(frame, str) else frame
-        await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+        await ws.send(frame)
 
 
 async def converse(reader: Reader, plane: Plane, model: str, texts: Sequence[str], query: str = "") -> Spoken:

@@ -116,7 +116,7 @@ async def converse(
 
 
 async def _send(ws: WebSocket, frame: Frame) -> None:
-    await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+    await ws.send(frame)
 
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."

@@ -105,9 +105,9 @@ async def test_a_frame_that_is_no_frame(talker, plane, autojump_clock):
         heard = Heard()
         async with talker.open(made, "first/tone") as ws:
             for frame in talker.begin("first/tone"):
-                await ws.send_text(frame)
-            await ws.send_text("{")
-            await ws.send_text("[]")
+                await ws.send(frame)
+            await ws.send("{")
+            await ws.send("[]")
             with trio.move_on_after(5):
                 await read(talker, ws, heard, until=1)
         assert heard.finals == []

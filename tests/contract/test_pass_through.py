@@ -167,10 +167,10 @@ async def _talk(talker: talkers.Talker, plane: Plane, model: str, frames: Sequen
         said = talker.frames(speech(["one two", "three"], talker.format.sample_rate_hz))
         half = len(said) // 2
         for frame in (*talker.begin(model), *said[:half], *frames, *said[half:]):
-            await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+            await ws.send(frame)
             await trio.sleep(0.04)
         for frame in talker.finish:
-            await ws.send_text(frame)
+            await ws.send(frame)
         with trio.fail_after(60):
             await talkers.read(talker, ws, heard, until=1)
     assert heard.errors == []
@@ -180,7 +180,7 @@ async def _read(reader: readers.Reader, plane: Plane, model: str, frames: Sequen
     target = reader.path(model) + ("&" if "?" in reader.path(model) else "?") + QUERY
     async with open_ws("client", GATEWAY, target.encode(), headers=[], connect=plane.client.connect) as ws:
         for frame in frames:
-            await ws.send_text(frame)
+            await ws.send(frame)
         with trio.fail_after(60):
             try:
                 while True:

@@ -46,11 +46,11 @@ def outline(frames):
 async def test_finalize_is_answered_after_what_was_heard(model, times, plane):
     async with CARTESIA.open(plane, model) as ws:
         for frame in CARTESIA.frames(speech(["one two three"], 16_000, pause_s=0)):
-            await ws.send_bytes(frame)
+            await ws.send(frame)
         for _ in range(times):
-            await ws.send_text("finalize")
+            await ws.send("finalize")
         first = await told_until(ws, "flush_done")
-        await ws.send_text("close")
+        await ws.send("close")
         rest = await told_until(ws, "done")
     assert outline(first) == ["one two three", "flush_done"]
     assert outline(rest) == ["flush_done"] * (times - 1) + ["done"]
@@ -60,7 +60,7 @@ async def test_finalize_is_answered_after_what_was_heard(model, times, plane):
 async def test_a_session_by_turns_has_succeeded_when_it_ends(model, plane):
     async with CARTESIA_TURNS.open(plane, model) as ws:
         for frame in (*CARTESIA_TURNS.frames(speech(["one two three"], 16_000)), *CARTESIA_TURNS.finish):
-            await (ws.send_bytes(frame) if isinstance(frame, bytes) else ws.send_text(frame))
+            await ws.send(frame)
         heard = Heard()
         with trio.fail_after(60):
             await read(CARTESIA_TURNS, ws, heard)
@@ -72,10 +72,10 @@ async def test_a_session_by_turns_has_succeeded_when_it_ends(model, plane):
 @MODELS
 async def test_finalize_is_answered_when_nothing_was_said(model, plane):
     async with CARTESIA.open(plane, model) as ws:
-        await ws.send_bytes(bytes(6_400))
+        await ws.send(bytes(6_400))
         began = trio.current_time()
-        await ws.send_text("finalize")
+        await ws.send("finalize")
         assert outline(await told_until(ws, "flush_done")) == ["flush_done"]
         assert trio.current_time() - began <= ANSWER_S + 0.1
-        await ws.send_text("close")
+        await ws.send("close")
         assert outline(await told_until(ws, "done")) == ["done"]

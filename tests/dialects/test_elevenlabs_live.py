@@ -55,9 +55,9 @@ async def test_the_settings_of_a_first_frame_reach_the_vendor(path, named, end, 
     opening = {"generation_config": SCHEDULE, "voice_settings": {"speed": 1.1}, "not_yet_known": {"a": 1}}
     target = f"/v1/text-to-speech/v/{path}?model_id=eleven_flash_v2_5&output_format=pcm_16000".encode()
     async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
-        await ws.send_text(told(text=" ", **named, **opening))
-        await ws.send_text(told(text="Hello there. ", **named))
-        await ws.send_text(told(**end))
+        await ws.send(told(text=" ", **named, **opening))
+        await ws.send(told(text="Hello there. ", **named))
+        await ws.send(told(**end))
         await told_until(ws, "isFinal", True)
     found = vendor.ledger[0].fields["set"]
     assert {name: msgspec.json.decode(found[f"frame:{name}"]) for name in opening} == opening
@@ -82,9 +82,9 @@ def guarded(tmp_path, vendor, autojump_clock):
 @pytest.mark.parametrize("key", [{"xi-api-key": "gwk_right"}, {"xi_api_key": "gwk_right"}, {"authorization": "Bearer gwk_right"}])
 async def test_a_browsers_key_stands_in_its_first_frame(key, guarded, vendor):
     async with guarded() as ws:
-        await ws.send_text(told(text=" ", voice_settings={"speed": 1.0}, **key))
-        await ws.send_text(told(text="Hello there. "))
-        await ws.send_text(told(text=""))
+        await ws.send(told(text=" ", voice_settings={"speed": 1.0}, **key))
+        await ws.send(told(text="Hello there. "))
+        await ws.send(told(text=""))
         await told_until(ws, "isFinal", True)
     assert set(vendor.ledger[0].fields["set"]) == {"frame:voice_settings", "frame:generation_config"}
 
@@ -95,7 +95,7 @@ async def test_a_browsers_key_stands_in_its_first_frame(key, guarded, vendor):
 async def test_without_a_right_one_the_socket_is_closed(frame, guarded, vendor):
     async with guarded() as ws:
         if frame is not None:
-            await ws.send_text(frame)
+            await ws.send(frame)
         with trio.fail_after(6), pytest.raises(WsClosed) as caught:
             await told_until(ws, "isFinal", True)
     assert caught.value.code == 1008
@@ -118,7 +118,7 @@ async def test_a_browser_that_leaves_before_it_says_a_key(guarded):
 async def test_a_commit_of_silence_is_answered(model, plane):
     async with ELEVENLABS.open(plane, model) as ws:
         for data in (bytes(6_400), speech(["one two"], 16_000), bytes(6_400)):
-            await ws.send_text(ELEVENLABS.audio(data))
-            await ws.send_text(told(message_type="input_audio_chunk", audio_base_64="", commit=True))
+            await ws.send(ELEVENLABS.audio(data))
+            await ws.send(told(message_type="input_audio_chunk", audio_base_64="", commit=True))
             *_, answer = await told_until(ws, "message_type", "committed_transcript")
             assert answer["text"] == ("one two" if any(data) else "")

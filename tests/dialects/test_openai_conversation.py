@@ -28,7 +28,7 @@ class Client:
         self.seen = []
 
     async def send(self, kind, **members):
-        await self.ws.send_text(told(type=kind, **members))
+        await self.ws.send(told(type=kind, **members))
 
     async def until(self, *kinds):
         with trio.fail_after(120):
@@ -155,11 +155,11 @@ async def test_a_tool_is_called_and_its_result_spoken(talk, autojump_clock):
 async def test_bad_frames_are_answered_and_the_session_goes_on(talk, autojump_clock):
     async with talk() as (client, _):
         for frame in ("{", "[]", '{"type":1}', '{"type":"nonsense"}', told(type="input_audio_buffer.append", audio="!")):
-            await client.ws.send_text(frame)
+            await client.ws.send(frame)
             event = msgspec.json.decode(await client.ws.receive())
             assert (event["type"], event["error"]["type"]) == ("error", "invalid_request_error")
         bad = {"audio": {"input": {"format": {"type": "audio/mp3"}}}}
-        await client.ws.send_text(told(type="session.update", session=bad))
+        await client.ws.send(told(type="session.update", session=bad))
         assert msgspec.json.decode(await client.ws.receive())["type"] == "error"
         await client.send("session.update", session={"instructions": "Be brief."})
         assert (await client.until("session.updated"))["session"]["instructions"] == "Be brief."

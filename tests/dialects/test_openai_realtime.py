@@ -24,7 +24,7 @@ async def test_audio_that_overtakes_the_session_update_is_heard(plane):
     async with OPENAI_REALTIME.open(plane, "first/tone") as ws:
         first, *rest = OPENAI_REALTIME.frames(speech(["one two", "three"], 24_000))
         for frame in (first, *OPENAI_REALTIME.begin("first/tone"), *rest):
-            await ws.send_text(frame)
+            await ws.send(frame)
         await read(OPENAI_REALTIME, ws, heard, until=2)
     assert heard.finals == ["one two", "three"]
 
@@ -34,7 +34,7 @@ async def test_more_than_ten_seconds_of_it_end_the_session(plane):
     second = told(type="input_audio_buffer.append", audio=b64encode(bytes(48_000)).decode())
     async with OPENAI_REALTIME.open(plane, "first/tone") as ws:
         for _ in range(11):
-            await ws.send_text(second)
+            await ws.send(second)
         with trio.fail_after(5):
             await read(OPENAI_REALTIME, ws, heard)
     assert heard.code == 1008

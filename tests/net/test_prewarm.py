@@ -63,7 +63,7 @@ def line():
 async def say(ws, text):
     """The server's greeting is kept for whoever uses the socket."""
     assert await ws.receive() == "hello"
-    await ws.send_text(text)
+    await ws.send(text)
     assert await ws.receive() == text
 
 

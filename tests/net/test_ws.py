@@ -105,12 +105,12 @@ def opened(net, handler=None, **kwargs):
 
 async def test_echo(net):
     async with opened(net, accepts(echo)) as ws:
-        await ws.send_text("grüß dich")
+        await ws.send("grüß dich")
         assert await ws.receive() == "grüß dich"
         for data in (b"\x00\xff", b"", b"x" * 70_000):
-            await ws.send_bytes(data)
+            await ws.send(data)
             assert await ws.receive() == data
-        await ws.send_text("")
+        await ws.send("")
         assert await ws.receive() == ""
         assert ws.subprotocol is None
     assert net.open == 0
@@ -141,7 +141,7 @@ async def test_frames_are_masked(net):
         await session.close(1000)
 
     async with opened(net, accepts(talk)) as ws:
-        await ws.send_bytes(b"loud and clear")
+        await ws.send(b"loud and clear")
         with pytest.raises(WsClosed):
             await ws.receive()
     assert raw[0][1] & 0x80
@@ -222,7 +222,7 @@ async def test_the_upstreams_close_is_told_with_its_code(net, code, reason):
             assert (caught.value.code, caught.value.reason) == (code, reason)
             assert "credit" not in str(caught.value)
         with pytest.raises(WsClosed):
-            await ws.send_text("too late")
+            await ws.send("too late")
     await trio.testing.wait_all_tasks_blocked()
     assert Close.parse(seen[0].data).code == code
 
@@ -248,7 +248,7 @@ async def test_an_end_without_a_close_frame_is_a_cut(net):
             with pytest.raises(UpstreamCut):
                 await ws.receive()
         with pytest.raises(UpstreamCut):
-            await ws.send_bytes(b"x")
+            await ws.send(b"x")
     assert net.open == 0
 
 
@@ -257,10 +257,10 @@ async def test_a_reset_is_a_cut(net):
         await session.next()
 
     async with opened(net, accepts(talk)) as ws:
-        await ws.send_text("go")
+        await ws.send("go")
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(UpstreamCut):
-            await ws.send_text("anyone?")
+            await ws.send("anyone?")
         net.transports[0].abort()
         with pytest.raises(UpstreamCut):
             await ws.receive()
@@ -391,7 +391,7 @@ async def test_one_task_sends_while_another_receives(net, nursery, autojump_cloc
 
         async def send(letter):
             for n in range(20):
-                await ws.send_text(f"{letter}{n}")
+                await ws.send(f"{letter}{n}")
                 await trio.lowlevel.checkpoint()
 
         for letter in "ab":
@@ -426,7 +426,7 @@ async def test_receiving_goes_on_while_a_send_is_stuck_and_its_pong_follows(net,
     narrow = Narrow(net)
     async with open_ws("up", ORIGIN, b"/", connect=narrow) as ws:
         narrow.open = trio.Event()
-        nursery.start_soon(ws.send_text, "stuck")
+        nursery.start_soon(ws.send, "stuck")
         await trio.testing.wait_all_tasks_blocked()
         pinging.go.set()
         assert await ws.receive() == "after the ping"
@@ -454,12 +454,12 @@ async def test_a_cancelled_send_ends_the_connection(net, autojump_clock):
     async with open_ws("up", ORIGIN, b"/", connect=narrow) as ws:
         narrow.open = trio.Event()
         with trio.move_on_after(1) as scope:
-            await ws.send_bytes(b"x")
+            await ws.send(b"x")
         assert scope.cancelled_caught
         assert net.open == 0
         narrow.open.set()
         with pytest.raises(UpstreamCut):
-            await ws.send_bytes(b"y")
+            await ws.send(b"y")
 
 
 def rejects(answer, then_s=0.0):
@@ -585,7 +585,7 @@ async def test_what_breaks_out_of_its_line_is_refused(net, path, headers):
 async def test_keys_are_not_logged_at_debug(net, caplog):
     caplog.set_level(logging.DEBUG)
     async with opened(net, accepts(echo)) as ws:
-        await ws.send_text("hi")
+        await ws.send("hi")
         await ws.receive()
     ours = [record for record in caplog.records if record.name.startswith("gw.")]
     assert ours == []

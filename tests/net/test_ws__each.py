@@ -98,7 +98,7 @@ async def test_messages_come_whole_and_in_order(opened, waits):
     taken = Taken(waits=waits)
     async with opened(talk) as ws:
         with pytest.raises(WsClosed) as closed:
-            await ws.each(taken, taken.enough)
+            await ws.for_each_message(taken, taken.enough)
     assert closed.value.code == 1000
     assert taken.got == ["one", b"\x00\xff", "fragments", "x" * 70_000, *map(str, range(50))]
 
@@ -107,8 +107,8 @@ async def test_it_ends_when_there_is_enough_and_the_rest_is_still_to_be_had(open
     taken = Taken(most=2)
     async with opened(echo) as ws:
         for n in range(4):
-            await ws.send_text(str(n))
-        await ws.each(taken, taken.enough)
+            await ws.send(str(n))
+        await ws.for_each_message(taken, taken.enough)
         assert taken.got == ["0", "1"]
         assert [await ws.receive() for _ in range(2)] == ["2", "3"]
 
@@ -120,9 +120,9 @@ async def test_a_fault_of_the_taker_is_raised_as_it_is(opened):
         raise BrokenPipeError("the client has gone")
 
     async with opened(echo) as ws:
-        await ws.send_text("x")
+        await ws.send("x")
         with pytest.raises(BrokenPipeError, match="the client has gone"):
-            await ws.each(take, lambda: False)
+            await ws.for_each_message(take, lambda: False)
         assert ws.is_open
 
 
@@ -144,7 +144,7 @@ async def test_what_ends_a_session_is_told(opened, sent, error):
     taken = Taken()
     async with opened(talk) as ws:
         with pytest.raises(error):
-            await ws.each(taken, taken.enough)
+            await ws.for_each_message(taken, taken.enough)
     assert taken.got == []
 
 
@@ -152,9 +152,9 @@ async def test_a_cancelled_call_loses_nothing(opened):
     taken = Taken(most=1)
     async with opened(echo) as ws:
         with trio.move_on_after(0):
-            await ws.each(taken, taken.enough)
-        await ws.send_text("later")
-        await ws.each(taken, taken.enough)
+            await ws.for_each_message(taken, taken.enough)
+        await ws.send("later")
+        await ws.for_each_message(taken, taken.enough)
     assert taken.got == ["later"]
 
 
@@ -171,7 +171,7 @@ async def test_what_the_upstream_does_not_take_is_left_to_wait_for(opened):
     sent = [bytes([n]) * 1_000_000 for n in range(40)]
     async with opened(talk) as ws:
         async with trio.open_nursery() as waiting:
-            left = [rest for data in sent if (rest := ws.put(data)) is not None]
+            left = [rest for data in sent if (rest := ws.send_or_pending(data)) is not None]
             assert 0 < len(left) < 40
 
             async def wait(rest):

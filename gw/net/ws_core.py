@@ -1,0 +1,259 @@
+"""A WebSocket session for either role (RFC 6455, no extensions), over the Sans-I/O core of `websockets`.
+
+`gw.net.ws` reads from a vendor and `gw.web.http_server_websocket` serves a client; both inherit messages, frames, the order of
+writers and the closing handshake from here. Compression is never agreed on: speech does not compress, and a small message
+could become a huge one. The handshake comes before; a session begins OPEN.
+
+    state    event                                     sent                      next
+    OPEN     text or binary message, whole or in parts                           OPEN     delivered or queued
+    OPEN     ping                                      pong                      OPEN
+    OPEN     close frame of the peer                   close, with its code      CLOSING
+    OPEN     broken frame, bad UTF-8, too large        close 1002, 1007, 1009    CLOSING
+    OPEN     `send_close`                              close                     CLOSING
+    CLOSING  message                                                             CLOSING  dropped
+    CLOSING  close frame of the peer                                             CLOSED
+    any      end of the stream                                                   CLOSED
+
+Sending never waits where the transport takes a frame at once. One writer at a time has the `FrameTurn`; what the protocol
+itself must send meanwhile (pongs) is owed, and sent by the writer when it has finished.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from websockets.frames import Frame, Opcode
+from websockets.protocol import Protocol, Side, State
+
+from gw.net import ws_frames
+from gw.net.tcp import LOST, Transport
+from gw.types.pending import READY, Pending
+
+MAX_MESSAGE_BYTES: Final = 16 * 2**20
+"""A larger message closes the session with 1009."""
+
+OPEN: Final = State.OPEN  # compared for every frame, and an enum's member takes a while to find
+_MASKS: Final = ws_frames.Masks()
+
+
+class WsSession(ABC):
+    """The role is that of `protocol`. Subclasses read, bound their writes and translate errors."""
+
+    def __init__(self, protocol: Protocol, transport: Transport) -> None:
+        client = protocol.side is Side.CLIENT
+        limit = protocol.max_message_size or MAX_MESSAGE_BYTES
+        self._protocol = protocol
+        self._transport = transport
+        self._write: Callable[[bytes], Pending] = transport.send_or_pending
+        self._encode = _MASKS.from_client if client else ws_frames.from_server
+        self._splitter = ws_frames.Splitter(masked=not client, most=limit)
+        self._messages: deque[str | bytes] = deque()
+        """Received and not yet delivered."""
+        self._unread = 0
+        """Length of `_messages` together."""
+        self._fragments: list[bytes | bytearray | memoryview] = []
+        self._text = False
+        """The fragmented message is text."""
+        self._invalid_text = False
+        self._take: Callable[[str | bytes], Pending] | None = None
+        """Receives messages where they are read, in place of the queue."""
+        self._enough: Callable[[], bool] | None = None
+        self._turn = ws_frames.FrameTurn()
+        self._owes = False
+        """The protocol has something to send (pongs), and another task is writing."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._protocol.state is OPEN
+
+    # ------------------------------------------------------------------ hooks of the roles
+
+    @abstractmethod
+    def _closed_error(self) -> Exception:
+        """Return the error for using a session that is over."""
+
+    @abstractmethod
+    def _write_error(self, error: BaseException) -> Exception:
+        """Translate one of `LOST`."""
+
+    @abstractmethod
+    async def _wait_written(self, pending: Awaitable[None], size: int) -> None:
+        """Wait for a write of `size` bytes that did not fit at once. Raises what `_write_error` returns."""
+
+    def _after_take(self, pending: Awaitable[None]) -> Pending:
+        """Return what the reader waits for when `take` has left something to wait for."""
+        return pending
+
+    def _after_frames(self, consulted: bool) -> Pending:
+        """Return what the reader waits for after frames that were queued. `consulted`: the protocol may have an answer."""
+        return self._answer() if consulted else self._deliver()
+
+    @abstractmethod
+    def _take_failed(self, error: Exception) -> Pending:
+        """Handle an error of `take`; it must not be mistaken for one of the connection."""
+
+    # ------------------------------------------------------------------ receiving
+
+    def feed(self, data: bytes) -> Pending:
+        """Deliver or queue the messages in `data`; return what must be awaited before more is read."""
+        try:
+            frames = self._splitter.feed(data)
+            take = self._take
+            if take is not None and len(frames) == 1 and not self._messages and self._protocol.state is OPEN:
+                opcode, payload = frames[0]
+                message = payload if opcode == ws_frames.BINARY else _text(payload) if opcode == ws_frames.TEXT else None
+                if message is not None:  # nearly always
+                    pending = take(message)
+                    if pending is not None:
+                        return self._after_take(pending)
+                    return READY if self._enough is not None and self._enough() else None
+            return self._after_frames(self._digest(frames))
+        except Exception as error:
+            return self._take_failed(error)
+
+    def _digest(self, frames: ws_frames.Found) -> bool:
+        """Queue the messages of `frames`. Returns whether the protocol was consulted and may have something to send."""
+        protocol, consulted = self._protocol, False
+        for opcode, payload in frames:
+            if opcode != ws_frames.MACHINE:
+                if protocol.state is OPEN:
+                    self._queue(payload, opcode == ws_frames.TEXT)
+                continue
+            consulted = True
+            protocol.receive_data(payload)
+            for event in protocol.events_received():
+                if isinstance(event, Frame):
+                    self._join(event)
+        return consulted or protocol.state is not OPEN
+
+    def _join(self, frame: Frame) -> None:
+        """Queue the message that `frame` completes, if it does."""
+        opcode = frame.opcode
+        if opcode is Opcode.TEXT or opcode is Opcode.BINARY:
+            self._text = opcode is Opcode.TEXT
+        elif opcode is not Opcode.CONT:
+            return
+        if len(frame.data):  # empty fragments would make a list without end
+            self._fragments.append(frame.data)
+        if frame.fin:
+            data = b"".join(self._fragments)
+            self._fragments.clear()
+            if self._protocol.close_sent is None or self._protocol.close_rcvd is not None:  # not after our own close
+                self._queue(data, self._text)
+
+    def _queue(self, data: bytes, text: bool) -> None:
+        message = _text(data) if text else data
+        if message is None:
+            self._invalid_text = True
+            self._protocol.fail(1007, "text is not UTF-8")
+        else:
+            self._unread += len(message)
+            self._messages.append(message)
+
+    def _pop(self) -> str | bytes:
+        message = self._messages.popleft()
+        self._unread -= len(message)
+        return message
+
+    def _deliver(self) -> Pending:
+        """Give queued messages to `take`, as far as it goes without waiting."""
+        while self._messages and (take := self._take) is not None:
+            if (pending := take(self._pop())) is not None:
+                return pending
+            if self._enough is not None and self._enough():
+                return READY
+        return None
+
+    # ------------------------------------------------------------------ sending
+
+    async def send(self, message: str | bytes) -> None:
+        """Send one message; an empty one is sent as such. Raises the role's errors."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if (pending := self.send_or_pending(message)) is not None:
+            await pending
+
+    def send_or_pending(self, message: str | bytes) -> Pending:
+        """Send one message, as far as that needs no waiting. Raises the role's errors."""
+        if isinstance(message, bytes):
+            opcode, data = ws_frames.BINARY, message
+        else:
+            opcode, data = ws_frames.TEXT, message.encode()
+        if self._turn.taken or self._owes or self._protocol.state is not OPEN:
+            return self._send_in_turn(opcode, data)
+        frame = self._encode(opcode, data)
+        try:
+            pending = self._write(frame)
+        except LOST as error:
+            raise self._write_error(error) from error
+        if pending is None:
+            return None
+        self._turn.taken = True
+        return self._finish_frame(pending, len(frame))
+
+    async def _finish_frame(self, pending: Awaitable[None], size: int) -> None:
+        """Finish a frame that was begun; the turn is ours."""
+        try:
+            await self._wait_written(pending, size)
+            if self._owes:
+                await self._flush()
+        finally:
+            self._turn.give_back()
+
+    async def _send_in_turn(self, opcode: int, data: bytes) -> None:
+        await self._turn.take()
+        try:
+            if self._protocol.state is not OPEN:
+                raise self._closed_error()
+            await self._write_all(self._encode(opcode, data))
+            if self._owes:
+                await self._flush()
+        finally:
+            self._turn.give_back()
+
+    async def _answer(self) -> None:
+        """Send what the protocol has queued, pongs mostly."""
+        if self._turn.taken:
+            self._owes = True  # the writer sends it as well; waiting for it could be waiting for ourselves
+            return
+        await self._turn.take()
+        try:
+            await self._flush()
+        finally:
+            self._turn.give_back()
+
+    async def _flush(self) -> None:
+        """Send what the protocol has queued, including what it queues meanwhile. For the owner of the turn."""
+        self._owes = False
+        while data := b"".join(self._protocol.data_to_send()):
+            await self._write_all(data)
+
+    async def _write_all(self, data: bytes) -> None:
+        try:
+            pending = self._write(data)
+        except LOST as error:
+            raise self._write_error(error) from error
+        if pending is not None:
+            await self._wait_written(pending, len(data))
+
+    async def send_close(self, code: int, reason: str = "") -> bool:
+        """Begin the closing handshake; return False if either side had already ended the session."""
+        await self._turn.take()
+        try:
+            begins = self._protocol.state is OPEN
+            if begins:
+                self._protocol.send_close(code, reason)
+            await self._flush()
+        finally:
+            self._turn.give_back()
+        return begins
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        return None
