@@ -33,9 +33,9 @@ from gw.wire.assemblyai_audio import ENCODINGS, FrameCutter
 from gw.wire.assemblyai_batch import spoken_language
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import BAD_JSON, decode_upstream
-from gw.wire.json_frames import Frame, frame_text, session_failure, typed_frame, vendor_frames
+from gw.wire.json_frames import Frame, frame_text, json_frame, session_failure, typed_frame, vendor_frames
 from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
-from gw.wire.query import encoding_field, query_pairs, sample_rate
+from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
 from gw.wire.transcripts import Result, TurnEncoder, joined_text, transcribed, unknown
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
@@ -89,15 +89,14 @@ def path_of(request: ListenRequest, model: str) -> str:
     if request.dialect == "assemblyai":
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
         return "/v3/ws?" + urlencode(pairs)
-    pairs.append(("format_turns", "true"))
-    if language := spoken_language(request.language, ()):
-        pairs.append(("language_codes", msgspec.json.encode([language]).decode()))
-    if request.endpointing_ms is not None:
-        pairs.append(("max_turn_silence", str(request.endpointing_ms)))
-    if request.keyterms:
-        pairs.append(("keyterms_prompt", msgspec.json.encode(list(request.keyterms)).decode()))
-    if request.diarize:
-        pairs.append(("speaker_labels", "true"))
+    language = spoken_language(request.language, ())
+    pairs += optional_pairs(
+        format_turns=True,
+        language_codes=json_frame([language]) if language else None,
+        max_turn_silence=request.endpointing_ms,
+        keyterms_prompt=json_frame(request.keyterms) if request.keyterms else None,
+        speaker_labels=request.diarize,
+    )
     return "/v3/ws?" + urlencode(pairs)
 
 

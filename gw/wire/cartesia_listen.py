@@ -41,7 +41,7 @@ from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, typed_frame, vendor_frames
 from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, ListenProtocol
-from gw.wire.query import encoding_field, query_pairs, sample_rate
+from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
 from gw.wire.transcripts import timed_word, transcribed, unknown
 
 BY_TURNS = ("/stt/turns/websocket", "")
@@ -85,11 +85,8 @@ def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]
     fields = [("model", model)]
     if request.dialect == "cartesia":
         return fields + [(name, value) for name, value in request.fields if name not in _COMMON]
-    if request.language:
-        fields.append(("language", request.language))
-    if "word" in request.timestamps:
-        fields.append(("timestamp_granularities[]", "word"))
-    return fields
+    fields += optional_pairs(language=request.language)
+    return [*fields, ("timestamp_granularities[]", "word")] if "word" in request.timestamps else fields
 
 
 def path_of(request: TranscribeRequest) -> str:
@@ -165,10 +162,8 @@ def live_path(request: ListenRequest, model: str, *, turns: bool = False) -> str
             shortest, longest = _TURN_TIMEOUT_MS
             pairs.append(("turn_end_timeout_ms", str(min(longest, max(shortest, request.endpointing_ms)))))
     else:
-        if request.language:
-            pairs.append(("language", request.language))
-        if request.endpointing_ms is not None:
-            pairs.append(("max_silence_duration_secs", f"{request.endpointing_ms / 1000:g}"))
+        silence_s = None if request.endpointing_ms is None else f"{request.endpointing_ms / 1000:g}"
+        pairs += optional_pairs(language=request.language, max_silence_duration_secs=silence_s)
     path = BY_TURNS[0] if turns else "/stt/websocket"
     return f"{path}?{urlencode(pairs, quote_via=quote)}"  # the vendor does not read a plus sign as a space
 

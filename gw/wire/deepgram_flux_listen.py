@@ -19,7 +19,15 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, Word
-from gw.wire.deepgram_listen import BY_TURNS, CLOSE_STREAM, audio_fields, by_turns, format_of, keyterms_of, settings
+from gw.wire.deepgram_listen import (
+    BY_TURNS,
+    DeepgramListenClient,
+    audio_fields,
+    by_turns,
+    format_of,
+    keyterms_of,
+    settings,
+)
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.listen_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
@@ -77,27 +85,17 @@ def path_of(request: ListenRequest, model: str) -> str:
     return "/v2/listen?" + urlencode(pairs)
 
 
-class FluxListenClient:
-    """One session: audio and commands to frames, frames to events. With `keep_raw` events carry their frame.
-
-    `Connected` is never passed on: the caller has been sent one by the gateway.
-    """
+class FluxListenClient(DeepgramListenClient):
+    """One session. `Connected` is never passed on: the caller has been sent one by the gateway."""
 
     def __init__(
         self, provider: str, *, keep_raw: bool = False, interims: bool = True, secrets: Iterable[str] = ()
     ) -> None:
-        self.ended = False
-        self._provider = provider
-        self._keep_raw = keep_raw
+        super().__init__(provider, keep_raw=keep_raw, secrets=secrets)
         self._interims = interims
-        self._secrets = tuple(secrets)
-        self._finishing = False
         self._last: _Message | None = None
         """Last update of the open turn."""
         self._turn_start_s: float | None = None
-
-    def audio(self, data: bytes) -> bytes:
-        return data
 
     def flush(self) -> list[str]:
         return [FORCE_END_TURN]
@@ -110,10 +108,6 @@ class FluxListenClient:
             return [] if _MESSAGE.decode(frame).type == "KeepAlive" else [frame]
         except BAD_JSON:
             return []
-
-    def finish(self) -> list[str]:
-        self._finishing = True
-        return [CLOSE_STREAM]
 
     def receive(self, frame: Frame) -> list[ListenEvent]:
         """Decode a frame. Raises ProviderError for `Error`, UpstreamProtocolError for a malformed frame."""

@@ -33,7 +33,7 @@ from gw.wire.bounds import seconds
 from gw.wire.json_codec import decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
-from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, query_pairs
+from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, optional_pairs, query_pairs
 from gw.wire.transcripts import unknown
 from gw.wire.vendor_errors import safe_code
 
@@ -98,15 +98,16 @@ def path_of(request: ListenRequest, model: str) -> str:
     if request.dialect == "deepgram" and not by_turns(request):
         pairs += default_language(request.language, pairs)
         return "/v1/listen?" + urlencode(pairs)
-    pairs += [("smart_format", "true"), ("punctuate", "true"), ("vad_events", "true")]
-    if request.interim_results:
-        pairs += [("interim_results", "true"), ("utterance_end_ms", "1000")]
-    if request.language:
-        pairs.append(("language", request.language))
-    if request.endpointing_ms is not None:
-        pairs.append(("endpointing", str(request.endpointing_ms)))
-    if request.diarize:
-        pairs.append(("diarize", "true"))
+    pairs += optional_pairs(
+        smart_format=True,
+        punctuate=True,
+        vad_events=True,
+        interim_results=request.interim_results,
+        utterance_end_ms=1000 if request.interim_results else None,
+        language=request.language,
+        endpointing=request.endpointing_ms,
+        diarize=request.diarize,
+    )
     pairs += [("keyterm", term) for term in request.keyterms]
     return "/v1/listen?" + urlencode(pairs)
 
@@ -147,9 +148,9 @@ class DeepgramListenClient:
         self._provider = provider
         self._keep_raw = keep_raw
         self._secrets = tuple(secrets)
+        self._finishing = False
         self._speaking = False
         """Whether there were words since the last end of an utterance."""
-        self._finishing = False
 
     def audio(self, data: bytes) -> bytes:
         return data

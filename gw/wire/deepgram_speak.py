@@ -47,9 +47,7 @@ def http_path(request: SpeakRequest, model: str) -> str:
 
     A caller of this dialect has its own settings passed on.
     """
-    pairs = [("model", voice_model(model, request.voice)), *_audio_fields(request.format)]
-    if request.speed is not None:
-        pairs.append(("speed", f"{request.speed:g}"))
+    pairs = [("model", voice_model(model, request.voice)), *_audio_fields(request.format), *_speed_field(request.speed)]
     own = ((name, raw) for name, raw in _own(request).items() if name.startswith(_QUERY))
     pairs += [(name[len(_QUERY) :], value) for name, raw in own for value in msgspec.json.decode(raw, type=list[str])]
     return "/v1/speak?" + urlencode(pairs)
@@ -90,9 +88,13 @@ def live_path(request: SpeakLiveRequest, model: str) -> str:
     pairs.append(("sample_rate", str(request.format.sample_rate_hz)))
     if request.dialect == "deepgram":
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
-    elif request.speed is not None:
-        pairs.append(("speed", f"{request.speed:g}"))
+    else:
+        pairs += _speed_field(request.speed)
     return "/v1/speak?" + urlencode(pairs)
+
+
+def _speed_field(speed: float | None) -> list[tuple[str, str]]:
+    return [] if speed is None else [("speed", f"{speed:g}")]
 
 
 class _Message(msgspec.Struct, gc=False):

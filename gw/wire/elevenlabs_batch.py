@@ -16,6 +16,7 @@ from gw.types.stt import AudioSource, TranscribeRequest, Transcript
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import decode_upstream
+from gw.wire.query import optional_pairs
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -66,14 +67,13 @@ def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]
     fields = [("model_id", model)]
     if request.dialect == "elevenlabs":
         return fields + [(name, value) for name, value in request.fields if name != "model_id"]
-    if request.language:
-        fields.append(("language_code", bare(request.language)))
-    if request.temperature is not None:
-        fields.append(("temperature", f"{request.temperature:g}"))
-    fields.append(("timestamps_granularity", "word" if request.timestamps else "none"))
-    fields.append(("tag_audio_events", "false"))
-    if request.diarize:
-        fields.append(("diarize", "true"))
+    fields += optional_pairs(
+        language_code=bare(request.language or ""),
+        temperature=None if request.temperature is None else f"{request.temperature:g}",
+        timestamps_granularity="word" if request.timestamps else "none",
+        tag_audio_events="false",
+        diarize=request.diarize,
+    )
     return fields + [("keyterms", term) for term in request.keyterms]
 
 

@@ -37,7 +37,7 @@ from gw.wire.elevenlabs_errors import as_rejection, session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
-from gw.wire.query import query_pairs
+from gw.wire.query import optional_pairs, query_pairs
 from gw.wire.transcripts import transcribed, unknown
 
 TIMED = "committed_transcript_with_timestamps"
@@ -87,11 +87,13 @@ def path_of(request: ListenRequest, model: str) -> str:
     if request.dialect == "elevenlabs":
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
     else:
-        pairs.append(("commit_strategy", "vad"))
-        pairs.append(("language_code", bare(request.language)) if request.language else ("include_language_detection", "true"))
-        if request.endpointing_ms is not None:
-            silence_s = min(3.0, max(0.3, request.endpointing_ms / 1000))
-            pairs.append(("vad_silence_threshold_secs", f"{silence_s:g}"))
+        silence_ms = request.endpointing_ms
+        pairs += optional_pairs(
+            commit_strategy="vad",
+            language_code=bare(request.language or ""),
+            include_language_detection=not request.language,
+            vad_silence_threshold_secs=None if silence_ms is None else f"{min(3.0, max(0.3, silence_ms / 1000)):g}",
+        )
         terms = [term for term in request.keyterms if len(term) <= _MAX_KEYTERM_CHARACTERS]
         pairs += [("keyterms", term) for term in terms[:_MAX_KEYTERMS]]
     if _wants_times(request):

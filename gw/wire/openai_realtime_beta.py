@@ -15,16 +15,13 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-import msgspec
-
 from gw.errors import ProviderFailed
 from gw.types.audio import PCM_24K
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
-from gw.wire.convert import converter
-from gw.wire.json_codec import decode_upstream
+from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.json_frames import Frame, typed_frame
 from gw.wire.openai_audio import bare_language
-from gw.wire.openai_realtime_client import COMMIT, append_frame, candidate_error
+from gw.wire.openai_realtime_client import COMMIT, ItemListenClient, RealtimeEvent, append_frame
+from gw.wire.query import optional_pairs
 
 _DEFAULT_SILENCE_MS = 350
 _MIN_SILENCE_MS = 100
@@ -32,55 +29,19 @@ _EXTRA_MS = 500
 """Silence beyond what ends an utterance: the server looks at windows."""
 
 
-class _Error(msgspec.Struct, gc=False):
-    type: str | None = None
-
-
-class _Event(msgspec.Struct, gc=False):
-    type: str = ""
-    item_id: str = ""
-    transcript: str | None = None
-    audio_start_ms: float | None = None
-    audio_end_ms: float | None = None
-    error: _Error | None = None
-
-
-_EVENT = msgspec.json.Decoder(_Event)
-
-
-class _Item:
-    """A buffer with speech, until its transcript."""
-
-    __slots__ = ("buffer_start_s", "committed", "end_s", "start_s")
-
-    def __init__(self, buffer_start_s: float) -> None:
-        self.buffer_start_s = self.start_s = buffer_start_s
-        self.end_s: float | None = None
-        self.committed = False
-
-
 def query(request: ListenRequest, model: str) -> str:
     """Return the query of the socket's address."""
-    pairs = [("model", model), ("intent", "transcription")]
-    if (language := bare_language(request.language)) is not None:
-        pairs.append(("language", language))
-    return urlencode(pairs)
+    return urlencode(optional_pairs(model=model, intent="transcription", language=bare_language(request.language)))
 
 
-class BetaListenClient:
+class BetaListenClient(ItemListenClient):
     """One session: audio and commands to frames, frames to events."""
 
     def __init__(self, provider: str, request: ListenRequest, secrets: tuple[str, ...] = ()) -> None:
         """Raises CannotConvert for audio that is not raw."""
-        self._provider = provider
-        self._request = request
-        self._secrets = secrets
-        self._converter = converter(request.format, PCM_24K)
+        super().__init__(provider, request, PCM_24K, secrets)
         silence_ms = request.endpointing_ms
         self._silence_ms = _DEFAULT_SILENCE_MS if silence_ms is None else max(silence_ms, _MIN_SILENCE_MS)
-        self._items: dict[str, _Item] = {}
-        self._sent_s = self._buffer_start_s = 0.0
-        self._finishing = self._answered = self.ended = False
 
     def opening(self) -> str | None:
         """Return the first frame; None to keep the server's own settings."""
@@ -88,17 +49,8 @@ class BetaListenClient:
             return None
         return typed_frame("session.update", session={"turn_detection": {"silence_duration_ms": self._silence_ms}})
 
-    def audio(self, data: bytes) -> str | None:
-        """Return the frame for audio of the request's format; None while it has no complete sample."""
-        if self._converter is not None:
-            data = self._converter.feed(data)
-        if not data:
-            return None
-        self._sent_s += PCM_24K.seconds(len(data))
-        return append_frame(data)
-
     def flush(self) -> str:
-        """Return silence, which ends the current utterance."""
+        """Return silence, which ends the current utterance and does not count as audio sent."""
         return append_frame(bytes(48 * (self._silence_ms + _EXTRA_MS)))
 
     def finish(self) -> tuple[str, str]:
@@ -109,27 +61,15 @@ class BetaListenClient:
     def passed(self, frame: str) -> None:
         """Drop a caller's frame: it is of the newer revision, which this server does not read."""
 
-    def receive(self, frame: Frame) -> list[ListenEvent]:
-        """Decode a frame. Raises ProviderError for an error event, UpstreamProtocolError for a malformed frame.
-
-        The list that ends the session ends with `ListenEnd`.
-        """
-        event = decode_upstream(_EVENT, frame, self._provider)
-        events = self._handle(event, frame)
-        if self._answered and not self.ended and not any(item.committed for item in self._items.values()):
-            self.ended = True
-            events.append(ListenEnd())
-        return events
-
-    def _handle(self, event: _Event, frame: Frame) -> list[ListenEvent]:
+    def _handle(self, event: RealtimeEvent, frame: Frame) -> list[ListenEvent]:
         match event.type:
             case "input_audio_buffer.speech_started":
                 item = self._item(event.item_id)
-                item.start_s = item.buffer_start_s + (event.audio_start_ms or 0.0) / 1000
+                item.start_s = item.base_s + (event.audio_start_ms or 0.0) / 1000
                 return [SpeechStarted(at_s=item.start_s)]
             case "input_audio_buffer.speech_stopped":
                 item = self._item(event.item_id)
-                item.end_s = item.buffer_start_s + (event.audio_end_ms or 0.0) / 1000
+                item.end_s = item.base_s + (event.audio_end_ms or 0.0) / 1000
             case "input_audio_buffer.partial_transcription":
                 item = self._item(event.item_id)
                 if self._request.interim_results and (text := (event.transcript or "").strip()):
@@ -142,18 +82,11 @@ class BetaListenClient:
                 detail = "the transcription of an utterance failed"
                 raise ProviderFailed(provider=self._provider, detail=detail, upstream_status=200)
             case "error":
-                error = event.error or _Error()
-                if not (self._finishing and error.type == "invalid_request_error"):
-                    status = 500 if error.type == "server_error" else 400
-                    raise candidate_error(self._provider, status, frame, self._secrets)
+                kind = event.error.type if event.error is not None else None
+                if not (self._finishing and kind == "invalid_request_error"):
+                    raise self._candidate_error(500 if kind == "server_error" else 400, frame)
                 self._answered = True  # at the end the server objects to the commit of an empty buffer
         return []
-
-    def _item(self, item_id: str) -> _Item:
-        item = self._items.get(item_id)
-        if item is None:
-            item = self._items[item_id] = _Item(self._buffer_start_s)
-        return item
 
     def _commit(self, item_id: str) -> None:
         """Note a commit. The client's own is of a buffer whose end the server has not reported, or repeats the server's."""
@@ -161,9 +94,9 @@ class BetaListenClient:
         if self._finishing and (item.end_s is None or item.committed):
             self._answered = True
         item.committed = True
-        self._buffer_start_s = self._sent_s
+        self._committed_s = self._sent_s
 
-    def _completed(self, event: _Event) -> list[ListenEvent]:
+    def _completed(self, event: RealtimeEvent) -> list[ListenEvent]:
         item = self._items.pop(event.item_id, None)
         if item is None:
             return []

@@ -20,6 +20,7 @@ committed item is without transcript.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from typing import Any
 
@@ -58,7 +59,7 @@ class _Language(msgspec.Struct, gc=False):
     code: str | None = None
 
 
-class _Event(msgspec.Struct, gc=False):
+class RealtimeEvent(msgspec.Struct, gc=False):
     type: str = ""
     item_id: str = ""
     delta: str | None = None
@@ -81,16 +82,17 @@ class _Usage(msgspec.Struct, gc=False):
     seconds: float | None = None
 
 
-_EVENT = msgspec.json.Decoder(_Event)
+_EVENT = msgspec.json.Decoder(RealtimeEvent)
 
 
 class _Item:
     """A stretch of speech, from its beginning to its transcript."""
 
-    __slots__ = ("committed", "end_s", "start_s", "stopped", "text")
+    __slots__ = ("base_s", "committed", "end_s", "start_s", "stopped", "text")
 
     def __init__(self, start_s: float) -> None:
-        self.start_s = start_s
+        self.base_s = self.start_s = start_s
+        """Earliest and actual beginning."""
         self.end_s: float | None = None
         self.stopped = False
         """Whether the server has detected its end, and so commits it."""
@@ -98,27 +100,19 @@ class _Item:
         self.text = ""
 
 
-def append_frame(pcm: bytes) -> str:
-    return '{"type":"input_audio_buffer.append","audio":"' + b64encode(pcm).decode() + '"}'
+class ItemListenClient(ABC):
+    """Client of either revision of the protocol: sends audio, and keeps the items until their transcripts."""
 
-
-class RealtimeListenClient:
-    """One session: audio and commands to frames, frames to events.
-
-    For a caller of this dialect every frame comes as an event that carries it; a `session` among the request's options (JSON)
-    is sent as the caller wrote it, except for the model.
-    """
-
-    def __init__(self, provider: str, request: ListenRequest, model: str, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, provider: str, request: ListenRequest, wire_format: AudioFormat, secrets: tuple[str, ...], *, keep_raw: bool = False
+    ) -> None:
         """Raises CannotConvert for audio that is not raw."""
         self._provider = provider
         self._request = request
-        self._model = model
         self._secrets = secrets
-        self._keep_raw = request.dialect == "openai"
-        self._wire_format = _wire_format(request.format)
-        self._converter = converter(request.format, self._wire_format)
-        self._session = self._first_session()
+        self._keep_raw = keep_raw
+        self._wire_format = wire_format
+        self._converter = converter(request.format, wire_format)
         self._items: dict[str, _Item] = {}
         self._sent_s = self._committed_s = 0.0
         """Audio sent, and how much of it is in committed items."""
@@ -126,10 +120,6 @@ class RealtimeListenClient:
         """Whether audio was sent since the client's last commit."""
         self._finishing = self._answered = self.ended = False
         self._usage: Usage | None = None
-
-    def opening(self) -> str:
-        """Return the first frame."""
-        return typed_frame("session.update", session=self._session)
 
     def audio(self, data: bytes) -> str | None:
         """Return the frame for audio of the request's format; None while it has no complete sample."""
@@ -140,6 +130,58 @@ class RealtimeListenClient:
         self._uncommitted = True
         self._sent_s += self._wire_format.seconds(len(data))
         return append_frame(data)
+
+    def receive(self, frame: Frame) -> list[ListenEvent]:
+        """Decode a frame. Raises ProviderError for an error event, UpstreamProtocolError for a malformed frame.
+
+        The list that ends the session ends with `ListenEnd`.
+        """
+        events = self._handle(decode_upstream(_EVENT, frame, self._provider), frame)
+        if self._keep_raw:
+            raw = frame_text(frame)
+            events = [msgspec.structs.replace(events[0], raw=raw), *events[1:]] if events else [VendorFrame(raw=raw)]
+        if self._answered and not self.ended and not any(item.committed for item in self._items.values()):
+            self.ended = True
+            events.append(ListenEnd(usage=self._usage))
+        return events
+
+    @abstractmethod
+    def _handle(self, event: RealtimeEvent, frame: Frame) -> list[ListenEvent]: ...
+
+    def _item(self, item_id: str) -> _Item:
+        item = self._items.get(item_id)
+        if item is None:
+            item = self._items[item_id] = _Item(self._committed_s)
+        return item
+
+    def _candidate_error(self, status: int, frame: Frame) -> ProviderError:
+        """Return the error of an error event. Model, language and settings are the candidate's, and so is a rejection."""
+        error = classify(self._provider, status, None, frame if isinstance(frame, bytes) else frame.encode(), self._secrets)
+        if isinstance(error, ProviderRejected):
+            error.fault = "candidate"
+        return error
+
+
+def append_frame(pcm: bytes) -> str:
+    return '{"type":"input_audio_buffer.append","audio":"' + b64encode(pcm).decode() + '"}'
+
+
+class RealtimeListenClient(ItemListenClient):
+    """One session: audio and commands to frames, frames to events.
+
+    For a caller of this dialect every frame comes as an event that carries it; a `session` among the request's options (JSON)
+    is sent as the caller wrote it, except for the model.
+    """
+
+    def __init__(self, provider: str, request: ListenRequest, model: str, secrets: tuple[str, ...] = ()) -> None:
+        """Raises CannotConvert for audio that is not raw."""
+        super().__init__(provider, request, _wire_format(request.format), secrets, keep_raw=request.dialect == "openai")
+        self._model = model
+        self._session = self._first_session()
+
+    def opening(self) -> str:
+        """Return the first frame."""
+        return typed_frame("session.update", session=self._session)
 
     def flush(self) -> str | None:
         """Commit the audio so far; None if there is none since the last commit."""
@@ -189,22 +231,7 @@ class RealtimeListenClient:
         settings = {"format": _format_object(self._wire_format), "transcription": transcription, "turn_detection": turns}
         return {"type": "transcription", "audio": {"input": settings}}
 
-    def receive(self, frame: Frame) -> list[ListenEvent]:
-        """Decode a frame. Raises ProviderError for an error event, UpstreamProtocolError for a malformed frame.
-
-        The list that ends the session ends with `ListenEnd`.
-        """
-        event = decode_upstream(_EVENT, frame, self._provider)
-        events = self._handle(event, frame)
-        if self._keep_raw:
-            raw = frame_text(frame)
-            events = [msgspec.structs.replace(events[0], raw=raw), *events[1:]] if events else [VendorFrame(raw=raw)]
-        if self._answered and not self.ended and not any(item.committed for item in self._items.values()):
-            self.ended = True
-            events.append(ListenEnd(usage=self._usage))
-        return events
-
-    def _handle(self, event: _Event, frame: Frame) -> list[ListenEvent]:
+    def _handle(self, event: RealtimeEvent, frame: Frame) -> list[ListenEvent]:
         match event.type.removeprefix("conversation.item.input_audio_transcription."):
             case "input_audio_buffer.speech_started":
                 item = self._item(event.item_id)
@@ -233,12 +260,6 @@ class RealtimeListenClient:
                 self._error(event.error or _Error(), frame)
         return []
 
-    def _item(self, item_id: str) -> _Item:
-        item = self._items.get(item_id)
-        if item is None:
-            item = self._items[item_id] = _Item(self._committed_s)
-        return item
-
     def _committed(self, item: _Item) -> None:
         item.committed = True
         if item.end_s is None:
@@ -247,7 +268,7 @@ class RealtimeListenClient:
         if self._finishing and not item.stopped:
             self._answered = True
 
-    def _delta(self, event: _Event) -> list[ListenEvent]:
+    def _delta(self, event: RealtimeEvent) -> list[ListenEvent]:
         item = self._item(event.item_id)
         item.text += event.delta or ""
         if not self._request.interim_results or not item.text:
@@ -255,7 +276,7 @@ class RealtimeListenClient:
         end_s = self._sent_s if item.end_s is None else item.end_s
         return [Interim(text=item.text, start_s=item.start_s, end_s=end_s)]
 
-    def _completed(self, event: _Event) -> list[ListenEvent]:
+    def _completed(self, event: RealtimeEvent) -> list[ListenEvent]:
         item = self._items.pop(event.item_id, None) or _Item(self._committed_s)
         end_s = self._sent_s if item.end_s is None else item.end_s
         self._add_usage(event.usage)
@@ -289,15 +310,7 @@ class RealtimeListenClient:
         if error.event_id == _FINISH or (error.code == _EMPTY and self._finishing):
             self._answered = True
         elif error.code != _EMPTY and not (self._keep_raw and error.type == "invalid_request_error"):
-            raise candidate_error(self._provider, _STATUS.get(error.type or "", 400), frame, self._secrets)
-
-
-def candidate_error(provider: str, status: int, frame: Frame, secrets: tuple[str, ...]) -> ProviderError:
-    """Return the error of an error event. Model, language and audio settings are the candidate's, and so is a rejection."""
-    failure = classify(provider, status, None, frame if isinstance(frame, bytes) else frame.encode(), secrets)
-    if isinstance(failure, ProviderRejected):
-        failure.fault = "candidate"
-    return failure
+            raise self._candidate_error(_STATUS.get(error.type or "", 400), frame)
 
 
 def _wire_format(fmt: AudioFormat) -> AudioFormat:

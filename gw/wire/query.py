@@ -14,6 +14,12 @@ SAMPLE_RATES_HZ = range(4_000, 192_001)
 _CREDENTIALS = frozenset({"token", "access_token", "api_key", "single_use_token"})
 
 
+def optional_pairs(**fields: str | int | None) -> list[tuple[str, str]]:
+    """Return query fields in order, without those that are None, False or empty; True becomes "true"."""
+    present = ((name, value) for name, value in fields.items() if value is not None and value is not False and value != "")
+    return [(name, "true" if value is True else str(value)) for name, value in present]
+
+
 def query_pairs(query: bytes) -> list[tuple[str, str]]:
     """Return the settings of a query string in order: without credentials and without the gateway's own `gw_` fields."""
     pairs = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gw.errors import ClientProtocolError
-from gw.wire.query import encoding_field, int_field, is_true, query_pairs, sample_rate
+from gw.wire.query import encoding_field, int_field, is_true, optional_pairs, query_pairs, sample_rate
 
 
 def test_settings_are_kept_in_order_without_credentials_and_gateway_fields():
@@ -42,3 +42,7 @@ def test_encodings():
     assert encoding_field("linear16", {"linear16": "pcm_s16le"}) == "pcm_s16le"
     with pytest.raises(ClientProtocolError, match="one of linear16, mulaw"):
         encoding_field("x", {"linear16": 1, "mulaw": 2})
+
+
+def test_optional_fields():
+    assert optional_pairs(a="x", b=None, c=False, d="", e=0, f=True) == [("a", "x"), ("e", "0"), ("f", "true")]
