@@ -60,7 +60,7 @@ serve: {port: 0}
 
 @attrs.define
 class RealGateway:
-    """A real gateway in a thread. `ask` makes one chat request of it and waits until its record can be read."""
+    """A real gateway in a thread. `chat` sends it one chat request and waits until its record can be read."""
 
     url: str = ""
     gateway: Gateway | None = None
@@ -79,15 +79,15 @@ class RealGateway:
             drain.halt()
             nursery.cancel_scope.cancel()
 
-    def ask(self, model: str = "sim/echo", project: str = "default") -> None:
-        async def chat() -> None:
+    def chat(self, model: str = "sim/echo", project: str = "default") -> None:
+        async def send() -> None:
             request = parse_request(b'{"model":"%s","messages":[{"role":"user","content":"hi"}]}' % model.encode())
             async with self.gateway.relay.chat(request, Caller(project=project, endpoint="test")) as answer:
                 while not answer.done:
                     await answer.receive()
             await self.gateway.store.flush()
 
-        trio.from_thread.run(chat, trio_token=self.token)
+        trio.from_thread.run(send, trio_token=self.token)
 
 
 @contextmanager
@@ -135,7 +135,7 @@ class Streams:
     """`sys`, its streams terminals."""
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(sys, name)
+        attribute = getattr(sys, name)
         if name in ("stdin", "stdout", "stderr"):
-            found.isatty = lambda: True
-        return found
+            attribute.isatty = lambda: True
+        return attribute

@@ -20,15 +20,15 @@ def backend(gateway):
 def test_get_sends_the_key_and_leaves_out_what_was_not_asked(gateway, backend):
     gateway.replies["GET /v1/costs"] = json_reply({"total": 1})
     assert backend.get("/v1/costs", period="week", project=None) == {"total": 1}
-    (asked,) = gateway.asked
-    assert asked.query == {"period": "week"}
-    assert asked.headers["Authorization"] == "Bearer gwk_test"
+    (requests,) = gateway.requests
+    assert requests.query == {"period": "week"}
+    assert requests.headers["Authorization"] == "Bearer gwk_test"
 
 
 def test_without_a_key_no_credential_is_sent(gateway):
     gateway.replies["GET /health"] = json_reply({})
     Backend(url=gateway.url).get("/health")
-    assert gateway.asked[0].headers["Authorization"] is None
+    assert gateway.requests[0].headers["Authorization"] is None
 
 
 def test_an_address_may_lack_its_scheme():
@@ -99,19 +99,19 @@ def test_a_record_may_need_a_moment(gateway, backend):
 def test_a_record_that_this_key_may_not_see(gateway, backend):
     gateway.replies["GET /v1/requests/r1"] = json_reply({}, 403)
     assert backend.record("r1") is None
-    assert len(gateway.asked) == 1
+    assert len(gateway.requests) == 1
 
 
 def test_no_request_id_no_record(gateway, backend):
     assert backend.record("") is None
-    assert gateway.asked == []
+    assert gateway.requests == []
 
 
 def test_a_change_says_that_it_is_the_command_line(gateway, backend):
     gateway.replies["POST /v1/projects"] = json_reply({"created": True})
     assert backend.change("POST", "/v1/projects", {"project_id": "app"}, confirm=None, cascade=False) == {"created": True}
-    (asked,) = gateway.asked
-    assert (asked.headers["X-GW-Source"], asked.query, asked.json()) == ("cli", {}, {"project_id": "app"})
+    (requests,) = gateway.requests
+    assert (requests.headers["X-GW-Source"], requests.query, requests.json()) == ("cli", {}, {"project_id": "app"})
 
 
 @pytest.mark.parametrize("address", ["ftp://x", "http://", "http://x:0", "http://u:p@x", "http://x/?q", "http://ex ample"])

@@ -62,8 +62,8 @@ def test_models_that_end_are_named(check):
     text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/gpt-4-turbo, openai/gpt-4.1]}\nserve: {port: 0}\n"
     rows, result = check(text)
     assert result.exit_code == 0
-    told = ("warning", "was shut down on 2026-10-23; its successor is gpt-5.6-terra")
-    assert {subject: row for subject, row in rows.items() if subject.startswith("model")} == {"model openai/gpt-4-turbo": told}
+    expected = ("warning", "was shut down on 2026-10-23; its successor is gpt-5.6-terra")
+    assert {subject: row for subject, row in rows.items() if subject.startswith("model")} == {"model openai/gpt-4-turbo": expected}
 
 
 def test_models_without_a_price_are_named(check):
@@ -99,8 +99,8 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(check, monkeypa
     modality = "stt" if kind == "whisper" else "tts"
     rows, result = check(f"providers: {{{entry}}}\nmodels: {{{modality}: [{kind}/m]}}\nserve: {{port: 0}}\n")
     assert result.exit_code == 5
-    told = f"No module named '{module}'; install it with: pip install 'gw[{kind}]'"
-    assert rows[f"provider {kind}"] == ("failed", told)
+    expected = f"No module named '{module}'; install it with: pip install 'gw[{kind}]'"
+    assert rows[f"provider {kind}"] == ("failed", expected)
     server = f"{kind}: {{base_url: 'http://127.0.0.1:9'}}"
     rows, result = check(f"providers: {{{server}}}\nmodels: {{{modality}: [{kind}/m]}}\nserve: {{port: 0}}\n")
     assert result.exit_code == 0, result.output
@@ -113,9 +113,9 @@ def test_who_speaks_no_mp3_needs_the_library(check, monkeypatch, installed):
     monkeypatch.setitem(sys.modules, "av", library if installed else None)
     rows, result = check("providers: {piper: , sim: }\nmodels: {tts: [piper/lessac, sim/tone]}\nserve: {port: 0}\n")
     assert result.exit_code == 0
-    told = [row for subject, row in rows.items() if subject.startswith("speech")]
-    assert [row[0] for row in told] == ([] if installed else ["warning"])
-    assert installed or "gw[audio]" in told[0][1]
+    expected = [row for subject, row in rows.items() if subject.startswith("speech")]
+    assert [row[0] for row in expected] == ([] if installed else ["warning"])
+    assert installed or "gw[audio]" in expected[0][1]
 
 
 def test_a_taken_port_fails(check):
@@ -129,10 +129,10 @@ def test_a_taken_port_fails(check):
 def test_a_running_gateway_may_hold_port_and_database(check, tmp_path):
     lock = tmp_path / "gw.db.lock"
     lock.write_text(json.dumps({"pid": 1, "url": "http://127.0.0.1:9"}))
-    held = os.open(lock, os.O_RDWR)
-    fcntl.flock(held, fcntl.LOCK_EX)
+    lock_file = os.open(lock, os.O_RDWR)
+    fcntl.flock(lock_file, fcntl.LOCK_EX)
     rows, result = check(SIM)
-    os.close(held)
+    os.close(lock_file)
     assert result.exit_code == 0
     assert rows["database"][1].endswith("is in use by the gateway at http://127.0.0.1:9")
     assert "in use" in rows["address"][1]
@@ -156,7 +156,7 @@ def test_online_asks_each_provider_with_its_key(check, gateway):
     rows, result = check(_vendor(gateway.url), "--online")
     assert result.exit_code == 0, result.output
     assert rows["online openai"][0] == "ok"
-    assert gateway.asked[0].headers["Authorization"] == "Bearer sk-vendor-key-123"
+    assert gateway.requests[0].headers["Authorization"] == "Bearer sk-vendor-key-123"
     assert "sk-vendor" not in result.output
 
 
@@ -169,9 +169,9 @@ def test_online_with_a_refused_key_fails(check, gateway):
 
 def test_as_json(check):
     _, result = check(SIM, "--json")
-    found = json.loads(result.stdout)
-    assert {finding["result"] for finding in found} == {"ok"}
-    assert found[0]["subject"] == "configuration"
+    available = json.loads(result.stdout)
+    assert {finding["result"] for finding in available} == {"ok"}
+    assert available[0]["subject"] == "configuration"
 
 
 def test_a_configuration_that_is_wrong_is_told_as_json(check):

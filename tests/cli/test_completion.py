@@ -17,14 +17,14 @@ def test_a_script_for_each_shell(run, shell, words):
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("typed", "found"),
+    ("typed", "completions"),
     [("gw prov", "providers"), ("gw providers ", "test"), ("gw logs --fol", "--follow"), ("gw costs --period ", "week")],
 )
-def test_what_the_script_asks_is_answered(typed, found):
+def test_what_the_script_asks_is_answered(typed, completions):
     words = typed.split(" ")
     env = {**os.environ, "_GW_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run([sys.executable, "-m", "gw"], env=env, capture_output=True, text=True, check=True, timeout=30)
-    assert f"plain,{found}" in done.stdout.splitlines()
+    assert f"plain,{completions}" in done.stdout.splitlines()
 
 
 def test_another_shell(run):

@@ -27,10 +27,10 @@ def held_database(tmp_path):
     """The lock of a running gateway that listens on port 9."""
     (tmp_path / "gw.yaml").write_text(CONFIG)
     (tmp_path / "gw.db.lock").write_text(json.dumps({"pid": 1, "url": "http://127.0.0.1:9"}))
-    held = os.open(tmp_path / "gw.db.lock", os.O_RDWR)
-    fcntl.flock(held, fcntl.LOCK_EX)
+    lock_file = os.open(tmp_path / "gw.db.lock", os.O_RDWR)
+    fcntl.flock(lock_file, fcntl.LOCK_EX)
     yield
-    os.close(held)
+    os.close(lock_file)
 
 
 def test_the_file_of_this_folder_is_found(tmp_path):

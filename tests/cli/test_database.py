@@ -23,8 +23,8 @@ def database(tmp_path):
 
     async def fill() -> None:
         async with open_store(tmp_path / "gw.db", clock=SystemClock()) as store:
-            made = (StoredProject(id="a"), StoredProject(id="b"), StoredChain(modality="llm"))
-            await store.change(Change(put=made))
+            entities = (StoredProject(id="a"), StoredProject(id="b"), StoredChain(modality="llm"))
+            await store.change(Change(put=entities))
 
     trio.run(fill)
     yield tmp_path / "gw.db"
@@ -101,10 +101,10 @@ def test_nobody_upgrades_a_database_in_use(run, database):
     set_schema(database, 1)
     import fcntl
 
-    with (database.parent / "gw.db.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        held.write('{"pid": 4711}')
-        held.flush()
+    with (database.parent / "gw.db.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        lock_file.write('{"pid": 4711}')
+        lock_file.flush()
         result = run("db", "migrate")
     assert result.exit_code == 3
     assert "in use by process 4711" in result.stderr

@@ -27,6 +27,6 @@ def test_set_and_reset(run, request, where):
 
 def test_it_holds_from_the_next_request_on(run, real_gateway):
     run("fallbacks", "set", "llm", "flaky/echo", "sim/echo")
-    real_gateway.ask("flaky/echo")
+    real_gateway.chat("flaky/echo")
     (record,) = json.loads(run("logs", "--json").stdout)
     assert (record["status"], record["fallback_from"]) == ("fallback", "flaky/echo")

@@ -16,15 +16,15 @@ cost_tracking: {db_path: gw.db}
 @pytest.mark.parametrize("where", ["real_gateway", "configured"])
 def test_a_key_is_printed_once_and_alone(run, request, where):
     request.getfixturevalue(where)
-    made = run("keys", "add", "--project", "shop", "--name", "till", "--expires-days", "1")
-    assert made.exit_code == 0, made.output
-    assert re.fullmatch(r"gwk_\S{43}\n", made.stdout)
-    key_id = re.search(r"key_[0-9a-f]{12}\b", made.stderr)[0]
-    assert "it is not shown again" in made.stderr
+    added = run("keys", "add", "--project", "shop", "--name", "till", "--expires-days", "1")
+    assert added.exit_code == 0, added.output
+    assert re.fullmatch(r"gwk_\S{43}\n", added.stdout)
+    key_id = re.search(r"key_[0-9a-f]{12}\b", added.stderr)[0]
+    assert "it is not shown again" in added.stderr
     head, row = (line.split("\t") for line in run("keys", "list").stdout.splitlines())
     assert head == ["id", "name", "project", "key", "made", "expires", "source"]
     assert row[:3] == [key_id, "till", "shop"]
-    assert made.stdout.strip() not in "\t".join(row)
+    assert added.stdout.strip() not in "\t".join(row)
     shown = dict(line.split("\t") for line in run("keys", "show", key_id).stdout.splitlines())
     assert shown["expires"] > shown["made"]
     assert json.loads(run("keys", "show", key_id, "--json").stdout)["project"] == "shop"
@@ -39,9 +39,9 @@ def test_keys_of_the_file_are_listed(run, tmp_path):
 
 
 def test_as_json(run, real_gateway):
-    found = json.loads(run("keys", "add", "--json").stdout)
-    assert found["key"].startswith("gwk_")
-    assert found["project"] == "default"
+    answer = json.loads(run("keys", "add", "--json").stdout)
+    assert answer["key"].startswith("gwk_")
+    assert answer["project"] == "default"
 
 
 @pytest.mark.parametrize("command", [["show"], ["rm", "--yes"]])

@@ -18,7 +18,7 @@ OTHER = RECORD | {"id": "b" * 32, "status": "error", "cost_usd": None}
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """What another thread brings about, looked for again and again."""
+    """Wait for a condition that another thread makes true."""
     pause, deadline = threading.Event(), time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
@@ -46,8 +46,8 @@ def ids(result) -> list[str]:
 def test_what_was_comes_first_and_what_both_tell_once(gw, gateway):
     result = gw()
     assert ids(result) == ["a", "b"]
-    assert [asked.path for asked in gateway.asked] == ["/api/live", "/v1/logs"]
-    assert gateway.asked[1].query == {"limit": "10"}
+    assert [requests.path for requests in gateway.requests] == ["/api/live", "/v1/logs"]
+    assert gateway.requests[1].query == {"limit": "10"}
     assert result.stderr == "too slow: 3 events were missed\nError: the gateway has ended the stream\n"
     assert result.exit_code == 1
 
@@ -55,7 +55,7 @@ def test_what_was_comes_first_and_what_both_tell_once(gw, gateway):
 def test_filters_hold_for_what_comes(gw, gateway):
     gateway.replies["GET /v1/logs"] = json_reply([])
     assert ids(gw("--status", "error")) == ["b"]
-    assert gateway.asked[1].query == {"limit": "10", "status": "error"}
+    assert gateway.requests[1].query == {"limit": "10", "status": "error"}
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_no_gateway(run, configured):
 def test_a_real_gateway_tells_of_a_request_as_it_ends(run, real_gateway):
     results = []
     follower = threading.Thread(target=lambda: results.append(run("logs", "-f", "--limit", "1", "--json", "--url", real_gateway.url)))
-    real_gateway.ask()
+    real_gateway.chat()
     follower.start()
     until(lambda: real_gateway.gateway.store.watcher is not None)
-    real_gateway.ask("flaky/echo")
+    real_gateway.chat("flaky/echo")
     until(lambda: all(not listener.events for listener in real_gateway.gateway.store.watcher.listeners))
     trio.from_thread.run_sync(real_gateway.gateway.store.watcher.end, trio_token=real_gateway.token)
     follower.join(10)

@@ -1,4 +1,4 @@
-"""What people mistype: each of these ends with one message and the exit code that stands for it, never with a traceback."""
+"""Mistyped commands: each ends with one message and the exit code of its kind, never with a traceback."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def test_list(run, real_gateway):
 def test_list_of_a_stack_or_a_modality(run, real_gateway):
     assert ids(run, "--project", "shop") == ["sim/tone", "sim/echo"]
     assert ids(run, "--modality", "tts") == ["sim/tone"]
-    found = json.loads(run("models", "list", "--modality", "llm", "--json").stdout)
-    assert list(found["models"]) == ["sim/echo", "flaky/echo"]
+    answer = json.loads(run("models", "list", "--modality", "llm", "--json").stdout)
+    assert list(answer["models"]) == ["sim/echo", "flaky/echo"]
 
 
 def test_show_by_id_or_alias(run, real_gateway):

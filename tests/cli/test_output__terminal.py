@@ -30,7 +30,7 @@ DECORATION = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 def real_gateway(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gw")
     with gateway_in(folder) as running:
-        running.ask()
+        running.chat()
         yield running, folder
 
 
@@ -124,10 +124,10 @@ def test_ctrl_c_ends_a_status_that_watches(real_gateway):
 
 def test_a_person_is_asked_before_something_is_deleted(real_gateway):
     _, folder = real_gateway
-    made = subprocess.run(
+    created = subprocess.run(
         [sys.executable, "-m", "gw", "projects", "add", "app"], cwd=folder, capture_output=True, text=True, check=True
     )
-    assert "added project app" in made.stderr
+    assert "added project app" in created.stderr
     terminal = Terminal("projects", "rm", "app", folder=folder)
     terminal.read_until(lambda text: "[y/N]" in text)
     os.write(terminal.master, b"y\n")

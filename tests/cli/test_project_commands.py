@@ -6,7 +6,7 @@ import pytest
 
 
 def test_list(run, real_gateway):
-    real_gateway.ask(project="shop")
+    real_gateway.chat(project="shop")
     head, default, shop = (line.split("\t") for line in run("projects", "list").stdout.splitlines())
     assert head == ["project", "name", "requests_today", "cost_today", "daily_budget", "action", "stack", "source"]
     assert default[:3] == ["default", "default", "0"]
@@ -25,7 +25,7 @@ def test_show(run, tmp_path, gateway_runs):
     from tests.cli.conftest import gateway_in
 
     with gateway_in(tmp_path) as real_gateway:
-        real_gateway.ask(project="shop")
+        real_gateway.chat(project="shop")
         online = run("projects", "show", "shop")
     result = online if gateway_runs else run("projects", "show", "shop")
     rows = dict(line.split("\t") for line in result.stdout.splitlines())
@@ -35,8 +35,8 @@ def test_show(run, tmp_path, gateway_runs):
 
 
 def test_show_without_a_database(run, configured):
-    found = json.loads(run("projects", "show", "shop", "--json").stdout)
-    assert (found["daily_budget"], found["today"]["requests_today"]) == (1.0, 0)
+    answer = json.loads(run("projects", "show", "shop", "--json").stdout)
+    assert (answer["daily_budget"], answer["today"]["requests_today"]) == (1.0, 0)
 
 
 @pytest.mark.parametrize("where", ["real_gateway", "configured"])
@@ -46,11 +46,11 @@ def test_add_set_and_delete(run, request, where):
     added = run("projects", "add", "app", *args)
     assert added.exit_code == 0, added.output
     assert "added project app; next: gw keys add --project app" in added.stderr
-    found = json.loads(run("projects", "show", "app", "--json").stdout)
-    assert (found["daily_budget"], found["tags"], found["accent"]) == (5.0, ["x", "y"], "#102030")
+    answer = json.loads(run("projects", "show", "app", "--json").stdout)
+    assert (answer["daily_budget"], answer["tags"], answer["accent"]) == (5.0, ["x", "y"], "#102030")
     assert run("projects", "set", "app", "--daily-budget", "0", "--description", "", "--tag", "").exit_code == 0
-    found = json.loads(run("projects", "show", "app", "--json").stdout)
-    assert (found["daily_budget"], found["tags"]) == (0.0, [])
+    answer = json.loads(run("projects", "show", "app", "--json").stdout)
+    assert (answer["daily_budget"], answer["tags"]) == (0.0, [])
     assert json.loads(run("projects", "rm", "app", "--yes", "--json").stdout) == {"deleted": "app"}
     assert run("projects", "show", "app").exit_code == 1
 

@@ -22,8 +22,8 @@ def test_list_and_show(run, real_gateway):
 
 
 @pytest.mark.parametrize("where", ["real_gateway", "configured"])
-@pytest.mark.parametrize("given", ["env", "file", "stdin", "plain"])
-def test_the_key_comes_from_where_it_is_kept(run, request, tmp_path, where, given):
+@pytest.mark.parametrize("source", ["env", "file", "stdin", "plain"])
+def test_the_key_comes_from_where_it_is_kept(run, request, tmp_path, where, source):
     request.getfixturevalue(where)
     (tmp_path / "key.txt").write_text(KEY + "\n")
     args, stdin, env = {
@@ -31,7 +31,7 @@ def test_the_key_comes_from_where_it_is_kept(run, request, tmp_path, where, give
         "file": (["--api-key-file", "key.txt"], None, {}),
         "stdin": (["--api-key-file", "-"], KEY + "\n", {}),
         "plain": (["--api-key", KEY], None, {}),
-    }[given]
+    }[source]
     result = run("providers", "add", "dg", "--type", "deepgram", *args, stdin=stdin, **env)
     assert result.exit_code == 0, result.output
     assert KEY not in result.output

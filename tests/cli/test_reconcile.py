@@ -36,8 +36,8 @@ def prepared(tmp_path, run):
 
 def agreeing(prepared):
     """A bill that agrees, from what the command itself says of our side."""
-    ours = json.loads(prepared(HEAD, "--format", "json").stdout)["rows"][0]
-    units = [int(ours["units"][unit]["ours"]) for unit in ("input_tokens", "output_tokens")]
+    recorded = json.loads(prepared(HEAD, "--format", "json").stdout)["rows"][0]
+    units = [int(recorded["units"][unit]["ours"]) for unit in ("input_tokens", "output_tokens")]
     return f"{HEAD}gpt-x,{units[0]},{units[1]},0.003\n"
 
 
@@ -68,7 +68,7 @@ def test_json_and_csv(prepared):
 
 
 @pytest.mark.parametrize(
-    ("bill", "args", "told"),
+    ("bill", "args", "message"),
     [
         ("", (), "empty"),
         ("model\na\n", (), "missing input_tokens"),
@@ -78,10 +78,10 @@ def test_json_and_csv(prepared):
         (HEAD, ("--format", "xml"), "xml"),
     ],
 )
-def test_what_cannot_be_is_said_without_a_traceback(prepared, bill, args, told):
+def test_what_cannot_be_is_said_without_a_traceback(prepared, bill, args, message):
     done = prepared(bill, *args)
     assert done.exit_code == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
 

@@ -62,13 +62,13 @@ def gw(gateway, run):
 def test_costs_as_tab_separated_values(gw, gateway):
     result = gw("costs")
     assert result.stdout == "provider\trequests\tcost\nsim\t5\t0.001000000\ngroq\t1\t0.000500000\n"
-    assert gateway.asked[0].query == {"period": "today"}
+    assert gateway.requests[0].query == {"period": "today"}
 
 
 def test_costs_by_model_of_a_project_and_period(gw, gateway):
     result = gw("costs", "--by", "model", "--period", "week", "--project", "demo")
     assert result.stdout.splitlines()[1] == "sim/echo\t5\t0.001000000"
-    assert gateway.asked[0].query == {"period": "week", "project": "demo"}
+    assert gateway.requests[0].query == {"period": "week", "project": "demo"}
 
 
 def test_costs_as_json(gw):
@@ -112,7 +112,7 @@ def test_logs_as_tab_separated_values(gw, gateway):
     when = "2025-06-15T15:06:40.250+00:00"
     assert first == [when, "demo", "llm", "sim/echo", "fallback", "12.5", "1250", "0.000010000", "0123456789abcdef"]
     assert (second[5], second[7]) == ("", "")
-    assert gateway.asked[0].query == {"limit": "2", "status": "error", "modality": "llm"}
+    assert gateway.requests[0].query == {"limit": "2", "status": "error", "modality": "llm"}
 
 
 def test_logs_as_json(gw):
@@ -137,7 +137,7 @@ def test_latency_as_tab_separated_values(gw, gateway):
     assert head[6:] == ["total_mean_ms", "total_p50_ms", "total_p95_ms", "total_p99_ms"]
     assert echo == ["sim/echo", "3", "12.5", "12", "20", "20", "1250", "1200", "2000", "2000"]
     assert tone[2:6] == ["", "", "", ""]
-    assert gateway.asked[0].query == {"period": "week"}
+    assert gateway.requests[0].query == {"period": "week"}
 
 
 def test_latency_for_people(gw, terminal):
@@ -149,10 +149,10 @@ def test_latency_as_json(gw):
 
 
 def test_latency_without_a_gateway(run, real_gateway, tmp_path):
-    real_gateway.ask()
+    real_gateway.chat()
     assert run("latency").stdout.splitlines()[1].startswith("sim/echo\t1\t")
 
 
 def test_logs_of_one_model(gw, gateway):
     gw("logs", "--model", "sim/echo")
-    assert gateway.asked[0].query == {"limit": "100", "model": "sim/echo"}
+    assert gateway.requests[0].query == {"limit": "100", "model": "sim/echo"}

@@ -21,18 +21,18 @@ def stored(tmp_path):
 
     def store(secret: str) -> None:
         async def make() -> None:
-            async with open_registrar(tmp_path, CONFIG, secret=secret) as made:
+            async with open_registrar(tmp_path, CONFIG, secret=secret) as registrar:
                 body = {"provider_id": "mine", "provider_type": "openai", "api_key": KEY}
-                await providers.create(made, body, Actor(source="api", name="admin"))
+                await providers.create(registrar, body, Actor(source="api", name="admin"))
 
         trio.run(make)
 
     def read(secret: str) -> str:
-        async def found() -> str:
-            async with open_registrar(tmp_path, CONFIG, secret=secret) as made:
-                return made.catalog.provider("mine").api_key.reveal()
+        async def decrypt() -> str:
+            async with open_registrar(tmp_path, CONFIG, secret=secret) as registrar:
+                return registrar.catalog.provider("mine").api_key.reveal()
 
-        return trio.run(found)
+        return trio.run(decrypt)
 
     store.read = read
     yield store
@@ -79,8 +79,8 @@ def test_a_key_that_nobody_can_read_stops_it(run, stored):
 
 def test_not_while_a_gateway_runs(run, stored, tmp_path):
     stored("old")
-    with (tmp_path / "gw.db.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (tmp_path / "gw.db.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
         result = run("secret", "rotate", GW_SECRET="new", GW_SECRET_PREVIOUS="old")
     assert result.exit_code == 3
     assert "database is locked" in result.stderr

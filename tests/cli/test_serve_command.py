@@ -20,7 +20,7 @@ SIM = "providers: {sim: }\nmodels: {llm: [sim/echo]}\n"
 
 @attrs.frozen
 class UpAt:
-    """What the banner is told once the daemon listens."""
+    """The facts of the banner, once the daemon listens."""
 
     url: str = "http://127.0.0.1:8080"
     started_s: float = 1.23

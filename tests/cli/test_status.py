@@ -15,25 +15,25 @@ def rows(result) -> dict[str, str]:
 
 
 def test_a_gateway_that_runs(run, real_gateway):
-    real_gateway.ask(project="shop")
+    real_gateway.chat(project="shop")
     result = run("status")
     assert result.exit_code == 0, result.output
-    found = rows(result)
-    assert (found["gateway"], found["address"], found["models"], found["projects"]) == ("ready", real_gateway.url, "3", "2")
-    assert (found["provider sim"], found["requests today"], found["running now"]) == ("configured (local)", "1", "0")
-    assert found["budget shop"] == "0% of $1.00, ok"
-    assert float(found["cost today"]) > 0
+    answer = rows(result)
+    assert (answer["gateway"], answer["address"], answer["models"], answer["projects"]) == ("ready", real_gateway.url, "3", "2")
+    assert (answer["provider sim"], answer["requests today"], answer["running now"]) == ("configured (local)", "1", "0")
+    assert answer["budget shop"] == "0% of $1.00, ok"
+    assert float(answer["cost today"]) > 0
 
 
 def test_for_people(run, real_gateway, terminal):
-    real_gateway.ask()
+    real_gateway.chat()
     assert " ms" in run("status").stdout
 
 
 def test_as_json(run, real_gateway):
-    found = json.loads(run("status", "--json").stdout)
-    assert (found["running"], found["ready"], found["url"]) == (True, True, real_gateway.url)
-    assert set(found) >= {"health", "status", "overview"}
+    answer = json.loads(run("status", "--json").stdout)
+    assert (answer["running"], answer["ready"], answer["url"]) == (True, True, real_gateway.url)
+    assert set(answer) >= {"health", "status", "overview"}
 
 
 def test_quiet_says_nothing(run, real_gateway):

@@ -14,7 +14,7 @@ from gw.cli.backend import Backend
 def busy(real_gateway):
     for model, times in (("sim/echo", 3), ("flaky/echo", 1)):
         for _ in range(times):
-            real_gateway.ask(model)
+            real_gateway.chat(model)
     return real_gateway
 
 
@@ -27,18 +27,18 @@ def test_the_last_minute_model_by_model(run, busy):
 
 
 def test_as_json(run, busy):
-    found = json.loads(run("top", "--json").stdout)
-    assert (found["requests_today"], found["running"], found["errors_today"]) == (4, 0, 0)
-    assert found["last_minute"][0]["requests"] == 4
+    answer = json.loads(run("top", "--json").stdout)
+    assert (answer["requests_today"], answer["running"], answer["errors_today"]) == (4, 0, 0)
+    assert answer["last_minute"][0]["requests"] == 4
 
 
 def test_what_is_drawn_for_people(busy, terminal):
     page = io.StringIO()
     Console(file=page, width=100).print(top._rendered(top.snapshot(Backend(url=busy.url))))
-    head, *rest = page.getvalue().splitlines()
+    head, *lines = page.getvalue().splitlines()
     assert "today 4 requests, 0 errors, $" in head
-    assert any(line.split()[:2] == ["sim/echo", "4"] for line in rest)
-    assert sum("fallback" in line for line in rest) == 2  # a column, and the newest request
+    assert any(line.split()[:2] == ["sim/echo", "4"] for line in lines)
+    assert sum("fallback" in line for line in lines) == 2  # a column, and the newest request
 
 
 def test_it_takes_a_gateway(run, configured):

@@ -54,8 +54,8 @@ def test_one_turn_is_rows_on_stdout_and_bars_beside(gw):
 
 @pytest.mark.parametrize("which", [(), ("0c4a",)])
 def test_as_json(gw, which):
-    found = json.loads(gw(*which, "--json").stdout)
-    assert found == (TURN if which else [TURN])
+    answer = json.loads(gw(*which, "--json").stdout)
+    assert answer == (TURN if which else [TURN])
 
 
 def test_an_unknown_turn(gw, gateway):

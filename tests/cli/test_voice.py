@@ -53,7 +53,7 @@ def test_say_writes_the_audio_with_its_true_length(gw, gateway, tmp_path):
     result = gw("say", "hello there", "-o", "hi.wav")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "hi.wav").read_bytes() == wav.header(PCM_24K, 96_000) + SECOND + SECOND
-    assert gateway.asked[0].json() == {"model": "default", "input": "hello there", "response_format": "wav"}
+    assert gateway.requests[0].json() == {"model": "default", "input": "hello there", "response_format": "wav"}
 
 
 def test_say_reports_on_stderr(gw):
@@ -67,21 +67,21 @@ def test_say_reports_on_stderr(gw):
 def test_say_takes_model_voice_and_format(gw, gateway, tmp_path):
     gateway.replies["POST /v1/audio/speech"] = Reply([b"ID3 something"])
     assert gw("say", "hi", "-o", "hi.mp3", "--model", "openai/tts-1", "--voice", "alloy").exit_code == 0
-    assert gateway.asked[0].json() == {"model": "openai/tts-1", "input": "hi", "response_format": "mp3", "voice": "alloy"}
+    assert gateway.requests[0].json() == {"model": "openai/tts-1", "input": "hi", "response_format": "mp3", "voice": "alloy"}
     assert (tmp_path / "hi.mp3").read_bytes() == b"ID3 something"
 
 
 def test_say_reads_text_from_stdin_and_writes_audio_to_stdout(gw, gateway):
     result = gw("say", "-", "-o", "-", stdin="from a pipe")
     assert result.stdout_bytes == b"".join(STREAMED_WAV.chunks)
-    assert gateway.asked[0].json()["input"] == "from a pipe"
+    assert gateway.requests[0].json()["input"] == "from a pipe"
 
 
 def test_say_does_not_guess_a_format(gw, gateway):
     result = gw("say", "hi", "-o", "hi.doc")
     assert result.exit_code == 1
     assert "known extensions: .wav .mp3" in result.stderr
-    assert gateway.asked == []
+    assert gateway.requests == []
 
 
 def test_say_without_text_is_usage(gw):
@@ -101,7 +101,7 @@ def test_transcribe_prints_the_text_alone(gw, gateway, recording):
     assert result.stdout == "what is the weather\n"
     model, length, _, cost = result.stderr.strip().split("   ")
     assert (model, length, cost) == ("sim/tone", "1.00 s audio", "$0.00012")
-    form = gateway.asked[0].body
+    form = gateway.requests[0].body
     assert b'name="model"\r\n\r\ngroq/whisper-large-v3\r\n' in form
     assert b'filename="q.wav"' in form
     assert recording.read_bytes() in form
@@ -114,7 +114,7 @@ def test_transcribe_of_a_file_that_is_not_there(gw):
 def test_chat_prints_the_answer_alone(gw, gateway):
     result = gw("chat", "how is the weather", "--system", "be short")
     assert result.stdout == "It is sunny.\n"
-    sent = gateway.asked[0].json()
+    sent = gateway.requests[0].json()
     assert sent["stream"] is True
     assert sent["messages"] == [
         {"role": "system", "content": "be short"},
@@ -194,11 +194,11 @@ def test_turn_goes_through_all_three(gw, gateway, recording, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout == "part\ttext\nheard\twhat is the weather\nsaid\tIt is sunny.\n"
     assert (tmp_path / "a.wav").stat().st_size == 44 + 96_000
-    transcribed, chatted, spoken = (asked for asked in gateway.asked if asked.method == "POST")
+    transcribed, chatted, spoken = (requests for requests in gateway.requests if requests.method == "POST")
     assert chatted.json()["messages"] == [{"role": "user", "content": "what is the weather"}]
     assert spoken.json()["input"] == "It is sunny."
-    assert len({asked.headers["X-GW-Turn"] for asked in (transcribed, chatted, spoken)}) == 1
-    assert len({asked.headers["X-GW-Session"] for asked in (transcribed, chatted, spoken)}) == 1
+    assert len({requests.headers["X-GW-Turn"] for requests in (transcribed, chatted, spoken)}) == 1
+    assert len({requests.headers["X-GW-Session"] for requests in (transcribed, chatted, spoken)}) == 1
 
 
 def test_turn_draws_a_bar_per_stage_and_sums_up(gw, recording):

@@ -54,27 +54,27 @@ def launch(*arguments: str, folder: Path, **env: str) -> Daemon:
     )
     output: list[str] = []
     listening = threading.Event()
-    found: list[str] = []
+    urls: list[str] = []
 
     def read() -> None:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
                 output.append(line)
-                if not found and (match := URL.search(line)):
-                    found.append(match[1])
+                if not urls and (match := URL.search(line)):
+                    urls.append(match[1])
                 if "ready in" in line:
                     listening.set()
         listening.set()
 
     reader = threading.Thread(target=read)
     reader.start()
-    if not listening.wait(STARTS_WITHIN_S) or not found or process.poll() is not None:
+    if not listening.wait(STARTS_WITHIN_S) or not urls or process.poll() is not None:
         process.kill()
         process.wait()
         reader.join()
         raise AssertionError("gw serve did not start:\n" + "".join(output))
-    return Daemon(process, found[0], time.monotonic() - began, output, reader)
+    return Daemon(process, urls[0], time.monotonic() - began, output, reader)
 
 
 Start = Callable[..., Daemon]

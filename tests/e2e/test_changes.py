@@ -27,15 +27,15 @@ class Client(threading.Thread):
     def __init__(self, url: str, prefix: str, enough: threading.Semaphore) -> None:
         super().__init__()
         self.url, self.prefix, self.enough = url, prefix, enough
-        self.made: list[str] = []
+        self.acknowledged: list[str] = []
 
     def run(self) -> None:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc)
         try:
             while True:
-                name = f"{self.prefix}-{len(self.made)}"
+                name = f"{self.prefix}-{len(self.acknowledged)}"
                 assert call(connection, "POST", "/v1/providers", provider_id=name, provider_type="openai", api_key=CANARY)
-                self.made.append(name)
+                self.acknowledged.append(name)
                 self.enough.release()
         except (OSError, http.client.HTTPException):
             connection.close()
@@ -50,12 +50,12 @@ def call(connection: http.client.HTTPConnection, method: str, path: str, **body:
     return answer
 
 
-def held(path) -> tuple[list[str], list[str]]:
+def read_database(path) -> tuple[list[str], list[str]]:
     """Ids of the providers there are, and of those the audit log says were made."""
     with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as db:
         there = [name for (name,) in db.execute("select id from managed where kind = 'provider' order by id")]
-        told = "select entity_id from audit where entity_type = 'provider' and action = 'create' order by entity_id"
-        return there, [name for (name,) in db.execute(told)]
+        audited = "select entity_id from audit where entity_type = 'provider' and action = 'create' order by entity_id"
+        return there, [name for (name,) in db.execute(audited)]
 
 
 def test_a_change_and_its_audit_entry_survive_a_kill_together(start, tmp_path):
@@ -72,9 +72,9 @@ def test_a_change_and_its_audit_entry_survive_a_kill_together(start, tmp_path):
         daemon.process.wait()
         for client in clients:
             client.join()
-            acknowledged += client.made
-        there, told = held(tmp_path / "gw.db")
-        assert there == told
+            acknowledged += client.acknowledged
+        there, audited = read_database(tmp_path / "gw.db")
+        assert there == audited
         assert set(acknowledged) <= set(there)
         assert len(there) <= len(acknowledged) + CLIENTS * (cycle + 1)
         assert CANARY not in daemon.text()
@@ -82,7 +82,7 @@ def test_a_change_and_its_audit_entry_survive_a_kill_together(start, tmp_path):
     connection = http.client.HTTPConnection(urlsplit(last.url).netloc)
     listed = call(connection, "GET", "/v1/providers")["providers"]
     connection.close()
-    assert {p["provider_id"] for p in listed if p["configured"]} == {"sim", *held(tmp_path / "gw.db")[0]}
+    assert {p["provider_id"] for p in listed if p["configured"]} == {"sim", *read_database(tmp_path / "gw.db")[0]}
     assert CANARY not in json.dumps(listed)
     assert last.stop(signal.SIGTERM)[0] == 0
     assert CANARY.encode() not in (tmp_path / "gw.db").read_bytes()
@@ -98,9 +98,9 @@ def test_sighup_puts_an_edited_file_in_force_and_keeps_what_was_made(start, tmp_
         (tmp_path / "gw.yaml").write_text(text)
         daemon.process.send_signal(signal.SIGHUP)
         for _ in range(500):
-            found = {p["id"] for p in call(connection, "GET", "/v1/projects")["projects"]}
+            projects = {p["id"] for p in call(connection, "GET", "/v1/projects")["projects"]}
             if daemon.text().count(event) > seen:
-                return found
+                return projects
         raise AssertionError(daemon.text())
 
     assert reloaded(TEXT + "projects: {shop: {nonsense: 1}}", "reload_failed") == {"default", "app"}

@@ -27,8 +27,8 @@ AMOUNT = re.compile(r"\$?\d[\d.,]*( m?s\b)?")
 
 
 @attrs.frozen
-class ClientMessage:
-    """What a command wrote: `out` its data, `err` what is for people."""
+class CommandOutput:
+    """The output of a command: `out` its data, `err` its messages for people."""
 
     out: str
     err: str
@@ -49,12 +49,12 @@ def readme_commands() -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in section.splitlines() if line.startswith("gw ")]
 
 
-def run(arguments: list[str], url: str, folder: Path) -> ClientMessage:
+def run(arguments: list[str], url: str, folder: Path) -> CommandOutput:
     env = {**os.environ, "GW_URL": url, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-m", "gw", *arguments]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8", timeout=30)
     assert done.returncode == 0, f"gw {shlex.join(arguments)}: {done.stderr}"
-    return ClientMessage(done.stdout, done.stderr)
+    return CommandOutput(done.stdout, done.stderr)
 
 
 def sample_week(url: str) -> dict[str, object]:
@@ -78,7 +78,7 @@ def check_past(url: str) -> None:
     assert httpx2.get(f"{url}/v1/requests/{newest['id']}").json()["endpoint"] == "sample"
 
 
-def check_speech(say: ClientMessage, transcribe: ClientMessage, question: Path) -> None:
+def check_speech(say: CommandOutput, transcribe: CommandOutput, question: Path) -> None:
     assert masked(say.err) == "q.wav sim/tone N audio ttfb N N characters N"
     with wave.open(str(question)) as audio:
         assert audio.getnframes() / audio.getframerate() > 1
@@ -86,7 +86,7 @@ def check_speech(say: ClientMessage, transcribe: ClientMessage, question: Path) 
     assert masked(transcribe.err) == "sim/tone N audio N N"
 
 
-def check_turn(turn: ClientMessage, answer: Path) -> None:
+def check_turn(turn: CommandOutput, answer: Path) -> None:
     assert turn.rows == [["part", "text"], ["heard", SPOKEN], ["said", SPOKEN]]
     *stages, last = turn.err.splitlines()
     assert all("░" in line or "█" in line for line in stages)
@@ -96,7 +96,7 @@ def check_turn(turn: ClientMessage, answer: Path) -> None:
     assert answer.stat().st_size > 10_000
 
 
-def check_reports(costs: ClientMessage, logs: ClientMessage) -> None:
+def check_reports(costs: CommandOutput, logs: CommandOutput) -> None:
     """The six requests of the commands before, and the newest first."""
     header, sim = costs.rows
     assert header == ["provider", "requests", "cost"]

@@ -1,4 +1,4 @@
-"""kill -9 under load: whoever saw the last byte has exactly one record, and every upstream call is accounted for."""
+"""kill -9 under load: a caller that saw the last byte has exactly one record, and every upstream call is accounted for."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ cost_tracking: {{db_path: {tmp_path}/gw.db}}
         last = start(text)  # replays what the last kill left
         assert last.stop(signal.SIGTERM)[0] == 0
         calls = upstream.calls
-    kept = rows(tmp_path / "gw.db")
-    by_id = {id_: (status, code) for id_, status, code, _ in kept}
+    recorded = rows(tmp_path / "gw.db")
+    by_id = {id_: (status, code) for id_, status, code, _ in recorded}
     assert len(answered) > CYCLES * CLIENTS, "the load was no load"
-    assert len(by_id) == len(kept), "a record stands twice"
+    assert len(by_id) == len(recorded), "a record stands twice"
     assert [id_ for id_ in answered if by_id.get(id_, ("missing", None))[0] != "success"] == []
-    attempts = sum(len(json.loads(a)) for *_, a in kept)
+    attempts = sum(len(json.loads(a)) for *_, a in recorded)
     interrupted = sum(code == "interrupted" for _, code in by_id.values())
     assert interrupted <= CYCLES * CLIENTS
     # An intent is written before its call, so a kill between the two leaves an attempt more, never one less.

@@ -31,23 +31,23 @@ mcp: {enabled: %s, port: %d}
 
 
 def free_port():
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return made.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 @pytest.fixture
 def configuration(tmp_path):
     """A folder with a configuration, and the environment of its commands."""
 
-    def made(enabled="false"):
+    def create(enabled="false"):
         ports = free_port(), free_port()
         (tmp_path / "gw.yaml").write_text(CONFIG % (ports[0], enabled, ports[1]))
         base = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         env = {**base, "HOME": str(tmp_path), "GW_CONFIG": str(tmp_path / "gw.yaml"), "GW_DB_PATH": str(tmp_path / "gw.db")}
         return ports, env
 
-    return made
+    return create
 
 
 @contextmanager
@@ -86,7 +86,7 @@ async def test_inside_the_daemon(configuration):
 
 @pytest.mark.parametrize("beside", [False, True], ids=["on the database itself", "through the daemon"])
 async def test_over_stdio(configuration, beside):
-    """It never asks for a token, and works through the daemon where one holds the database."""
+    """Stdio requires no token, and works through the daemon where one holds the database."""
     (port, _), env = configuration()
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "gw", "mcp"], env={**env, "GW_MCP_TOKEN": "not asked for"}
@@ -116,8 +116,8 @@ async def test_over_stdio(configuration, beside):
 
 def bare(env, folder):
     """Nothing of gw's, and no configuration to be found."""
-    kept = {name: value for name, value in env.items() if not name.startswith("GW_")}
-    return {**kept, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    inherited = {name: value for name, value in env.items() if not name.startswith("GW_")}
+    return {**inherited, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
 
 
 @pytest.mark.parametrize("by", ["--url", "GW_URL"])

@@ -45,9 +45,9 @@ def test_a_running_stream_finishes_and_new_connections_are_refused(start):
     response = chat(connection, "sim/echo", "one two three four five six seven eight", stream=True)
     first = response.readline()
     daemon.process.send_signal(signal.SIGTERM)
-    rest = response.read()
+    remainder = response.read()
     assert first.startswith(b"data: ")
-    assert rest.endswith(b"data: [DONE]\n\n")
+    assert remainder.endswith(b"data: [DONE]\n\n")
     assert daemon.process.wait(10) == 0
     with pytest.raises(ConnectionRefusedError):
         connect(daemon.url).connect()
@@ -80,11 +80,11 @@ def test_a_stream_that_cannot_finish_is_told_and_recorded(start, how):
         time.sleep(0.3)  # two signals at once would be one
         assert daemon.process.poll() is None
         daemon.process.send_signal(signal.SIGTERM)
-    rest = response.read()
+    remainder = response.read()
     assert daemon.process.wait(5) == 0, daemon.text()
     connection.close()
     assert first.startswith(b"data: ")
-    *_, last = rest.strip().split(b"\n\n")
+    *_, last = remainder.strip().split(b"\n\n")
     assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "shutting_down"
     again = start(text)
     reader = connect(again.url)

@@ -13,7 +13,7 @@ import attrs
 
 
 @attrs.frozen
-class Asked:
+class ReceivedRequest:
     method: str
     path: str
     query: dict[str, str]
@@ -45,12 +45,12 @@ class FakeGateway:
 
     url: str
     replies: dict[str, Reply | list[Reply]] = attrs.field(factory=dict)
-    asked: list[Asked] = attrs.field(factory=list)
+    requests: list[ReceivedRequest] = attrs.field(factory=list)
 
-    def answer(self, asked: Asked) -> Reply:
-        self.asked.append(asked)
-        missing = {"error": {"type": "RequestError", "code": "not_found", "message": f"no such path: {asked.path}"}}
-        reply = self.replies.get(f"{asked.method} {asked.path}") or json_reply(missing, 404)
+    def answer(self, requests: ReceivedRequest) -> Reply:
+        self.requests.append(requests)
+        missing = {"error": {"type": "RequestError", "code": "not_found", "message": f"no such path: {requests.path}"}}
+        reply = self.replies.get(f"{requests.method} {requests.path}") or json_reply(missing, 404)
         return reply.pop(0) if isinstance(reply, list) else reply
 
 
@@ -72,8 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         target = urlsplit(self.path)
-        asked = Asked(self.command, target.path, dict(parse_qsl(target.query)), self.headers, self._body())
-        reply = self.gateway.answer(asked)
+        requests = ReceivedRequest(self.command, target.path, dict(parse_qsl(target.query)), self.headers, self._body())
+        reply = self.gateway.answer(requests)
         self.send_response(reply.status)
         for name, value in {**reply.headers, "Transfer-Encoding": "chunked"}.items():
             self.send_header(name, value)

@@ -28,9 +28,9 @@ class Running:
 
     @property
     def clock(self) -> SetClock:
-        found = self.gateway.clock
-        assert isinstance(found, SetClock)
-        return found
+        fields_ = self.gateway.clock
+        assert isinstance(fields_, SetClock)
+        return fields_
 
     def open(self, method: str, target: str, body: bytes = b"", **headers: str) -> Any:
         """`async with` gives the response as it comes. `target` goes out as it is."""
@@ -45,8 +45,8 @@ class Running:
         with trio.fail_after(20):
             async with self.open(method, target, data, **headers) as response:
                 received = await response.read(LARGEST)
-                found: Mapping[str, str] = {k.decode().lower(): v.decode("latin-1") for k, v in response.headers}
-                return Response(response.status, found, received)
+                fields_: Mapping[str, str] = {k.decode().lower(): v.decode("latin-1") for k, v in response.headers}
+                return Response(response.status, fields_, received)
 
     async def get(self, target: str, **headers: str) -> Response:
         return await self.ask("GET", target, **headers)

@@ -42,11 +42,11 @@ def _logs_are_put_back() -> Iterator[None]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Callable[..., Settings]:
-    def made(text: str = YAML) -> Settings:
-        found = parse(text, file="gw.yaml", env={}, data_dir=tmp_path)
-        return attrs.evolve(found, secret_folder=tmp_path / "config")
+    def parsed(text: str = YAML) -> Settings:
+        settings_ = parse(text, file="gw.yaml", env={}, data_dir=tmp_path)
+        return attrs.evolve(settings_, secret_folder=tmp_path / "config")
 
-    return made
+    return parsed
 
 
 @pytest.fixture

@@ -45,14 +45,14 @@ def file(tmp_path, monkeypatch) -> Path:
 async def test_chat_speech_and_transcript(file):
     async with gw.open_gateway() as g:
         async with g.llm("sim/echo").chat(HELLO) as reply:
-            said = [piece async for piece in reply]
-        assert (said, reply.model, reply.finish_reason) == (["Hello", " you", " there"], "sim/echo", "stop")
+            text = [piece async for piece in reply]
+        assert (text, reply.model, reply.finish_reason) == (["Hello", " you", " there"], "sim/echo", "stop")
         async with g.tts().speak("Hello you there") as speech:
             samples = b"".join([piece async for piece in speech])
         assert speech.format.sample_rate_hz == 24_000
-        heard = await g.stt().transcribe(samples, sample_rate_hz=24_000)
-        assert heard.text == "Hello you there"
-        assert {reply.record.status, speech.record.status, heard.record.status} == {"success"}
+        transcript = await g.stt().transcribe(samples, sample_rate_hz=24_000)
+        assert transcript.text == "Hello you there"
+        assert {reply.record.status, speech.record.status, transcript.record.status} == {"success"}
 
 
 async def test_recordings_may_be_files(file, tmp_path):
@@ -60,8 +60,8 @@ async def test_recordings_may_be_files(file, tmp_path):
         async with g.tts().speak("from a file", sample_rate_hz=16_000) as speech:
             samples = b"".join([piece async for piece in speech])
         (tmp_path / "a.raw").write_bytes(samples)
-        heard = await g.stt().transcribe(tmp_path / "a.raw", sample_rate_hz=16_000)
-        assert heard.text == "from a file"
+        transcript = await g.stt().transcribe(tmp_path / "a.raw", sample_rate_hz=16_000)
+        assert transcript.text == "from a file"
 
 
 async def test_a_live_transcription(file):
@@ -90,8 +90,8 @@ async def test_live_speech_that_is_interrupted(file):
         await voice.flush()
         await voice.finish()
         samples = b"".join([piece async for piece in voice])
-        heard = await g.stt().transcribe(samples, sample_rate_hz=24_000)
-    assert heard.text == "what is said"
+        transcript = await g.stt().transcribe(samples, sample_rate_hz=24_000)
+    assert transcript.text == "what is said"
 
 
 async def test_tool_calls_are_put_together(settings):
@@ -176,14 +176,14 @@ async def test_rates_that_are_none(settings, rate):
 async def test_an_undecryptable_key_is_also_an_invalid_token(settings):
     provider = {"provider_id": "mine", "provider_type": "openai", "api_key": "sk-canary-0123456789"}
     model = {"modality": "llm", "provider_id": "mine", "model_name": "m"}
-    made = settings()
-    async with opened(made, "default", []) as g:
+    configured = settings()
+    async with opened(configured, "default", []) as g:
         registrar = g._gateway.registrar
         await providers.create(registrar, provider, Actor(source="cli", name="admin"))
         await models.create(registrar, model, Actor(source="cli", name="admin"))
-    for secret in made.secret_folder.glob(".secret*"):
+    for secret in configured.secret_folder.glob(".secret*"):
         os.unlink(secret)
-    async with opened(made, "default", []) as g:
+    async with opened(configured, "default", []) as g:
         with pytest.raises(InvalidToken) as raised:
             async with g.llm("mine/m").chat(HELLO):
                 pass
@@ -191,8 +191,8 @@ async def test_an_undecryptable_key_is_also_an_invalid_token(settings):
     assert "canary" not in str(raised.value)
 
 
-def told(record: RequestRecord) -> dict[str, object]:
-    """A record without what differs from one request to the next."""
+def comparable(record: RequestRecord) -> dict[str, object]:
+    """Return a record without the fields that differ from one request to the next."""
     differing = {"id", "timestamp", "total_latency_ms", "ttfb_ms", "gateway_ms", "attempts", "endpoint"}
     facts = msgspec.to_builtins(record)
     attempts = [(attempt["model_id"], attempt["outcome"]) for attempt in facts["attempts"]]
@@ -213,8 +213,8 @@ async def test_the_record_is_that_of_the_same_request_over_http(tmp_path):
             assert b"".join([piece async for piece in spoken]) == audio
         await running.gateway.store.flush()
         mine_tts, his_tts, mine_llm, his_llm = await running.gateway.store.logs(10)
-    assert told(mine_llm) == told(his_llm)
-    assert told(mine_tts) == told(his_tts)
+    assert comparable(mine_llm) == comparable(his_llm)
+    assert comparable(mine_tts) == comparable(his_tts)
     assert (mine_llm.endpoint, his_llm.endpoint) == ("library", "/v1/chat/completions")
     assert mine_llm.status == "fallback"
 

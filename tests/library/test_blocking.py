@@ -1,4 +1,4 @@
-"""The library as a program with plain threads uses it; every gateway here is a real one, with a database of its own."""
+"""The library in a program with plain threads; every gateway here is a real one with its own database."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def test_speech_and_back(gateway):
         samples = speech.audio()
     assert (speech.format.encoding, speech.format.sample_rate_hz) == ("pcm_s16le", 16_000)
     assert speech.record.usage.characters == 20
-    heard = gateway.stt("sim/tone").transcribe(samples, sample_rate_hz=16_000)
-    assert heard.text == "the weather in Paris"
-    assert heard.seconds == pytest.approx(len(samples) / 32_000)
-    assert heard.record.usage.audio_seconds == pytest.approx(len(samples) / 32_000, abs=0.01)
+    transcript = gateway.stt("sim/tone").transcribe(samples, sample_rate_hz=16_000)
+    assert transcript.text == "the weather in Paris"
+    assert transcript.seconds == pytest.approx(len(samples) / 32_000)
+    assert transcript.record.usage.audio_seconds == pytest.approx(len(samples) / 32_000, abs=0.01)
 
 
 def test_word_times_where_they_are_asked_for(gateway):
     samples = gateway.tts().speak("two words").audio()
-    heard = gateway.stt().transcribe(samples, sample_rate_hz=24_000, timestamps=["word"])
-    assert [word.text for word in heard.words] == ["two", "words"]
+    transcript = gateway.stt().transcribe(samples, sample_rate_hz=24_000, timestamps=["word"])
+    assert [word.text for word in transcript.words] == ["two", "words"]
 
 
 def test_live_transcription_read_after_all_was_sent(gateway):
@@ -218,8 +218,8 @@ def test_fifty_threads_at_once(gateway):
         return gateway.llm("sim/echo").chat([{"role": "user", "content": f"I am number {number}"}]).text()
 
     with ThreadPoolExecutor(50) as pool:
-        said = list(pool.map(ask, range(100)))
-    assert said == [f"I am number {number}" for number in range(100)]
+        answers = list(pool.map(ask, range(100)))
+    assert answers == [f"I am number {number}" for number in range(100)]
 
 
 def test_a_stream_that_is_left_is_cancelled_and_recorded(gateway):
@@ -231,14 +231,14 @@ def test_a_stream_that_is_left_is_cancelled_and_recorded(gateway):
 
 
 def test_a_stream_that_is_forgotten_is_cancelled_too(gateway):
-    told = threading.Event()
+    called = threading.Event()
     statuses: list[str] = []
-    gateway.on("usage_collected", lambda event: (statuses.append(event.record.status), told.set()))
+    gateway.on("usage_collected", lambda event: (statuses.append(event.record.status), called.set()))
     for piece in gateway.llm("slow/echo").chat(HELLO):
         assert piece == "Hello"
         break
     gc.collect()
-    assert told.wait(5)
+    assert called.wait(5)
     assert statuses == ["cancelled"]
 
 
@@ -266,8 +266,8 @@ def test_inside_asyncio_it_names_what_to_use(settings, gateway):
             gw.Gateway(settings())
         with pytest.raises(RuntimeError, match="already running"):
             gateway.llm("sim/echo")
-        said = await asyncio.to_thread(lambda: gateway.llm("sim/echo").chat(HELLO).text())
-        assert said == "Hello you there"
+        answers = await asyncio.to_thread(lambda: gateway.llm("sim/echo").chat(HELLO).text())
+        assert answers == "Hello you there"
 
     asyncio.run(inside())
 
@@ -278,8 +278,8 @@ def test_inside_trio_it_names_its_twin(settings, gateway):
             gw.Gateway(settings())
         with pytest.raises(RuntimeError, match="already running"):
             gateway.stt()
-        said = await trio.to_thread.run_sync(lambda: gateway.llm("sim/echo").chat(HELLO).text())
-        assert said == "Hello you there"
+        answers = await trio.to_thread.run_sync(lambda: gateway.llm("sim/echo").chat(HELLO).text())
+        assert answers == "Hello you there"
 
     trio.run(inside)
 
@@ -306,8 +306,8 @@ def test_usage_is_told_in_another_thread_before_close_returns(settings):
 
 
 def test_a_listener_that_fails_or_asks_is_no_danger(settings, caplog):
-    told: list[str] = []
-    asked = threading.Event()
+    called: list[str] = []
+    answered = threading.Event()
     with gw.Gateway(settings()) as gateway:
 
         def fail(_event: gw.UsageCollected) -> None:
@@ -315,14 +315,14 @@ def test_a_listener_that_fails_or_asks_is_no_danger(settings, caplog):
 
         def ask(event: gw.UsageCollected) -> None:
             if event.model == "sim/echo":
-                told.append(gateway.stack("demo").tts.speak("told").model)
-                asked.set()
+                called.append(gateway.stack("demo").tts.speak("told").model)
+                answered.set()
 
         gateway.on("usage_collected", fail)
         gateway.on("usage_collected", ask)
         gateway.llm("sim/echo").chat(HELLO).text()
-        assert asked.wait(5)
-    assert told == ["sim/tone"]
+        assert answered.wait(5)
+    assert called == ["sim/tone"]
     assert "usage_listener_failed" in caplog.text
 
 
@@ -341,9 +341,9 @@ def test_emitted_usage_is_recorded_priced_and_told(settings):
         gateway.emit(gw.UsageCollected(modality="llm", model="mine/x", input_tokens=3))
         with pytest.raises(BudgetExceededError):
             gateway.llm("sim/echo").chat(HELLO)
-    mine, priced, unpriced, refused = events
-    assert (mine.cost_usd, mine.project, mine.record.provider) == (0.002, "poor", "mine")
-    assert (mine.record.endpoint, mine.record.pricing_source) == ("emitted", "vendor")
+    own, priced, unpriced, refused = events
+    assert (own.cost_usd, own.project, own.record.provider) == (0.002, "poor", "mine")
+    assert (own.record.endpoint, own.record.pricing_source) == ("emitted", "vendor")
     assert priced.cost_usd > 0
     assert (unpriced.cost_usd, unpriced.record.pricing_source) == (None, "unpriced")
     assert refused.record.error_code == "budget_exceeded"

@@ -1,4 +1,4 @@
-"""The examples of docs/library.md, run as they stand there: each is a program of its own beside the page's gw.yaml."""
+"""The examples of docs/library.md, run unchanged: each is a program beside the page's gw.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a gateway ends, in programs of its own: with what is written, and nothing on stderr."""
+"""The end of a gateway, in programs that run as processes: everything is recorded, and nothing is on stderr."""
 
 from __future__ import annotations
 

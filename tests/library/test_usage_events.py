@@ -17,15 +17,15 @@ def test_an_event_says_what_its_record_says():
 
 async def test_a_listener_that_never_keeps_up_loses_events_and_they_are_counted(caplog):
     log_to_program()
-    told = []
-    feed = UsageFeed([told.append], call_here)
+    events = []
+    feed = UsageFeed([events.append], call_here)
     for number in range(EVENTS + 3):
         feed.finished(record(number))
     assert feed.dropped == 3
     assert caplog.text.count("usage_event_left_out") == 3
     feed.close()
     await feed.run()
-    assert len(told) == EVENTS
+    assert len(events) == EVENTS
 
 
 async def test_without_listeners_nothing_is_kept(autojump_clock):
@@ -39,8 +39,8 @@ async def test_without_listeners_nothing_is_kept(autojump_clock):
 
 
 async def test_what_comes_after_the_end_is_no_fault():
-    told = []
-    feed = UsageFeed([told.append], call_here)
+    events = []
+    feed = UsageFeed([events.append], call_here)
     feed.close()
     feed.finished(record())
-    assert told == []
+    assert events == []

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings(
 ROUTES = [("GET", "/sse"), ("POST", "/messages/?session_id=0"), ("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp")]
 
 
-async def ask(url, method, path, *headers, host="localhost"):
+async def send_request(url, method, path, *headers, host="localhost"):
     """Status and the first bytes of the body, over a plain socket: header values may be any bytes."""
     port = int(url.rpartition(":")[2])
     lines = [f"{method} {path} HTTP/1.1".encode(), b"host: " + host.encode(), b"connection: close", *headers]
@@ -37,8 +37,8 @@ async def ask(url, method, path, *headers, host="localhost"):
 
 @pytest.fixture
 async def mcp_gateway(tmp_path):
-    async with open_mcp_gateway(tmp_path) as made:
-        yield made
+    async with open_mcp_gateway(tmp_path) as server:
+        yield server
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
@@ -58,7 +58,7 @@ async def mcp_gateway(tmp_path):
     ],
 )
 async def test_who_does_not_show_the_token(mcp_gateway, method, path, header, body):
-    status, answer, head = await ask(mcp_gateway.url, method, path, *([header] if header else []))
+    status, answer, head = await send_request(mcp_gateway.url, method, path, *([header] if header else []))
     assert (status, answer) == (401, body)
     assert b"www-authenticate: bearer" in head
 
@@ -66,7 +66,7 @@ async def test_who_does_not_show_the_token(mcp_gateway, method, path, header, bo
 @pytest.mark.parametrize("spelling", ["Bearer", "bearer", "BEARER"])
 async def test_who_shows_it(mcp_gateway, spelling):
     header = f"authorization: {spelling} {TOKEN}".encode()
-    status, body, _ = await ask(mcp_gateway.url, "GET", "/sse", header)
+    status, body, _ = await send_request(mcp_gateway.url, "GET", "/sse", header)
     assert (status, b"event: endpoint" in body or b"endpoint" in body) == (200, True)
 
 
@@ -88,7 +88,7 @@ OURS = "schlüssel-ключ-🗝"
 )
 async def test_a_token_that_is_no_ascii(tmp_path, method, path, shown, let_in):
     async with open_mcp_gateway(tmp_path, token=OURS) as mcp_gateway:
-        status, body, _ = await ask(mcp_gateway.url, method, path, b"authorization: Bearer " + shown)
+        status, body, _ = await send_request(mcp_gateway.url, method, path, b"authorization: Bearer " + shown)
     assert (status == 401) is not let_in
     assert (body == b"Invalid token") is not let_in
 
@@ -96,24 +96,24 @@ async def test_a_token_that_is_no_ascii(tmp_path, method, path, shown, let_in):
 async def test_a_token_of_any_bytes(tmp_path):
     """The environment of a process holds bytes; Python keeps those that are no UTF-8 as surrogates."""
     async with open_mcp_gateway(tmp_path, token=b"\xff\xfetoken".decode("utf-8", "surrogateescape")) as mcp_gateway:
-        assert (await ask(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer \xff\xfetoken"))[0] == 200
-        assert (await ask(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer \xfftoken"))[:2] == (401, b"Invalid token")
+        assert (await send_request(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer \xff\xfetoken"))[0] == 200
+        assert (await send_request(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer \xfftoken"))[:2] == (401, b"Invalid token")
 
 
 async def test_without_a_token_nobody_is_asked(tmp_path):
     async with open_mcp_gateway(tmp_path, token="") as mcp_gateway:
-        assert (await ask(mcp_gateway.url, "GET", "/sse"))[0] == 200
-        assert (await ask(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer anything"))[0] == 200
+        assert (await send_request(mcp_gateway.url, "GET", "/sse"))[0] == 200
+        assert (await send_request(mcp_gateway.url, "GET", "/sse", b"authorization: Bearer anything"))[0] == 200
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES[:3])
 async def test_pages_of_other_sites_do_not_get_in(tmp_path, method, path):
     async with open_mcp_gateway(tmp_path, token="") as mcp_gateway:
-        assert (await ask(mcp_gateway.url, method, path, host="evil.example"))[0] in (403, 421)
-        assert (await ask(mcp_gateway.url, method, path, b"origin: https://evil.example"))[0] == 403
+        assert (await send_request(mcp_gateway.url, method, path, host="evil.example"))[0] in (403, 421)
+        assert (await send_request(mcp_gateway.url, method, path, b"origin: https://evil.example"))[0] == 403
 
 
 async def test_other_paths(mcp_gateway):
     header = f"authorization: Bearer {TOKEN}".encode()
-    assert (await ask(mcp_gateway.url, "GET", "/v1/providers", header))[0] == 404
-    assert (await ask(mcp_gateway.url, "GET", "/v1/providers"))[0] == 401
+    assert (await send_request(mcp_gateway.url, "GET", "/v1/providers", header))[0] == 404
+    assert (await send_request(mcp_gateway.url, "GET", "/v1/providers"))[0] == 401

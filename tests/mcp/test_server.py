@@ -16,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture
 async def mcp_gateway(tmp_path):
-    async with open_mcp_gateway(tmp_path) as made:
-        yield made
+    async with open_mcp_gateway(tmp_path) as server:
+        yield server
 
 
 async def test_resources(mcp_gateway, transport):
@@ -55,9 +55,9 @@ async def test_prompts(mcp_gateway, transport):
             assert prompt.description
             plain = await session.get_prompt(prompt.name, {})
             assert "{" not in plain.messages[0].content.text
-            given = {argument.name: f"<{argument.name}>" for argument in prompt.arguments}
-            filled = (await session.get_prompt(prompt.name, given)).messages[0].content.text
-            assert all(value in filled for value in given.values())
+            arguments = {argument.name: f"<{argument.name}>" for argument in prompt.arguments}
+            filled = (await session.get_prompt(prompt.name, arguments)).messages[0].content.text
+            assert all(value in filled for value in arguments.values())
         with pytest.raises(MCPError, match="no prompt"):
             await session.get_prompt("nothing", {})
 

@@ -27,18 +27,18 @@ async def lines(stdin):
 async def test_lines_however_they_come(pipe, cut):
     reading, writing = pipe
     data, stdin = TEXT.encode(), Stdin(reading)
-    found: list[str] = []
+    result: list[str] = []
 
     async def read() -> None:
         for _ in LINES[:-2]:
-            found.append(await stdin.readline())
+            result.append(await stdin.readline())
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read)
         os.write(writing, data[:cut])
         await trio.testing.wait_all_tasks_blocked()
         os.write(writing, data[cut:])
-    assert found == LINES[:-2]
+    assert result == LINES[:-2]
 
 
 async def test_the_end_of_the_input():
@@ -46,8 +46,8 @@ async def test_the_end_of_the_input():
     os.write(writing, TEXT.encode() * 1_000)
     os.close(writing)
     stdin = Stdin(reading)
-    found = await lines(stdin)
-    assert "".join(found) == TEXT * 1_000
+    result = await lines(stdin)
+    assert "".join(result) == TEXT * 1_000
     assert await stdin.readline() == ""
     os.close(reading)
 

@@ -30,31 +30,31 @@ KEY = "sk-canary-0123456789"
 
 @pytest.fixture
 async def mcp_gateway(tmp_path):
-    async with open_mcp_gateway(tmp_path) as made:
-        made.gateway.store.finish(
-            record("r1", timestamp=made.gateway.clock.now(), cost_nusd=2_000_000, session_id="s", turn_id="t1")
+    async with open_mcp_gateway(tmp_path) as created:
+        created.gateway.store.finish(
+            record("r1", timestamp=created.gateway.clock.now(), cost_nusd=2_000_000, session_id="s", turn_id="t1")
         )
-        await made.gateway.store.flush()
-        yield made
+        await created.gateway.store.flush()
+        yield created
 
 
 async def good(session, name, **arguments):
     """The structured result, which keeps the tool's own schema."""
     answer = await called(session, name, **arguments)
     assert not answer.is_error, answer.content
-    found = answer.structured_content
-    assert json.loads(answer.content[0].text) == found
+    result = answer.structured_content
+    assert json.loads(answer.content[0].text) == result
     (tool,) = [t for t in TOOLS if t.name == name]
-    jsonschema.validate(found, tool.output_schema)
-    return found
+    jsonschema.validate(result, tool.output_schema)
+    return result
 
 
-async def bad(session, name, **arguments):
+async def failed(session, name, **arguments):
     answer = await called(session, name, **arguments)
     assert answer.is_error
-    told = json.loads(answer.content[0].text)
-    assert {"code", "message", "hint"} <= set(told)
-    return told
+    error = json.loads(answer.content[0].text)
+    assert {"code", "message", "hint"} <= set(error)
+    return error
 
 
 def test_the_tools_are_those_their_users_know():
@@ -97,8 +97,8 @@ async def test_reports(mcp_gateway, transport):
 async def test_providers(mcp_gateway, transport):
     live = mcp_gateway.gateway.live
     async with mcp_gateway.client(transport) as session:
-        made = await good(session, "add_provider", provider_id="mine", provider_type="openai", api_key=KEY)
-        assert made["api_key_masked"] == "sk-…6789"
+        created = await good(session, "add_provider", provider_id="mine", provider_type="openai", api_key=KEY)
+        assert created["api_key_masked"] == "sk-…6789"
         assert live.catalog.provider("mine").api_key.reveal() == KEY
         await good(session, "update_provider", provider_id="mine", api_key=KEY + "x")
         assert live.catalog.provider("mine").api_key.reveal() == KEY + "x"
@@ -149,21 +149,21 @@ async def test_a_bill(mcp_gateway, transport):
         report = await good(session, "run_reconcile", provider="openai", rows=rows)
         [row] = report["rows"]
         assert (row["matched"], row["cost_usd"]["ours"]) == ("both", 0.002)
-        assert "openai, deepgram" in (await bad(session, "run_reconcile", provider="groq", rows=rows))["message"]
+        assert "openai, deepgram" in (await failed(session, "run_reconcile", provider="groq", rows=rows))["message"]
 
 
 async def test_what_goes_wrong_says_how_to_mend_it(mcp_gateway):
     async with mcp_gateway.client() as session:
-        told = await bad(session, "get_costs", period="ever")
-        assert (told["code"], told["param"]) == ("invalid_request", "period")
-        assert (await bad(session, "get_logs", limit="many"))["param"] == "limit"
-        assert (await bad(session, "get_logs", nonsense=1))["code"] == "invalid_request"
-        assert (await bad(session, "get_project"))["code"] == "invalid_request"
-        assert "list_projects" in (await bad(session, "get_project", project_id="x"))["hint"]
-        assert "gw.yaml" in (await bad(session, "delete_project", project_id="shop", confirm=True))["hint"]
-        assert (await bad(session, "create_project", project_id="shop"))["code"] == "already_exists"
-        assert (await bad(session, "create_project", project_id="a b"))["param"] == "project_id"
-        assert (await bad(session, "no_such_tool"))["code"] == "unknown_tool"
+        error = await failed(session, "get_costs", period="ever")
+        assert (error["code"], error["param"]) == ("invalid_request", "period")
+        assert (await failed(session, "get_logs", limit="many"))["param"] == "limit"
+        assert (await failed(session, "get_logs", nonsense=1))["code"] == "invalid_request"
+        assert (await failed(session, "get_project"))["code"] == "invalid_request"
+        assert "list_projects" in (await failed(session, "get_project", project_id="x"))["hint"]
+        assert "gw.yaml" in (await failed(session, "delete_project", project_id="shop", confirm=True))["hint"]
+        assert (await failed(session, "create_project", project_id="shop"))["code"] == "already_exists"
+        assert (await failed(session, "create_project", project_id="a b"))["param"] == "project_id"
+        assert (await failed(session, "no_such_tool"))["code"] == "unknown_tool"
 
 
 async def test_read_only_hides_what_changes(tmp_path):
@@ -174,4 +174,4 @@ async def test_read_only_hides_what_changes(tmp_path):
             *("add_provider", "update_provider", "delete_provider", "register_model", "delete_model"),
             *("create_project", "update_project", "delete_project", "set_fallback_chain"),
         }
-        assert (await bad(session, "create_project", project_id="x"))["code"] == "unknown_tool"
+        assert (await failed(session, "create_project", project_id="x"))["code"] == "unknown_tool"

@@ -31,8 +31,8 @@ def test_names_cannot_leave_their_place_in_a_path():
 
 async def test_a_change_in_process_is_admin_without_a_token_and_is_audited(settings):
     async with open_in_process(settings, "cli") as api:
-        status, made = await api.call("POST", "/v1/projects", body={"project_id": "app"})
-        assert (status, made["created"]) == (200, True)
+        status, created = await api.call("POST", "/v1/projects", body={"project_id": "app"})
+        assert (status, created["created"]) == (200, True)
         assert (await api.call("POST", "/v1/projects", body={"project_id": "app"}))[0] == 409
         (entry,) = (await api.call("GET", "/v1/audit-log", {"limit": "5"}))[1]
     assert (entry["entity_id"], entry["source"], entry["actor"]) == ("app", "cli", "admin")
@@ -68,10 +68,10 @@ async def test_the_gateway_that_holds_the_database_is_called_over_http(settings)
             store.set_address(gateway.url)
             async with open_control_api(settings, TOKEN, "mcp") as (api, place):
                 assert await api.call("GET", "/v1/costs", {"period": "week"}) == (200, {"total": 1})
-        (asked,) = gateway.asked
+        (requests,) = gateway.requests
     assert place == f"the gateway at {gateway.url}"
-    assert (asked.query, asked.headers["X-GW-Source"]) == ({"period": "week"}, "mcp")
-    assert asked.headers["Authorization"] == f"Bearer {TOKEN.reveal()}"
+    assert (requests.query, requests.headers["X-GW-Source"]) == ({"period": "week"}, "mcp")
+    assert requests.headers["Authorization"] == f"Bearer {TOKEN.reveal()}"
 
 
 async def test_without_a_gateway_the_database_is_opened(settings):
