@@ -96,7 +96,7 @@ def _allow_streams(max_in_flight: int) -> None:
 def _secrets(settings: Settings) -> list[Secret]:
     """Every secret of the configuration, so that none of them can get into the log."""
     provider_keys = [p.api_key for p in settings.providers.values()]
-    project_keys = [key for p in settings.projects.values() for key in p.providers.values()]
+    project_keys = [key for p in settings.projects.values() for key in p.provider_keys.values()]
     return [settings.auth.admin_token, settings.mcp_token, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
 
 

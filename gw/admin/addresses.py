@@ -23,7 +23,7 @@ def checked_base_url(value: str | None, location: Location, allowed_hosts: Colle
     if not value:
         return None
     try:
-        host = host_of(value, bare=location == "local")
+        host = host_of(value, tcp=location == "local")
     except ValueError as error:
         raise RequestError(what=f"base_url: {error}", param="base_url") from None
     if is_never_called(host):

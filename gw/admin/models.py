@@ -18,7 +18,7 @@ from gw.admin.request_models import (
     update_body,
 )  # fmt: skip
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError
-from gw.types.entities import Actor, StoredModel, name_of
+from gw.types.entities import Actor, Model, name_of
 from gw.types.ids import Modality, Source
 from gw.types.provider_types import PROVIDER_TYPES
 
@@ -64,7 +64,8 @@ _CHECKS: Checks = {
 async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> ModelCreated:
     """Raises RequestError, ConflictError, UnknownProviderError."""
     request = read(body, CreateModel)
-    model = StoredModel(
+    model = Model(
+        source="db",
         modality=request.modality,
         provider=request.provider_id,
         name=checked_model_name(request.model_name),
@@ -105,11 +106,11 @@ async def delete(registrar: Registrar, model_id: str, *, confirm: bool, by: Acto
     return Deleted(deleted=model_id)
 
 
-def _editable(registrar: Registrar, model_id: str) -> list[StoredModel]:
+def _editable(registrar: Registrar, model_id: str) -> list[Model]:
     """Return the stored entries of an id, ignored ones included, since they could not be deleted otherwise."""
     entries = registrar.catalog.models
     in_file = {key for key, model in entries.items() if model.source == "yaml"}
-    stored = [m for m in registrar.stored.values() if isinstance(m, StoredModel) and m.id == model_id]
+    stored = [m for m in registrar.stored.values() if isinstance(m, Model) and m.id == model_id]
     if editable := [model for model in stored if name_of(model)[1] not in in_file]:
         return editable
     known = tuple(dict.fromkeys(model.id for model in entries.values()))
@@ -118,7 +119,7 @@ def _editable(registrar: Registrar, model_id: str) -> list[StoredModel]:
     raise UnknownModelError(name=model_id, available=known)
 
 
-def _audited(model: StoredModel) -> dict[str, object]:
+def _audited(model: Model) -> dict[str, object]:
     """Return what the audit log has of a model."""
     values: dict[str, object] = {
         "modality": model.modality, "provider_id": model.provider, "model_name": model.name,

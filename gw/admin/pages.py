@@ -19,11 +19,12 @@ from gw.admin.registrar import Registrar
 from gw.admin.schemas import Ms, Schema, Usd, extend, usd
 from gw.admin.setting_sources import EntryOrigin, Origins
 from gw.policy import budget
-from gw.pricing.book import Price, PriceBook
+from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.ids import MODALITIES, Location, Modality, Source
+from gw.types.price import Price
 from gw.types.project import BudgetStatus
 from gw.types.provider_types import PROVIDER_TYPES
 

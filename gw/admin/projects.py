@@ -15,10 +15,9 @@ from gw.admin.registrar import Deleted, Registrar, differences
 from gw.admin.request_models import Body, Checks, checked, checked_id, checked_text, read, unchecked, update_body
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
-from gw.types.entities import Actor, StoredKey, StoredProject, name_of
+from gw.types.entities import Actor, StoredKey, name_of
 from gw.types.ids import Modality, Source
-from gw.types.project import BudgetAction
-from gw.types.usage import NANO
+from gw.types.project import BudgetAction, Project, nano_usd
 
 MOST_USD = 1e9
 """Highest daily budget: more is a mistake, and would not fit a 64-bit count of nano-USD."""
@@ -69,7 +68,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
     request = read(body, CreateProject)
     project_id = checked_id(request.project_id, "project_id")
     values = _values(registrar.catalog, request)
-    project = StoredProject(id=project_id, **values | {"name": values.get("name") or project_id})
+    project = Project(id=project_id, source="db", **values | {"name": values.get("name") or project_id})
     async with registrar.change(by) as draft:
         if project_id in registrar.catalog.projects or ("project", project_id) in draft.stored:
             raise ConflictError(what=f"the project {project_id!r} exists already")
@@ -105,10 +104,10 @@ async def delete(registrar: Registrar, project_id: str, *, confirm: bool, by: Ac
     return Deleted(deleted=project_id)
 
 
-def _editable(registrar: Registrar, project_id: str) -> StoredProject:
+def _editable(registrar: Registrar, project_id: str) -> Project:
     entry = registrar.catalog.project(project_id)
     stored = registrar.stored.get(("project", project_id))
-    if entry.source == "yaml" or not isinstance(stored, StoredProject):
+    if entry.source == "yaml" or not isinstance(stored, Project):
         raise ReadOnlyError(entity="project", id=project_id)
     return stored
 
@@ -137,7 +136,7 @@ def checked_budget(value: float | None, param: str = "daily_budget") -> int:
         return 0
     if not math.isfinite(value) or not 0 <= value <= MOST_USD:
         raise RequestError(what=f"{param} must be a number from 0 to {MOST_USD:g}", param=param)
-    return max(round(value * NANO), 1) if value else 0
+    return nano_usd(value)
 
 
 def _checked_tags(value: list[str] | None, param: str) -> tuple[str, ...]:
@@ -166,6 +165,6 @@ def _checked_chains(
     return {modality: checked_chain(catalog, modality, chain, param) for modality, chain in (value or {}).items()}
 
 
-def _audited(project: StoredProject) -> dict[str, object]:
+def _audited(project: Project) -> dict[str, object]:
     """Return what the audit log has of a project."""
     return {name: getattr(project, name) for name in UpdateProject.__struct_fields__}

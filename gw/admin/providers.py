@@ -12,7 +12,7 @@ from gw.admin.registrar import Deleted, Registrar, address_of, differences
 from gw.admin.request_models import Body, checked_api_key, checked_id, read
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
 from gw.types.address import host_of
-from gw.types.entities import Actor, StoredModel, StoredProvider, name_of
+from gw.types.entities import Actor, Model, StoredProvider, name_of
 from gw.types.ids import Source
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
@@ -134,11 +134,11 @@ def _editable(registrar: Registrar, provider_id: str) -> StoredProvider:
     raise ReadOnlyError(entity="provider", id=registrar.catalog.provider(provider_id).id)
 
 
-def _models(registrar: Registrar, provider_id: str) -> list[StoredModel]:
-    return [m for m in registrar.stored.values() if isinstance(m, StoredModel) and m.provider == provider_id]
+def _models(registrar: Registrar, provider_id: str) -> list[Model]:
+    return [m for m in registrar.stored.values() if isinstance(m, Model) and m.provider == provider_id]
 
 
-def _check_models(models: Iterable[StoredModel], kind: str) -> None:
+def _check_models(models: Iterable[Model], kind: str) -> None:
     offered = PROVIDER_TYPES[kind].modalities
     if misfits := sorted(model.id for model in models if model.modality not in offered):
         what = f"the type {kind!r} offers {', '.join(offered)} only; delete {', '.join(misfits)} first"

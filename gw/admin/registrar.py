@@ -52,7 +52,7 @@ def address_of(provider: StoredProvider) -> str:
     if provider.base_url is None:
         return f"the default of {provider.type}"
     try:
-        parts = split_address(provider.base_url)
+        parts = split_address(provider.base_url, tcp=True)
     except ValueError:  # such an entry is ignored, and nothing is sent there
         return provider.base_url
     return f"{parts.scheme}://{parts.netloc.lower()}"

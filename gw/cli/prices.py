@@ -17,7 +17,7 @@ from gw.cli.main import CHECK_FAILED
 from gw.cli.output import aside
 from gw.cli.resource import Columns, json_option, print_entries
 from gw.config.settings import Settings
-from gw.pricing.book import Price, PriceBook
+from gw.pricing.book import PriceBook
 from gw.pricing.rate_tables import load_book
 from gw.pricing.units import AMOUNTS
 from gw.registry.catalog import Catalog, Model
@@ -25,6 +25,7 @@ from gw.registry.merge import build, merge
 from gw.store.store import open_readonly
 from gw.telemetry.clock import SystemClock, utc_day
 from gw.types.ids import Modality
+from gw.types.price import Price
 from gw.types.usage import NANO
 
 _EPOCH = date(1970, 1, 1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from gw.cli.output import Cell, money
 from gw.cli.parsers import USD
 from gw.cli.resource import Columns, Resource, named
+from gw.types.project import BudgetAction
 
 
 def _members(tags: tuple[str, ...], **fields: Any) -> dict[str, object]:
@@ -22,7 +23,7 @@ OPTIONS = (
     click.option("--name", help="Name shown to people."),
     click.option("--description", help="Description shown to people."),
     click.option("--daily-budget", type=USD, metavar="USD", help="Budget of a UTC day; 0 for none."),
-    click.option("--budget-action", type=click.Choice(["warn", "block"]), help="What happens when the budget is used up."),
+    click.option("--budget-action", type=click.Choice(get_args(BudgetAction)), help="What happens when the budget is used up."),
     click.option("--default-stack", help="Stack for requests that name no model."),
     click.option("--tag", "tags", multiple=True, help="May be given several times; replaces the existing tags."),
     click.option("--accent", metavar="#RRGGBB", help="Colour in the dashboard."),

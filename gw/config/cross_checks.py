@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from gw.config.fields import suggestion
 from gw.config.load import Document, Path
 from gw.config.loopback import bind_refused, is_loopback
-from gw.config.settings import ModelSettings, Settings
+from gw.config.place import suggestion
+from gw.config.settings import Settings
+from gw.types.entities import Model
 from gw.types.ids import MODALITIES, Modality
+from gw.types.project import DEFAULT_PROJECT
 from gw.types.provider_types import PROVIDER_TYPES
 
-DEFAULT_PROJECT = "default"
 Chains = Mapping[Modality, tuple[str, ...]]
 
 
@@ -58,7 +59,7 @@ def _models(document: Document, settings: Settings) -> None:
             continue
         offered = PROVIDER_TYPES[provider.type].modalities
         if model.modality not in offered:
-            what = f"model {model.id!r} stands under {model.modality}, which the type {provider.type!r} has not"
+            what = f"model {model.id!r} is listed under {model.modality}, which the type {provider.type!r} does not offer"
             document.problem(path, what, f"{provider.type} offers {', '.join(offered)}", key=True)
 
 
@@ -68,7 +69,7 @@ def _declared(document: Document, section: str) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _model_path(document: Document, model: ModelSettings) -> Path:
+def _model_path(document: Document, model: Model) -> Path:
     """Where the model's id stands: a key of a mapping, or an element of a list."""
     listed = _declared(document, "models").get(model.modality)
     if isinstance(listed, list):
@@ -108,7 +109,7 @@ def _projects(document: Document, settings: Settings, known: Mapping[Modality, C
         if project.default_stack:
             _named(document, (*path, "default_stack"), project.default_stack, settings.stacks, "stack")
         _chains(document, (*path, "fallbacks"), project.fallbacks, known)
-        for provider_id in project.providers:
+        for provider_id in project.provider_keys:
             _named(document, (*path, "providers", provider_id), provider_id, settings.providers, "provider")
 
 
@@ -140,7 +141,7 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
     """Things that work but deserve a look, with their position."""
     for provider in settings.providers.values():
         cloud = PROVIDER_TYPES[provider.type].location == "cloud"
-        own = any(provider.id in project.providers for project in settings.projects.values())
+        own = any(provider.id in project.provider_keys for project in settings.projects.values())
         if provider.enabled and cloud and not provider.api_key and not own:
             yield _at(document, ("providers", provider.id), f"providers.{provider.id} has no api_key: it is not used")
     chains: list[tuple[Path, Chains]] = [(("fallbacks",), settings.fallbacks)]

@@ -1,152 +1,153 @@
-"""What a setting takes: small parsers from a place in the document to a value.
+"""Parsers of settings: from a place in the document to a value of the program.
 
-A parser returns the value or raises `Rejected`; `record` turns a mapping into values by a table of parsers, notes every
-rejection with its position, and goes on, so that one run reports everything.
+`settings_of` makes the table of a section from its class, where each setting is declared once:
+
+    class Serve:
+        port: Annotated[Port, "where it listens"] = 8080      # type, bounds, meaning and default
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from pathlib import Path as FilePath
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
+import msgspec
 
-from gw.config.excerpt import secret_value
-from gw.config.load import Document, FromEnv, Path, dotted
-from gw.pricing.book import Price
+from gw.config.load import FromEnv
+from gw.config.place import Parser, Place, Rejected, Setting, Settings, described, read, record, suggestion
 from gw.pricing.units import AMOUNTS, UNITS, price_in
 from gw.types.address import host_of, is_never_called
-from gw.types.ids import ID_PATTERN
+from gw.types.ids import ID_PATTERN, MODALITIES
+from gw.types.price import Price
 from gw.types.secret import Secret
 
 T = TypeVar("T")
-_LISTED = 30  # names shown of a longer list
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
+_HIGHEST = 1_000_000_000
 
 
-class Rejected(Exception):
-    """The value is not what the setting takes."""
+def settings_of(
+    kind: type, *, without: Collection[str] = (), renamed: Mapping[str, str] | None = None, **parsers: Parser
+) -> Settings:
+    """Return the settings that the annotated attributes of a class are.
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
+    `renamed`: attribute → its key in the file. `parsers`: attribute → its parser, where the type has none.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        (renamed or {}).get(name, name): _setting(name, hint, parsers.get(name))
+        for name, hint in hints.items()
+        if name not in without
+    }
+
+
+def _setting(name: str, hint: Any, parser: Parser | None) -> Setting:
+    description, bounds = "", msgspec.Meta()
+    while (origin := get_origin(hint)) in (Annotated, Union, UnionType):
+        if origin is Annotated:
+            for extra in hint.__metadata__:
+                if isinstance(extra, str):
+                    description = extra
+                elif isinstance(extra, msgspec.Meta):
+                    bounds = extra
+                else:
+                    parser = parser or extra
+            hint = hint.__origin__
+        else:
+            hint = next(option for option in get_args(hint) if option is not NoneType)
+    return Setting(name, parser or _parser_of(hint, bounds), description)
+
+
+def _parser_of(hint: Any, bounds: msgspec.Meta) -> Parser:
+    high = _HIGHEST if bounds.le is None else bounds.le
+    if hint is int:
+        return Integer(int(bounds.ge or 0), int(high))
+    if hint is float:
+        return Number(bounds.gt or bounds.ge or 0, high, above=bounds.gt is not None)
+    if get_origin(hint) is Literal:
+        return Choice(get_args(hint))
+    if get_origin(hint) is tuple:
+        return texts
+    return Section(hint, settings_of(hint)) if attrs.has(hint) and hint is not Price else _PARSERS[hint]
 
 
 @attrs.frozen
-class Place:
-    """A value and where it stands."""
+class Section:
+    """A mapping with these settings, which are the arguments of `kind`."""
 
-    document: Document
-    path: Path
-    value: object
+    kind: Callable[..., Any]
+    settings: Settings
 
-    @property
-    def name(self) -> str:
-        return dotted(self.path)
-
-    def problem(self, what: str, hint: str = "", *, key: bool = False) -> None:
-        self.document.problem(self.path, what, hint, key=key)
-
-    def items(self) -> Iterator[tuple[str, Place]]:
-        """The entries of a mapping; nothing for an empty value; anything else is a problem."""
-        if isinstance(self.value, dict):
-            for key, value in self.value.items():
-                yield key, Place(self.document, (*self.path, key), value)
-        elif self.value is not None:
-            self.problem(f"{self.name or 'the file'} must be a mapping, found {found(self)}")
-
-    def elements(self) -> Iterator[Place]:
-        if not isinstance(self.value, list):
-            hint = "write it as [a, b], or one per line with '- '"
-            raise Rejected(f"{self.name} must be a list, found {found(self)}", hint)
-        for index, value in enumerate(self.value):
-            yield Place(self.document, (*self.path, index), value)
+    def __call__(self, place: Place) -> Any:
+        return self.kind(**record(place, self.settings))
 
 
-Parser = Callable[[Place], Any]
-Fields = Mapping[str, Parser]
+@attrs.frozen
+class Named:
+    """A mapping of id → entry. An entry with an invalid id is reported and left out. `id_attribute` gets the id."""
+
+    section: Section
+    id_attribute: str = ""
+
+    def __call__(self, place: Place) -> dict[str, Any]:
+        return by_id(place, self._entry)
+
+    def _entry(self, name: str, place: Place) -> Any:
+        values = record(place, self.section.settings)
+        return self.section.kind(**({self.id_attribute: name} if self.id_attribute else {}), **values)
 
 
-def found(place: Place) -> str:
-    """The value in words, without showing a secret."""
-    match place.value:
-        case None:
-            return "nothing"
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-        case str() as value:
-            hidden = isinstance(value, FromEnv) or secret_value(place.path, value) or len(value) > 60
-            return "text" if hidden else f"the text {value!r}"
-        case bool() as value:
-            return str(value).lower()
-        case value:
-            return "a number" if secret_value(place.path, str(value)) else str(value)
+@attrs.frozen
+class ByName:
+    """A mapping of any name → value; None for an invalid value."""
+
+    value: Parser
+
+    def __call__(self, place: Place) -> dict[str, Any]:
+        return {name: read(child, self.value, None) for name, child in place.items()}
 
 
-def suggestion(name: str, known: Collection[str], *, listed: str = "known") -> str:
-    """`did you mean 'x'?`, else the list of what there is."""
-    close = difflib.get_close_matches(name, known, 1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    names = list(known)
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{listed}: {', '.join(names[:_LISTED])}{more}" if names else f"{listed}: none"
+def by_id(place: Place, parse: Callable[[str, Place], T]) -> dict[str, T]:
+    entries: dict[str, T] = {}
+    for name, child in place.items():
+        if ID_PATTERN.fullmatch(name):
+            entries[name] = parse(name, child)
+        else:
+            hint = "use up to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit"
+            child.problem(f"{name[:80]!r} cannot be an id", hint, key=True)
+    return entries
 
 
-def read(place: Place, parser: Callable[[Place], T], default: T) -> T:
-    """The parsed value; a rejection becomes a problem and gives `default`."""
-    try:
-        return parser(place)
-    except Rejected as rejected:
-        place.problem(rejected.what, rejected.hint)
-        return default
-
-
-def record(place: Place, fields: Fields) -> dict[str, Any]:
-    """The values of a mapping that are there and good. Unknown keys and rejected values become problems."""
-    values: dict[str, Any] = {}
-    for key, child in place.items():
-        parser = fields.get(key)
-        if parser is None:
-            child.problem(f"unknown key {child.name!r}", suggestion(key, list(fields), listed="known keys"), key=True)
-            continue
-        if child.value is None:
-            continue
-        try:
-            values[key] = parser(child)
-        except Rejected as rejected:
-            child.problem(rejected.what, rejected.hint)
-    return values
+def by_modality(parser: Parser) -> Settings:
+    return {modality: Setting(modality, parser) for modality in MODALITIES}
 
 
 def text(place: Place) -> str:
     if not isinstance(place.value, str):
-        raise Rejected(f"{place.name} must be text, found {found(place)}", "put it in quotes")
+        raise Rejected(f"{place.name} must be text, found {described(place)}", "put it in quotes")
     return str(place.value)
 
 
 def secret(place: Place) -> Secret:
     value = text(place).strip()
-    if not value.isprintable():  # lone surrogates from the environment are not, either
-        hint = "a line end, another control character or a broken one stands in it: copy it again"
-        raise Rejected(f"{place.name} holds a character that no credential has", hint)
+    if not value.isprintable():  # nor are lone surrogates from the environment
+        hint = "it contains a line end, another control character or broken text: copy it again"
+        raise Rejected(f"{place.name} contains a character that no credential has", hint)
     return Secret(value)
 
 
 def provider_key(place: Place) -> Secret:
-    """A key that goes out in a header."""
+    """Parse a key that is sent in a header."""
     value = secret(place)
     if not value.reveal().isascii():
         hint = "look for a typographic quote or dash: copy it again"
-        raise Rejected(f"{place.name} holds a character that no API key has", hint)
+        raise Rejected(f"{place.name} contains a character that no API key has", hint)
     return value
 
 
@@ -169,46 +170,39 @@ def boolean(place: Place) -> bool:
         return place.value
     if isinstance(place.value, FromEnv) and place.value.lower() in {"true", "false", "1", "0"}:
         return place.value.lower() in {"true", "1"}
-    raise Rejected(f"{place.name} must be true or false, found {found(place)}")
+    raise Rejected(f"{place.name} must be true or false, found {described(place)}")
 
 
 @attrs.frozen
 class Number:
     """A finite number from `low` (excluded when `above`) to `high`."""
 
-    low: float
-    high: float
-    above: bool
+    low: float = 0
+    high: float = _HIGHEST
+    above: bool = False
 
     def __call__(self, place: Place) -> float:
         value, low, high = _number(place, float), self.low, self.high
         if not math.isfinite(value) or value < low or value > high or (self.above and value == low):
             span = f"from {low:g} to {high:g}" if value > high else f"{low:g} or more"
             bound = f"more than {low:g}" if self.above and not value > high else span
-            raise Rejected(f"{place.name} must be a number {bound}, found {found(place)}")
+            raise Rejected(f"{place.name} must be a number {bound}, found {described(place)}")
         return value
-
-
-def number(low: float = 0, high: float = 1e9, *, above: bool = False) -> Number:
-    return Number(low, high, above)
 
 
 @attrs.frozen
 class Integer:
     """A whole number from `low` to `high`."""
 
-    low: int
-    high: int
+    low: int = 0
+    high: int = _HIGHEST
 
     def __call__(self, place: Place) -> int:
         value = _number(place, int)
         if not self.low <= value <= self.high:
-            raise Rejected(f"{place.name} must be a whole number from {self.low} to {self.high}, found {found(place)}")
+            span = f"from {self.low} to {self.high}"
+            raise Rejected(f"{place.name} must be a whole number {span}, found {described(place)}")
         return value
-
-
-def integer(low: int = 0, high: int = 1_000_000_000) -> Integer:
-    return Integer(low, high)
 
 
 def _number(place: Place, kind: Callable[[Any], T]) -> T:
@@ -222,7 +216,7 @@ def _number(place: Place, kind: Callable[[Any], T]) -> T:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or (kind is int and not isinstance(value, int)):
         quoted = isinstance(value, str) and value.replace(".", "", 1).isdigit()
         hint = "write it without quotes" if quoted else ""
-        raise Rejected(f"{place.name} must be {words}, found {found(place)}", hint)
+        raise Rejected(f"{place.name} must be {words}, found {described(place)}", hint)
     try:
         return kind(value)
     except OverflowError:
@@ -231,36 +225,27 @@ def _number(place: Place, kind: Callable[[Any], T]) -> T:
 
 @attrs.frozen
 class Choice:
-    """One of `names`."""
+    """One of `names`, or what `other` takes where the value is not text."""
 
     names: tuple[str, ...]
+    other: Parser | None = None
 
-    def __call__(self, place: Place) -> str:
-        names = self.names
-        if place.value not in names:
-            hint = suggestion(place.value, names, listed="choices") if isinstance(place.value, str) else ""
-            raise Rejected(f"{place.name} must be {' or '.join(names)}, found {found(place)}", hint)
+    def __call__(self, place: Place) -> Any:
+        if self.other is not None and not isinstance(place.value, str):
+            return self.other(place)
+        if place.value not in self.names:
+            hint = suggestion(place.value, self.names, listed="choices") if isinstance(place.value, str) else ""
+            raise Rejected(f"{place.name} must be {' or '.join(self.names)}, found {described(place)}", hint)
         return str(place.value)
 
 
-def choice(*names: str) -> Choice:
-    return Choice(names)
-
-
-def identifier(name: str) -> None:
-    """Raises Rejected when `name` cannot be an id."""
-    if not ID_PATTERN.fullmatch(name):
-        hint = "use up to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit"
-        raise Rejected(f"{name[:80]!r} cannot be an id", hint)
-
-
 def texts(place: Place) -> tuple[str, ...]:
-    """A list of texts, without repetitions."""
+    """Parse a list of texts without repetitions."""
     values: list[str] = []
     for element in place.elements():
         value = text(element)
         if value in values:
-            element.problem(f"{value!r} stands twice in {place.name}")
+            element.problem(f"{value!r} appears twice in {place.name}")
         else:
             values.append(value)
     return tuple(values)
@@ -269,34 +254,33 @@ def texts(place: Place) -> tuple[str, ...]:
 def colour(place: Place) -> str:
     if not isinstance(place.value, str) or not _COLOUR.fullmatch(place.value):
         hint = 'such as "#5b7fa6", in quotes'
-        raise Rejected(f"{place.name} must be a colour of the form #rrggbb, found {found(place)}", hint)
+        raise Rejected(f"{place.name} must be a colour of the form #rrggbb, found {described(place)}", hint)
     return place.value.lower()
 
 
 def http_url(place: Place) -> str:
-    """`http(s)://host[:port][/path]`, without a slash at the end."""
-    return _url(place, "an http:// or https:// address", bare=False)
+    """Parse `http(s)://host[:port][/path]` and drop a slash at the end."""
+    return _url(place, "an http:// or https:// address", tcp=False)
 
 
 def upstream_url(place: Place) -> str:
-    """As `http_url`, or `tcp://host:port`."""
-    return _url(place, "an http://, https:// or tcp:// address", bare=True)
+    """Parse an address as `http_url` does, or `tcp://host:port`."""
+    return _url(place, "an http://, https:// or tcp:// address", tcp=True)
 
 
-def _url(place: Place, expected: str, *, bare: bool) -> str:
+def _url(place: Place, expected: str, *, tcp: bool) -> str:
     value = text(place).strip()
     try:
-        host = host_of(value, bare=bare)
+        host = host_of(value, tcp=tcp)
     except ValueError as error:
-        what = f"{place.name} must be {expected}, found {found(place)}"
-        raise Rejected(what, str(error)) from None
+        raise Rejected(f"{place.name} must be {expected}, found {described(place)}", str(error)) from None
     if is_never_called(host):
         raise Rejected(f"{place.name} is a link-local or metadata address, which is never called")
     return value.rstrip("/")
 
 
 def file_path(place: Place) -> FilePath:
-    """Relative to the folder of the configuration file."""
+    """Parse a path relative to the folder of the configuration file."""
     value = text(place)
     if not value.strip():
         raise Rejected(f"{place.name} is empty")
@@ -304,9 +288,9 @@ def file_path(place: Place) -> FilePath:
 
 
 def price(place: Place) -> Price:
-    """`{unit: 1M_tokens, input: 2.5, output: 10}`, `{unit: minute, usd: 0.0043}` …: USD, by `gw.pricing.units`."""
+    """Parse `{unit: 1M_tokens, input: 2.5, output: 10}` or `{unit: minute, usd: 0.0043}`, in USD (`gw.pricing.units`)."""
     if not isinstance(place.value, dict):
-        raise Rejected(f"{place.name} must be a mapping, found {found(place)}", "such as {unit: minute, usd: 0.0043}")
+        raise Rejected(f"{place.name} must be a mapping, found {described(place)}", "such as {unit: minute, usd: 0.0043}")
     before = len(place.document.problems)
     values = record(place, PRICE)
     if len(place.document.problems) > before:
@@ -315,13 +299,23 @@ def price(place: Place) -> Price:
         raise Rejected(f"{place.name} needs a unit", f"one of {', '.join(UNITS)}")
     unit = values.pop("unit")
     try:
-        # A float's shortest text is what was written in the file, so the decimal is exact.
+        # The shortest text of a float is what the file says, so the decimal is exact.
         return price_in(unit, {name: Decimal(repr(value)) for name, value in values.items()}, source="config")
     except ValueError as error:
         raise Rejected(f"{place.name}: {error}") from None
 
 
-PRICE: Fields = {
-    "unit": choice(*UNITS),
-    **dict.fromkeys(sorted({name for names in AMOUNTS.values() for name in names}), number()),
+_AMOUNT_DESCRIPTIONS = {
+    "input_audio": "audio tokens, where a model bills them separately",
+    "per_second": "used when the vendor reports no tokens",
 }
+PRICE: Settings = {
+    "unit": Setting("unit", Choice(UNITS), f"takes: {', '.join(AMOUNTS['1M_tokens'])}"),
+    **{
+        name: Setting(name, Number(), _AMOUNT_DESCRIPTIONS.get(name, ""))
+        for name in sorted({name for names in AMOUNTS.values() for name in names})
+    },
+}
+_PARSERS: Mapping[object, Parser] = {
+    str: text, bool: boolean, Secret: secret, FilePath: file_path, Price: price,
+}  # fmt: skip

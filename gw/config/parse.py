@@ -1,191 +1,90 @@
-"""YAML + environment → one frozen `Settings`, or a ConfigError with every problem at once.
+"""YAML and environment to one frozen `Settings`, or a ConfigError with every problem at once.
 
-Each section is a table of key → parser; a key that is absent keeps the default of its class in `settings`. What one
-part says about another (a chain naming a model) is checked afterwards, in `references`.
+The tables of keys are made from the classes that declare the settings; an absent key keeps the default of its class.
+References between sections, such as a chain that names a model, are checked afterwards (`cross_checks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
-from gw.config import cross_checks, find
-from gw.config.fields import (
-    Fields,
-    Place,
-    Rejected,
-    boolean,
-    choice,
-    colour,
-    file_path,
-    http_url,
-    identifier,
-    integer,
-    number,
-    price,
-    provider_key,
-    read,
-    record,
-    required_provider_key,
-    required_secret,
-    secret,
-    suggestion,
-    text,
-    texts,
-    upstream_url,
-)
+from gw.config import cross_checks, fields, find
+from gw.config.fields import Named, Section, settings_of
 from gw.config.load import load
+from gw.config.place import Parser, Place, Setting, read, record, suggestion
 from gw.config.settings import (
     Auth,
     AuthKey,
-    BreakerSettings,
     CostTracking,
     Latency,
     Mcp,
-    ModelSettings,
-    ProjectSettings,
-    ProviderSettings,
+    ProviderOptions,
     RateLimit,
     Routing,
     Serve,
     Settings,
-    StackSettings,
 )
 from gw.errors import ConfigError, Problem
+from gw.types.entities import Model, Provider, Stack
 from gw.types.ids import MODALITIES, Modality, split_model_id
-from gw.types.provider_types import PROVIDER_TYPES, SIM_FAULTS
+from gw.types.project import Project, nano_usd
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
-T = TypeVar("T")
+REQUIRED = ("providers", "models")
+
+_COMPUTED = ("id", "location", "source", "key_error", "options", "requests_per_minute", "max_concurrent", "public_only")
+PROVIDER = settings_of(Provider, without=_COMPUTED, base_url=fields.http_url, api_key=fields.provider_key)
+OPTIONS = settings_of(ProviderOptions)
+MODEL = settings_of(Model, without=("id", "modality", "source"), renamed={"name": "model"})
+CHAINS = Section(dict, fields.by_modality(fields.texts))
+AUTH_KEY = settings_of(AuthKey)
 
 
-
-def _fault(place: Place) -> int | str:
-    """An HTTP status, or one of the faults the demo engine can play."""
-    return choice(*SIM_FAULTS)(place) if isinstance(place.value, str) else integer(400, 599)(place)
+def _budget(place: Place) -> int:
+    return nano_usd(fields.Number()(place))
 
 
-def _texts_by_name(place: Place) -> dict[str, str]:
-    return {name: read(child, text, "") for name, child in place.items()}
+def _auth_keys(place: Place) -> tuple[AuthKey, ...]:
+    keys: list[AuthKey] = []
+    for element in place.elements():
+        values = record(element, AUTH_KEY)
+        if "key" in values:
+            keys.append(AuthKey(**values))
+        elif isinstance(element.value, dict) and element.value.get("key") is None:
+            element.problem(f"{element.name} needs a key", "key: ${NAME}, project: <project id>")
+    return tuple(keys)
 
 
-def _thinking(place: Place) -> bool | str:
-    """On, off, or how much."""
-    return boolean(place) if isinstance(place.value, bool) else choice("low", "medium", "high")(place)
+def _providers(place: Place) -> dict[str, Provider]:
+    return fields.by_id(place, _provider)
 
 
-PROVIDER: Fields = {"type": text, "api_key": provider_key, "base_url": http_url, "enabled": boolean}
-OPTIONS: Fields = {
-    **dict.fromkeys(("model_path", "voices_path"), file_path),
-    **dict.fromkeys(("device", "compute_type", "keep_alive"), text),
-    "api": choice("native", "openai"),
-    "num_ctx": integer(1, 100_000_000),
-    "think": _thinking,
-    "latency_ms": number(0, 600_000),
-    "token_ms": number(0, 600_000),
-    "fail_rate": number(0, 1),
-    "fail_with": _fault,
-    "retry_after_s": number(0, 86_400),
-    "rate_limit": integer(1, 10_000_000),
-    "refuse": boolean,
-    "cut_after": integer(0, 10_000_000),
-    "script": _texts_by_name,
-}
-MODEL: Fields = {
-    "provider": text,
-    "model": text,
-    "display_name": text,
-    "default_language": text,
-    "default_voice": text,
-    "price": price,
-    "aliases": texts,
-}
-STACK: Fields = dict.fromkeys(MODALITIES, text)
-CHAINS: Fields = dict.fromkeys(MODALITIES, texts)
-RATE_LIMIT: Fields = {"requests_per_minute": integer(1), "max_concurrent": integer(1)}
-COST_TRACKING: Fields = {
-    "db_path": file_path,
-    "durability": choice("crash", "power"),
-    "on_unpriced": choice("flag", "refuse"),
-    "retention_days": integer(1, 36_500),
-}
-SERVE: Fields = {
-    "host": text,
-    "port": integer(0, 65_535),
-    "drain_s": number(0, 3_600),
-    "max_body_mb": number(0, 1_000, above=True),
-    "max_upload_mb": number(0, 10_000, above=True),
-    "max_in_flight": integer(1, 1_000_000),
-    "tls_cert": file_path,
-    "tls_key": file_path,
-    "allowed_hosts": texts,
-    "cors_origins": texts,
-    "provider_base_url_hosts": texts,
-}
-BREAKER: Fields = {"failures": integer(1, 10_000), "open_s": number(0, 3_600, above=True)}
-FIRST_EVENT: Fields = dict.fromkeys(MODALITIES, number(0, 3_600, above=True))
-MCP: Fields = {"enabled": boolean, "port": integer(0, 65_535)}
-LATENCY: Fields = {"ttfb_warning_ms": number(0, 3_600_000, above=True)}
-
-
-def _built(kind: Callable[..., T], fields: Fields) -> Callable[[Place], T]:
-    """A section whose keys are the arguments of `kind`."""
-    return lambda place: kind(**record(place, fields))
-
-
-def _first_event_s(place: Place) -> dict[Any, float]:
-    """One modality given leaves the others at their default."""
-    return {**Routing().first_event_s, **record(place, FIRST_EVENT)}
-
-
-ROUTING: Fields = {
-    "first_event_s": _first_event_s,
-    "whole_answer_s": number(0, 3_600, above=True),
-    "idle_s": number(0, 3_600, above=True),
-    "hedge_after_ms": number(0, 3_600_000, above=True),
-    "keepalive_s": number(0, 3_600, above=True),
-    "breaker": _built(BreakerSettings, BREAKER),
-}
-
-
-def _named(place: Place, parse: Callable[[str, Place], T]) -> dict[str, T]:
-    """A section of id → entry. An entry whose id or content is wrong is left out and noted."""
-    result: dict[str, T] = {}
-    for name, child in place.items():
-        try:
-            identifier(name)
-        except Rejected as rejected:
-            child.problem(rejected.what, rejected.hint, key=True)
-            continue
-        result[name] = parse(name, child)
-    return result
-
-
-def _provider(provider_id: str, place: Place) -> ProviderSettings:
-    given = place.value if isinstance(place.value, dict) else {}
-    declared = given.get("type", provider_id)
-    kind = declared if isinstance(declared, str) else provider_id
-    if kind not in PROVIDER_TYPES:
-        at = Place(place.document, (*place.path, "type"), kind) if "type" in given else place
-        hint = suggestion(kind, list(PROVIDER_TYPES), listed="known types")
-        if "type" not in given:
+def _provider(provider_id: str, place: Place) -> Provider:
+    entry = place.value if isinstance(place.value, dict) else {}
+    declared = entry.get("type", provider_id)
+    name = declared if isinstance(declared, str) else provider_id
+    kind = PROVIDER_TYPES.get(name)
+    if kind is None:
+        at = Place(place.document, (*place.path, "type"), name) if "type" in entry else place
+        hint = suggestion(name, list(PROVIDER_TYPES), listed="known types")
+        if "type" not in entry:
             hint += "; an entry of another name needs 'type'"
-        at.problem(f"unknown provider type {kind!r}", hint, key="type" not in given)
-    known = PROVIDER_TYPES.get(kind)
-    options = {name: OPTIONS[name] for name in (known.options if known else ())}
-    address: Fields = {"base_url": upstream_url} if known and known.tcp else {}
+        at.problem(f"unknown provider type {name!r}", hint, key="type" not in entry)
+    options = {option: OPTIONS[option] for option in (kind.options if kind else ())}
+    address = {"base_url": Setting("base_url", fields.upstream_url)} if kind and kind.tcp else {}
     values = record(place, {**PROVIDER, **address, **options})
-    values.pop("type", None)
-    own = {name: values.pop(name) for name in options if name in values}
-    return ProviderSettings(id=provider_id, type=kind, options=own, **values)
+    location = kind.location if kind else "local"
+    chosen = {option: values.pop(option) for option in options if option in values}
+    return Provider(**values | {"id": provider_id, "type": name, "location": location, "options": chosen})
 
 
-def _models(place: Place) -> dict[str, ModelSettings]:
-    """Keyed `<modality>:<id>`: one id may serve two modalities."""
-    result: dict[str, ModelSettings] = {}
+def _models(place: Place) -> dict[str, Model]:
+    result: dict[str, Model] = {}
     for modality, section in place.items():
         if modality not in MODALITIES:
             hint = suggestion(modality, MODALITIES, listed="modalities")
@@ -195,106 +94,74 @@ def _models(place: Place) -> dict[str, ModelSettings]:
             model = _model(model_id, modality, child)
             key = f"{modality}:{model_id}"
             if key in result:
-                child.problem(f"{model_id!r} stands twice in {section.name}")
+                child.problem(f"{model_id!r} appears twice in {section.name}")
             elif model is not None:
                 result[key] = model
     return result
 
 
 def _model_entries(section: Place) -> list[tuple[str, Place]]:
-    """A list of ids, or a mapping of id → options."""
+    """Return the entries of a list of ids, or of a mapping of id → options."""
     if not isinstance(section.value, list):
         return list(section.items())
     entries: list[tuple[str, Place]] = []
     for element in section.elements():
-        model_id = read(element, text, "")
-        if model_id:
+        if model_id := read(element, fields.text, ""):
             entries.append((model_id, Place(section.document, element.path, None)))
     return entries
 
 
-def _model(model_id: str, modality: Modality, place: Place) -> ModelSettings | None:
+def _model(model_id: str, modality: Modality, place: Place) -> Model | None:
     provider, name = split_model_id(model_id)
     values = record(place, MODEL)
     if not provider or not name or any(c.isspace() for c in model_id) or len(model_id) > 200:
         place.problem(f"{model_id[:80]!r} is not a model id", "a model id is <provider>/<model>", key=True)
         return None
-    settings = {"provider": provider, "model": name, **values}
-    return ModelSettings(id=model_id, modality=modality, **settings)
+    return Model(id=model_id, modality=modality, **{"provider": provider, "name": name} | values)
 
 
-def _project(project_id: str, place: Place) -> ProjectSettings:
-    fields: Fields = {**PROJECT, "fallbacks": lambda at: record(at, CHAINS), "providers": _own_keys}
-    return ProjectSettings(id=project_id, **{"name": project_id, **record(place, fields)})
-
-
-PROJECT: Fields = {
-    "name": text,
-    "description": text,
-    "daily_budget": number(0, 1e9),
-    "budget_action": choice("warn", "block"),
-    "max_concurrent": integer(1),
-    "default_stack": text,
-    "tags": texts,
-    "accent": colour,
-}
-
-
-def _own_keys(place: Place) -> dict[str, object]:
-    return {name: read(child, required_provider_key, None) for name, child in place.items()}
-
-
-def _voices(place: Place) -> dict[str, dict[str, str]]:
-    return {alias: _texts_by_name(child) for alias, child in place.items()}
-
-
-def _auth_keys(place: Place) -> tuple[AuthKey, ...]:
-    keys: list[AuthKey] = []
-    for element in place.elements():
-        values = record(element, AUTH_KEY)
-        if "key" in values:
-            keys.append(AuthKey(**{"project": "default", **values}))
-        elif isinstance(element.value, dict) and element.value.get("key") is None:
-            element.problem(f"{element.name} needs a key", "key: ${NAME}, project: <project id>")
-    return tuple(keys)
-
-
-AUTH_KEY: Fields = {"key": required_secret, "project": text, "name": text}
-AUTH: Fields = {"admin_token": secret, "keys": _auth_keys, "allow_open": boolean}
-
-SECTIONS: Mapping[str, Callable[[Place], Any]] = {
-    "providers": lambda place: _named(place, _provider),
+_RATE_LIMITS = Named(Section(RateLimit, settings_of(RateLimit)))
+_PROJECT = settings_of(
+    Project,
+    without=("id", "source"),
+    renamed={"daily_budget_nusd": "daily_budget", "provider_keys": "providers"},
+    daily_budget_nusd=_budget,
+    accent=fields.colour,
+    fallbacks=CHAINS,
+    provider_keys=fields.ByName(fields.required_provider_key),
+)
+_PARSERS: Mapping[str, Parser] = {
+    "providers": _providers,
     "models": _models,
-    "stacks": lambda place: _named(place, lambda name, at: StackSettings(name=name, **record(at, STACK))),
-    "projects": lambda place: _named(place, _project),
-    "fallbacks": lambda place: record(place, CHAINS),
-    "voices": _voices,
-    "rate_limiting": lambda place: _named(place, lambda _, at: RateLimit(**record(at, RATE_LIMIT))),
-    "rate_limits": lambda place: _named(place, lambda _, at: RateLimit(**record(at, RATE_LIMIT))),
-    "cost_tracking": lambda place: record(place, COST_TRACKING),
-    "serve": lambda place: record(place, SERVE),
-    "routing": _built(Routing, ROUTING),
-    "auth": _built(Auth, AUTH),
-    "mcp": _built(Mcp, MCP),
-    "latency": _built(Latency, LATENCY),
+    "stacks": Named(Section(Stack, settings_of(Stack, without=("name",))), "name"),
+    "projects": Named(Section(Project, _PROJECT), "id"),
+    "fallbacks": CHAINS,
+    "voices": fields.ByName(fields.ByName(fields.text)),
+    "rate_limiting": _RATE_LIMITS,
+    "rate_limits": _RATE_LIMITS,
+    "cost_tracking": Section(dict, settings_of(CostTracking)),  # completed by `_cost_tracking`
+    "serve": Section(dict, settings_of(Serve)),  # completed with the environment's port
+    "routing": Section(Routing, settings_of(Routing)),
+    "auth": Section(Auth, settings_of(Auth, keys=_auth_keys)),
+    "mcp": Section(Mcp, settings_of(Mcp)),
+    "latency": Section(Latency, settings_of(Latency)),
 }
-REQUIRED = ("providers", "models")
+SECTIONS = {name: Setting(name, parser) for name, parser in _PARSERS.items()}
 
 
 def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Settings:
-    """The settings of a configuration text. `file` names it in messages, and its folder is where relative paths begin.
+    """Return the settings of a configuration text. `file` names it in messages; relative paths begin in its folder.
 
-    `data_dir` holds the database unless `GW_DB_PATH` or `cost_tracking.db_path` says otherwise. Raises ConfigError with
-    every problem, in the order of the file.
+    `data_dir` holds the database unless `GW_DB_PATH` or `cost_tracking.db_path` names another place. Raises ConfigError
+    with every problem, in the order of the file.
     """
     document = load(text, file=file, env=env)
-    root = Place(document, (), document.data)
-    values = record(root, SECTIONS)
-    given = document.data if isinstance(document.data, dict) else {}
+    values = record(Place(document, (), document.data), SECTIONS)
+    sections = document.data if isinstance(document.data, dict) else {}
     for name in REQUIRED:
-        if name not in given and (document.data is None or isinstance(document.data, dict)):
+        if name not in sections and (document.data is None or isinstance(document.data, dict)):
             document.add(1, 1, f"the section {name!r} is missing", "gw.yaml needs 'providers' and 'models'", name)
-    if "rate_limits" in values and "rate_limiting" in given:
+    if "rate_limits" in values and "rate_limiting" in sections:
         what = "rate_limits is another name of rate_limiting: keep one of them"
         document.problem(("rate_limits",), what, key=True)
     values.setdefault("rate_limiting", values.pop("rate_limits", {}))
@@ -305,18 +172,18 @@ def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Se
     values["mcp_token"] = Secret(env.get("GW_MCP_TOKEN", ""))
     values["secret_folder"] = find.user_config_dir()
     settings = Settings(path=Path(file), **{"providers": {}, "models": {}, **values})
-    if all(isinstance(given.get(name, ""), (dict, type(None))) for name in REQUIRED):
+    if all(isinstance(sections.get(name, ""), (dict, type(None))) for name in REQUIRED):
         cross_checks.check(document, settings)
     if document.problems:
         raise ConfigError(problems=tuple(sorted(document.problems, key=lambda p: (p.line, p.column))))
     lines = document.line_numbers()
-    if "rate_limits" in given:
+    if "rate_limits" in sections:
         lines |= {("rate_limiting", *path[1:]): line for path, line in lines.items() if path[:1] == ("rate_limits",)}
     return attrs.evolve(settings, warnings=tuple(cross_checks.warnings(document, settings)), lines=lines)
 
 
 def _port(env: Mapping[str, str], problems: list[Problem]) -> int:
-    """`serve.port` goes before this: the variable PORT, else 8080."""
+    """Return the default of `serve.port`: the variable PORT, else 8080."""
     value = env.get("PORT", "")
     if not value:
         return Serve().port
@@ -327,8 +194,8 @@ def _port(env: Mapping[str, str], problems: list[Problem]) -> int:
 
 
 def _cost_tracking(values: Mapping[str, Any], env: Mapping[str, str], data_dir: Path) -> CostTracking:
-    chosen = env.get("GW_DB_PATH", "")
-    path = Path(chosen).expanduser() if chosen else values.get("db_path", data_dir / "gw.db")
+    override = env.get("GW_DB_PATH", "")
+    path = Path(override).expanduser() if override else values.get("db_path", data_dir / "gw.db")
     return CostTracking(**{**values, "db_path": path})
 
 

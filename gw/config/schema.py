@@ -1,36 +1,31 @@
-"""JSON Schema (draft 7) of gw.yaml, for editors: they complete keys, show meanings and mark mistakes while one types.
+"""JSON Schema (draft 7) of gw.yaml, with which editors complete keys, show meanings and mark mistakes.
 
-Made from the tables of `parse`, so it knows exactly the keys there are; meanings are the comments of gw.yaml.example. It says
-less than `gw check`: what one part says about another is not in it.
+It is made from the tables of `parse`, so it has exactly the keys there are. It checks less than `gw check`: references
+between sections are not part of it.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gw.config import fields, load, parse, starter
-from gw.config.fields import Choice, Fields, Integer, Number
+from gw.config import fields, parse
+from gw.config.fields import ByName, Choice, Integer, Named, Number, Section
+from gw.config.place import Parser, Setting, Settings
 from gw.types.ids import ID_PATTERN, MODALITIES
-from gw.types.provider_types import PROVIDER_TYPES, SIM_FAULTS
+from gw.types.provider_types import PROVIDER_TYPES
 
 Json = dict[str, Any]
 
 _REFERENCE: Json = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
-"""A value from the environment, as it may stand for a number or a switch too."""
+"""A value from the environment, which may stand for a number or a boolean too."""
 _TEXT: Json = {"type": "string"}
-_TEXTS: Json = {"type": "array", "items": _TEXT, "uniqueItems": True}
 _MODEL_ID: Json = {"type": "string", "pattern": r"^[^/\s]+/\S+$", "maxLength": 200}
-_BY_NAME: Json = {"type": "object", "additionalProperties": _TEXT}
-_MODALITY = re.compile(r"^models\.\w+")
-_COMMENT = re.compile(r"\s#\s+(.*)$")
 
 
-def _either(plain: Json) -> Json:
-    return {"anyOf": [plain, _REFERENCE]}
+def _or_reference(*shapes: Json) -> Json:
+    return {"anyOf": [*shapes, _REFERENCE]}
 
 
 _LEAVES: Mapping[object, Json] = {
@@ -39,141 +34,114 @@ _LEAVES: Mapping[object, Json] = {
     fields.provider_key: _TEXT,
     fields.required_secret: {"type": "string", "minLength": 1},
     fields.required_provider_key: {"type": "string", "minLength": 1},
-    fields.texts: _TEXTS,
-    fields.boolean: _either({"type": "boolean"}),
-    fields.colour: _either({"type": "string", "pattern": "^#[0-9A-Fa-f]{6}$"}),
-    fields.http_url: _either({"type": "string", "pattern": "^https?://"}),
-    fields.upstream_url: _either({"type": "string", "pattern": "^(https?|tcp)://"}),
+    fields.texts: {"type": "array", "items": _TEXT, "uniqueItems": True},
+    fields.boolean: _or_reference({"type": "boolean"}),
+    fields.colour: _or_reference({"type": "string", "pattern": "^#[0-9A-Fa-f]{6}$"}),
+    fields.http_url: _or_reference({"type": "string", "pattern": "^https?://"}),
+    fields.upstream_url: _or_reference({"type": "string", "pattern": "^(https?|tcp)://"}),
     fields.file_path: {"type": "string", "minLength": 1},
+    parse._budget: _or_reference({"type": "number", "minimum": 0, "maximum": Number().high}),
 }
 
 
-def _leaf(parser: object, special: Mapping[object, Json]) -> Json:
+def _shape(parser: Parser) -> Json:
     match parser:
         case Number(low, high, above):
-            return _either({"type": "number", "exclusiveMinimum" if above else "minimum": low, "maximum": high})
+            return _or_reference({"type": "number", "exclusiveMinimum" if above else "minimum": low, "maximum": high})
         case Integer(low, high):
-            return _either({"type": "integer", "minimum": low, "maximum": high})
-        case Choice(names):
+            return _or_reference({"type": "integer", "minimum": low, "maximum": high})
+        case Choice(names, None):
             return {"enum": list(names)}
+        case Choice(names, fields.boolean):
+            return {"enum": [True, False, *names]}
+        case Choice(names, Integer(low, high)):
+            return _or_reference({"enum": list(names)}, {"type": "integer", "minimum": low, "maximum": high})
+        case Section(_, settings):
+            return _object(settings)
+        case Named(section):
+            return _named(_object(section.settings))
+        case ByName(value):
+            return {"type": ["object", "null"] if isinstance(value, ByName) else "object", "additionalProperties": _shape(value)}
+        case _ if parser in _SPECIAL:
+            return _SPECIAL[parser]()
         case _:
-            return special[parser] if parser in special else _LEAVES[parser]
+            return _LEAVES[parser]
 
 
-class _Writer:
-    """Builds the schema with the meanings of the keys."""
+def _object(settings: Settings) -> Json:
+    properties = {
+        key: _shape(setting.parser) | ({"description": setting.description.strip(" …")} if setting.description else {})
+        for key, setting in settings.items()
+    }
+    return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 
-    def __init__(self, meanings: Mapping[str, str]) -> None:
-        self._meanings = meanings
 
-    def mapping(
-        self,
-        path: str,
-        table: Fields,
-        special: Mapping[object, Json] | None = None,
-        keys: Mapping[str, Json] | None = None,
-    ) -> Json:
-        """An object with the keys of `table`. Given shapes: of parsers in `special`, of keys in `keys`."""
-        given = keys or {}
-        found = {name: _leaf(parser, special or {}) for name, parser in table.items() if name not in given} | dict(
-            given
-        )
-        return {
-            "type": ["object", "null"],
-            "properties": {name: self._told(f"{path}.{name}", shape) for name, shape in found.items()},
-            "additionalProperties": False,
+def _named(entry: Json) -> Json:
+    names = {"pattern": f"^{ID_PATTERN.pattern}$"}
+    return {"type": ["object", "null"], "propertyNames": names, "additionalProperties": entry}
+
+
+def _providers() -> Json:
+    """Allow the options of all types; an `if` forbids the others where the type is known."""
+    url = Setting("base_url", fields.upstream_url, parse.PROVIDER["base_url"].description)
+    entry = _object({**parse.PROVIDER, "base_url": url, **parse.OPTIONS})
+    entry["properties"]["type"] = entry["properties"]["type"] | {"enum": list(PROVIDER_TYPES)}
+    entry["allOf"] = [
+        {
+            "if": {"required": ["type"], "properties": {"type": {"const": name}}},
+            "then": {"properties": {option: False for option in parse.OPTIONS if option not in kind.options}},
         }
-
-    def _told(self, path: str, shape: Json) -> Json:
-        meaning = self._meanings.get(path)
-        return {**shape, "description": meaning} if meaning else shape
-
-    def named(self, entry: Json) -> Json:
-        """id → entry."""
-        return {
-            "type": ["object", "null"],
-            "propertyNames": {"pattern": f"^{ID_PATTERN.pattern}$"},
-            "additionalProperties": entry,
-        }
-
-    def providers(self) -> Json:
-        """The options of all engines; `if` says which belong to the type, where the type is given."""
-        special: dict[object, Json] = {
-            parse._fault: {"anyOf": [{"enum": list(SIM_FAULTS)}, {"type": "integer", "minimum": 400, "maximum": 599}, _REFERENCE]},
-            parse._thinking: {"enum": [True, False, "low", "medium", "high"]},
-            parse._texts_by_name: _BY_NAME,
-        }  # fmt: skip
-        table = {**parse.PROVIDER, "base_url": fields.upstream_url, **parse.OPTIONS}
-        entry = self.mapping("providers.*", table, special, {"type": {"enum": list(PROVIDER_TYPES)}})
-        entry["allOf"] = [
-            {
-                "if": {"required": ["type"], "properties": {"type": {"const": name}}},
-                "then": {"properties": {option: False for option in parse.OPTIONS if option not in kind.options}},
-            }
-            for name, kind in PROVIDER_TYPES.items()
-        ]
-        return self.named(entry)
-
-    def models(self) -> Json:
-        """Of one modality."""
-        entry = self.mapping("models.*", parse.MODEL, {fields.price: self.mapping("models.*.price", fields.PRICE)})
-        named = {"type": ["object", "null"], "propertyNames": _MODEL_ID, "additionalProperties": entry}
-        return {"anyOf": [{"type": "array", "items": _MODEL_ID}, named]}
-
-    def sections(self) -> Json:
-        limits = self.named(self.mapping("rate_limiting.*", parse.RATE_LIMIT))
-        routing = {
-            "first_event_s": self.mapping("routing.first_event_s", parse.FIRST_EVENT),
-            "breaker": self.mapping("routing.breaker", parse.BREAKER),
-        }
-        keys = {"type": "array", "items": {**self.mapping("auth.keys", parse.AUTH_KEY), "required": ["key"]}}
-        of_project = {"fallbacks": self.mapping("projects.*.fallbacks", parse.CHAINS), "providers": _BY_NAME}
-        return {
-            "providers": self.providers(),
-            "models": {
-                "type": ["object", "null"],
-                "properties": dict.fromkeys(MODALITIES, self.models()),
-                "additionalProperties": False,
-            },
-            "stacks": self.named(self.mapping("stacks.*", parse.STACK)),
-            "projects": self.named(self.mapping("projects.*", parse.PROJECT, keys=of_project)),
-            "fallbacks": self.mapping("fallbacks", parse.CHAINS),
-            "voices": {"type": ["object", "null"], "additionalProperties": _BY_NAME},
-            "rate_limiting": limits,
-            "rate_limits": {**limits, "description": "Another name of rate_limiting."},
-            "cost_tracking": self.mapping("cost_tracking", parse.COST_TRACKING),
-            "serve": self.mapping("serve", parse.SERVE),
-            "routing": self.mapping("routing", parse.ROUTING, keys=routing),
-            "auth": self.mapping("auth", parse.AUTH, keys={"keys": keys}),
-            "mcp": self.mapping("mcp", parse.MCP),
-            "latency": self.mapping("latency", parse.LATENCY),
-        }
+        for name, kind in PROVIDER_TYPES.items()
+    ]
+    return _named(entry)
 
 
-def meanings(example: str) -> dict[str, str]:
-    """Key, with chosen names as `*`, → the comment beside it, where it stands alone; the first that has one."""
-    document = load.load(example, file="gw.yaml.example", env=None)
-    keys_of_line = Counter(line for line, _ in document.key_marks.values())
-    found: dict[str, str] = {}
-    for path, (line, _) in document.key_marks.items():
-        comment = _COMMENT.search(document.lines[line - 1])
-        if comment is not None and keys_of_line[line] == 1:
-            found.setdefault(_MODALITY.sub("models", starter.general_name(path)), comment[1].strip(" …"))
-    return found
+def _models() -> Json:
+    named = {"type": ["object", "null"], "propertyNames": _MODEL_ID, "additionalProperties": _object(parse.MODEL)}
+    of_modality = {"anyOf": [{"type": "array", "items": _MODEL_ID}, named]}
+    properties = dict.fromkeys(MODALITIES, of_modality)
+    return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+
+
+def _auth_keys() -> Json:
+    return {"type": "array", "items": {**_object(parse.AUTH_KEY), "required": ["key"]}}
+
+
+_SPECIAL: Mapping[object, Callable[[], Json]] = {
+    parse._providers: _providers,
+    parse._models: _models,
+    parse._auth_keys: _auth_keys,
+    fields.price: lambda: _object(fields.PRICE),
+}
+
+
+def descriptions(shape: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yield every key of a schema as a dotted path, with names that the user chooses as `*`, and its description."""
+    for option in (shape, *shape.get("anyOf", ())):
+        for name, below in option.get("properties", {}).items():
+            yield ".".join((*path, name)), below.get("description", "")
+            yield from descriptions(below, (*path, name))
+        for below in (option.get("additionalProperties"), option.get("items")):
+            if isinstance(below, dict):
+                if below is option.get("additionalProperties"):
+                    yield ".".join((*path, "*")), ""
+                yield from descriptions(below, (*path, "*"))
 
 
 def schema() -> Json:
+    sections = _object(parse.SECTIONS)["properties"]
+    sections["rate_limits"] = {**sections["rate_limits"], "description": "Another name of rate_limiting."}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "gw.yaml",
         "description": "Configuration of the voice gateway gw.",
         "type": "object",
-        "properties": _Writer(meanings(starter.example_text())).sections(),
+        "properties": sections,
         "required": list(parse.REQUIRED),
         "additionalProperties": False,
     }
 
 
 def schema_text() -> str:
-    """As `docs/gw.schema.json` and `gw init --schema` have it."""
+    """Return the schema as `docs/gw.schema.json` and `gw init --schema` have it."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"

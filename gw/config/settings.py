@@ -1,133 +1,138 @@
-"""YAML + environment → one frozen `Settings`, in one function, with every problem at once."""
+"""Every setting of gw.yaml, declared once: name, type, bounds, default and meaning.
+
+`gw.config.parse` reads a file by these declarations and `gw.config.schema` writes its JSON Schema from them. The meaning is
+also the comment in gw.yaml.example; a test compares the two. Providers, models, stacks and projects are declared in
+`gw.types`, since the database and the catalog have them too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import attrs
+from msgspec import Meta
 
-from gw.pricing.book import Price
+from gw.config.fields import ByName, Choice, Integer, Number, Section, boolean, by_modality, required_secret, text
+from gw.types.entities import Model, Provider, Stack
 from gw.types.ids import Modality
-from gw.types.project import BudgetAction
+from gw.types.project import DEFAULT_PROJECT, Count, Project
+from gw.types.provider_types import SIM_FAULTS
 from gw.types.secret import Secret
 
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Seconds = Annotated[float, Meta(gt=0, le=3_600)]
+Milliseconds = Annotated[float, Meta(gt=0, le=3_600_000)]
+SimDelay = Annotated[float, Meta(ge=0, le=600_000)]
 
-@attrs.frozen(kw_only=True)
-class ProviderSettings:
-    id: str
-    type: str
-    api_key: Secret = Secret("")
-    base_url: str | None = None
-    enabled: bool = True
-    options: Mapping[str, object] = attrs.field(factory=dict)
-    """Engine options (model_path, device, compute_type, voices_path …) and sim knobs."""
+_FIRST_EVENT_S: Mapping[Modality, float] = {"stt": 10.0, "llm": 8.0, "tts": 5.0}
 
 
-@attrs.frozen(kw_only=True)
-class ModelSettings:
-    id: str
-    modality: Modality
-    provider: str
-    model: str
-    display_name: str = ""
-    default_language: str | None = None
-    default_voice: str | None = None
-    price: Price | None = None
-    aliases: tuple[str, ...] = ()
+def _first_event_s(**values: float) -> dict[Any, float]:
+    """Keep the default of a modality that the file does not mention."""
+    return {**_FIRST_EVENT_S, **values}
 
 
-@attrs.frozen(kw_only=True)
-class StackSettings:
-    name: str
-    stt: str | None = None
-    llm: str | None = None
-    tts: str | None = None
+class ProviderOptions:
+    """The options of provider entries; `gw.types.provider_types` says which type takes which. Never instantiated."""
 
-
-@attrs.frozen(kw_only=True)
-class ProjectSettings:
-    id: str
-    name: str = ""
-    description: str = ""
-    daily_budget: float = 0.0
-    budget_action: BudgetAction = "warn"
-    max_concurrent: int | None = None
-    """Requests at once; None = no limit."""
-    default_stack: str = ""
-    tags: tuple[str, ...] = ()
-    accent: str = ""
-    fallbacks: Mapping[Modality, tuple[str, ...]] = attrs.field(factory=dict)
-    providers: Mapping[str, Secret] = attrs.field(factory=dict)
-    """Own keys per provider id."""
+    model_path: Annotated[Path, "without base_url: gw runs the engine itself (gw[whisper]); relative to this file"]
+    voices_path: Path
+    device: str
+    compute_type: str
+    api: Annotated[Literal["native", "openai"], "or openai: its OpenAI-shaped API, which takes none of the three below"]
+    num_ctx: Annotated[
+        int, Meta(ge=1, le=100_000_000), "length of the context in tokens; default: the server's own, often 4096"
+    ]
+    keep_alive: Annotated[str, "how long the model stays loaded after a call; default: the server's own"]
+    think: Annotated[
+        bool | str, Choice(("low", "medium", "high"), boolean), "true, false, low, medium or high, for models that can"
+    ]
+    latency_ms: Annotated[SimDelay, "before the first event"]
+    token_ms: Annotated[SimDelay, "between two tokens"]
+    fail_rate: Annotated[
+        float, Meta(ge=0, le=1), "share of calls that fail, 0 to 1; default: the model's own (sim/flaky: 0.3)"
+    ]
+    fail_with: Annotated[
+        int | str, Choice(SIM_FAULTS, Integer(400, 599)), "how: an HTTP status, or reset, malformed, refused, slow"
+    ]
+    retry_after_s: Annotated[float, Meta(ge=0, le=86_400), "sent with a 429"]
+    rate_limit: Annotated[int, Meta(ge=1, le=10_000_000), "calls a minute before it answers 429"]
+    refuse: Annotated[bool, "answer every chat with a refusal"]
+    cut_after: Annotated[
+        int, Meta(ge=0, le=10_000_000), "pieces of an answer after which the connection breaks; default: never"
+    ]
+    script: Annotated[Mapping[str, str], ByName(text), "sim/scripted: piece of the user's text → reply"]
 
 
 @attrs.frozen(kw_only=True)
 class RateLimit:
-    requests_per_minute: int | None = None
-    max_concurrent: int | None = None
+    requests_per_minute: Annotated[Count | None, "default: unlimited"] = None
+    max_concurrent: Annotated[Count | None, "default: unlimited"] = None
 
 
 @attrs.frozen(kw_only=True)
 class CostTracking:
-    db_path: Path
-    durability: Literal["crash", "power"] = "crash"
-    on_unpriced: Literal["flag", "refuse"] = "flag"
-    retention_days: int = 90
+    db_path: Annotated[Path, "default: gw.db in the user's data folder; GW_DB_PATH overrides both"]
+    durability: Annotated[
+        Literal["crash", "power"], "crash: survives a killed process (default); power: survives a power cut, slower"
+    ] = "crash"
+    on_unpriced: Annotated[
+        Literal["flag", "refuse"], "flag (default): record cost null; refuse: do not call models without a price"
+    ] = "flag"
+    retention_days: Annotated[int, Meta(ge=1, le=36_500), "of single records; sums are kept"] = 90
 
 
 @attrs.frozen(kw_only=True)
 class Serve:
-    host: str = "127.0.0.1"
-    port: int = 8080
-    drain_s: float = 30.0
-    max_body_mb: float = 10.0
-    """JSON bodies."""
-    max_upload_mb: float = 100.0
-    """Audio uploads."""
-    max_in_flight: int = 2_000
-    """Requests in flight on the data plane; more are refused with 503."""
-    tls_cert: Path | None = None
+    host: Annotated[str, "an address beyond loopback needs `auth`"] = "127.0.0.1"
+    port: Annotated[Port, "overridden by --port; default: the variable PORT, else 8080"] = 8080
+    drain_s: Annotated[float, Meta(ge=0, le=3_600), "how long a stop waits for requests in flight"] = 30.0
+    max_body_mb: Annotated[float, Meta(gt=0, le=1_000), "JSON bodies"] = 10.0
+    max_upload_mb: Annotated[float, Meta(gt=0, le=10_000), "audio uploads"] = 100.0
+    max_in_flight: Annotated[int, Meta(ge=1, le=1_000_000), "requests of apps; more are refused with 503"] = 2_000
+    tls_cert: Annotated[Path | None, "both or none; relative to this file"] = None
     tls_key: Path | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    cors_origins: tuple[str, ...] = ()
-    provider_base_url_hosts: tuple[str, ...] = ()
+    allowed_hosts: Annotated[tuple[str, ...], "Host names accepted besides loopback ones"] = ()
+    cors_origins: Annotated[tuple[str, ...], "web pages that may call the API from a browser"] = ()
+    provider_base_url_hosts: Annotated[tuple[str, ...], "hosts to which the API may move a stored key"] = ()
 
 
 @attrs.frozen(kw_only=True)
 class BreakerSettings:
-    failures: int = 5
-    """Failures in a row that open it."""
-    open_s: float = 10.0
-    """Until one trial call is let through."""
+    failures: Annotated[int, Meta(ge=1, le=10_000), "failures in a row after which a provider is not called …"] = 5
+    open_s: Annotated[Seconds, "… for this long; then one call tries it again"] = 10.0
 
 
 @attrs.frozen(kw_only=True)
 class Routing:
-    first_event_s: Mapping[Modality, float] = attrs.field(factory=lambda: {"stt": 10.0, "llm": 8.0, "tts": 5.0})
-    whole_answer_s: float = 60.0
-    """Until the whole of an answer that is not streamed (chat without `stream`, a transcript)."""
-    idle_s: float = 15.0
-    """Longest silence inside a running answer."""
-    hedge_after_ms: float | None = None
-    keepalive_s: float = 3.0
-    """SSE comment lines while candidates are tried."""
+    first_event_s: Annotated[
+        Mapping[Modality, float],
+        Section(_first_event_s, by_modality(Number(0, 3_600, above=True))),
+        "longest wait for the first event of an answer",
+    ] = attrs.field(factory=lambda: _FIRST_EVENT_S)
+    whole_answer_s: Annotated[Seconds, "limit for a complete answer that is not streamed (chat, transcript)"] = 60.0
+    idle_s: Annotated[Seconds, "longest silence in the middle of an answer"] = 15.0
+    hedge_after_ms: Annotated[
+        Milliseconds | None, "begin a second attempt beside a slow first one; default: never"
+    ] = None
+    keepalive_s: Annotated[Seconds, "comment lines on event streams while candidates are tried"] = 3.0
     breaker: BreakerSettings = BreakerSettings()
 
 
 @attrs.frozen(kw_only=True)
 class AuthKey:
-    key: Secret
-    project: str
+    key: Annotated[Secret, required_secret]
+    project: Annotated[str, "default: default"] = DEFAULT_PROJECT
     name: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Auth:
-    admin_token: Secret = Secret("")
-    keys: tuple[AuthKey, ...] = ()
-    allow_open: bool = False
+    admin_token: Annotated[Secret, "for the control plane and the dashboard"] = Secret("")
+    keys: Annotated[tuple[AuthKey, ...], "for the data plane; `gw keys add` makes more"] = ()
+    allow_open: Annotated[bool, "true: listen beyond loopback without any credential"] = False
 
     @property
     def on(self) -> bool:
@@ -136,24 +141,27 @@ class Auth:
 
 @attrs.frozen(kw_only=True)
 class Mcp:
-    enabled: bool = False
-    port: int = 8090
+    enabled: Annotated[
+        bool, "true: tools over HTTP (/mcp, /sse) on a port of their own; GW_MCP_TOKEN guards them"
+    ] = False
+    port: Annotated[Port, "on serve.host"] = 8090
 
 
 @attrs.frozen(kw_only=True)
 class Latency:
-    ttfb_warning_ms: float = 1_000.0
+    ttfb_warning_ms: Annotated[Milliseconds, "the dashboard marks models whose p95 or p99 to the first byte exceeds it"] = 1_000.0
 
 
 @attrs.frozen(kw_only=True)
 class Settings:
     path: Path | None
     """The file read; None for demo mode."""
-    providers: Mapping[str, ProviderSettings]
-    models: Mapping[str, ModelSettings]
+    providers: Mapping[str, Provider]
+    models: Mapping[str, Model]
+    """`<modality>:<id>` → model: one id may serve two modalities."""
     cost_tracking: CostTracking
-    stacks: Mapping[str, StackSettings] = attrs.field(factory=dict)
-    projects: Mapping[str, ProjectSettings] = attrs.field(factory=dict)
+    stacks: Mapping[str, Stack] = attrs.field(factory=dict)
+    projects: Mapping[str, Project] = attrs.field(factory=dict)
     fallbacks: Mapping[Modality, tuple[str, ...]] = attrs.field(factory=dict)
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     rate_limiting: Mapping[str, RateLimit] = attrs.field(factory=dict)
@@ -165,11 +173,11 @@ class Settings:
     secret: Secret = Secret("")
     """`GW_SECRET`: encrypts stored API keys; empty = the file `.secret` in `secret_folder`."""
     previous_secret: Secret = Secret("")
-    """`GW_SECRET_PREVIOUS`: the one that GW_SECRET replaces."""
+    """`GW_SECRET_PREVIOUS`: the secret that GW_SECRET replaces."""
     secret_folder: Path = Path()
     mcp_token: Secret = Secret("")
-    """`GW_MCP_TOKEN`: what the HTTP transports of the MCP server ask for; empty = nothing."""
+    """`GW_MCP_TOKEN`: credential of the MCP server's HTTP transports; empty = none is needed."""
     warnings: tuple[str, ...] = ()
-    """Things that work but deserve a look, with file:line:column where known."""
+    """Valid but suspicious settings, with file:line:column where known."""
     lines: Mapping[tuple[str | int, ...], int] = attrs.field(factory=dict, repr=False, eq=False)
     """Path of a key → its line in the file, from 1; a model of a list also by its id."""

@@ -28,7 +28,7 @@ class Origin:
     @classmethod
     def parse(cls, base_url: str, *, public_only: bool = False) -> Origin:
         """Raises ValueError for anything but http(s)://host[:port][/path] or tcp://host:port, without userinfo, query, fragment."""
-        parts = split_address(base_url, bare=True)
+        parts = split_address(base_url, tcp=True)
         return cls(
             scheme=parts.scheme,
             host=(parts.hostname or "").lower(),

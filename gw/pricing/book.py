@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from gw.types.price import Price
 from gw.types.usage import Cost, Usage
 
 _PER = 1_000_000
@@ -24,27 +25,6 @@ _OTHER_MODEL = frozenset(
     | {"realtime", "search", "small", "transcribe", "tts", "turbo", "whisper"}
 )
 """Words that make a suffix a model of its own (`gpt-5.4-pro`): its price is not that of the shorter name."""
-
-
-@attrs.frozen(kw_only=True)
-class Price:
-    """Rates in nano-USD per one million units (tokens, characters, seconds of audio). None = not billed by that unit.
-
-    `source` names where the rate is from; `valid_from` is a UTC day number (days since 1970-01-01).
-    """
-
-    input_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    output_tokens: int | None = None
-    input_audio_tokens: int | None = None
-    output_audio_tokens: int | None = None
-    audio_seconds: int | None = None
-    characters: int | None = None
-    min_audio_seconds: float = 0.0
-    """Shortest audio billed for."""
-    source: str = ""
-    valid_from: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -7,65 +7,14 @@ from collections.abc import Mapping
 import attrs
 
 from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderError
-from gw.pricing.book import Price
-from gw.types.ids import MODALITIES, Location, Modality, Source, split_model_id
+from gw.types.entities import Model as Model
+from gw.types.entities import Provider as Provider
+from gw.types.entities import Stack as Stack
+from gw.types.ids import MODALITIES, Modality, split_model_id
 from gw.types.project import Project
-from gw.types.secret import Secret
 
 _UNNAMED = frozenset({"", "default"})
 _SHARED_DIALECTS = frozenset({"openai"})
-
-
-@attrs.frozen(kw_only=True)
-class Provider:
-    """One configured provider. `configured` = enabled and has a key, or is local."""
-
-    id: str
-    type: str
-    location: Location
-    source: Source = "yaml"
-    base_url: str | None = None
-    api_key: Secret = Secret("")
-    enabled: bool = True
-    key_error: str = ""
-    """Why a stored key could not be read; such a provider counts as not configured."""
-    options: Mapping[str, object] = attrs.field(factory=dict)
-    requests_per_minute: int | None = None
-    max_concurrent: int | None = None
-    public_only: bool = False
-    """Its address came through the API: it must be one of the public internet."""
-
-    @property
-    def configured(self) -> bool:
-        return self.enabled and not self.key_error and (self.location == "local" or bool(self.api_key))
-
-
-@attrs.frozen(kw_only=True)
-class Model:
-    """`id` is `<provider>/<name>`."""
-
-    id: str
-    modality: Modality
-    provider: str
-    name: str
-    source: Source = "yaml"
-    display_name: str = ""
-    default_language: str | None = None
-    default_voice: str | None = None
-    price: Price | None = None
-    aliases: tuple[str, ...] = ()
-
-
-@attrs.frozen(kw_only=True)
-class Stack:
-    name: str
-    stt: str | None = None
-    llm: str | None = None
-    tts: str | None = None
-
-    def model(self, modality: Modality) -> str | None:
-        chosen: str | None = getattr(self, modality)
-        return chosen
 
 
 @attrs.frozen(kw_only=True)

@@ -21,7 +21,7 @@ from gw.errors import (
     leaves_of,
 )  # fmt: skip
 from gw.policy.turns import Place
-from gw.pricing.book import Price, PriceBook
+from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.ledger import Ledger, Reservation
 from gw.relay.waste import NO_WASTE, UnansweredCalls, Waste, times, units_of
@@ -29,6 +29,7 @@ from gw.telemetry.clock import Clock, utc_day
 from gw.telemetry.request_ids import RequestIds
 from gw.types.caller import Caller
 from gw.types.ids import Modality
+from gw.types.price import Price
 from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage
 
 

@@ -19,8 +19,8 @@ _HOST_NAME = re.compile(rf"(?!.{{254}}){_LABEL}(?:\.{_LABEL})*\.?")
 _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]|\\")
 
 
-def split_address(address: str, *, bare: bool = False) -> SplitResult:
-    """The parts of an address; `port` is None or 1 to 65535. `bare`: `tcp://host:port` is an address as well.
+def split_address(address: str, *, tcp: bool = False) -> SplitResult:
+    """The parts of an address; `port` is None or 1 to 65535. `tcp`: `tcp://host:port` is an address as well.
 
     Raises ValueError saying what is wrong, without repeating the address, which may hold a password. Names of other
     alphabets are refused, not encoded: their owner knows the `xn--` form.
@@ -32,8 +32,8 @@ def split_address(address: str, *, bare: bool = False) -> SplitResult:
         port_is_good = parts.port != 0
     except ValueError:
         raise ValueError("an address needs a host, and its port is a number from 1 to 65535") from None
-    if parts.scheme not in (("http", "https", "tcp") if bare else ("http", "https")):
-        raise ValueError(f"an address begins with http:// or https://{', or tcp://' if bare else ''}")
+    if parts.scheme not in (("http", "https", "tcp") if tcp else ("http", "https")):
+        raise ValueError(f"an address begins with http:// or https://{', or tcp://' if tcp else ''}")
     if parts.scheme == "tcp" and (parts.path.strip("/") or not parts.port):
         raise ValueError("an address of tcp:// has a port and no path")
     if "@" in parts.netloc:
@@ -48,9 +48,9 @@ def split_address(address: str, *, bare: bool = False) -> SplitResult:
     return parts
 
 
-def host_of(address: str, *, bare: bool = False) -> str:
+def host_of(address: str, *, tcp: bool = False) -> str:
     """The host in lower case, without a last dot. Raises ValueError like `split_address`."""
-    return (split_address(address, bare=bare).hostname or "").lower().rstrip(".")
+    return (split_address(address, tcp=tcp).hostname or "").lower().rstrip(".")
 
 
 _REFUSED_NETWORKS: Final = tuple(

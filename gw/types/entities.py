@@ -1,23 +1,88 @@
-"""What was made through the API: kept in the database as JSON, merged with the configuration into one catalog."""
+"""Providers, models and stacks as values, and the entities created through the API as the database has them.
+
+A model or a project (`gw.types.project`) is one struct for gw.yaml, the database and the catalog. A provider has a stored
+form of its own, because its key is encrypted there. Texts beside a field are its description in gw.yaml.example.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
+import attrs
 import msgspec
 
-from gw.types.ids import Modality
-from gw.types.project import BudgetAction
-from gw.types.usage import NANO
+from gw.types.ids import Location, Modality, Source
+from gw.types.price import Price
+from gw.types.project import Project
+from gw.types.secret import Secret
 
 EntityType = Literal["provider", "model", "project", "key", "fallbacks"]
 Action = Literal["create", "update", "delete"]
 ActorSource = Literal["api", "mcp", "cli"]
 
 
+@attrs.frozen(kw_only=True)
+class Provider:
+    """One configured provider."""
+
+    id: str
+    type: Annotated[str, "default: the id"]
+    location: Location
+    source: Source = "yaml"
+    base_url: Annotated[str | None, "root as that vendor's own SDK takes it; default: the vendor's"] = None
+    api_key: Secret = Secret("")
+    enabled: Annotated[bool, "false: keep the entry, but do not use it"] = True
+    key_error: str = ""
+    """Why a stored key could not be read; such a provider counts as not configured."""
+    options: Mapping[str, object] = attrs.field(factory=dict)
+    """Options of the provider's type (`gw.config.settings.ProviderOptions`)."""
+    requests_per_minute: int | None = None
+    max_concurrent: int | None = None
+    public_only: bool = False
+    """Refuse addresses outside the public internet: the base URL came through the API."""
+
+    @property
+    def configured(self) -> bool:
+        """Enabled, and either local or with a usable key."""
+        return self.enabled and not self.key_error and (self.location == "local" or bool(self.api_key))
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="model", omit_defaults=True):
+    modality: Modality
+    provider: Annotated[str, "… unless provider and model are set"]
+    name: str
+    """The vendor's name for it."""
+    id: str = ""
+    """Default: `<provider>/<name>`."""
+    source: Source = "yaml"
+    display_name: str = ""
+    default_language: str | None = None
+    default_voice: str | None = None
+    price: Annotated[Price | None, "overrides the shipped table; USD"] = None
+    aliases: Annotated[tuple[str, ...], "other names a client may use"] = ()
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            msgspec.structs.force_setattr(self, "id", f"{self.provider}/{self.name}")
+
+
+@attrs.frozen(kw_only=True)
+class Stack:
+    """A name for one model of each modality."""
+
+    name: str
+    stt: str | None = None
+    llm: str | None = None
+    tts: str | None = None
+
+    def model(self, modality: Modality) -> str | None:
+        model_id: str | None = getattr(self, modality)
+        return model_id
+
+
 class StoredProvider(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="provider"):
-    """`key` is the encrypted API key, "" for none; `masked` what may be shown of it."""
+    """A provider created through the API. `key` is its encrypted API key, "" without one; `masked` may be shown."""
 
     id: str
     type: str
@@ -26,38 +91,8 @@ class StoredProvider(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
     masked: str = ""
 
 
-class StoredModel(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="model"):
-    modality: Modality
-    provider: str
-    name: str
-    display_name: str = ""
-    default_language: str | None = None
-    default_voice: str | None = None
-
-    @property
-    def id(self) -> str:
-        return f"{self.provider}/{self.name}"
-
-
-class StoredProject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="project"):
-    id: str
-    name: str = ""
-    description: str = ""
-    daily_budget_nusd: int = 0
-    budget_action: BudgetAction = "warn"
-    default_stack: str = ""
-    tags: tuple[str, ...] = ()
-    accent: str = ""
-    fallbacks: Mapping[Modality, tuple[str, ...]] = {}
-
-    @property
-    def daily_budget(self) -> float:
-        """USD."""
-        return self.daily_budget_nusd / NANO
-
-
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="key"):
-    """A credential of this gateway. `digest`: SHA-256 of the key, in hex; `masked` what may be shown of it."""
+    """A credential of this gateway. `digest`: SHA-256 of the key, in hex; `masked` may be shown."""
 
     id: str
     digest: str
@@ -70,24 +105,24 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
 
 class StoredChain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fallbacks"):
-    """A fallback chain set while running; goes before that of the configuration."""
+    """A fallback chain set through the API, which overrides that of gw.yaml."""
 
     modality: Modality
     models: tuple[str, ...] = ()
 
 
-Stored: TypeAlias = StoredProvider | StoredModel | StoredProject | StoredKey | StoredChain
+Stored: TypeAlias = StoredProvider | Model | Project | StoredKey | StoredChain
 Name: TypeAlias = tuple[EntityType, str]
-"""What an entity is called in the database: its type and an id that is unique within the type."""
+"""Primary key of an entity in the database: its type and an id that is unique within the type."""
 
 
 def name_of(entity: Stored) -> Name:
     match entity:
         case StoredProvider():
             return "provider", entity.id
-        case StoredModel():
+        case Model():
             return "model", f"{entity.modality}:{entity.id}"
-        case StoredProject():
+        case Project():
             return "project", entity.id
         case StoredKey():
             return "key", entity.id
@@ -106,11 +141,11 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     source: ActorSource
     actor: str
     id: int = 0
-    """Given by the database, in the order of the changes."""
+    """Assigned by the database, in the order of the changes."""
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who makes a change: the face it came through, and a key id, `admin` or `anyone`."""
+    """The author of a change: the interface it came through, and a key id, `admin` or `anyone`."""
 
     source: ActorSource
     name: str

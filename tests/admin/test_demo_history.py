@@ -10,7 +10,6 @@ from gw.config.demo import demo_settings
 from gw.pricing.rate_tables import load_book
 from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.ids import split_model_id
-from gw.types.usage import NANO
 
 NOW = 20_000 * DAY_S + 15 * 3_600.0
 """A Wednesday, 15:00 UTC."""
@@ -96,7 +95,7 @@ def test_money_is_what_the_price_book_says(records):
 
 
 def test_the_daily_budget_stops_the_busiest_days(records, settings):
-    budget = settings.projects[PROJECT].daily_budget * NANO
+    budget = settings.projects[PROJECT].daily_budget_nusd
     spent: dict[int, int] = defaultdict(int)
     refused = 0
     for record in records:

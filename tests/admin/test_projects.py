@@ -119,4 +119,4 @@ async def test_one_that_the_file_names_later_gives_way(tmp_path):
     text = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\nprojects: {app: {daily_budget: 9}}"
     async with open_registrar(tmp_path, text) as second:
         assert second.catalog.project("app").daily_budget_nusd == 9_000_000_000
-        assert "set aside" in second.warnings[0]
+        assert "ignored" in second.warnings[0]

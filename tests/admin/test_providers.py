@@ -5,7 +5,7 @@ import trio
 from gw.admin import audit, models, providers
 from gw.admin.registrar import Deleted
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError, UnknownProviderError
-from gw.types.entities import StoredModel, StoredProvider
+from gw.types.entities import Model, StoredProvider
 from tests.fakes.answers import as_json
 from tests.fakes.registrar import BY, open_registrar
 
@@ -239,7 +239,7 @@ async def test_of_two_who_delete_the_same_one_hears_that_it_is_gone(registrar):
 async def test_what_fits_no_more_can_still_be_deleted(registrar):
     async with registrar.change(BY) as draft:
         draft.replace_silently(StoredProvider(id="odd", type="hologram"))
-        draft.replace_silently(StoredModel(modality="llm", provider="gone", name="m"))
+        draft.replace_silently(Model(modality="llm", provider="gone", name="m"))
     assert len(registrar.warnings) == 2
     with pytest.raises(RequestError, match="hologram"):
         await providers.update(registrar, "odd", {"api_key": KEY}, BY)

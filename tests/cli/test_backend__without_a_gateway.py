@@ -8,7 +8,7 @@ import trio
 from gw.store.entity_rows import Change
 from gw.store.store import open_store
 from gw.telemetry.clock import SystemClock
-from gw.types.entities import StoredProject
+from gw.types.entities import Project
 from gw.types.usage import RequestRecord
 
 CONFIG = "providers: {sim: }\nmodels: {llm: [sim/echo]}\nprojects: {demo: {}}\ncost_tracking: {db_path: gw.db}\n"
@@ -40,7 +40,7 @@ def database(tmp_path):
         async with open_store(tmp_path / "gw.db", clock=SystemClock()) as store:
             for record in (_record(1), _record(2, status="error", cost_nusd=0), _record(3, project="default")):
                 store.finish(record)
-            await store.change(Change(put=(StoredProject(id="app"),)))
+            await store.change(Change(put=(Project(id="app"),)))
 
     trio.run(fill)
     return tmp_path / "gw.db"

@@ -11,7 +11,7 @@ from gw.store import migrations
 from gw.store.entity_rows import Change
 from gw.store.store import open_store
 from gw.telemetry.clock import SystemClock
-from gw.types.entities import StoredChain, StoredProject
+from gw.types.entities import Project, StoredChain
 
 CONFIG = "providers: {sim: }\nmodels: {llm: [sim/echo]}\ncost_tracking: {db_path: gw.db}\n"
 
@@ -23,7 +23,7 @@ def database(tmp_path):
 
     async def fill() -> None:
         async with open_store(tmp_path / "gw.db", clock=SystemClock()) as store:
-            entities = (StoredProject(id="a"), StoredProject(id="b"), StoredChain(modality="llm"))
+            entities = (Project(id="a"), Project(id="b"), StoredChain(modality="llm"))
             await store.change(Change(put=entities))
 
     trio.run(fill)

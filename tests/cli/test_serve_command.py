@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import attrs
+import msgspec
 import pytest
 
 import gw
@@ -54,7 +55,7 @@ def test_the_banner_of_a_configuration_names_file_and_database(settings):
 
 def test_a_long_list_of_models_is_counted(settings):
     echo = settings.models["llm:sim/echo"]
-    many = {f"llm:sim/m{n}": attrs.evolve(echo, id=f"sim/m{n}") for n in range(9)}
+    many = {f"llm:sim/m{n}": msgspec.structs.replace(echo, id=f"sim/m{n}") for n in range(9)}
     text = banner(attrs.evolve(settings, models=many), UpAt(), demo=True)
     assert "sim/m5  and 3 more\n" in text
 

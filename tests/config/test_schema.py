@@ -1,11 +1,14 @@
+import re
+from collections import Counter
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from gw.config.schema import meanings, schema, schema_text
-from gw.config.starter import example_text, key_names, starter_text
+from gw.config.load import load
+from gw.config.schema import descriptions, schema, schema_text
+from gw.config.starter import example_text, general_name, key_names, starter_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "gw.schema.json"
 VALIDATOR = jsonschema.Draft7Validator(schema())
@@ -29,23 +32,9 @@ def test_what_is_right(text):
     assert [error.message for error in VALIDATOR.iter_errors(yaml.safe_load(text))] == []
 
 
-def paths(shape, path):
-    """Every key of an object, with chosen names as `*`."""
-    for option in (shape, *shape.get("anyOf", ())):
-        for name, below in option.get("properties", {}).items():
-            yield ".".join((*path, name))
-            yield from paths(below, (*path, name))
-        below = option.get("additionalProperties")
-        if isinstance(below, dict):
-            yield ".".join((*path, "*"))
-            yield from paths(below, (*path, "*"))
-        if isinstance(option.get("items"), dict):
-            yield from paths(option["items"], (*path, "*"))
-
-
 def test_it_has_the_settings_of_the_example_and_no_others():
     shown = set(key_names(example_text(), file="example"))
-    found = {path for path in paths(schema(), ()) if not path.startswith("rate_limits")}
+    found = {path for path, _ in descriptions(schema()) if not path.startswith("rate_limits")}
     of_one_modality = {path for path in found if path.startswith("models.")} - shown
     assert found - shown - of_one_modality == set()
     assert shown - found == set()
@@ -88,9 +77,22 @@ def test_numbers_and_switches_may_come_from_the_environment(text):
     assert valid(GOOD + text)
 
 
-def test_meanings_are_the_comments_beside_the_keys():
-    found = meanings(example_text())
-    assert found["serve.drain_s"] == "how long a stop waits for requests in flight"
-    assert found["providers.*.type"] == "default: the id"
-    shown = schema()["properties"]["serve"]["properties"]["drain_s"]
-    assert shown["description"] == found["serve.drain_s"]
+def comments(example):
+    """Key, with chosen names as `*`, → the comment beside it, where the key is alone on its line; the first that has one."""
+    document = load(example, file="gw.yaml.example", env=None)
+    keys_of_line = Counter(line for line, _ in document.key_marks.values())
+    found = {}
+    for path, (line, _) in document.key_marks.items():
+        comment = re.search(r"\s#\s+(.*)$", document.lines[line - 1])
+        if comment is not None and keys_of_line[line] == 1:
+            found.setdefault(re.sub(r"^models\.\w+", "models", general_name(path)), comment[1].strip(" …"))
+    return found
+
+
+def test_descriptions_are_the_comments_of_the_example():
+    declared = {re.sub(r"^models\.\w+", "models", path): text for path, text in descriptions(schema()) if text}
+    del declared["rate_limits"]
+    of_entries = ("providers.*", "models.*")
+    shown = {path: text for path, text in comments(example_text()).items() if path not in of_entries}
+    assert {path: text for path, text in declared.items() if not path.startswith("rate_limits.")} == shown
+    assert schema()["properties"]["serve"]["properties"]["drain_s"]["description"] == shown["serve.drain_s"]

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gw.pricing.book import Price, PriceBook, RateRow
+from gw.pricing.book import PriceBook, RateRow
+from gw.types.price import Price
 from gw.types.usage import Cost, Usage
 
 BOOK = PriceBook([])

@@ -2,8 +2,8 @@ from decimal import Decimal
 
 import pytest
 
-from gw.pricing.book import Price
 from gw.pricing.units import UNITS, price_in
+from gw.types.price import Price
 
 
 def amounts(**values):

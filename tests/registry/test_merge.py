@@ -7,7 +7,7 @@ import pytest
 from gw.config.demo import demo_settings
 from gw.config.parse import parse
 from gw.registry.merge import accent_of, build, merge
-from gw.types.entities import StoredChain, StoredKey, StoredModel, StoredProject, StoredProvider
+from gw.types.entities import Model, Project, StoredChain, StoredKey, StoredProvider
 from gw.types.secret import Secret
 
 TEXT = """
@@ -90,9 +90,9 @@ def merged(*stored):
 def test_what_was_made_through_the_api_stands_beside_the_file():
     found = merged(
         StoredProvider(id="second", type="openai", key="token"),
-        StoredModel(modality="tts", provider="second", name="tts-1"),
-        StoredModel(modality="llm", provider="sim", name="echo"),
-        StoredProject(id="app", daily_budget_nusd=5),
+        Model(modality="tts", provider="second", name="tts-1"),
+        Model(modality="llm", provider="sim", name="echo"),
+        Project(id="app", daily_budget_nusd=5),
         StoredKey(id="k", digest=DIGEST, masked="", project="app"),
         StoredChain(modality="stt", models=("sim/tone",)),
     )
@@ -109,15 +109,15 @@ def test_what_was_made_through_the_api_stands_beside_the_file():
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        (StoredProvider(id="openai", type="openai"), "the configuration has one of that name"),
-        (StoredModel(modality="stt", provider="sim", name="tone"), "the configuration has one of that name"),
-        (StoredProject(id="a"), "the configuration has one of that name"),
-        (StoredProvider(id="x", type="hologram"), "this version has no type 'hologram'"),
-        (StoredProvider(id="x", type="openai", base_url="gopher://h"), "its base_url is none"),
-        (StoredModel(modality="llm", provider="gone", name="m"), "its provider 'gone' is gone"),
-        (StoredModel(modality="llm", provider="dg", name="m"), "of the type 'deepgram', which offers no llm"),
-        (StoredKey(id="k", digest=DIGEST, masked="", project="gone"), "its project 'gone' is gone"),
-        (StoredKey(id="k", digest="none", masked=""), "its digest is none"),
+        (StoredProvider(id="openai", type="openai"), "gw.yaml has an entry with the same name"),
+        (Model(modality="stt", provider="sim", name="tone"), "gw.yaml has an entry with the same name"),
+        (Project(id="a"), "gw.yaml has an entry with the same name"),
+        (StoredProvider(id="x", type="hologram"), "this version does not know the type 'hologram'"),
+        (StoredProvider(id="x", type="openai", base_url="gopher://h"), "its base_url is not valid"),
+        (Model(modality="llm", provider="gone", name="m"), "its provider 'gone' no longer exists"),
+        (Model(modality="llm", provider="dg", name="m"), "has the type 'deepgram', which does not offer llm"),
+        (StoredKey(id="k", digest=DIGEST, masked="", project="gone"), "its project 'gone' no longer exists"),
+        (StoredKey(id="k", digest="none", masked=""), "its digest is not a SHA-256"),
     ],
 )
 def test_what_does_not_fit_is_set_aside_and_said(stored, why):

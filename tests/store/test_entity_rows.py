@@ -8,18 +8,18 @@ from gw.store import entity_rows
 from gw.store.migrations import migrate
 from gw.types.entities import (
     AuditEntry,
+    Model,
+    Project,
     StoredChain,
     StoredKey,
-    StoredModel,
-    StoredProject,
     StoredProvider,
     name_of,
 )
 
 ALL = (
     StoredProvider(id="p", type="openai", base_url="https://x.example", key="token", masked="sk-…"),
-    StoredModel(modality="llm", provider="p", name="a/b", display_name="ä", default_voice="v"),
-    StoredProject(id="j", daily_budget_nusd=10**15, tags=("a",), fallbacks={"llm": ("p/a/b",)}),
+    Model(modality="llm", provider="p", name="a/b", display_name="ä", default_voice="v"),
+    Project(id="j", daily_budget_nusd=10**15, tags=("a",), fallbacks={"llm": ("p/a/b",)}),
     StoredKey(id="k", digest="00" * 32, masked="gwk_…", expires_at=1.5),
     StoredChain(modality="llm", models=("p/a/b",)),
 )
@@ -55,9 +55,9 @@ def test_what_was_put_comes_back(db):
 
 def test_putting_again_replaces_and_removing_removes(db):
     entity_rows.apply(db, entity_rows.Change(put=ALL))
-    entity_rows.apply(db, entity_rows.Change(put=(StoredProject(id="j", name="new"),), remove=(("key", "k"),)))
+    entity_rows.apply(db, entity_rows.Change(put=(Project(id="j", name="new"),), remove=(("key", "k"),)))
     found = {name_of(entity): entity for entity in entity_rows.entities(db)}
-    assert found["project", "j"] == StoredProject(id="j", name="new")
+    assert found["project", "j"] == Project(id="j", name="new")
     assert ("key", "k") not in found
 
 
