@@ -1,4 +1,4 @@
-"""One reconciliation: the vendor's file against the database. Shared by the command line, MCP and the dashboard."""
+"""One reconciliation: a vendor's file against the database, for the command line, MCP and the dashboard."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def form_of(provider: str) -> Form:
     """Raises RequestError naming the vendors that have a canonical form."""
     form = FORMS.get(provider)
     if form is None:
-        what = f"there is no canonical usage file of {provider!r}; there is one of {', '.join(FORMS)}"
+        what = f"{provider!r} has no canonical usage file; these have one: {', '.join(FORMS)}"
         raise RequestError(what=what, param="provider")
     return form
 
 
 def entries_of(form: Form, providers: Mapping[str, Provider]) -> list[str]:
-    """Ids of the entries that are this vendor's: by type, and the vendor's own name, which may have been configured once."""
+    """Return the provider ids of this vendor: by type, and the vendor's own name, which may have been in use before."""
     return list(dict.fromkeys([form.provider, *(p.id for p in providers.values() if p.type == form.provider)]))
 
 
@@ -40,23 +40,23 @@ async def compare(
     threshold: float = THRESHOLD,
     on_progress: Progress | None = None,
 ) -> Report:
-    """Dates are UTC days as 2026-01-31, both inclusive; without them the whole recorded range.
+    """Compare the days from `start` to `end`, both inclusive, as 2026-01-31; default: all recorded days.
 
-    `on_progress` is told how much of the file is read. When cancelled, reading ends within some thousand rows.
-    Raises RequestError for anything wrong with the arguments or the file, StoreUnavailable.
+    When cancelled, reading ends within some thousand rows. Raises RequestError for invalid arguments and files,
+    StoreUnavailable.
     """
     if not 0 <= threshold <= 1_000_000:
         raise RequestError(what="the threshold is a percentage of 0 or more", param="threshold")
     form = form_of(provider)
     ids = entries_of(form, providers)
-    window(start, end, None)  # dates that are none are told before a large file is read
+    window(start, end, None)  # report invalid dates before a large file is read
 
-    def step(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         trio.from_thread.check_cancelled()
         if on_progress is not None:
             on_progress(done, total)
 
-    billed = await trio.to_thread.run_sync(partial(read_usage, file, form, on_progress=step))
+    billed = await trio.to_thread.run_sync(partial(read_usage, file, form, on_progress=report_progress))
     days = window(start, end, await reader.recorded_days(form.modality, ids))
-    ours = await reader.usage_by_model(*days, form.modality, ids) if days else []
-    return reconcile(form, ours, billed, days, threshold)
+    usage = await reader.usage_by_model(*days, form.modality, ids) if days else []
+    return reconcile(form, usage, billed, days, threshold)

@@ -1,8 +1,8 @@
-"""What the gateway recorded beside what the vendor billed: one row per model, with the likely cause of a difference.
+"""Recorded usage compared with the vendor's bill: one row per model, with the likely cause of a difference.
 
 A difference is flagged above the threshold, in percent of the vendor's figure. Causes: `coverage` (one side has
 nothing, or the vendor counts clearly more or fewer requests), `units` (the same requests measured differently), `rate`
-(the units agree and the money does not: the gateway's price is stale).
+(the units agree but the money does not: the gateway's price is stale).
 """
 
 from __future__ import annotations
@@ -25,28 +25,36 @@ THRESHOLD = 5.0
 _DAY_ZERO = date(1970, 1, 1)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Compared:
-    """One figure on both sides; None = that side has none."""
+    """One figure of the gateway (`ours`) and of the vendor (`theirs`); None = that side has none."""
 
     ours: Decimal | None
     theirs: Decimal | None
 
     @property
     def diff(self) -> Decimal:
-        """Ours less theirs."""
+        """The gateway's figure less the vendor's."""
         return (self.ours or Decimal(0)) - (self.theirs or Decimal(0))
 
     @property
     def percent(self) -> float | None:
-        """Of theirs; None where there is nothing to be a part of."""
+        """The difference in percent of the vendor's figure; None where that is 0 or missing."""
         if not self.diff:
             return 0.0
         return float(self.diff / abs(self.theirs) * 100) if self.theirs else None
 
-    def beyond(self, threshold: float) -> bool:
+    def exceeds(self, threshold: float) -> bool:
         percent = self.percent
         return bool(self.diff) and (percent is None or abs(percent) > threshold)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "ours": None if self.ours is None else float(self.ours),
+            "theirs": None if self.theirs is None else float(self.theirs),
+            "diff": float(self.diff),
+            "percent": None if self.percent is None else round(self.percent, 4),
+        }
 
 
 @attrs.frozen(kw_only=True)
@@ -57,12 +65,25 @@ class DiffRow:
     cost: Compared
     """USD."""
     requests: int | None
-    """Of ours."""
+    """The gateway's count."""
     n_requests: int | None
-    """Of theirs, where the file has it."""
+    """The vendor's count, where the file has it."""
     credits: int | None
     flagged: bool
     cause: Cause
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "model": self.model,
+            "matched": self.matched,
+            "units": {unit: compared.as_json() for unit, compared in self.units.items()},
+            "cost_usd": self.cost.as_json(),
+            "requests": self.requests,
+            "n_requests": self.n_requests,
+            "credits": self.credits,
+            "flagged": self.flagged,
+            "cause": self.cause,
+        }
 
 
 @attrs.frozen(kw_only=True)
@@ -85,18 +106,18 @@ class Report:
         return {
             "provider": self.provider,
             "modality": self.modality,
-            "window": {"start": _iso(self.start), "end": _iso(self.end)},
+            "window": {"start": self.start and self.start.isoformat(), "end": self.end and self.end.isoformat()},
             "threshold": self.threshold,
-            "rows": [_row_json(row) for row in self.rows],
-            "total_cost_usd": _figures(self.total),
+            "rows": [row.as_json() for row in self.rows],
+            "total_cost_usd": self.total.as_json(),
             "flagged": self.flagged,
         }
 
 
 def window(start: str | None, end: str | None, recorded: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The UTC days to compare, from what was asked and the whole recorded range; None = nothing is recorded.
+    """Return the first and last UTC day to compare; a missing date is taken from `recorded`, None = nothing to compare.
 
-    Raises RequestError for a date that is none, or an end before the start.
+    Raises RequestError for an invalid date, or an end before the start.
     """
     first = _day(start, "start") if start else recorded[0] if recorded else None
     last = _day(end, "end") if end else recorded[1] if recorded else None
@@ -104,7 +125,7 @@ def window(start: str | None, end: str | None, recorded: tuple[int, int] | None)
         return None
     if last < first:
         if start and end:
-            raise RequestError(what=f"the end {end} lies before the start {start}", param="end")
+            raise RequestError(what=f"the end {end} is before the start {start}", param="end")
         return first, first
     return first, last
 
@@ -115,26 +136,26 @@ def date_of(day: int) -> date:
 
 def _day(text: str, param: str) -> int:
     try:
-        found = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
+        parsed = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
     except ValueError:
         raise RequestError(what=f"{param} must be a date as 2026-01-31, not {text!r}", param=param) from None
-    return (found - _DAY_ZERO).days
+    return (parsed - _DAY_ZERO).days
 
 
 def reconcile(
     form: Form,
-    recorded: Iterable[ModelUsage],
+    usage: Iterable[ModelUsage],
     billed: Mapping[str, Billed],
     days: tuple[int, int] | None,
     threshold: float = THRESHOLD,
 ) -> Report:
-    """`recorded`: the sums per model of the gateway, in the same window. The rows that differ most come first."""
-    ours: dict[str, ModelUsage] = {}
-    for usage in recorded:
-        ours[usage.model] = usage + ours[usage.model] if usage.model in ours else usage
+    """Compare the gateway's sums with the vendor's for the same days. Rows with the largest difference come first."""
+    recorded: dict[str, ModelUsage] = {}
+    for sums in usage:
+        recorded[sums.model] = sums + recorded[sums.model] if sums.model in recorded else sums
     rows = [
-        _compare(form, f"{form.provider}/{name}", ours.get(name), billed.get(name), threshold)
-        for name in dict.fromkeys([*ours, *billed])
+        _row(form, f"{form.provider}/{name}", recorded.get(name), billed.get(name), threshold)
+        for name in dict.fromkeys([*recorded, *billed])
     ]
     rows.sort(key=lambda row: (not row.flagged, -abs(row.cost.diff), row.model))
     return Report(
@@ -145,75 +166,44 @@ def reconcile(
         threshold=threshold,
         rows=tuple(rows),
         total=Compared(
-            ours=sum((row.cost.ours or Decimal(0) for row in rows), Decimal(0)),
-            theirs=sum((row.cost.theirs or Decimal(0) for row in rows), Decimal(0)),
+            sum((row.cost.ours or Decimal(0) for row in rows), Decimal(0)),
+            sum((row.cost.theirs or Decimal(0) for row in rows), Decimal(0)),
         ),
     )
 
 
-def _compare(form: Form, model: str, ours: ModelUsage | None, theirs: Billed | None, threshold: float) -> DiffRow:
+def _row(form: Form, model: str, recorded: ModelUsage | None, billed: Billed | None, threshold: float) -> DiffRow:
     units = {
-        unit: Compared(
-            ours=None if ours is None else ours.units(unit), theirs=None if theirs is None else theirs.units[unit]
-        )
+        unit: Compared(None if recorded is None else recorded.units(unit), None if billed is None else billed.units[unit])
         for unit in form.units
     }
-    unpriced = ours is not None and ours.unpriced > 0
-    cost = Compared(
-        ours=None if ours is None else Decimal(ours.cost_nusd) / NANO,
-        theirs=None if theirs is None else Decimal(theirs.cost_nusd) / NANO,
-    )
-    matched: Matched = "ours_only" if theirs is None else "theirs_only" if ours is None else "both"
-    units_differ = any(compared.beyond(threshold) for compared in units.values())
-    flagged = units_differ or cost.beyond(threshold) or matched != "both"
+    cost = Compared(_usd(recorded), _usd(billed))
+    matched: Matched = "ours_only" if billed is None else "theirs_only" if recorded is None else "both"
+    units_differ = any(compared.exceeds(threshold) for compared in units.values())
     cause: Cause = ""
-    if matched != "both":
+    if recorded is None or billed is None:
         cause = "coverage"
-    elif flagged and units_differ:
-        cause = "coverage" if _requests_differ(ours, theirs, threshold) else "units"
-    elif flagged:
-        cause = "unpriced" if unpriced else "rate"
+    elif units_differ:
+        cause = "coverage" if _requests_differ(recorded, billed, threshold) else "units"
+    elif cost.exceeds(threshold):
+        cause = "unpriced" if recorded.unpriced else "rate"
     return DiffRow(
         model=model,
         matched=matched,
         units=units,
         cost=cost,
-        requests=None if ours is None else ours.requests,
-        n_requests=None if theirs is None else theirs.n_requests,
-        credits=None if theirs is None else theirs.credits,
-        flagged=flagged,
+        requests=None if recorded is None else recorded.requests,
+        n_requests=None if billed is None else billed.n_requests,
+        credits=None if billed is None else billed.credits,
+        flagged=bool(cause),
         cause=cause,
     )
 
 
-def _requests_differ(ours: ModelUsage | None, theirs: Billed | None, threshold: float) -> bool:
-    if ours is None or theirs is None or theirs.n_requests is None:
-        return False
-    return Compared(ours=Decimal(ours.requests), theirs=Decimal(theirs.n_requests)).beyond(threshold)
+def _usd(sums: ModelUsage | Billed | None) -> Decimal | None:
+    return None if sums is None else Decimal(sums.cost_nusd) / NANO
 
 
-def _iso(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()
-
-
-def _figures(compared: Compared) -> dict[str, object]:
-    return {
-        "ours": None if compared.ours is None else float(compared.ours),
-        "theirs": None if compared.theirs is None else float(compared.theirs),
-        "diff": float(compared.diff),
-        "percent": None if compared.percent is None else round(compared.percent, 4),
-    }
-
-
-def _row_json(row: DiffRow) -> dict[str, object]:
-    return {
-        "model": row.model,
-        "matched": row.matched,
-        "units": {unit: _figures(compared) for unit, compared in row.units.items()},
-        "cost_usd": _figures(row.cost),
-        "requests": row.requests,
-        "n_requests": row.n_requests,
-        "credits": row.credits,
-        "flagged": row.flagged,
-        "cause": row.cause,
-    }
+def _requests_differ(recorded: ModelUsage, billed: Billed, threshold: float) -> bool:
+    counts = Compared(Decimal(recorded.requests), None if billed.n_requests is None else Decimal(billed.n_requests))
+    return counts.theirs is not None and counts.exceeds(threshold)

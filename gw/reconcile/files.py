@@ -1,8 +1,7 @@
-"""A vendor's usage export, in the one canonical form per vendor, read as a stream: sums per model.
+"""A vendor's usage export, in one canonical form per vendor, read as a stream into sums per model.
 
-CSV (header row, columns in any order) or JSON (an array of objects), told by the file's extension. Rows of one model add
-up. Nothing is held but the sums and what is being read, so a file of millions of rows needs no more memory than a small
-one. Columns beyond the canonical ones are left alone.
+CSV (header row, columns in any order) or JSON (an array of objects), by the file's extension. Only the sums and the chunk
+being read are in memory, so a file of millions of rows needs no more than a small one. Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -25,18 +24,21 @@ from gw.types.usage import NANO
 
 ProviderName = Literal["openai", "deepgram", "cartesia"]
 MOST_MODELS = 100_000
-"""Different names in one file; more is no list of models."""
+"""Different names in one file; a file with more does not list models."""
 MOST_FIELD_CHARACTERS = 10_000
-TOLD_EVERY = 2_000
+ROWS_PER_REPORT = 2_000
 """Rows, some 10 ms, between two reports of progress."""
 _CHUNK = 65_536
 _LARGEST = Decimal(10) ** 15
 
-
 Progress = Callable[[int, int], None]
-"""Told of the bytes read and of all there are, in the thread that reads. What it raises ends the reading."""
+"""Called with the bytes read and the file's size, in the thread that reads. An exception from it ends the reading."""
 Row = tuple[str, Mapping[str, object]]
-"""Where it stands in the file, and its fields."""
+"""Position in the file, for messages, and the fields."""
+
+
+class _Malformed(Exception):
+    """The file is not in the canonical form; the text says how."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,7 +48,7 @@ class Form:
     provider: ProviderName
     modality: Modality
     units: tuple[str, ...]
-    whole: bool
+    integral: bool
     """Units are whole numbers."""
     optional: tuple[str, ...] = ("n_requests",)
 
@@ -56,17 +58,20 @@ class Form:
 
 
 FORMS: Mapping[str, Form] = {
-    "openai": Form(provider="openai", modality="llm", units=("input_tokens", "output_tokens"), whole=True),
-    "deepgram": Form(provider="deepgram", modality="stt", units=("audio_seconds",), whole=False),
-    "cartesia": Form(
-        provider="cartesia", modality="tts", units=("characters",), whole=True, optional=("credits", "n_requests")
-    ),
+    form.provider: form
+    for form in (
+        Form(provider="openai", modality="llm", units=("input_tokens", "output_tokens"), integral=True),
+        Form(provider="deepgram", modality="stt", units=("audio_seconds",), integral=False),
+        Form(
+            provider="cartesia", modality="tts", units=("characters",), integral=True, optional=("credits", "n_requests")
+        ),
+    )
 }
 
 
 @attrs.define(kw_only=True)
 class Billed:
-    """What the vendor's file says of one model. A sum of money in nano-USD; credits and refunds count negative."""
+    """The sums of one model in the vendor's file. Money in nano-USD; credits and refunds count negative."""
 
     units: dict[str, Decimal] = attrs.field(factory=dict)
     cost_nusd: int = 0
@@ -76,33 +81,36 @@ class Billed:
 
 
 def read_usage(path: Path, form: Form, *, on_progress: Progress | None = None) -> dict[str, Billed]:
-    """Model (the vendor's name) → what was billed. Blocks; raises RequestError naming file, row and column."""
+    """Return model (the vendor's name) → billed sums. Blocks; raises RequestError naming file, row and column."""
     suffix = path.suffix.lower()
-    if suffix not in (".csv", ".json"):
-        raise RequestError(what=f"{path}: the format is told by the extension, .csv or .json", param="file")
     try:
+        if suffix not in (".csv", ".json"):
+            raise _Malformed("the extension must be .csv or .json, which tells the format")
         with path.open("rb") as raw:
             start = raw.read(4)
             size = raw.seek(0, SEEK_END)
             raw.seek(0)
             with TextIOWrapper(raw, encoding=_encoding(start), newline="") as text:
-                rows = _csv_rows(path, text, form) if suffix == ".csv" else _json_rows(path, text, form)
+                rows = _csv_rows(text, form) if suffix == ".csv" else _json_rows(text, form)
                 if on_progress is not None:
-                    rows = _told(rows, lambda: on_progress(raw.tell(), size))
-                return _sums(path, rows, form)
+                    rows = _reporting(rows, lambda: on_progress(raw.tell(), size))
+                return _sums(rows, form)
+    except _Malformed as error:
+        what = str(error)
     except OSError as error:
-        raise RequestError(what=f"{path}: cannot be read: {error.strerror}", param="file") from None
+        what = f"cannot be read: {error.strerror}"
     except UnicodeError:
-        raise RequestError(what=f"{path}: is not text in UTF-8 or UTF-16", param="file") from None
+        what = "is not text in UTF-8 or UTF-16"
+    raise RequestError(what=f"{path}: {what}", param="file")
 
 
-def _told(rows: Iterable[Row], tell: Callable[[], None]) -> Iterator[Row]:
-    tell()
+def _reporting(rows: Iterable[Row], report: Callable[[], None]) -> Iterator[Row]:
+    report()
     for number, row in enumerate(rows, 1):
         yield row
-        if number % TOLD_EVERY == 0:
-            tell()
-    tell()
+        if number % ROWS_PER_REPORT == 0:
+            report()
+    report()
 
 
 def _encoding(start: bytes) -> str:
@@ -110,41 +118,40 @@ def _encoding(start: bytes) -> str:
     return "utf-16" if utf16 else "utf-8-sig"
 
 
-def _csv_rows(path: Path, text: TextIOWrapper, form: Form) -> Iterator[Row]:
+def _csv_rows(text: TextIOWrapper, form: Form) -> Iterator[Row]:
     csv.field_size_limit(MOST_FIELD_CHARACTERS)
     reader = csv.reader(text, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
-        _check_columns(path, header, form)
+        _check_columns(header, form)
         for values in reader:
             if not any(value.strip() for value in values):
                 continue
             where = f"row {reader.line_num}"
             if len(values) != len(header):
-                what = f"{path}: {where} has {len(values)} fields, the header has {len(header)}"
-                raise RequestError(what=what, param="file")
+                raise _Malformed(f"{where} has {len(values)} fields, the header has {len(header)}")
             yield where, dict(zip(header, values, strict=True))
     except csv.Error as error:
-        raise RequestError(what=f"{path}: row {reader.line_num}: {error}", param="file") from None
+        raise _Malformed(f"row {reader.line_num}: {error}") from None
 
 
-def _json_rows(path: Path, text: TextIOWrapper, form: Form) -> Iterator[Row]:
-    for number, value in enumerate(_elements(path, text), 1):
+def _json_rows(text: TextIOWrapper, form: Form) -> Iterator[Row]:
+    for number, value in enumerate(_elements(text), 1):
         where = f"row {number}"
         if not isinstance(value, dict):
-            raise RequestError(what=f"{path}: {where} is not an object", param="file")
-        _check_columns(path, list(value), form, where)
+            raise _Malformed(f"{where} is not an object")
+        _check_columns(list(value), form, f"{where}: ")
         yield where, value
 
 
-def _elements(path: Path, text: TextIOWrapper) -> Iterator[object]:
-    """The values of a top-level array, each decoded when all of it has been read."""
-    decoder = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal, parse_constant=_no_number)
+def _elements(text: TextIOWrapper) -> Iterator[object]:
+    """Yield the values of a top-level array, each when all of it has been read."""
+    decoder = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal, parse_constant=_refuse_constant)
     buffer = text.read(_CHUNK).lstrip()
     if not buffer:
-        raise RequestError(what=f"{path}: the file is empty", param="file")
+        raise _Malformed("the file is empty")
     if not buffer.startswith("["):
-        raise RequestError(what=f"{path}: a JSON file must be an array of objects", param="file")
+        raise _Malformed("a JSON file must be an array of objects")
     buffer, first = buffer[1:], True
     while True:
         buffer = buffer.lstrip()
@@ -152,18 +159,19 @@ def _elements(path: Path, text: TextIOWrapper) -> Iterator[object]:
             buffer = more.lstrip()
         if buffer.startswith("]"):
             if buffer[1:].strip() or text.read(_CHUNK).strip():
-                raise RequestError(what=f"{path}: something follows the end of the array", param="file")
+                raise _Malformed("something follows the end of the array")
             return
         if not first:
             if not buffer.startswith(","):
-                raise RequestError(what=f"{path}: not JSON: a comma or the array's end is missing", param="file")
+                raise _Malformed("not JSON: a comma or the array's end is missing")
             buffer = buffer[1:]
         first = False
-        value, buffer = _one(path, text, decoder, buffer)
+        value, buffer = _decode_next(text, decoder, buffer)
         yield value
 
 
-def _one(path: Path, text: TextIOWrapper, decoder: json.JSONDecoder, buffer: str) -> tuple[object, str]:
+def _decode_next(text: TextIOWrapper, decoder: json.JSONDecoder, buffer: str) -> tuple[object, str]:
+    """Decode the value at the start of `buffer`, reading on as needed; return it and what follows it."""
     while True:
         buffer = buffer.lstrip()
         try:
@@ -172,68 +180,58 @@ def _one(path: Path, text: TextIOWrapper, decoder: json.JSONDecoder, buffer: str
             more = text.read(_CHUNK) if len(buffer) < 16 * _CHUNK else ""
             if not more:
                 why = str(error).partition(":")[0] if buffer else "the array has no end"
-                raise RequestError(what=f"{path}: not JSON: {why}", param="file") from None
+                raise _Malformed(f"not JSON: {why}") from None
             buffer += more
             continue
-        if end < len(buffer) or not (more := text.read(_CHUNK)):  # a number may go on in the next chunk
+        if end < len(buffer) or not (more := text.read(_CHUNK)):  # a number may continue in the next chunk
             return value, buffer[end:]
         buffer += more
 
 
-def _no_number(name: str) -> object:
-    raise ValueError(f"{name} is no number")
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number")
 
 
-def _check_columns(path: Path, found: list[str], form: Form, where: str = "") -> None:
-    place = f"{path}: {where}" if where else f"{path}"
-    if not any(found):
-        raise RequestError(what=f"{place}: the file is empty: a header row is required", param="file")
-    missing = [name for name in form.required if name not in found]
-    if missing:
-        hints = [f"{near[0]!r} for {name!r}?" for name in missing if (near := difflib.get_close_matches(name, found, 1))]
+def _check_columns(columns: list[str], form: Form, where: str = "") -> None:
+    if not any(columns):
+        raise _Malformed(f"{where}the file is empty: a header row is required")
+    if missing := [name for name in form.required if name not in columns]:
+        similar = ((name, difflib.get_close_matches(name, columns, 1)) for name in missing)
+        hints = [f"{close[0]!r} for {name!r}?" for name, close in similar if close]
         hint = f"; did you write {' '.join(hints)}" if hints else ""
-        what = f"{place}: missing {_list(missing)}; required: {_list(form.required)}; found: {_list(found)}{hint}"
-        raise RequestError(what=what, param="file")
+        required, present = ", ".join(form.required), ", ".join(columns)
+        raise _Malformed(f"{where}missing {', '.join(missing)}; required: {required}; found: {present}{hint}")
     for name in form.required + form.optional:
-        if found.count(name) > 1:
-            raise RequestError(what=f"{place}: the column {name!r} stands there twice", param="file")
+        if columns.count(name) > 1:
+            raise _Malformed(f"{where}the column {name!r} appears twice")
 
 
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
-def _sums(path: Path, rows: Iterable[Row], form: Form) -> dict[str, Billed]:
-    found: dict[str, Billed] = {}
+def _sums(rows: Iterable[Row], form: Form) -> dict[str, Billed]:
+    sums: dict[str, Billed] = {}
     for where, row in rows:
         name = row["model"]
         if not isinstance(name, str) or not name.strip():
-            raise RequestError(what=f"{path}: {where}, column 'model': a model's name is required", param="file")
+            raise _Malformed(f"{where}, column 'model': a model's name is required")
         name = name.strip()
-        billed = found.get(name)
-        if billed is None:
-            if len(found) >= MOST_MODELS:
-                raise RequestError(what=f"{path}: more than {MOST_MODELS:,} different models", param="file")
-            billed = found[name] = Billed()
+        if name not in sums and len(sums) >= MOST_MODELS:
+            raise _Malformed(f"more than {MOST_MODELS:,} different models")
+        billed = sums.setdefault(name, Billed())
         billed.rows += 1
         for unit in form.units:
-            amount = _number(path, where, unit, row[unit], whole=form.whole)
+            amount = _number(where, unit, row[unit], integral=form.integral)
             billed.units[unit] = billed.units.get(unit, Decimal(0)) + amount
-        cost = _number(path, where, "cost_usd", row["cost_usd"], negative=True)
+        cost = _number(where, "cost_usd", row["cost_usd"], negative=True)
         billed.cost_nusd += int((cost * NANO).to_integral_value())
-        for name_, attribute in (("n_requests", "n_requests"), ("credits", "credits")):
-            given = row.get(name_)
-            if name_ in form.optional and given is not None and given != "":
-                count = int(_number(path, where, name_, given, whole=True))
-                setattr(billed, attribute, (getattr(billed, attribute) or 0) + count)
-    return found
+        for column in form.optional:
+            value = row.get(column)
+            if value is not None and value != "":
+                count = int(_number(where, column, value, integral=True))
+                setattr(billed, column, (getattr(billed, column) or 0) + count)
+    return sums
 
 
-def _number(
-    path: Path, where: str, column: str, value: object, *, whole: bool = False, negative: bool = False
-) -> Decimal:
-    """Raises RequestError naming row and column."""
-    place = f"{path}: {where}, column {column!r}"
+def _number(where: str, column: str, value: object, *, integral: bool = False, negative: bool = False) -> Decimal:
+    place, shown = f"{where}, column {column!r}", repr(value)[:40]
     try:
         if isinstance(value, Decimal):
             number = value
@@ -242,12 +240,11 @@ def _number(
         else:
             raise InvalidOperation
     except InvalidOperation:
-        shown = repr(value)[:40]
-        raise RequestError(what=f"{place}: {shown} is not a number (write 1234.5)", param="file") from None
+        raise _Malformed(f"{place}: {shown} is not a number (write 1234.5)") from None
     if not number.is_finite() or abs(number) > _LARGEST:
-        raise RequestError(what=f"{place}: {str(value)[:40]!r} is no amount", param="file")
+        raise _Malformed(f"{place}: {str(value)[:40]!r} is out of range")
     if number < 0 and not negative:
-        raise RequestError(what=f"{place}: must not be negative", param="file")
-    if whole and number != number.to_integral_value():
-        raise RequestError(what=f"{place}: must be a whole number, not {str(value)[:40]!r}", param="file")
+        raise _Malformed(f"{place}: must not be negative")
+    if integral and number != number.to_integral_value():
+        raise _Malformed(f"{place}: must be a whole number, not {str(value)[:40]!r}")
     return number

@@ -20,7 +20,7 @@ from gw.library.recordings import BytesAudio
 from gw.net.http1 import Pool
 from gw.providers.sim import fsk
 from gw.reconcile.compare import compare
-from gw.reconcile.files import TOLD_EVERY
+from gw.reconcile.files import ROWS_PER_REPORT
 from gw.types.audio import PCM_16K
 from gw.types.caller import Caller
 from gw.types.stt import ListenRequest, TranscribeRequest
@@ -265,7 +265,7 @@ async def test_reading_ends_when_nobody_waits_for_it(traffic, tmp_path, autojump
     bill = tmp_path / "bill.csv"
     with bill.open("w") as file:
         file.write("model,input_tokens,output_tokens,cost_usd\n")
-        file.writelines("gpt-x,1,1,0.01\n" for _ in range(TOLD_EVERY * 20))
+        file.writelines("gpt-x,1,1,0.01\n" for _ in range(ROWS_PER_REPORT * 20))
     told = []
     with trio.CancelScope() as scope:
 

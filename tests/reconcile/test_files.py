@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.errors import RequestError
-from gw.reconcile.files import FORMS, TOLD_EVERY, read_usage
+from gw.reconcile.files import FORMS, ROWS_PER_REPORT, read_usage
 
 LLM, STT, TTS = FORMS["openai"], FORMS["deepgram"], FORMS["cartesia"]
 HEAD = "model,input_tokens,output_tokens,cost_usd\n"
@@ -105,9 +105,9 @@ def test_missing_and_misspelt_columns(tmp_path):
         ("a,1,1.5,1", "row 2, column 'output_tokens'", "whole number"),
         ("a,-1,1,1", "row 2, column 'input_tokens'", "not be negative"),
         ('a,"1,000",1,1', "row 2, column 'input_tokens'", "is not a number"),
-        ("a,1,1,NaN", "row 2, column 'cost_usd'", "no amount"),
-        ("a,1,1,Infinity", "row 2, column 'cost_usd'", "no amount"),
-        ("a,1,1,1e40", "row 2, column 'cost_usd'", "no amount"),
+        ("a,1,1,NaN", "row 2, column 'cost_usd'", "is out of range"),
+        ("a,1,1,Infinity", "row 2, column 'cost_usd'", "is out of range"),
+        ("a,1,1,1e40", "row 2, column 'cost_usd'", "is out of range"),
         ("a,1,1,$5", "row 2, column 'cost_usd'", "is not a number"),
         ("a,1,1,", "row 2, column 'cost_usd'", "is not a number"),
         ("a,1_000,1,1", "row 2, column 'input_tokens'", "is not a number"),
@@ -209,7 +209,7 @@ def test_both_forms_say_the_same(tmp_path_factory, rows):
 
 @pytest.mark.parametrize("name", ["usage.csv", "usage.json"])
 def test_how_much_is_read_is_told(tmp_path, name):
-    rows = [f"m{n % 7},{n},1,0.01" for n in range(3 * TOLD_EVERY)]
+    rows = [f"m{n % 7},{n},1,0.01" for n in range(3 * ROWS_PER_REPORT)]
     keys = HEAD.strip().split(",")
     content = HEAD + "\n".join(rows)
     if name.endswith("json"):
