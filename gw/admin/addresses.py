@@ -1,8 +1,8 @@
-"""May this address be a provider's `base_url`, when it comes through the API?
+"""Check of a provider's `base_url` that comes through the API.
 
-Whoever has the admin token may point a provider anywhere a vendor could be, but not at this machine's surroundings: a
-gateway that calls what it is told to is a way into the network it stands in. What a name resolves to is checked when it
-is connected to (`Origin.public_only`).
+The holder of the admin token may point a provider at any public address, but not at the network around the gateway, which
+it could otherwise reach through the gateway (server-side request forgery). The address that a name resolves to is checked
+when it is connected to (`Origin.public_only`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gw.types.ids import Location
 
 
 def checked_base_url(value: str | None, location: Location, allowed_hosts: Collection[str]) -> str | None:
-    """`value` without its last slash; None for none.
+    """Return `value` without a trailing slash, None for an empty one. Raises RequestError.
 
-    http(s) only, of a local provider also tcp, without user or query. Link-local and metadata addresses never; private ones
-    and this machine only for a local provider, or where `serve.provider_base_url_hosts` names the host. Raises RequestError.
+    The scheme is http(s), for a local provider also tcp. Link-local and metadata addresses are refused; private ones and
+    this machine are only for local providers, and for hosts in `serve.provider_base_url_hosts`.
     """
     if not value:
         return None
@@ -35,11 +35,11 @@ def checked_base_url(value: str | None, location: Location, allowed_hosts: Colle
 
 
 def _is_inside(host: str) -> bool:
-    """A name of this machine, an address that is not of the public internet, or an odd spelling of one."""
+    """Return whether a host is this machine, a non-public address, or an unusual spelling of one."""
     if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
         return True
     try:
         return not is_public(host)
     except ValueError:
         last = host.rpartition(".")[2]
-        return last.isdigit() or last.startswith("0x")  # 2130706433, 0x7f.1, 127.1: some resolvers take these
+        return last.isdigit() or last.startswith("0x")  # 2130706433, 0x7f.1, 127.1: some resolvers accept these

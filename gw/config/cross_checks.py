@@ -1,13 +1,13 @@
-"""What one part of the configuration says about another: names must exist, and safety rules must hold.
+"""References between sections of the configuration, and rules about several settings.
 
-Problems go into the document; `warnings` are for what works but deserves a look.
+Problems go into the document; `warnings` are for settings that are valid but suspicious.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from gw.config.load import Document, Path
+from gw.config.load import Document, Path, dotted
 from gw.config.loopback import bind_refused, is_loopback
 from gw.config.place import suggestion
 from gw.config.settings import Settings
@@ -20,139 +20,136 @@ Chains = Mapping[Modality, tuple[str, ...]]
 
 
 def check(document: Document, settings: Settings) -> None:
-    """Add a problem for every name that leads nowhere and every rule that is broken."""
-    known = {m: {model.id for model in settings.models.values() if model.modality == m} for m in MODALITIES}
-    _models(document, settings)
-    _aliases(document, settings, known)
-    _chains(document, ("fallbacks",), settings.fallbacks, known)
-    _stacks(document, settings, known)
-    _projects(document, settings, known)
-    section = "rate_limits" if ("rate_limits",) in document.key_marks else "rate_limiting"
-    for provider_id in settings.rate_limiting:
-        _named(document, (section, provider_id), provider_id, settings.providers, "provider")
-    for alias, voices in settings.voices.items():
-        for name in voices:
-            _named(document, ("voices", alias, name), name, [*settings.providers, *PROVIDER_TYPES], "provider")
-    _auth(document, settings)
-    _serve(document, settings)
+    """Report every reference to a missing name and every broken rule."""
+    _Checks(document, settings).run()
 
 
-def _named(document: Document, path: Path, name: str, known: Collection[str], kind: str) -> None:
-    if name not in known:
-        in_key = path[-1] == name
-        document.problem(path, f"unknown {kind} {name!r}", suggestion(name, known, listed=f"{kind}s"), key=in_key)
+class _Checks:
+    def __init__(self, document: Document, settings: Settings) -> None:
+        self._document = document
+        self._settings = settings
+        models = settings.models.values()
+        self._known = {m: {model.id for model in models if model.modality == m} for m in MODALITIES}
 
+    def run(self) -> None:
+        document, settings = self._document, self._settings
+        self._models()
+        self._aliases()
+        self._chains(("fallbacks",), settings.fallbacks)
+        for stack in settings.stacks.values():
+            for modality in MODALITIES:
+                if (model_id := stack.model(modality)) is not None:
+                    path = ("stacks", stack.name, modality)
+                    self._reference(path, model_id, self._known[modality], f"{modality} model")
+        self._projects()
+        section = "rate_limits" if ("rate_limits",) in document.key_positions else "rate_limiting"
+        for provider_id in settings.rate_limiting:
+            self._reference((section, provider_id), provider_id, settings.providers, "provider")
+        for alias, voices in settings.voices.items():
+            for name in voices:
+                self._reference(("voices", alias, name), name, [*settings.providers, *PROVIDER_TYPES], "provider")
+        self._auth()
+        self._serve()
 
-def _models(document: Document, settings: Settings) -> None:
-    providers: Mapping[str, object] = _declared(document, "providers") or settings.providers
-    for model in settings.models.values():
-        path = _model_path(document, model)
-        if model.provider not in providers:
-            own = (*path, "provider")
-            explicit = own in document.key_marks
-            hint = suggestion(model.provider, providers, listed="providers")
-            what = f"model {model.id!r}: the provider {model.provider!r} is not in 'providers'"
-            document.problem(own if explicit else path, what, hint, key=not explicit)
-            continue
-        provider = settings.providers.get(model.provider)
-        if provider is None or provider.type not in PROVIDER_TYPES:
-            continue
-        offered = PROVIDER_TYPES[provider.type].modalities
-        if model.modality not in offered:
-            what = f"model {model.id!r} is listed under {model.modality}, which the type {provider.type!r} does not offer"
-            document.problem(path, what, f"{provider.type} offers {', '.join(offered)}", key=True)
+    def _reference(self, path: Path, name: str, known: Collection[str], kind: str) -> None:
+        if name not in known:
+            hint = suggestion(name, known, listed=f"{kind}s")
+            self._document.problem(path, f"unknown {kind} {name!r}", hint, key=path[-1] == name)
 
+    def _models(self) -> None:
+        document, settings = self._document, self._settings
+        providers: Mapping[str, object] = self._written("providers") or settings.providers
+        for model in settings.models.values():
+            path = self._model_path(model)
+            if model.provider not in providers:
+                own = (*path, "provider")
+                explicit = own in document.key_positions
+                hint = suggestion(model.provider, providers, listed="providers")
+                what = f"model {model.id!r}: the provider {model.provider!r} is not in 'providers'"
+                document.problem(own if explicit else path, what, hint, key=not explicit)
+                continue
+            provider = settings.providers.get(model.provider)
+            if provider is None or provider.type not in PROVIDER_TYPES:
+                continue
+            offered = PROVIDER_TYPES[provider.type].modalities
+            if model.modality not in offered:
+                kind = provider.type
+                what = f"model {model.id!r} is listed under {model.modality}, which the type {kind!r} does not offer"
+                document.problem(path, what, f"{kind} offers {', '.join(offered)}", key=True)
 
-def _declared(document: Document, section: str) -> Mapping[str, object]:
-    """The entries of a section as written, so that a faulty entry is not reported a second time as a missing one."""
-    value = document.data.get(section) if isinstance(document.data, dict) else None
-    return value if isinstance(value, dict) else {}
+    def _written(self, section: str) -> Mapping[str, object]:
+        """Return the entries of a section as written: an invalid entry must not be reported again as a missing one."""
+        value = self._document.data.get(section) if isinstance(self._document.data, dict) else None
+        return value if isinstance(value, dict) else {}
 
+    def _model_path(self, model: Model) -> Path:
+        """Return the path of the model's id, a key of a mapping or an element of a list."""
+        listed = self._written("models").get(model.modality)
+        if isinstance(listed, list):
+            return ("models", model.modality, listed.index(model.id))
+        return ("models", model.modality, model.id)
 
-def _model_path(document: Document, model: Model) -> Path:
-    """Where the model's id stands: a key of a mapping, or an element of a list."""
-    listed = _declared(document, "models").get(model.modality)
-    if isinstance(listed, list):
-        return ("models", model.modality, listed.index(model.id))
-    return ("models", model.modality, model.id)
+    def _aliases(self) -> None:
+        owners: dict[tuple[str, str], str] = {}
+        for model in self._settings.models.values():
+            for index, alias in enumerate(model.aliases):
+                path: Path = ("models", model.modality, model.id, "aliases", index)
+                owner = owners.setdefault((model.modality, alias), model.id)
+                if owner != model.id:
+                    self._document.problem(path, f"duplicate alias {alias!r}", f"it is an alias of {owner!r} already")
+                elif alias in self._settings.stacks or alias in self._known[model.modality]:
+                    self._document.problem(path, f"the alias {alias!r} is the name of a stack or model already")
 
+    def _chains(self, path: Path, chains: Chains) -> None:
+        for modality, chain in chains.items():
+            for index, model_id in enumerate(chain):
+                self._reference((*path, modality, index), model_id, self._known[modality], f"{modality} model")
 
-def _aliases(document: Document, settings: Settings, known: Mapping[Modality, Collection[str]]) -> None:
-    taken: dict[tuple[str, str], str] = {}
-    for model in settings.models.values():
-        for index, alias in enumerate(model.aliases):
-            path: Path = ("models", model.modality, model.id, "aliases", index)
-            owner = taken.setdefault((model.modality, alias), model.id)
-            if owner != model.id:
-                document.problem(path, f"duplicate alias {alias!r}", f"it stands for {owner!r} already")
-            elif alias in settings.stacks or alias in known[model.modality]:
-                document.problem(path, f"the alias {alias!r} is the name of a stack or model already")
+    def _projects(self) -> None:
+        for project in self._settings.projects.values():
+            path: Path = ("projects", project.id)
+            if project.default_stack:
+                self._reference((*path, "default_stack"), project.default_stack, self._settings.stacks, "stack")
+            self._chains((*path, "fallbacks"), project.fallbacks)
+            for provider_id in project.provider_keys:
+                self._reference((*path, "providers", provider_id), provider_id, self._settings.providers, "provider")
 
+    def _auth(self) -> None:
+        positions: dict[str, int] = {}
+        projects = sorted({DEFAULT_PROJECT, *self._settings.projects})
+        for index, entry in enumerate(self._settings.auth.keys):
+            path: Path = ("auth", "keys", index)
+            self._reference((*path, "project"), entry.project, projects, "project")
+            first = positions.setdefault(entry.key.reveal(), index)
+            if first != index:
+                self._document.problem((*path, "key"), f"this key is the same as that of auth.keys.{first}")
 
-def _chains(document: Document, path: Path, chains: Chains, known: Mapping[Modality, Collection[str]]) -> None:
-    for modality, chain in chains.items():
-        for index, model_id in enumerate(chain):
-            _named(document, (*path, modality, index), model_id, known[modality], f"{modality} model")
-
-
-def _stacks(document: Document, settings: Settings, known: Mapping[Modality, Collection[str]]) -> None:
-    for stack in settings.stacks.values():
-        for modality in MODALITIES:
-            model_id: str | None = getattr(stack, modality)
-            if model_id is not None:
-                _named(document, ("stacks", stack.name, modality), model_id, known[modality], f"{modality} model")
-
-
-def _projects(document: Document, settings: Settings, known: Mapping[Modality, Collection[str]]) -> None:
-    for project in settings.projects.values():
-        path: Path = ("projects", project.id)
-        if project.default_stack:
-            _named(document, (*path, "default_stack"), project.default_stack, settings.stacks, "stack")
-        _chains(document, (*path, "fallbacks"), project.fallbacks, known)
-        for provider_id in project.provider_keys:
-            _named(document, (*path, "providers", provider_id), provider_id, settings.providers, "provider")
-
-
-def _auth(document: Document, settings: Settings) -> None:
-    seen: dict[str, int] = {}
-    projects = {DEFAULT_PROJECT, *settings.projects}
-    for index, entry in enumerate(settings.auth.keys):
-        path: Path = ("auth", "keys", index)
-        _named(document, (*path, "project"), entry.project, sorted(projects), "project")
-        first = seen.setdefault(entry.key.reveal(), index)
-        if first != index:
-            document.problem((*path, "key"), f"this key is the same as that of auth.keys.{first}")
-
-
-def _serve(document: Document, settings: Settings) -> None:
-    serve = settings.serve
-    for one, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
-        if getattr(serve, one) is not None and getattr(serve, other) is None:
-            document.problem(("serve", one), f"serve.{one} needs serve.{other} too")
-    if bind_refused(serve.host, settings.auth):
-        document.problem(
-            ("serve", "host"),
-            f"serve.host {serve.host!r} can be reached from other machines, and no credential is asked for",
-            "set auth.admin_token or auth.keys, or auth.allow_open: true",
-        )
+    def _serve(self) -> None:
+        serve = self._settings.serve
+        for one, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
+            if getattr(serve, one) is not None and getattr(serve, other) is None:
+                self._document.problem(("serve", one), f"serve.{one} needs serve.{other} too")
+        if bind_refused(serve.host, self._settings.auth):
+            what = f"serve.host {serve.host!r} can be reached from other machines, and no credential is required"
+            hint = "set auth.admin_token or auth.keys, or auth.allow_open: true"
+            self._document.problem(("serve", "host"), what, hint)
 
 
 def warnings(document: Document, settings: Settings) -> Iterator[str]:
-    """Things that work but deserve a look, with their position."""
+    """Yield what is valid but suspicious, with its position."""
     for provider in settings.providers.values():
-        cloud = PROVIDER_TYPES[provider.type].location == "cloud"
         own = any(provider.id in project.provider_keys for project in settings.projects.values())
-        if provider.enabled and cloud and not provider.api_key and not own:
+        if provider.enabled and not provider.configured and not own:
             yield _at(document, ("providers", provider.id), f"providers.{provider.id} has no api_key: it is not used")
     chains: list[tuple[Path, Chains]] = [(("fallbacks",), settings.fallbacks)]
     chains += [(("projects", project.id, "fallbacks"), project.fallbacks) for project in settings.projects.values()]
     for path, chain in chains:
         for modality, models in chain.items():
             if len(models) == 1:
-                name = ".".join(str(part) for part in (*path, modality))
-                yield _at(document, (*path, modality), f"{name} has one model: nothing to fall back to")
-    if ("auth", "admin_token") in document.key_marks and not settings.auth.on:
-        yield _at(document, ("auth", "admin_token"), "auth.admin_token is empty: nobody is asked for a credential")
+                place = (*path, modality)
+                yield _at(document, place, f"{dotted(place)} has one model: nothing to fall back to")
+    if ("auth", "admin_token") in document.key_positions and not settings.auth.on:
+        yield _at(document, ("auth", "admin_token"), "auth.admin_token is empty: no credential is required")
     if not is_loopback(settings.serve.host) and not settings.auth.on:
         yield _at(document, ("serve", "host"), "open to every machine that can reach it (auth.allow_open)")
 

@@ -1,4 +1,4 @@
-"""The configuration of `gw serve --demo`: no keys, no network, and things going wrong on purpose."""
+"""The configuration of `gw serve --demo`: no keys, no network, and a model that fails on purpose."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ projects:
   default: {name: Default, default_stack: demo}
   demo:
     name: Demo
-    description: A small budget that really stops
+    description: A small budget that blocks requests
     daily_budget: 0.01
     budget_action: block
     default_stack: demo
@@ -42,11 +42,11 @@ _VOICES = (
     *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
     *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
 )
-"""OpenAI's names, which its clients insist on (openai-python 3.52.0)."""
+"""OpenAI's voice names, which its clients require (openai-python 3.52.0)."""
 
 
 def demo_settings(data_dir: Path) -> Settings:
-    """Settings of the demo with its database in `data_dir`."""
+    """Return the settings of the demo with its database in `data_dir`."""
     voices = "".join(f"  {name}: {{sim: tone}}\n" for name in _VOICES)
     settings = parse(_DEMO + voices, file="demo", env={}, data_dir=data_dir)
     return attrs.evolve(settings, path=None, secret_folder=data_dir)

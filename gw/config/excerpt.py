@@ -1,7 +1,7 @@
-"""The line of the file shown under a problem, without what must not be seen.
+"""The line of the file shown under a problem, with secrets hidden.
 
-A value is hidden when its place says so (keys, tokens, everything of `auth` and `providers` that is not known to be
-harmless), when it has the form of a key, or when it is an address with a password in it. A reference such as
+A value is hidden when its path says so (keys, tokens, everything of `auth` and `providers` that is not known to be
+harmless), when it looks like a key, or when it is an address with a password in it. A reference such as
 `${OPENAI_API_KEY}` is shown: it is a name, not a value.
 """
 
@@ -23,7 +23,7 @@ _WIDTH = 160
 
 
 def secret_value(path: Sequence[str | int], text: str) -> bool:
-    """Must the scalar `text` at `path` not be shown?"""
+    """Return whether the scalar `text` at `path` must be hidden."""
     if not text or _REFERENCE.fullmatch(text):
         return False
     if _SECRET_NAMES.intersection(part for part in path if isinstance(part, str)) or _PASSWORD.search(text):
@@ -34,7 +34,7 @@ def secret_value(path: Sequence[str | int], text: str) -> bool:
 
 
 def shown_line(line: str, hidden: Sequence[tuple[int, int]], column: int) -> str:
-    """`line` with the hidden spans replaced; "" when the position lies beyond what can be shown."""
+    """Return `line` without the hidden spans; "" when the column is beyond the width that is shown."""
     for start, end in sorted(set(hidden), reverse=True):
         line = line[:start] + "…" + line[end:] if start < len(line) else line
     line = _KEY_FORM.sub("…", line.replace("\t", " ").rstrip())

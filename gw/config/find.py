@@ -1,4 +1,4 @@
-"""Where the configuration file is."""
+"""Search for the configuration file, and the folders of this user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "gw.yaml"
 
 
 def find_config(env: Mapping[str, str], cwd: Path, user_dir: Path, system_dir: Path) -> Path:
-    """`$GW_CONFIG` alone when it is set; else `gw.yaml` in `cwd`, `user_dir`, `system_dir`, the first that is a file.
+    """Return `$GW_CONFIG` when it is set, else the first `gw.yaml` in `cwd`, `user_dir` and `system_dir`.
 
     Raises ConfigError with the places searched.
     """
@@ -28,15 +28,15 @@ def find_config(env: Mapping[str, str], cwd: Path, user_dir: Path, system_dir: P
 
 
 def find(env: Mapping[str, str]) -> Path:
-    """`find_config` with the folders of this user and system. Raises ConfigError."""
+    """Search the folders of this user and system. Raises ConfigError."""
     return find_config(env, Path.cwd(), user_config_dir(), platformdirs.site_config_path("gw"))
 
 
 def user_config_dir() -> Path:
-    """The per-user configuration folder (also of the `.secret` file); it may not exist yet."""
+    """Return the per-user configuration folder (also of the file `.secret`); it may not exist yet."""
     return platformdirs.user_config_path("gw")
 
 
 def user_data_dir() -> Path:
-    """The per-user data folder, where the database is by default; it may not exist yet."""
+    """Return the per-user data folder, the default place of the database; it may not exist yet."""
     return platformdirs.user_data_path("gw")

@@ -1,9 +1,8 @@
-"""YAML text to plain values that know where they stand, with `${VAR}` replaced from the environment.
+"""YAML text to plain values with their positions, and `${VAR}` replaced from the environment.
 
-The document is composed into nodes (which carry line and column) and walked here, not by PyYAML's constructor: that
-would lose the positions and accept duplicate keys in silence. Three caps keep a hostile or broken file from using up
-the process: size, nesting (checked on the event stream, before any recursion) and the number of values after aliases
-are followed.
+The document is composed into nodes, which carry line and column, and walked here: PyYAML's constructor would lose the
+positions and accept duplicate keys in silence. Three limits protect the process from a hostile or broken file: its size,
+its nesting (checked on the event stream, before any recursion) and the number of values after aliases are followed.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STANDARD = "tag:yaml.org,2002:"
 _MERGE = _STANDARD + "merge"
-_NAMED = re.compile(r"(alias|anchor|tag handle) .*")  # what follows may be a secret that was written without quotes
+_NAMED = re.compile(r"(alias|anchor|tag handle) .*")  # what follows may be a secret written without quotes
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _HINTS = (
     ("cannot start any token", "indent with spaces, not tabs, and quote text that begins with @ ` or %"),
-    ("mapping values are not allowed", "quote a text that contains ': '"),
+    ("mapping values are not allowed", "quote text that contains ': '"),
     ("could not find expected ':'", "a key must be followed by ': '"),
     ("expected <block end>", "check the indentation"),
     ("did not find expected key", "check the indentation"),
@@ -41,38 +40,38 @@ _HINTS = (
 
 
 class FromEnv(str):
-    """Text that came, wholly or in part, from the environment: it may stand for a number, and is never shown."""
+    """Text that came, at least in part, from the environment: it may stand for a number, and is never shown."""
 
     __slots__ = ()
 
 
 @attrs.define
 class Document:
-    """A loaded file: `data` (mappings, lists and scalars), where each value stands, and the problems found so far."""
+    """A loaded file: `data` (mappings, lists and scalars), the positions of its values, and the problems so far."""
 
     file: str
     lines: list[str]
     data: object = None
-    marks: dict[Path, tuple[int, int]] = attrs.field(factory=dict)
+    value_positions: dict[Path, tuple[int, int]] = attrs.field(factory=dict)
     """Line and column of each value, from 1."""
-    key_marks: dict[Path, tuple[int, int]] = attrs.field(factory=dict)
+    key_positions: dict[Path, tuple[int, int]] = attrs.field(factory=dict)
     problems: list[Problem] = attrs.field(factory=list)
     hidden: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
-    """Line → spans of columns (from 0) that hold something secret."""
+    """Line → spans of columns (from 0) that contain a secret."""
 
     def position(self, path: Path, *, key: bool = False) -> tuple[int, int]:
-        """Of the value (or its key); of the nearest parent when the value itself is not there; (1, 1) at last."""
+        """Return line and column of a value or its key; a missing value has the position of its nearest parent."""
         while path:
-            found = (self.key_marks if key else self.marks).get(path) or self.marks.get(path)
-            if found is not None:
-                return found
+            position = (self.key_positions if key else self.value_positions).get(path) or self.value_positions.get(path)
+            if position is not None:
+                return position
             path = path[:-1]
-        return self.marks.get((), (1, 1))
+        return self.value_positions.get((), (1, 1))
 
     def line_numbers(self) -> dict[Path, int]:
-        """Where each key, or item of a list, stands. An item that is a text is found by that text as well."""
-        found = {path: line for path, (line, _) in (self.marks | self.key_marks).items()}
-        return found | {(*path[:-1], text): found[path] for path, text in _texts(self.data, ())}
+        """Return the line of each key and list item. A text in a list can be looked up by that text as well."""
+        lines = {path: line for path, (line, _) in (self.value_positions | self.key_positions).items()}
+        return lines | {(*path[:-1], text): lines[path] for path, text in _list_texts(self.data, ())}
 
     def problem(self, path: Path, what: str, hint: str = "", *, key: bool = False) -> None:
         line, column = self.position(path, key=key)
@@ -92,17 +91,17 @@ class Document:
         return shown_line(self.lines[line - 1], self.hidden.get(line, []), column)
 
 
-def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Texts that are items of lists."""
+def _list_texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the texts that are items of lists."""
     if isinstance(value, dict):
         for name, child in value.items():
-            yield from _texts(child, (*path, name))
+            yield from _list_texts(child, (*path, name))
     elif isinstance(value, list):
         for number, child in enumerate(value):
             if isinstance(child, str) and not isinstance(child, FromEnv):
                 yield (*path, number), child
             else:
-                yield from _texts(child, (*path, number))
+                yield from _list_texts(child, (*path, number))
 
 
 def dotted(path: Path) -> str:
@@ -110,10 +109,10 @@ def dotted(path: Path) -> str:
 
 
 def load(text: str, *, file: str, env: Mapping[str, str] | None) -> Document:
-    """Read `text`; `env` None leaves `${VAR}` as it is.
+    """Return the document of `text`; `env` None leaves `${VAR}` unchanged.
 
-    Returns a Document whose `problems` may be filled (duplicate keys, unset variables). Raises ConfigError for what can
-    not be read at all: syntax errors and the caps.
+    Its `problems` may already have entries (duplicate keys, unset variables). Raises ConfigError for syntax errors and
+    exceeded limits.
     """
     document = Document(file=file, lines=text.splitlines())
     if len(text) > MAX_CHARACTERS:
@@ -141,8 +140,8 @@ def _check_depth(text: str, document: Document) -> None:
             depth -= 1
 
 
-def _refuse(document: Document, marked: yaml.Event | yaml.Node, what: str) -> NoReturn:
-    document.add(*_place(marked), what)
+def _refuse(document: Document, node: yaml.Event | yaml.Node, what: str) -> NoReturn:
+    document.add(*_position(node), what)
     raise ConfigError(problems=tuple(document.problems))
 
 
@@ -155,15 +154,15 @@ def _syntax_error(document: Document, error: yaml.YAMLError, text: str) -> None:
             line, column = mark.line + 1, mark.column + 1
         elif document.lines:
             line, column = len(document.lines), len(document.lines[-1]) + 1
-        said = error.problem or what
-        said = f"{error.context}, {said}" if said.startswith("but") else said
-        what = _NAMED.sub(r"\1", said.replace("\n", " "))
+        what = error.problem or what
+        what = f"{error.context}, {what}" if what.startswith("but") else what
+        what = _NAMED.sub(r"\1", what.replace("\n", " "))
     elif (bad := yaml.reader.Reader.NON_PRINTABLE.search(text)) is not None:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
         what = f"the character {bad[0]!r} is not allowed in YAML"
     hint = next((hint for part, hint in _HINTS if part in what), "")
     if 0 < line <= len(document.lines):
-        # Nothing is known about this line but its text, so all that follows a colon is hidden.
+        # The structure of this line is unknown, so everything after a colon is hidden.
         colon = document.lines[line - 1].find(":")
         if colon >= 0:
             document.hidden[line] = [(colon + 1, len(document.lines[line - 1]))]
@@ -171,12 +170,12 @@ def _syntax_error(document: Document, error: yaml.YAMLError, text: str) -> None:
 
 
 class _Walk:
-    """One pass over the nodes: plain values out, positions and problems into the document."""
+    """One pass over the nodes: returns plain values, and adds positions and problems to the document."""
 
     def __init__(self, document: Document, env: Mapping[str, str] | None) -> None:
         self._document = document
         self._env = env
-        self._left = MAX_VALUES
+        self._remaining = MAX_VALUES
         self._scalars: Any = yaml.constructor.SafeConstructor()
 
     def root(self, node: yaml.Node) -> None:
@@ -184,7 +183,7 @@ class _Walk:
         self._document.data = self._value(node, ())
 
     def _hide(self, node: yaml.Node, path: Path, depth: int = 0) -> None:
-        """Note where secrets stand, before any problem is reported."""
+        """Record the positions of secrets, before any problem is reported."""
         self._count(node, depth)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
@@ -199,14 +198,14 @@ class _Walk:
                 self._document.hidden.setdefault(line + 1, []).append((start, end))
 
     def _count(self, node: yaml.Node, depth: int) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self._remaining -= 1
+        if self._remaining < 0:
             _refuse(self._document, node, f"more than {MAX_VALUES} values, aliases included")
         if depth > MAX_DEPTH:
             _refuse(self._document, node, f"nested deeper than {MAX_DEPTH} levels, aliases included")
 
     def _value(self, node: yaml.Node, path: Path) -> object:
-        self._document.marks.setdefault(path, _place(node))
+        self._document.value_positions.setdefault(path, _position(node))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -222,21 +221,21 @@ class _Walk:
             if key.tag == _MERGE:
                 merged.extend(value.value if isinstance(value, yaml.SequenceNode) else [value])
                 continue
-            line, column = _place(key)
+            line, column = _position(key)
             if not isinstance(key, yaml.ScalarNode):
-                self._document.add(line, column, "a key must be a plain text")
+                self._document.add(line, column, "a key must be plain text")
                 continue
             place = (*path, key.value)
             if key.value in result:
-                first = self._document.key_marks[place][0]
+                first = self._document.key_positions[place][0]
                 what = f"duplicate key {dotted(place)!r}"
                 self._document.add(line, column, what, f"first on line {first}", dotted(place))
                 continue
-            self._document.key_marks.setdefault(place, (line, column))
+            self._document.key_positions.setdefault(place, (line, column))
             result[key.value] = self._value(value, place)
         for source in merged:
             if not isinstance(source, yaml.MappingNode):
-                self._document.add(*_place(source), "'<<' takes a mapping, or a list of mappings")
+                self._document.add(*_position(source), "'<<' takes a mapping, or a list of mappings")
                 continue
             for name, value in self._mapping(source, path).items():
                 result.setdefault(name, value)
@@ -246,15 +245,15 @@ class _Walk:
         try:
             value = self._scalars.construct_object(node)
         except (yaml.YAMLError, ValueError):
-            kind = node.tag.removeprefix(_STANDARD) if node.tag.startswith(_STANDARD) else "a tag of its own"
-            self._document.problem(path, f"not a value that can stand here ({kind})", "quote it if it is text")
+            kind = node.tag.removeprefix(_STANDARD) if node.tag.startswith(_STANDARD) else "an unknown tag"
+            self._document.problem(path, f"not a valid value ({kind})", "quote it if it is text")
             return None
         if isinstance(value, str) and "${" in value and self._env is not None:
             return self._replaced(value, node, path)
         return value
 
     def _replaced(self, text: str, node: yaml.ScalarNode, path: Path) -> str:
-        """`${VAR}` from the environment, once (a value is not searched again); `$${` is a literal `${`."""
+        """Replace `${VAR}` from the environment, once (a value is not searched again); `$${` is a literal `${`."""
         env = self._env or {}
         parts: list[str] = []
         end = 0
@@ -270,7 +269,7 @@ class _Walk:
             if name in env and _NAME.fullmatch(name):
                 parts.append(env[name])
                 continue
-            line, column = self._found(match[0], node)
+            line, column = self._reference_position(match[0], node)
             if not _NAME.fullmatch(name):
                 hint = "write ${NAME}, or $${ for a literal ${"
                 self._document.add(line, column, "not a variable reference", hint, dotted(path))
@@ -280,20 +279,20 @@ class _Walk:
         result = "".join([*parts, text[end:]])
         return FromEnv(result) if used else result
 
-    def _found(self, reference: str, node: yaml.ScalarNode) -> tuple[int, int]:
+    def _reference_position(self, reference: str, node: yaml.ScalarNode) -> tuple[int, int]:
         lines = self._document.lines
         for number in range(node.start_mark.line, min(node.end_mark.line + 1, len(lines))):
             at = lines[number].find(reference, node.start_mark.column if number == node.start_mark.line else 0)
             if at >= 0:
                 return number + 1, at + 1
-        return _place(node)
+        return _position(node)
 
 
-def _place(node: yaml.Node | yaml.Event) -> tuple[int, int]:
+def _position(node: yaml.Node | yaml.Event) -> tuple[int, int]:
     mark = node.start_mark
     return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
 
 
 def key_paths(text: str, *, file: str) -> Iterator[Path]:
-    """Every key of a file as its path, in the file's order. Raises ConfigError when it is not YAML."""
-    yield from load(text, file=file, env=None).key_marks
+    """Yield the path of every key of a file, in its order. Raises ConfigError when it is not YAML."""
+    yield from load(text, file=file, env=None).key_positions

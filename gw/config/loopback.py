@@ -1,4 +1,4 @@
-"""Which addresses only this machine can reach."""
+"""Loopback addresses, which only this machine can reach."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gw.config.settings import Auth
 
 
 def is_loopback(host: str) -> bool:
-    """True for `localhost`, 127.0.0.0/8 and ::1. Other names are not looked up: they count as reachable by others."""
+    """Return True for `localhost`, 127.0.0.0/8 and ::1. Other names are not looked up: they count as reachable."""
     if host.lower() == "localhost":
         return True
     try:
@@ -18,5 +18,5 @@ def is_loopback(host: str) -> bool:
 
 
 def bind_refused(host: str, auth: Auth) -> bool:
-    """Listening on `host` would open the gateway to others without any credential, and nobody has allowed that."""
+    """Return whether listening on `host` would open the gateway to others without credentials, against `allow_open`."""
     return not is_loopback(host) and not auth.on and not auth.allow_open

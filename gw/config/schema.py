@@ -98,8 +98,8 @@ def _providers() -> Json:
 
 def _models() -> Json:
     named = {"type": ["object", "null"], "propertyNames": _MODEL_ID, "additionalProperties": _object(parse.MODEL)}
-    of_modality = {"anyOf": [{"type": "array", "items": _MODEL_ID}, named]}
-    properties = dict.fromkeys(MODALITIES, of_modality)
+    models = {"anyOf": [{"type": "array", "items": _MODEL_ID}, named]}
+    properties = dict.fromkeys(MODALITIES, models)
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 
 

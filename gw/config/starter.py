@@ -1,4 +1,4 @@
-"""What `gw init` writes, and how a file differs from the example that shows every setting."""
+"""The file that `gw init` writes, and the differences between a file and the example that shows every setting."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gw.config import load
 
 _EXAMPLE = "gw.yaml.example"
 _NAMED_ENTRIES = {"providers": 1, "models": 2, "stacks": 1, "projects": 1, "voices": 1, "rate_limiting": 1}
-"""Section → which part of a key's path is a name that the user chooses."""
+"""Section → index of the part of a key's path that is a name chosen by the user."""
 
 
 def starter_text() -> str:
-    """A short configuration that works with `OPENAI_API_KEY` alone."""
+    """Return a short configuration that works with `OPENAI_API_KEY` alone."""
     return files("gw.config").joinpath("starter.yaml").read_text(encoding="utf-8")
 
 
 def example_text() -> str:
-    """The commented file with every setting: inside the installed package, or at the root of a source checkout."""
+    """Return the commented file with every setting, from the installed package or the root of a source checkout."""
     packaged = files("gw.config").joinpath(_EXAMPLE)
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
@@ -27,15 +27,12 @@ def example_text() -> str:
 
 
 def key_names(text: str, *, file: str) -> list[str]:
-    """The keys a file uses, sorted, with chosen names as `*`: `providers.*.api_key`.
-
-    Raises ConfigError when it is not YAML.
-    """
+    """Return the keys of a file, sorted, with chosen names as `*`: `providers.*.api_key`. Raises ConfigError."""
     return sorted({general_name(path) for path in load.key_paths(text, file=file)})
 
 
 def general_name(path: load.Path) -> str:
-    """A path as dotted text, with chosen names as `*`."""
+    """Return a path as dotted text, with chosen names as `*`."""
     parts = ["*" if isinstance(part, int) else part for part in path]
     if parts[0] == "rate_limits":
         parts[0] = "rate_limiting"
@@ -52,9 +49,9 @@ def general_name(path: load.Path) -> str:
 
 
 def diff_against_example(text: str, *, file: str = "gw.yaml") -> str:
-    """Unified diff of the keys of `text` against those of the example; "" when they are the same.
+    """Return a unified diff of the keys of `text` and the example: `-` only this file has, `+` it could have.
 
-    `-` is a key only this file has, `+` one it could have. Raises ConfigError when `text` is not YAML.
+    The diff is "" when the keys are the same. Raises ConfigError when `text` is not YAML.
     """
     own = key_names(text, file=file)
     example = key_names(example_text(), file=_EXAMPLE)

@@ -1,4 +1,4 @@
-"""Reads the rate tables shipped beside this file: `rates/<provider type>.toml`.
+"""The rate tables shipped beside this file: `rates/<provider type>.toml`.
 
 A table is a list of `[[rate]]`: `model`, `unit` and its amounts (`gw.pricing.units.AMOUNTS`, decimal strings in USD),
 `valid_from` and `seen` (dates), `source`.
@@ -23,14 +23,14 @@ _AMOUNTS = frozenset(name for names in AMOUNTS.values() for name in names)
 
 
 def load_book() -> PriceBook:
-    """All shipped tables. Reads a few small files; raises ValueError naming file and row."""
+    """Read all shipped tables, a few small files. Raises ValueError naming file and row."""
     folder = files("gw.pricing").joinpath("rates")
     tables = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda entry: entry.name)
     return PriceBook([row for table in tables for row in parse_table(table.name, table.read_text(encoding="utf-8"))])
 
 
 def parse_table(name: str, text: str) -> list[RateRow]:
-    """The rows of one table; `name` is `<provider type>.toml`. Raises ValueError naming file and row."""
+    """Return the rows of one table; `name` is `<provider type>.toml`. Raises ValueError naming file and row."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -51,12 +51,12 @@ def parse_table(name: str, text: str) -> list[RateRow]:
 
 
 def _joined(first: RateRow, second: RateRow) -> RateRow:
-    """Two rows of one model and day are one price, when they bill different units."""
+    """Join two rows of one model and day, which must bill different units, into one price."""
     rates = attrs.asdict(first.price, filter=_is_rate)
-    more = attrs.asdict(second.price, filter=_is_rate)
-    if rates.keys() & more.keys():
+    others = attrs.asdict(second.price, filter=_is_rate)
+    if rates.keys() & others.keys():
         raise ValueError("a second row for this model, unit and valid_from")
-    return attrs.evolve(first, price=attrs.evolve(first.price, **more))
+    return attrs.evolve(first, price=attrs.evolve(first.price, **others))
 
 
 def _is_rate(field: attrs.Attribute[object], value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Models that a vendor has ended or will end, by the list shipped beside this file (`retired.toml`)."""
+"""Models that a vendor has shut down or will shut down, from the list shipped beside this file (`retired.toml`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Retired:
-    """`ends`: the day from which calls fail. `successor`: what to take instead; "" where the vendor has named none."""
+    """`ends`: the day from which calls fail. `successor`: its replacement; "" where the vendor has named none."""
 
     provider_type: str
     model: str
@@ -21,20 +21,20 @@ class Retired:
     source: str
 
     def sentence(self, today: date) -> str:
-        """What somebody who has this model configured should know."""
+        """Return the end of a sentence that begins with the model's name."""
         when = "was shut down" if self.ends <= today else "will be shut down"
         hint = f"; its successor is {self.successor}" if self.successor else ""
         return f"{when} on {self.ends.isoformat()}{hint}"
 
 
 def successor(provider_type: str, model: str) -> Retired | None:
-    """What is known about the end of a model; None for one that goes on, and for one we do not know."""
+    """Return the entry of a model in the list, else None."""
     return _known().get((provider_type, model))
 
 
 @cache
 def _known() -> dict[tuple[str, str], Retired]:
-    """Read once; raises ValueError where the list is not as described."""
+    """Read the list once. Raises ValueError for a model that is listed twice."""
     rows = tomllib.loads(files("gw.pricing").joinpath("retired.toml").read_text(encoding="utf-8"))["retired"]
     known: dict[tuple[str, str], Retired] = {}
     for row in rows:

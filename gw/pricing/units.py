@@ -1,4 +1,4 @@
-"""Prices as people write them ("USD per minute", "USD per million tokens") to rates, exactly."""
+"""Exact conversion of prices as people write them ("USD per minute", "USD per million tokens") to rates."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "1M_characters": ("usd",),
     **dict.fromkeys(_SECONDS, ("usd", "min_seconds")),
 }
-"""Which amounts a unit takes. `per_second` is the rate used when the vendor reports no tokens."""
+"""Unit → its amounts. `per_second` is the rate used when the vendor reports no tokens."""
 
 
 def price_in(unit: str, amounts: Mapping[str, Decimal], *, source: str, valid_from: int = 0) -> Price:
-    """`amounts` in USD per `unit` (`min_seconds` in seconds). Raises ValueError saying what is wrong."""
+    """Convert `amounts` in USD per `unit` (`min_seconds` in seconds) to a price. Raises ValueError."""
     allowed = AMOUNTS.get(unit)
     if allowed is None:
         raise ValueError(f"unknown unit {unit!r}; one of {', '.join(UNITS)}")
@@ -35,7 +35,7 @@ def price_in(unit: str, amounts: Mapping[str, Decimal], *, source: str, valid_fr
         if name not in allowed:
             raise ValueError(f"unit {unit} takes {', '.join(allowed)}, not {name!r}")
         if not amount.is_finite() or amount < 0:
-            raise ValueError(f"{name} must be a number of 0 or more")
+            raise ValueError(f"{name} must be 0 or more")
     rates = _rates(unit, amounts)
     if not rates:
         raise ValueError(f"unit {unit} needs {'input or output' if unit == '1M_tokens' else 'usd'}")

@@ -1,4 +1,4 @@
-"""The catalog in force: frozen providers, models, stacks, projects and chains, with the look-ups the relay needs."""
+"""The catalog: frozen providers, models, stacks, projects and chains, with the look-ups of the relay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARED_DIALECTS = frozenset({"openai"})
 
 @attrs.frozen(kw_only=True)
 class AccessKey:
-    """A credential of this gateway, made through the API. `digest` is the SHA-256 of the key; `expires_at` Unix seconds."""
+    """An API key of this gateway, created through the API. `digest`: SHA-256 of the key; `expires_at`: Unix seconds."""
 
     id: str
     digest: bytes
@@ -59,85 +59,81 @@ class Catalog:
         return index
 
     def provider(self, provider_id: str) -> Provider:
-        found = self.providers.get(provider_id)
-        if found is None:
+        provider = self.providers.get(provider_id)
+        if provider is None:
             raise UnknownProviderError(name=provider_id, available=tuple(self.providers))
-        return found
+        return provider
 
     def project(self, project_id: str) -> Project:
-        found = self.projects.get(project_id)
-        if found is None:
+        project = self.projects.get(project_id)
+        if project is None:
             raise UnknownProjectError(name=project_id, available=tuple(self.projects))
-        return found
+        return project
 
     def resolve(self, name: str, modality: Modality, project: Project, *, dialect_provider: str = "") -> Model:
-        """The model a caller means by `name`.
+        """Return the model that a caller means by `name`.
 
         Order: model id; stack name; alias; "" or "default" = the project's stack, else the head of the chain, else the
         only model; a bare vendor name = the dialect's own provider (an id or a type), else the one model of that name
-        whose provider is configured, else, where that vendor is not configured at all, what a request without a name
-        gets. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an id whose provider is not
-        configured).
+        whose provider is configured, else, where that vendor is not configured at all, the default model. Raises
+        UnknownModelError (listing this modality's ids) or UnknownProviderError (an id whose provider is not configured).
         """
         models = self.by_modality[modality]
-        found = models.get(name) or self._of_stack(name, modality) or self._by_alias.get((modality, name))
-        if found is None:
-            unnamed = name in _UNNAMED
-            found = (
-                self._usual(modality, project) if unnamed else self._by_vendor_name(name, modality, dialect_provider)
-            )
-        if found is None and self._is_strange(name, dialect_provider):
-            found = self._usual(modality, project)
-        if found is not None:
-            return found
+        model = models.get(name) or self._in_stack(name, modality) or self._by_alias.get((modality, name))
+        if model is None and name not in _UNNAMED:
+            model = self._by_vendor_name(name, modality, dialect_provider)
+        if model is None and (name in _UNNAMED or self._is_foreign(name, dialect_provider)):
+            model = self._default(modality, project)
+        if model is not None:
+            return model
         provider, _ = split_model_id(name)
         if provider and provider not in self.providers:
             raise UnknownProviderError(name=provider, available=tuple(self.providers))
         raise UnknownModelError(name=name, available=tuple(models))
 
-    def _is_strange(self, name: str, dialect: str) -> bool:
-        """A bare name that only a vendor knows who is not configured: its app has moved here and still says it.
+    def _is_foreign(self, name: str, dialect: str) -> bool:
+        """Return whether `name` is a bare name of a vendor that is not configured, from an app that moved here from it.
 
-        OpenAI's protocol is everybody's, so there a name that nobody has is a mistake.
+        OpenAI's protocol is spoken by many vendors, so an unknown name in it is a mistake.
         """
         if not dialect or dialect in _SHARED_DIALECTS or "/" in name:
             return False
         return all(dialect not in (provider.id, provider.type) for provider in self.providers.values())
 
-    def _of_stack(self, name: str, modality: Modality) -> Model | None:
+    def _in_stack(self, name: str, modality: Modality) -> Model | None:
         stack = self.stacks.get(name)
         return None if stack is None else self.by_modality[modality].get(stack.model(modality) or "")
 
-    def _usual(self, modality: Modality, project: Project) -> Model | None:
-        """What a request without a model gets."""
+    def _default(self, modality: Modality, project: Project) -> Model | None:
+        """Return the model of a request that names none."""
         models = self.by_modality[modality]
-        found = self._of_stack(project.default_stack, modality)
-        if found is None:
-            found = next((models[m] for m in self._chain(modality, project) if m in models), None)
-        if found is None and len(models) == 1:
-            (found,) = models.values()
-        return found
+        model = self._in_stack(project.default_stack, modality)
+        if model is None:
+            model = next((models[m] for m in self._chain(modality, project) if m in models), None)
+        if model is None and len(models) == 1:
+            (model,) = models.values()
+        return model
 
     def _by_vendor_name(self, name: str, modality: Modality, dialect_provider: str) -> Model | None:
-        named = self._by_name.get((modality, name), ())
+        matches = self._by_name.get((modality, name), ())
         if dialect_provider:
-            for model in named:
+            for model in matches:
                 if model.provider == dialect_provider:
                     return model
-            for model in named:
+            for model in matches:
                 provider = self.providers.get(model.provider)
                 if provider is not None and provider.type == dialect_provider:
                     return model
-        if len(named) > 1:
-            named = tuple(m for m in named if (p := self.providers.get(m.provider)) is not None and p.configured)
-        return named[0] if len(named) == 1 else None
+        if len(matches) > 1:
+            matches = tuple(m for m in matches if (p := self.providers.get(m.provider)) is not None and p.configured)
+        return matches[0] if len(matches) == 1 else None
 
     def _chain(self, modality: Modality, project: Project) -> tuple[str, ...]:
         own = project.fallbacks.get(modality)
         return self.chains.get(modality, ()) if own is None else own
 
     def candidates(self, model: Model, project: Project, *, fallback: bool = True) -> tuple[Model, ...]:
-        """`model`, then the project's or the global chain of its modality without it, in order."""
+        """Return `model`, then the other models of the project's or the global chain of its modality, in order."""
         if not fallback:
             return (model,)
         models = self.by_modality[model.modality]
@@ -145,9 +141,9 @@ class Catalog:
         return (model, *others)
 
     def voice(self, alias: str, provider: Provider) -> str:
-        """`alias` as that provider's voice; unchanged when it is no alias.
+        """Return the provider's voice for `alias`, or `alias` itself when it is not an alias.
 
-        An entry for the provider's id goes before one for its type.
+        An entry for the provider's id is preferred to one for its type.
         """
         voices = self.voices.get(alias)
         if voices is None:

@@ -1,4 +1,4 @@
-"""SQL of what was made through the API, and of the audit log. A change and its audit entry are one transaction."""
+"""SQL of the entities created through the API and of the audit log. A change and its audit entries are one transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _decode = msgspec.json.Decoder(Stored).decode
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Entities to write and to remove, the meta values to set, and what the audit log says of it."""
+    """Entities to write and to remove, meta values to set, and audit entries to add."""
 
     put: tuple[Stored, ...] = ()
     remove: tuple[Name, ...] = ()
@@ -40,7 +40,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def apply(db: apsw.Connection, change: Change) -> None:
-    """All or nothing. Blocks."""
+    """Apply a change in one transaction. Blocks."""
     db.execute("begin immediate")
     try:
         db.executemany(_PUT, [(*name_of(entity), _encode(entity).decode()) for entity in change.put])
@@ -60,14 +60,14 @@ def _audit_row(entry: AuditEntry) -> tuple[object, ...]:
 
 
 def entities(db: apsw.Connection) -> list[Stored]:
-    """All that was made, in the order of its ids. What this version cannot read is left out, and logged."""
-    found: list[Stored] = []
+    """Return all entities in the order of their ids. Entries that this version cannot read are skipped and logged."""
+    stored: list[Stored] = []
     for kind, entity_id, body in db.execute("select kind, id, body from managed order by kind, id"):
         try:
-            found.append(_decode(body))
+            stored.append(_decode(body))
         except msgspec.DecodeError:
             _log.warning("database_entry_unreadable", entity_type=kind, entity_id=entity_id)
-    return found
+    return stored
 
 
 def meta(db: apsw.Connection, name: str) -> str | None:
@@ -84,7 +84,7 @@ def audit_page(
     action: str | None,
     before: int | None,
 ) -> Sequence[AuditEntry]:
-    """The newest entries that pass every filter; `before`: the id of the last one of the page before."""
+    """Return the newest entries that pass every filter; `before`: the id of the last entry of the previous page."""
     filters = {"entity_type": entity_type, "entity_id": entity_id, "action": action, "before": before, "limit": limit}
     return [
         AuditEntry(
@@ -92,10 +92,10 @@ def audit_page(
             timestamp=timestamp,
             entity_type=kind,
             entity_id=entity,
-            action=what,
+            action=action_name,
             changes=msgspec.json.decode(changes),
             source=source,
             actor=actor,
         )
-        for seq, timestamp, kind, entity, what, changes, source, actor in db.execute(_AUDIT_PAGE, filters)
+        for seq, timestamp, kind, entity, action_name, changes, source, actor in db.execute(_AUDIT_PAGE, filters)
     ]

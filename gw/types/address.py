@@ -1,9 +1,7 @@
-"""Addresses of upstreams: what `http(s)://host[:port][/path]` may look like, for the configuration and the network.
+"""Addresses of upstreams: their syntax, for the configuration and the network, and the hosts that are never called.
 
-Some local servers speak a protocol of their own on a bare connection: `tcp://host:port`.
-
-And which hosts are called at all. Link-local addresses and the metadata services of clouds never are, since they hand
-out credentials to whoever asks from this machine.
+An address is `http(s)://host[:port][/path]`, or `tcp://host:port` for local servers of the Wyoming protocol. Link-local
+addresses and the metadata services of clouds are never called, since they give credentials to any program on this machine.
 """
 
 from __future__ import annotations
@@ -15,18 +13,18 @@ from urllib.parse import SplitResult, urlsplit
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"(?!.{{254}}){_LABEL}(?:\.{_LABEL})*\.?")
-"""As the DNS takes it (RFC 1035 §2.3.4), and `_`, which container names have."""
+"""A name valid in the DNS (RFC 1035 §2.3.4), or with `_`, which container names have."""
 _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]|\\")
 
 
 def split_address(address: str, *, tcp: bool = False) -> SplitResult:
-    """The parts of an address; `port` is None or 1 to 65535. `tcp`: `tcp://host:port` is an address as well.
+    """Return the parts of an address; `port` is None or 1 to 65535. `tcp` also allows `tcp://host:port`.
 
-    Raises ValueError saying what is wrong, without repeating the address, which may hold a password. Names of other
+    Raises ValueError with a message that does not repeat the address, which may contain a password. Names in other
     alphabets are refused, not encoded: their owner knows the `xn--` form.
     """
     if _NOT_PRINTABLE.search(address):
-        raise ValueError("an address may hold printable ASCII only, without spaces and backslashes")
+        raise ValueError("an address may contain printable ASCII only, without spaces and backslashes")
     try:
         parts = urlsplit(address)
         port_is_good = parts.port != 0
@@ -35,21 +33,21 @@ def split_address(address: str, *, tcp: bool = False) -> SplitResult:
     if parts.scheme not in (("http", "https", "tcp") if tcp else ("http", "https")):
         raise ValueError(f"an address begins with http:// or https://{', or tcp://' if tcp else ''}")
     if parts.scheme == "tcp" and (parts.path.strip("/") or not parts.port):
-        raise ValueError("an address of tcp:// has a port and no path")
+        raise ValueError("a tcp:// address has a port and no path")
     if "@" in parts.netloc:
-        raise ValueError("an address may not hold a user name or password")
+        raise ValueError("an address may not contain a user name or password")
     if "?" in address or "#" in address:
         raise ValueError("an address may not have a query or fragment")
     host = parts.hostname or ""
     if not host or (":" not in host and not _HOST_NAME.fullmatch(host)):
-        raise ValueError("an address needs a host name as the DNS takes it")
+        raise ValueError("an address needs a host name that is valid in the DNS")
     if not port_is_good:
         raise ValueError("a port is a number from 1 to 65535")
     return parts
 
 
 def host_of(address: str, *, tcp: bool = False) -> str:
-    """The host in lower case, without a last dot. Raises ValueError like `split_address`."""
+    """Return the host in lower case, without a trailing dot. Raises ValueError like `split_address`."""
     return (split_address(address, tcp=tcp).hostname or "").lower().rstrip(".")
 
 
@@ -71,16 +69,13 @@ _REFUSED_NAMES: Final = frozenset(
     {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
 _NOT_PUBLIC: Final = tuple(map(ipaddress.ip_network, ("fec0::/10", "64:ff9b:1::/48")))
-"""Site-local (RFC 3879) and local-use translation (RFC 8215), which the standard library takes for global."""
+"""Site-local (RFC 3879) and local-use translation (RFC 8215), which the standard library considers global."""
 _NAT64: Final = 0x64_FF9B << 64  # 64:ff9b::/96, the upper 96 bits
-_IPV4_INSIDE: Final = frozenset({0, 0xFFFF, _NAT64})  # upper 96 bits of IPv6 addresses that stand for an IPv4 one
+_IPV4_INSIDE: Final = frozenset({0, 0xFFFF, _NAT64})  # upper 96 bits of IPv6 addresses that embed an IPv4 one
 
 
 def is_public(address: str) -> bool:
-    """Whether this numeric address is of the public internet, and not this machine or a network around it.
-
-    Raises ValueError for anything but a numeric address; so do `is_refused` and what it is made of.
-    """
+    """Return whether a numeric address is in the public internet. Raises ValueError for anything but a numeric address."""
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address) and (inside := _ipv4_inside(ip)) is not None:
         return is_public(str(inside))
@@ -88,7 +83,10 @@ def is_public(address: str) -> bool:
 
 
 def is_refused(address: str) -> bool:
-    """Whether this numeric address is link-local or a cloud's metadata service, also when wrapped in IPv6."""
+    """Return whether a numeric address, or the IPv4 address inside it, is link-local or a cloud's metadata service.
+
+    Raises ValueError for anything but a numeric address.
+    """
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address) and (inside := _ipv4_inside(ip)) is not None and is_refused(str(inside)):
         return True
@@ -96,7 +94,7 @@ def is_refused(address: str) -> bool:
 
 
 def is_never_called(host: str) -> bool:
-    """`is_refused` for a host as it stands in an address: also names of metadata services. No name is looked up."""
+    """Return `is_refused` for the host of an address, and True for names of metadata services. No name is looked up."""
     try:
         return is_refused(host)
     except ValueError:
@@ -104,7 +102,7 @@ def is_never_called(host: str) -> bool:
 
 
 def _ipv4_inside(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that this one stands for: 6to4, IPv4-mapped, IPv4-compatible, NAT64."""
+    """Return the IPv4 address embedded in this one (6to4, IPv4-mapped, IPv4-compatible, NAT64)."""
     if int(ip) >> 32 in _IPV4_INSIDE:
         return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
     return ip.sixtofour

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The author of a request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """The project a request belongs to and the ids it carries, read from its credential and headers."""
+    """The project of a request and the ids it carries, from its credential and headers."""
 
     project: str = "default"
     key_id: str | None = None
@@ -15,8 +15,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str = ""
     endpoint: str = ""
     dialect: str = ""
-    """The protocol spoken: a bare vendor model name means this vendor's first."""
+    """Protocol spoken; a bare vendor model name means this vendor's first."""
     fallback: bool = True
-    """False: `X-GW-Fallback: off`, stop after the model asked for."""
+    """False for `X-GW-Fallback: off`: stop after the requested model."""
     candidates: tuple[str, ...] = ()
-    """Models that the caller itself names to be tried next, in place of the configured chain."""
+    """Models that the caller itself names as fallbacks, in place of the configured chain."""

@@ -11,11 +11,11 @@ Source = Literal["yaml", "db"]
 Location = Literal["cloud", "local"]
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""What a provider, project or stack id may look like."""
+"""A provider, project or stack id."""
 
 
 def split_model_id(model_id: str) -> tuple[str, str]:
-    """`"groq/openai/gpt-oss-20b"` → `("groq", "openai/gpt-oss-20b")`: split at the first slash only.
+    """Split `"groq/openai/gpt-oss-20b"` into `("groq", "openai/gpt-oss-20b")`, at the first slash only.
 
     An id without a slash gives `("", model_id)`.
     """

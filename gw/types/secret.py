@@ -1,4 +1,4 @@
-"""A value that must not be seen: keys, tokens."""
+"""Keys and tokens, which must not be shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hmac
 
 
 class Secret:
-    """Wraps a secret string. `repr`, `str` and formatting show the masked form; only `reveal()` gives the value."""
+    """A secret string. `repr`, `str` and formatting show the masked form; only `reveal()` returns the value."""
 
     __slots__ = ("_value",)
 
@@ -18,14 +18,14 @@ class Secret:
 
     @property
     def masked(self) -> str:
-        """Short prefix, ellipsis, short suffix; a short secret shows nothing of itself."""
+        """First 3 and last 4 characters around an ellipsis; a short secret shows none of its characters."""
         value = self._value
         if not value:
             return ""
         return f"{value[:3]}…{value[-4:]}" if len(value) >= 12 else "…"
 
     def matches(self, other: bytes) -> bool:
-        """Constant-time comparison on bytes."""
+        """Compare in constant time."""
         return hmac.compare_digest(self._value.encode(), other)
 
     def __bool__(self) -> bool:

@@ -15,7 +15,7 @@ BASE = "providers: {sim: }\nmodels: {llm: [sim/echo, sim/flaky]}\n"
             "projects: {a: {fallbacks: {llm: [sim/echo]}}}",
             "gw.yaml:3:28: projects.a.fallbacks.llm has one model: nothing to fall back to",
         ),
-        ("auth: {admin_token: ''}", "gw.yaml:3:8: auth.admin_token is empty: nobody is asked for a credential"),
+        ("auth: {admin_token: ''}", "gw.yaml:3:8: auth.admin_token is empty: no credential is required"),
         (
             "serve: {host: 0.0.0.0}\nauth: {allow_open: true}",
             "gw.yaml:3:9: open to every machine that can reach it (auth.allow_open)",

@@ -80,9 +80,9 @@ def test_numbers_and_switches_may_come_from_the_environment(text):
 def comments(example):
     """Key, with chosen names as `*`, → the comment beside it, where the key is alone on its line; the first that has one."""
     document = load(example, file="gw.yaml.example", env=None)
-    keys_of_line = Counter(line for line, _ in document.key_marks.values())
+    keys_of_line = Counter(line for line, _ in document.key_positions.values())
     found = {}
-    for path, (line, _) in document.key_marks.items():
+    for path, (line, _) in document.key_positions.items():
         comment = re.search(r"\s#\s+(.*)$", document.lines[line - 1])
         if comment is not None and keys_of_line[line] == 1:
             found.setdefault(re.sub(r"^models\.\w+", "models", general_name(path)), comment[1].strip(" …"))

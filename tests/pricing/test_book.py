@@ -49,7 +49,7 @@ def test_names_that_are_asked_for_do_not_pile_up():
     book = PriceBook([row("m")])
     for number in range(5_000):
         assert book.price("acme", f"m-{number}", at_day=0) is not None
-    assert len(book._found) <= 4_096
+    assert len(book._cache) <= 4_096
 
 
 def test_three_states():

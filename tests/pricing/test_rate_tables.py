@@ -28,7 +28,7 @@ def test_two_units_of_one_model_are_one_price():
         (ROW + ROW, r"rate 2 \(m\): a second row"),
         (ROW.replace('"0.6"', "0.6"), r"rate 1 \(m\): usd must be a decimal in quotes"),
         (ROW.replace("0.6", "ten"), "usd is not a decimal: 'ten'"),
-        (ROW.replace("0.6", "-1"), "usd must be a number of 0 or more"),
+        (ROW.replace("0.6", "-1"), "usd must be 0 or more"),
         (ROW.replace("minute", "day"), "unknown unit 'day'"),
         (ROW.replace("usd", "usb"), "unknown key 'usb'"),
         (ROW.replace('source = "s"\n', ""), "source is missing"),
