@@ -107,10 +107,10 @@ async def open_gateway(
     report_process: bool = False,
     read_only: bool = False,
 ) -> AsyncIterator[Gateway]:
-    """Build everything, in the order in which it must end: the store is opened first and closes last.
+    """Build everything. The store is opened first and closes last.
 
-    `learn` is told every secret that must not get into a log; `report_process`: make reports in a process of their own. With `read_only`
-    another gateway may hold the database, stored provider keys are not decrypted and nothing can be recorded. Raises
+    `learn` receives every secret that must not get into a log; `report_process`: make reports in a process of their own. With `read_only`
+    another gateway may hold the database, stored provider keys are not decrypted and nothing can be recorded. Raise
     ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()

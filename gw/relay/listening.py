@@ -1,12 +1,12 @@
 """A live transcription session that survives its provider.
 
-The caller's audio goes straight to the provider that serves the session, and is kept until a final transcript covers it. When
+The caller's audio goes straight to the provider that serves the session, and is buffered until a final transcript covers it. When
 that provider fails, falls silent or takes no more audio, the next candidate gets the audio that is not final yet, as fast as it
 takes it, and goes on with the live audio; its times are shifted to the session's. So no final is repeated and none lost.
 
-The states are those of `gw.relay.live_session`. What is kept, and what an attempt is sent first:
+The states are those of `gw.relay.live_session`. The audio buffered, and the audio an attempt is sent first:
 
-    caller's audio       kept                                    sent while replaying
+    caller's audio       buffered                                sent while replaying
     ──────────────────   ─────────────────────────────────────   ──────────────────────────────────────────────────
     raw samples          from the last final transcript on       the same
     container, no final  from its beginning on                   the container; or samples, decoded from its beginning
@@ -52,7 +52,7 @@ from gw.wire.durations import LengthMeter
 
 REPLAY_BYTES = 65_536
 EARLY_FRAMES = 64
-"""Control frames kept until the first provider is live."""
+"""Control frames buffered until the first provider is live."""
 UNANSWERED_S = 2.5
 """Speech that brings no event for so long, where interim results are asked for, means that the provider has failed."""
 UNANSWERED_WITHOUT_INTERIMS_S = 20.0
@@ -304,7 +304,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         turn_tracking.speech_transcribed(self._turns, self.meter, final, call.model.id, sent_s, price)
 
     async def _replay(self, attempt: ListeningAttempt, session: ListenSession) -> None:
-        """Send the provider all that is kept; from then on the sender sends to it directly."""
+        """Send the provider all buffered audio; from then on the sender sends to it directly."""
         replay = self.replay
         number = 0
         while attempt.as_container and (piece := self.audio.piece(number, attempt.call.provider.id)) is not None:

@@ -4,15 +4,15 @@ States of a session; `drive` runs the attempts in turn (see `gw.relay.attempts`)
 
     state        the caller's input            ends with
     ──────────   ───────────────────────────   ─────────────────────────────────────────────────────────────────────
-    connecting   is kept                       handshake → replaying; failure → connecting to the next candidate
-    replaying    is kept                       all that was kept is sent → live; failure → connecting to the next
+    connecting   is buffered                   handshake → replaying; failure → connecting to the next candidate
+    replaying    is buffered                   the buffer is sent → live; failure → connecting to the next
     live         goes to the provider          last event → done; failure → connecting to the next
     done         is dropped                    the record is written before the last event is let out
     failed       is dropped                    no candidate is left: `receive` raises
 
 Tasks, all inside the caller's block: the driver, which holds one provider after the other, and beside it, for each attempt, one
 that replays and one that watches for silence. The driver's failure is what the session's `receive` raises. Each vendor
-bills what it was sent, so the cost of a session that moved is the sum over its attempts, and each attempt keeps its own part.
+bills its own input, so the cost of a session that moved is the sum over its attempts, each of which records its own part.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SessionAttempt(Generic[S]):
         self.reported: Usage | None = None
 
     async def forward(self, send: Callable[[S], Awaitable[None]]) -> None:
-        """Have `send` pass something to the provider that is not kept for another one. A failure is the reader's to raise."""
+        """Have `send` pass on something that is not buffered for other providers. A failure is left to the reader to raise."""
         assert self.session is not None
         try:
             await send(self.session)
@@ -85,7 +85,7 @@ class SessionAttempt(Generic[S]):
             self.error = self.error or error
 
     def stop_sending(self, error: ProviderError) -> None:
-        """Note that the provider takes no more input; the next one gets it from what is kept."""
+        """Note that the provider takes no more input; the next one gets it from the buffer."""
         self.error = self.error or error
         self.live = False
 

@@ -1,4 +1,4 @@
-"""Audio of a live session that no final transcript covers yet, kept for another provider."""
+"""Audio of a live session that no final transcript covers yet, buffered for another provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReplayBuffer:
         self._max_bytes = int(max_s * fmt.bytes_per_second) or max_bytes
         self._pieces: deque[bytes] = deque()
         self.start = 0
-        """Offset of the first byte held."""
+        """Offset of the first byte in the buffer."""
         self.end = 0
         """Offset after the last byte received."""
         self.lost_s = 0.0

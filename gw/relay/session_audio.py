@@ -1,10 +1,10 @@
 """The caller's audio of a live session in the form a provider gets: as it came, or decoded where one cannot take that.
 
-    form        kept                                   becomes
+    form        buffered                               becomes
     ─────────   ────────────────────────────────────   ─────────────────────────────────────────────────────────────
     raw         until a final transcript covers it     stays raw
     container   from its beginning, while it is at     decoded, for the first provider that cannot take it or comes after a
-                most KEPT_BYTES                        final transcript, or when it grows larger
+                most MAX_BYTES                         final transcript, or when it grows larger
     decoded     samples, as raw audio is               stays decoded
     lost        nothing                                (a container that grew too large and cannot be decoded)
 """
@@ -20,9 +20,9 @@ from gw.relay.replay_buffer import ReplayBuffer
 from gw.types.audio import PCM_16K, AudioFormat
 from gw.wire.convert import CannotConvert
 
-KEPT_S = 120.0
-"""Audio kept for another provider: longer than anybody speaks without a final transcript."""
-KEPT_BYTES = 4 * 2**20
+MAX_S = 120.0
+"""Audio buffered for another provider: longer than anybody speaks without a final transcript."""
+MAX_BYTES = 4 * 2**20
 """The same for a container: a quarter of an hour of Opus, two minutes of WAV at 16 kHz."""
 SMALL_BYTES = 2_048
 """Decoded at once: less than a second of compressed speech, 1 to 2 ms."""
@@ -34,7 +34,7 @@ class SessionAudio:
         self.is_container = fmt.encoding not in _RAW
         self.samples = PCM_16K if self.is_container else fmt
         """Format of the audio in `replay`."""
-        self.replay = ReplayBuffer(self.samples, max_s=KEPT_S, max_bytes=KEPT_BYTES)
+        self.replay = ReplayBuffer(self.samples, max_s=MAX_S, max_bytes=MAX_BYTES)
         self.final_s = 0.0
         """End of the audio that a final transcript covers."""
         self._format = fmt
@@ -77,7 +77,7 @@ class SessionAudio:
         async with self._lock:
             if self._decoder is None and self._pieces is not None:
                 self._size += len(data)
-                if self._size <= KEPT_BYTES:
+                if self._size <= MAX_BYTES:
                     self._pieces.append(data)
                     return b""
                 try:

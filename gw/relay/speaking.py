@@ -7,10 +7,10 @@ The states are those of `gw.relay.live_session`. What each input does in them:
 
     input        connecting, replaying             live
     ──────────   ───────────────────────────────   ─────────────────────────────────────────────────────────────────
-    send_text    is kept                           kept and sent
-    flush        is kept                           kept and sent; the provider owes audio until it reports the flush
-    clear        drops all text that is kept       drops it, at the provider too, which owes nothing any more
-    finish       is sent after what is kept        is sent; the provider owes audio until the end
+    send_text    is buffered                       buffered and sent
+    flush        is buffered                       buffered and sent; the provider owes audio until it reports the flush
+    clear        drops the buffered text           drops it, at the provider too, which owes nothing any more
+    finish       is sent after the buffer          is sent; the provider owes audio until the end
 
     async with relay.speak_live(request, caller) as session:
         (one task)      await session.send_text("Hello ") …  await session.finish()

@@ -16,7 +16,6 @@ import msgspec
 from gw.types.usage import Usage
 
 Ability = Literal["tools", "stream", "vision", "audio_in"]
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):

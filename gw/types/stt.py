@@ -81,28 +81,22 @@ class SpeechStarted(msgspec.Struct, frozen=True, kw_only=True):
     raw: str | None = None
 
 
-class Interim(msgspec.Struct, frozen=True, kw_only=True):
+class _TranscriptPiece(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    start_s: float = 0.0
+    end_s: float = 0.0
+    words: tuple[Word, ...] = ()
+    language: str | None = None
+    confidence: float | None = None
+    raw: str | None = None
+
+
+class Interim(_TranscriptPiece, frozen=True, kw_only=True):
     """A guess that a later event replaces."""
 
-    text: str
-    start_s: float = 0.0
-    end_s: float = 0.0
-    words: tuple[Word, ...] = ()
-    language: str | None = None
-    confidence: float | None = None
-    raw: str | None = None
 
-
-class Final(msgspec.Struct, frozen=True, kw_only=True):
+class Final(_TranscriptPiece, frozen=True, kw_only=True):
     """A piece of transcript that does not change any more."""
-
-    text: str
-    start_s: float = 0.0
-    end_s: float = 0.0
-    words: tuple[Word, ...] = ()
-    language: str | None = None
-    confidence: float | None = None
-    raw: str | None = None
 
 
 class UtteranceEnd(msgspec.Struct, frozen=True, kw_only=True):

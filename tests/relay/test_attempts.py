@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import attrs
 import pytest
@@ -12,8 +12,11 @@ import trio.testing
 
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
 from gw.net.http1 import Pool
-from gw.registry.catalog import Model
-from gw.relay.attempts import OpenAttempt, first_ready
+from gw.registry.catalog import Model, Provider
+from gw.relay.attempts import AttemptScope, OpenAttempt, first_ready, try_in_turn
+from gw.relay.candidates import PreparedCall
+from gw.relay.in_flight import InFlight
+from gw.relay.meter import Attempt
 from gw.types.caller import Caller
 from gw.wire.openai_chat_server import parse_request
 from tests.fakes.net import FakeNet, ServerSide
@@ -144,6 +147,86 @@ async def test_a_stale_connection_is_tried_once_more_as_an_attempt_of_its_own(au
     async with first_ready(models("a/x", "b/x"), script.attempt) as ready:
         assert ready.call == "b/x"
     assert script.opened() == ["a/x", "a/x", "b/x"]
+
+
+async def test_a_failure_after_which_none_can_continue_is_raised_at_once():
+    tried: list[str] = []
+
+    async def attempt(model):
+        tried.append(model.id)
+        raise failed("a")
+
+    with pytest.raises(ProviderFailed):
+        await try_in_turn(models("a/x", "b/x"), attempt, lambda: False)
+    assert tried == ["a/x"]
+
+
+class Request:
+    """The least that an attempt needs of its request, gate and meter."""
+
+    first_event_s = 5.0
+    first_event = "session"
+    attempts = ()
+    started = 0.0
+
+    def __init__(self):
+        self.meter = self
+        self.in_flight = InFlight()
+        self.left: list[tuple[object, bool]] = []
+
+    def begin_attempt(self, model, now):
+        return Attempt(model, now)
+
+    def calling(self, attempt, model):
+        pass
+
+    def end_attempt(self, attempt, error, now):
+        assert attempt.error is None
+        attempt.error = error
+
+    def prepare(self, model, now):
+        return PreparedCall(model, Provider(id="a", type="sim", location="local"), None, self, nullcontext)
+
+    async def first_content(self, stream, provider):
+        return []
+
+    def leave(self, now, error, *, answered):
+        self.left.append((error, answered))
+
+
+async def test_an_open_attempt_can_be_failed_by_another_task(autojump_clock):
+    request, fault = Request(), failed("a")
+    scope = AttemptScope(request, *models("a/x"))
+
+    async def fail():
+        await trio.sleep(7)
+        scope.fail(fault)
+        scope.fail(failed("too late"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fail)
+        with pytest.raises(ProviderFailed) as caught:
+            async with scope:
+                await trio.sleep_forever()
+    assert caught.value is fault
+    assert request.left == [(fault, False)]
+    assert not request.in_flight.scopes
+
+
+async def test_a_failure_in_the_moment_of_another_is_raised_alone_and_leaves_the_gate(autojump_clock):
+    request, fault = Request(), failed("a")
+    scope = AttemptScope(request, *models("a/x"))
+
+    async def attempt():
+        async with scope, trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            scope.fail(UpstreamSlow(provider="a"))
+            raise fault
+
+    with pytest.raises(ProviderFailed) as caught:
+        await attempt()
+    assert caught.value is fault
+    assert request.left == [(fault, False)]
 
 
 async def test_two_ready_in_the_same_instant_one_is_held_and_the_other_closed_at_once(autojump_clock):

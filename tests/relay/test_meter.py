@@ -7,7 +7,7 @@ from gw.errors import BudgetExceededError, CandidateSkipped, ProviderFailed, Rat
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Model, Provider
 from gw.relay.ledger import Ledger
-from gw.relay.meter import Accounting, Meter, cost_of, price_of
+from gw.relay.meter import Accounting, Meter, cost_of, price_of, record_error
 from gw.types.caller import Caller
 from gw.types.usage import Cost, Usage
 
@@ -135,3 +135,20 @@ def test_prices():
     echo = Model(id="x/echo", modality="llm", provider="x", name="echo")
     assert cost_of(book, Usage(input_tokens=10), echo, sim, 20_000).nusd == 1_000
     assert price_of(book, A, Provider(id="a", type="openai", location="cloud"), 20_000) is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "stopping", "code"),
+    [
+        (None, False, None),
+        (None, True, None),
+        (trio.BrokenResourceError(), False, "internal_error"),
+        (ConnectionResetError(), False, None),
+        (ConnectionResetError(), True, "shutting_down"),
+        (ExceptionGroup("", [OSError(), ValueError()]), True, "internal_error"),
+        (UpstreamCut(provider="a"), True, "upstream_failed"),
+    ],
+)
+def test_the_error_in_the_record(raised, stopping, code):
+    error = record_error(raised, stopping=stopping)
+    assert (error and error.code) == code

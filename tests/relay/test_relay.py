@@ -124,13 +124,14 @@ async def test_all_failed_is_one_error_and_one_record(house, autojump_clock):
     assert h.kept.record.status == "error"
 
 
-async def test_after_content_there_is_no_switch(house, autojump_clock):
-    h = house(CHAIN.format(knobs="cut_after: 1"))
+@pytest.mark.parametrize("hedge", ["", ", hedge_after_ms: 300"])
+async def test_after_content_there_is_no_switch(house, autojump_clock, hedge):
+    h = house(CHAIN.format(knobs="cut_after: 1").replace("idle_s: 5", "idle_s: 5" + hedge))
     with pytest.raises(UpstreamCut):
         await said(h.relay, chat(text="one two three four five six"))
     record = h.kept.record
     assert (record.status, record.model_id) == ("error", "bad/echo")
-    assert len(record.attempts) == 1
+    assert [attempt.outcome for attempt in record.attempts] == ["cut"]
     assert record.usage.source == "estimated"
     assert record.cost_nusd > 0
 

@@ -74,7 +74,7 @@ async def test_who_takes_a_container_is_given_it_until_a_transcript_stands():
 
 
 async def test_a_container_that_grows_is_decoded_so_that_its_end_can_be_heard_again(monkeypatch):
-    monkeypatch.setattr(session_audio, "KEPT_BYTES", 10_000)
+    monkeypatch.setattr(session_audio, "MAX_BYTES", 10_000)
     audio = SessionAudio(UNKNOWN)
     assert await audio.add(wav_of(bytes(8_000))) == b""
     assert await audio.add(b"\1" * 3_000) == b"\1" * 3_000
@@ -85,7 +85,7 @@ async def test_a_container_that_grows_is_decoded_so_that_its_end_can_be_heard_ag
 
 @pytest.mark.usefixtures("_without_the_library")
 async def test_without_the_library_a_container_can_be_given_from_its_beginning_only(monkeypatch):
-    monkeypatch.setattr(session_audio, "KEPT_BYTES", 100)
+    monkeypatch.setattr(session_audio, "MAX_BYTES", 100)
     audio = SessionAudio(OGG)
     audio.final_until(1.0)
     assert audio.source_for(DEEPGRAM) == OGG

@@ -79,30 +79,30 @@ async def test_the_first_audio():
         await first_audio(Upstream([SpeakEnd()]), "p")
 
 
-def chat_tally(characters=40):
+def chat_counter(characters=40):
     return ChatCounter(ChatRequest(model="m", fields={}, input_characters=characters))
 
 
 def test_chat_by_the_vendors_count_with_ours_beside_it():
-    tally = chat_tally()
-    assert not tally.add([HELLO, Delta(reasoning="hm")], "p")
-    assert not tally.add([UsageReport(usage=Usage(source="vendor")), UsageReport(usage=VENDOR)], "p")
-    assert tally.add([ChatEnd()], "p")
-    assert tally.usage() == (VENDOR, Usage(input_tokens=10, output_tokens=2, source="estimated"))
+    counter = chat_counter()
+    assert not counter.add([HELLO, Delta(reasoning="hm")], "p")
+    assert not counter.add([UsageReport(usage=Usage(source="vendor")), UsageReport(usage=VENDOR)], "p")
+    assert counter.add([ChatEnd()], "p")
+    assert counter.usage() == (VENDOR, Usage(input_tokens=10, output_tokens=2, source="estimated"))
 
 
 def test_chat_by_our_count_where_the_vendor_tells_none():
-    tally = chat_tally()
-    tally.add([Delta(tool_calls=(ToolCallPiece(index=0, arguments='{"a":1}'),))], "p")
-    assert tally.usage() == (Usage(input_tokens=10, output_tokens=2, source="estimated"), None)
-    whole = chat_tally()
+    counter = chat_counter()
+    counter.add([Delta(tool_calls=(ToolCallPiece(index=0, arguments='{"a":1}'),))], "p")
+    assert counter.usage() == (Usage(input_tokens=10, output_tokens=2, source="estimated"), None)
+    whole = chat_counter()
     assert whole.add([Completion(text="12345")], "p")
     assert whole.usage()[0].output_tokens == 2
 
 
 def test_an_error_event_is_an_error():
     with pytest.raises(ProviderFailed) as caught:
-        chat_tally().add([FAULT], "p")
+        chat_counter().add([FAULT], "p")
     assert caught.value.upstream_code == "overloaded"
 
 
@@ -118,10 +118,10 @@ def test_an_error_event_is_an_error():
     ],
 )
 def test_transcription(ours_s, at_least_s, transcript, usage, measured):
-    tally = TranscribeCounter(TranscribeRequest(model="m", audio=File(), audio_seconds=ours_s), at_least_s)
-    assert not tally.add([TextDelta(text="a")], "p")
-    assert tally.add([TextDelta(text="b"), transcript], "p")
-    assert tally.usage() == (usage, measured)
+    counter = TranscribeCounter(TranscribeRequest(model="m", audio=File(), audio_seconds=ours_s), at_least_s)
+    assert not counter.add([TextDelta(text="a")], "p")
+    assert counter.add([TextDelta(text="b"), transcript], "p")
+    assert counter.usage() == (usage, measured)
 
 
 def speak_request(text="ça va"):
@@ -130,20 +130,20 @@ def speak_request(text="ça va"):
 
 @pytest.mark.parametrize(("fmt", "seconds"), [(PCM_24K, 0.25), (AudioFormat(encoding="mp3"), 0.0)])
 def test_speech_is_counted_in_characters_and_seconds(fmt, seconds):
-    tally = SpeakCounter(speak_request(), fmt)
-    assert not tally.add([AudioChunk(data=bytes(6_000)), AudioChunk(data=bytes(6_000))], "p")
+    counter = SpeakCounter(speak_request(), fmt)
+    assert not counter.add([AudioChunk(data=bytes(6_000)), AudioChunk(data=bytes(6_000))], "p")
     measured = Usage(characters=5, audio_seconds=seconds)
-    assert tally.usage() == (measured, None)
-    assert tally.add([SpeakEnd(usage=VENDOR)], "p")
-    assert tally.usage() == (VENDOR, measured)
+    assert counter.usage() == (measured, None)
+    assert counter.add([SpeakEnd(usage=VENDOR)], "p")
+    assert counter.usage() == (VENDOR, measured)
 
 
 def test_compressed_speech_has_seconds_too():
     """gpt-4o-mini-tts is billed by them where it tells no tokens."""
-    tally = SpeakCounter(speak_request(), AudioFormat(encoding="opus"))
+    counter = SpeakCounter(speak_request(), AudioFormat(encoding="opus"))
     whole = ogg_opus(2.5)
-    assert tally.add([AudioChunk(data=whole[:100]), AudioChunk(data=whole[100:]), SpeakEnd()], "p")
-    assert tally.usage() == (Usage(characters=5, audio_seconds=2.5), None)
+    assert counter.add([AudioChunk(data=whole[:100]), AudioChunk(data=whole[100:]), SpeakEnd()], "p")
+    assert counter.usage() == (Usage(characters=5, audio_seconds=2.5), None)
 
 
 def test_estimates():
