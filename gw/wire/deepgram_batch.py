@@ -11,35 +11,19 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript, Word
+from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.deepgram_listen import audio_fields, default_language, format_of, keyterms_of
+from gw.wire.deepgram_listen import Alternative, audio_fields, default_language, format_of, keyterms_of, word_object
 from gw.wire.json_codec import decode_upstream
-from gw.wire.query import is_true, query_pairs
+from gw.wire.query import is_true, optional_pairs, query_pairs
 
 _OURS = frozenset({"model", "callback", "callback_method"})
 _RAW_AUDIO_FIELDS = frozenset({"encoding", "sample_rate", "channels"})
 
 
-class _Word(msgspec.Struct, gc=False):
-    word: str = ""
-    start: float = 0.0
-    end: float = 0.0
-    confidence: float | None = None
-    punctuated_word: str | None = None
-    speaker: int | None = None
-
-
-class _Alternative(msgspec.Struct, gc=False):
-    transcript: str = ""
-    confidence: float | None = None
-    words: list[_Word] = []
-    languages: list[str] | None = None
-
-
 class _Channel(msgspec.Struct, gc=False):
-    alternatives: list[_Alternative] = []
+    alternatives: list[Alternative] = []
     detected_language: str | None = None
 
 
@@ -75,14 +59,14 @@ def path_of(request: TranscribeRequest, model: str) -> str:
         pairs += [(name, value) for name, value in request.fields if name not in _OURS]
         pairs += default_language(request.language, pairs)
         return "/v1/listen?" + urlencode(pairs)
-    pairs += [("smart_format", "true"), ("punctuate", "true")]
-    if request.format is not None:
-        pairs += audio_fields(request.format)
-    pairs.append(("language", request.language) if request.language else ("detect_language", "true"))
-    if "segment" in request.timestamps:
-        pairs.append(("utterances", "true"))
-    if request.diarize:
-        pairs.append(("diarize", "true"))
+    pairs += optional_pairs(smart_format=True, punctuate=True)
+    pairs += audio_fields(request.format) if request.format is not None else []
+    pairs += optional_pairs(
+        language=request.language,
+        detect_language=not request.language,
+        utterances="segment" in request.timestamps,
+        diarize=request.diarize,
+    )
     pairs += [("keyterm", term) for term in request.keyterms]
     return "/v1/listen?" + urlencode(pairs)
 
@@ -99,23 +83,13 @@ def decode(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
         text="\n".join(one.transcript for one in best if one.transcript),
         language=languages[0] if languages else None,
         duration_s=length_s,
-        words=tuple(_word(word) for one in best for word in one.words),
+        words=tuple(word for one in best for word in one.common_words),
         segments=tuple(
             Final(text=u.transcript, start_s=u.start, end_s=u.end, confidence=u.confidence)
             for u in answer.results.utterances
         ),
         usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
         raw=body if keep_raw else None,
-    )
-
-
-def _word(word: _Word) -> Word:
-    return Word(
-        text=word.punctuated_word or word.word,
-        start_s=word.start,
-        end_s=word.end,
-        confidence=word.confidence,
-        speaker=None if word.speaker is None else str(word.speaker),
     )
 
 
@@ -147,7 +121,7 @@ def encode(transcript: Transcript, *, request_id: str, created: str, duration_s:
     alternative: dict[str, Any] = {
         "transcript": transcript.text,
         "confidence": 0.99 if transcript.text else 0.0,
-        "words": [_word_object(word) for word in transcript.words],
+        "words": [word_object(word) | {"start": word.start_s, "end": word.end_s} for word in transcript.words],
     }
     channel: dict[str, Any] = {"alternatives": [alternative]}
     if transcript.language:
@@ -167,13 +141,3 @@ def encode(transcript: Transcript, *, request_id: str, created: str, duration_s:
         "duration": duration_s or transcript.duration_s or 0.0, "channels": 1, "models": [request_id], "model_info": info,
     }  # fmt: skip
     return msgspec.json.encode({"metadata": metadata, "results": results})
-
-
-def _word_object(word: Word) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "word": word.text.strip(".,!?;:").lower(), "start": word.start_s, "end": word.end_s,
-        "confidence": 0.99 if word.confidence is None else word.confidence, "punctuated_word": word.text,
-    }  # fmt: skip
-    if word.speaker is not None and word.speaker.isascii() and word.speaker.isdigit():
-        body["speaker"] = int(word.speaker)
-    return body

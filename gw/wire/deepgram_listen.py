@@ -59,15 +59,21 @@ class _Word(msgspec.Struct, gc=False):
     speaker: int | None = None
 
 
-class _Alternative(msgspec.Struct, gc=False):
+class Alternative(msgspec.Struct, gc=False):
+    """A transcript, live or of a recording."""
+
     transcript: str = ""
     confidence: float | None = None
     words: list[_Word] = []
-    languages: list[str] = []
+    languages: list[str] | None = None
+
+    @property
+    def common_words(self) -> tuple[stt.Word, ...]:
+        return tuple(map(_word, self.words))
 
 
 class _Channel(msgspec.Struct, gc=False):
-    alternatives: list[_Alternative] = []
+    alternatives: list[Alternative] = []
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -192,7 +198,7 @@ class DeepgramListenClient:
 
     def _results(self, message: _Message, raw: str | None) -> list[ListenEvent]:
         alternatives = message.channel.alternatives if isinstance(message.channel, _Channel) else []
-        best = alternatives[0] if alternatives else _Alternative()
+        best = alternatives[0] if alternatives else Alternative()
         end_s = message.start + (message.duration or 0.0)
         if best.transcript:
             self._speaking = True
@@ -201,7 +207,7 @@ class DeepgramListenClient:
                 text=best.transcript,
                 start_s=best.words[0].start if best.words else message.start,
                 end_s=end_s if message.is_final or not best.words else best.words[-1].end,
-                words=tuple(map(_word, best.words)),
+                words=best.common_words,
                 language=best.languages[0] if best.languages else None,
                 confidence=best.confidence,
                 raw=raw,
@@ -340,7 +346,7 @@ class DeepgramListenServer(ListenProtocol):
         alternative: dict[str, Any] = {
             "transcript": result.text,
             "confidence": result.confidence if result.confidence is not None else (0.99 if result.text else 0.0),
-            "words": [_word_object(word) for word in result.words],
+            "words": [word_object(word) for word in result.words],
         }
         if result.language:
             alternative["languages"] = [result.language]
@@ -369,7 +375,8 @@ class DeepgramListenServer(ListenProtocol):
         )
 
 
-def _word_object(word: stt.Word) -> dict[str, Any]:
+def word_object(word: stt.Word) -> dict[str, Any]:
+    """Return the JSON object of a word."""
     members: dict[str, Any] = {
         "word": word.text.strip(".,!?;:").lower(),
         "start": round(word.start_s, 3),
