@@ -219,7 +219,7 @@ class _Conversation:
 
     def _interrupt(self, reason: str) -> None:
         if self._responder is not None:
-            self._responder.why = reason
+            self._responder.cancel_reason = reason
             self._responder.scope.cancel()
 
     def _caller(self) -> Caller:
