@@ -115,47 +115,22 @@ async def models_bare(exchange: HttpExchange) -> None:
 def _elevenlabs_voice(voice: Voice) -> dict[str, Any]:
     verified = [{"language": voice.language, "model_id": model} for model in voice.models if voice.language]
     return {
-        "voice_id": voice.id,
-        "name": voice.id,
-        "samples": None,
-        "category": "premade",
-        "labels": {"language": voice.language} if voice.language else {},
-        "description": None,
-        "preview_url": None,
-        "available_for_tiers": [],
-        "settings": None,
-        "high_quality_base_model_ids": list(voice.models),
-        "verified_languages": verified,
-    }
+        "voice_id": voice.id, "name": voice.id, "samples": None, "category": "premade", "description": None,
+        "labels": {"language": voice.language} if voice.language else {}, "preview_url": None, "available_for_tiers": [],
+        "settings": None, "high_quality_base_model_ids": list(voice.models), "verified_languages": verified,
+    }  # fmt: skip
 
 
 _SUBSCRIPTION: Mapping[str, Any] = {
-    "tier": "gateway",
-    "status": "active",
-    "character_count": 0,
-    "character_limit": _UNLIMITED,
-    "max_character_limit_extension": None,
-    "max_credit_limit_extension": 0,
-    "can_extend_character_limit": False,
-    "allowed_to_extend_character_limit": False,
-    "next_character_count_reset_unix": None,
-    "voice_slots_used": 0,
-    "professional_voice_slots_used": 0,
-    "professional_voice_slots_used_in_workspace": 0,
-    "voice_limit": 0,
-    "max_voice_add_edits": 0,
-    "voice_add_edit_counter": 0,
-    "professional_voice_limit": 0,
-    "can_extend_voice_limit": False,
-    "can_use_instant_voice_cloning": False,
-    "can_use_professional_voice_cloning": False,
-    "currency": "usd",
-    "current_overage": {"amount": "0", "currency": "usd"},
-    "billing_period": None,
-    "character_refresh_period": None,
-    "open_invoices": [],
-    "has_open_invoices": False,
-}
+    "tier": "gateway", "status": "active", "currency": "usd", "character_count": 0, "character_limit": _UNLIMITED,
+    "max_character_limit_extension": None, "max_credit_limit_extension": 0, "can_extend_character_limit": False,
+    "allowed_to_extend_character_limit": False, "next_character_count_reset_unix": None, "voice_slots_used": 0,
+    "professional_voice_slots_used": 0, "professional_voice_slots_used_in_workspace": 0, "voice_limit": 0,
+    "max_voice_add_edits": 0, "voice_add_edit_counter": 0, "professional_voice_limit": 0, "can_extend_voice_limit": False,
+    "can_use_instant_voice_cloning": False, "can_use_professional_voice_cloning": False,
+    "current_overage": {"amount": "0", "currency": "usd"}, "billing_period": None, "character_refresh_period": None,
+    "open_invoices": [], "has_open_invoices": False,
+}  # fmt: skip
 
 
 async def elevenlabs_voices(exchange: HttpExchange) -> None:
@@ -201,18 +176,10 @@ async def cartesia_status(exchange: HttpExchange) -> None:
 
 def _cartesia_voice(voice: Voice) -> dict[str, Any]:
     return {
-        "id": voice.id,
-        "name": voice.id,
-        "tagline": "",
-        "description": f"Spoken by {', '.join(voice.models)}" if voice.models else "",
-        "language": voice.language or "en",
-        "locales": [],
-        "access": "private",
-        "visibility": "all",
-        "is_owner": True,
-        "is_public": False,
-        "created_at": "1970-01-01T00:00:00Z",
-    }
+        "id": voice.id, "name": voice.id, "tagline": "", "language": voice.language or "en", "locales": [],
+        "description": f"Spoken by {', '.join(voice.models)}" if voice.models else "", "access": "private",
+        "visibility": "all", "is_owner": True, "is_public": False, "created_at": "1970-01-01T00:00:00Z",
+    }  # fmt: skip
 
 
 async def cartesia_voices(exchange: HttpExchange) -> None:

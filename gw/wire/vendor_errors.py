@@ -1,7 +1,7 @@
 """Vendors' error bodies → the ProviderError that decides whether the next candidate is tried.
 
-Every dialect has a function that reads its body into `ErrorFacts`, and a predicate for refusals that concern only this
-candidate. The rest is common. Sources, November 2026:
+An `ErrorDialect` names the members of a vendor's body and decides which refusals concern only this candidate; everything else
+is common. Sources, November 2026:
 
 - OpenAI: openai-python 3.52.0, groq-python 1.7.0, Kokoro-FastAPI. Compatible servers use several shapes: `{"error":{…}}`,
   `{"error":"text"}` (Ollama, AssemblyAI), `{"detail":{…}}` or a list (FastAPI), the bare object.
@@ -66,6 +66,7 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(r"""(?s)'[^']{48,}'|"[^"]{48,}"|`[^`]{48,}`""")
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECONDS = re.compile(rb"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+_ANY = msgspec.json.Decoder()
 
 
 class ErrorFacts(msgspec.Struct, frozen=True, gc=False):
@@ -82,12 +83,40 @@ class ErrorFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class ErrorDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """Error conventions of one vendor. `read` returns None for a body that is not in the vendor's own shape."""
+    """Error conventions of one vendor: paths of members in its body, of which the first that is present counts.
 
-    read: Callable[[bytes], ErrorFacts | None] = lambda body: None
+    `details` is appended to the message. A body without any of these members is read like one of OpenAI's.
+    """
+
+    code: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    message: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    alias: tuple[str, ...] = ()
     out_of_money: Callable[[int, ErrorFacts], str] = lambda status, facts: ""
-    """Code of a limit that waiting does not lift, else ""."""
+    """Returns the code of a limit that waiting does not lift, else ""."""
     is_candidate_fault: Callable[[int, ErrorFacts], bool] = lambda status, facts: False
+
+    def read(self, body: object) -> ErrorFacts:
+        message, details = _member(body, self.message), _member(body, self.details)
+        facts = ErrorFacts(
+            code=_member(body, self.code),
+            kind=_member(body, self.kind),
+            message=": ".join(filter(None, (message, details))),
+            alias=_member(body, self.alias),
+        )
+        return facts if facts.names or facts.message else _facts(body)
+
+
+def _member(body: object, paths: tuple[str, ...]) -> str:
+    """Return the first text or number that is at one of the dotted `paths`."""
+    for path in paths:
+        value = body
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value and isinstance(value, (str, int)) and not isinstance(value, bool):
+            return str(value)
+    return ""
 
 
 OPENAI = ErrorDialect()
@@ -108,9 +137,7 @@ def classify(
     `retry_after` and `date` are header values: a date to retry at is measured against the vendor's own clock.
     `detail` holds the vendor's message, filtered and without `secrets`.
     """
-    facts = ErrorFacts()
-    if len(body) <= _MAX_BODY_BYTES:
-        facts = dialect.read(body) or _facts(_json(body))
+    facts = dialect.read(_json(body))
     wait_s = parse_retry_after(retry_after, _unix_time(date)) if retry_after else None
     return error_of(provider, status, facts, secrets, wait_s, dialect=dialect)
 
@@ -133,10 +160,11 @@ def error_of(
     detail = (f"{detail}: {message}" if message else detail)[:DETAIL_CHARACTERS]
     if status < 300:
         return UpstreamProtocolError(provider=provider, detail=detail)
-    names = facts.names
-    spent = dialect.out_of_money(status, facts) or (upstream_code if names & _OUT_OF_MONEY else "")
+    names = {facts.code.lower(), facts.kind.lower()}
+    spent = dialect.out_of_money(status, facts)
     if names & _FILTERED and not spent:
         return ProviderRefused(provider=provider, detail=detail)
+    spent = spent or (upstream_code if names & _OUT_OF_MONEY else "")
     if status == 429 and not spent:
         return RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s)
     if status >= 500 or status in _FAILED_STATUSES or spent:
@@ -249,86 +277,7 @@ def _unix_time(http_date: bytes | None) -> float | None:
         return None
 
 
-# ---- the vendors' own bodies
-
-
-class _AnthropicDetails(msgspec.Struct, gc=False):
-    error_code: str = ""
-
-
-class _AnthropicError(msgspec.Struct, gc=False):
-    type: str = ""
-    message: str = ""
-    details: _AnthropicDetails | None = None
-
-
-class _AnthropicBody(msgspec.Struct, gc=False):
-    error: _AnthropicError
-
-
-class _CartesiaBody(msgspec.Struct, gc=False):
-    error_code: str | None = None
-    title: str | None = None
-    message: str | None = None
-
-
-class _DeepgramBody(msgspec.Struct, gc=False):
-    err_code: str = ""
-    err_msg: str = ""
-    category: str = ""
-    message: str = ""
-    details: str = ""
-
-
-class _ElevenLabsDetail(msgspec.Struct, gc=False):
-    status: str | int | None = None
-    code: str | int | None = None
-    type: str | None = None
-    message: str | None = None
-
-
-class _ElevenLabsBody(msgspec.Struct, gc=False):
-    detail: _ElevenLabsDetail | None = None
-
-
-_ANY = msgspec.json.Decoder()
-_ANTHROPIC = msgspec.json.Decoder(_AnthropicBody | None)
-_CARTESIA = msgspec.json.Decoder(_CartesiaBody | None)
-_DEEPGRAM = msgspec.json.Decoder(_DeepgramBody | None)
-_ELEVENLABS = msgspec.json.Decoder(_ElevenLabsBody | None)
-
-
-def _read_anthropic(body: bytes) -> ErrorFacts | None:
-    decoded = decode_or(_ANTHROPIC, body, None)
-    if decoded is None:
-        return None
-    error = decoded.error
-    return ErrorFacts(kind=error.type, message=error.message, alias=error.details.error_code if error.details else "")
-
-
-def _read_cartesia(body: bytes) -> ErrorFacts | None:
-    decoded = decode_or(_CARTESIA, body, None)
-    if decoded is None or not (decoded.error_code or decoded.message or decoded.title):
-        return None
-    return ErrorFacts(code=decoded.error_code or "", message=decoded.message or decoded.title or "")
-
-
-def _read_deepgram(body: bytes) -> ErrorFacts | None:
-    decoded = decode_or(_DEEPGRAM, body, None)
-    if decoded is None:
-        return None
-    message = decoded.err_msg or ": ".join(filter(None, (decoded.message, decoded.details)))
-    facts = ErrorFacts(code=decoded.err_code or decoded.category, message=message)
-    return facts if facts.code or message else None
-
-
-def _read_elevenlabs(body: bytes) -> ErrorFacts | None:
-    decoded = decode_or(_ELEVENLABS, body, None)
-    detail = decoded.detail if decoded is not None else None
-    if detail is None:
-        return None
-    code = str(detail.code or detail.status or detail.type or "")
-    return ErrorFacts(code=code, message=detail.message or "", alias=str(detail.status or ""))
+# ---- the vendors
 
 
 _ANTHROPIC_LIMITS = frozenset(
@@ -365,19 +314,24 @@ def _anthropic_out_of_money(status: int, facts: ErrorFacts) -> str:
     return "billing_error" if status == 400 and _ANTHROPIC_NO_CREDIT.search(facts.message) else ""
 
 
-def _anthropic_candidate_fault(status: int, facts: ErrorFacts) -> bool:
-    return status == 400 and _ANTHROPIC_CANDIDATE.search(facts.message) is not None
-
-
 ANTHROPIC = ErrorDialect(
-    read=_read_anthropic, out_of_money=_anthropic_out_of_money, is_candidate_fault=_anthropic_candidate_fault
+    code=("error.code",),
+    kind=("error.type",),
+    message=("error.message",),
+    alias=("error.details.error_code",),
+    out_of_money=_anthropic_out_of_money,
+    is_candidate_fault=lambda status, facts: status == 400 and _ANTHROPIC_CANDIDATE.search(facts.message) is not None,
 )
 CARTESIA = ErrorDialect(
-    read=_read_cartesia, is_candidate_fault=lambda status, facts: facts.code.lower().startswith(_CARTESIA_CANDIDATE)
+    code=("error_code",),
+    message=("message", "title"),
+    is_candidate_fault=lambda status, facts: facts.code.lower().startswith(_CARTESIA_CANDIDATE),
 )
-DEEPGRAM = ErrorDialect(read=_read_deepgram)
+DEEPGRAM = ErrorDialect(code=("err_code", "category"), message=("err_msg", "message"), details=("details",))
 ELEVENLABS = ErrorDialect(
-    read=_read_elevenlabs,
+    code=("detail.code", "detail.status", "detail.type"),
+    message=("detail.message",),
+    alias=("detail.status",),
     out_of_money=lambda status, facts: min(facts.names & ELEVENLABS_OUT_OF_MONEY, default=""),
     is_candidate_fault=lambda status, facts: bool(facts.names & ELEVENLABS_CANDIDATE),
 )
