@@ -1,4 +1,4 @@
-"""Connecting to upstreams: names, addresses that are never called, TCP, and TLS on top."""
+"""Connecting to upstreams: name lookup, forbidden addresses, TCP, and TLS on top."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ async def _resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
     else:
         return [(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))]
     try:
-        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        resolved = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ConnectFailed(f"cannot resolve {host}: {error.strerror or 'name lookup failed'}", "name") from error
     except UnicodeError:
         raise ConnectFailed(f"cannot resolve {host}: not a host name", "name") from None
-    return [(family, address) for family, _, _, _, address in found]
+    return [(family, address) for family, _, _, _, address in resolved]
 
 
 async def _connect(family: int, address: tuple[Any, ...]) -> TcpStream:

@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open at once."""
+"""The limit on files and sockets that this process may have open at once."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import resource
 
 PER_STREAM = 2
 """The caller's connection and the vendor's."""
-BESIDE = 200
-"""For what is no stream: listeners, database, kept connections, uploads on disk, dashboards."""
+OTHERS = 200
+"""Listeners, database, idle connections, uploads on disk, dashboards."""
 
 
 def needed(streams: int) -> int:
-    return PER_STREAM * streams + BESIDE
+    return PER_STREAM * streams + OTHERS
 
 
 def ensure(count: int) -> int:
-    """Raise the soft limit to `count`, as far as the hard limit allows; returns the limit in force."""
+    """Raise the soft limit to `count`, as far as the hard limit allows; return the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft == resource.RLIM_INFINITY:
@@ -23,7 +23,7 @@ def ensure(count: int) -> int:
     if soft < most:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        except (OSError, ValueError):  # a system with a limit below the one it tells
+        except (OSError, ValueError):  # a system whose real limit is lower than the reported one
             return soft
         return most
     return soft

@@ -1,8 +1,8 @@
 """HTTP/1.1 upstream: a keep-alive pool on trio streams and httptools.
 
 One call = one write and, for a short answer, one read, in the caller's own task. A connection goes back to the pool
-only if its answer was read to the end; in every other case leaving `async with pool.open(...)` closes it on the spot,
-and that is how an upstream is cancelled. Redirects are never followed and no content coding is accepted.
+only if its answer was read to the end; otherwise leaving `async with pool.open(...)` closes it at once, which cancels the
+upstream. Redirects are never followed and no content coding is accepted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IDLE_MAX: Final = 256
 CONNECT_S: Final = 5.0
 """For TCP and TLS together; an answer may take much longer, a host that does not even accept need not be waited for."""
 FRESH_S: Final = 0.5
-"""A connection used so lately is taken unseen, where the upstream has kept one before: looking costs a system call."""
+"""A connection used so recently is reused unchecked, if the upstream has kept one before: the check costs a system call."""
 OPENINGS_MAX: Final = 256
 """Request lines kept per origin: one per path."""
 JOIN_MAX_BYTES: Final = 65_536
@@ -61,14 +61,14 @@ def header_lines(headers: Headers) -> bytes:
 
 
 def request_target(origin: Origin, path: bytes) -> bytes:
-    """What stands in the request line. Raises ValueError for a path that could break out of it."""
+    """Return the target for the request line. Raises ValueError for a path that could break out of it."""
     if path.translate(None, _PRINTABLE):
         raise ValueError("a path may hold printable ASCII only")
     return (origin.prefix + path) or b"/"
 
 
 class _Site:
-    """What the pool keeps per scheme, host and port."""
+    """The pool's state for one scheme, host and port."""
 
     __slots__ = ("_openings", "host_line", "idle", "in_use", "keeps")
 
@@ -81,27 +81,27 @@ class _Site:
         self._openings: dict[tuple[bytes, bytes, bytes], bytes] = {}
 
     def opening(self, method: bytes, origin: Origin, path: bytes) -> bytes:
-        """How a request's head begins, the same for all that go there. Raises ValueError."""
+        """Return the beginning of a request's head, the same for all requests to this path. Raises ValueError."""
         key = (method, origin.prefix, path)
-        made = self._openings.get(key)
-        if made is None:
+        opening = self._openings.get(key)
+        if opening is None:
             target = request_target(origin, path)
-            made = b"%b %b HTTP/1.1\r\n%b" % (method, target, self.host_line)
+            opening = b"%b %b HTTP/1.1\r\n%b" % (method, target, self.host_line)
             if len(self._openings) >= OPENINGS_MAX:
                 self._openings.clear()
-            self._openings[key] = made
-        return made
+            self._openings[key] = opening
+        return opening
 
 
 class Pool:
     """Keep-alive connections by origin. Any number of calls at a time; limiting them is the relay's business."""
 
     def __init__(self, connect: Connect | None = None, *, ssl_context: ssl.SSLContext | None = None) -> None:
-        """`ssl_context` replaces the system's trust store; it is not used with a `connect` of your own."""
+        """`ssl_context` replaces the system's trust store; it is not used with another `connect`."""
         self.connect: Connect = connect or partial(connect_tcp, ssl_context=ssl_context)
         """Also for WebSockets, so that they reach the same network."""
         self.opened = 0
-        """Connections made so far."""
+        """Connections opened so far."""
         self.reused = 0
         """Calls that began on a kept connection."""
         self._sites: dict[tuple[str, str, int, bool], _Site] = {}
@@ -118,12 +118,12 @@ class Pool:
     ) -> ClientExchange:
         """Send a request to `origin.prefix + path` (query included) and read the answer's head.
 
-        `headers`: pairs, or what `header_lines` has made of them.
+        `headers`: pairs, or the result of `header_lines`.
 
-        `host`, `accept-encoding` and `content-length` are added here. Raises, when entered: ProviderUnreachable,
-        UpstreamProtocolError; at once: ValueError for a path or header that could break out of its line. Any status is
-        an answer. A kept connection that turns out dead while the request is written is replaced once; one that dies
-        after that is StaleConnection, since the upstream may have read the request.
+        `host`, `accept-encoding` and `content-length` are added here. Any status is an answer. Raises ValueError at once for a
+        path or header that could break out of its line; on entering, ProviderUnreachable and UpstreamProtocolError. A kept
+        connection that turns out dead while the request is written is replaced once; one that dies after that raises
+        StaleConnection, since the upstream may have read the request.
         """
         site = self._site(origin)
         length = len(body) if isinstance(body, bytes) else body.size
@@ -134,16 +134,16 @@ class Pool:
 
     @property
     def in_use(self) -> dict[str, int]:
-        """Connections that carry a call now, by origin (`https://host`)."""
+        """The number of connections that carry a call now, by origin (`https://host`)."""
         return {f"{scheme}://{host}:{port}": s.in_use for (scheme, host, port, _), s in self._sites.items() if s.in_use}
 
     @property
     def idle(self) -> int:
-        """Connections kept for later."""
+        """The number of idle connections."""
         return sum(len(site.idle) for site in self._sites.values())
 
     async def aclose(self) -> None:
-        """Close what is idle; what is in use closes when its call ends."""
+        """Close the idle connections; those in use close when their calls end."""
         self._closed = True
         for site in self._sites.values():
             self._drop_idle(site)
@@ -157,7 +157,7 @@ class Pool:
         return site
 
     def _take(self, site: _Site) -> Transport | None:
-        """The connection used last, if it is young and silent."""
+        """Return the connection used last, if it is young and silent."""
         if not site.idle:
             return None
         now = trio.current_time()
@@ -197,7 +197,7 @@ class Pool:
             site.idle.pop()[0].abort()
 
     def _drop_expired(self) -> None:
-        """Close what waited too long, also for origins that are no longer called. Touches no younger connection."""
+        """Close connections that were idle too long, also of origins that are no longer called."""
         limit = trio.current_time() - IDLE_MAX_S
         for site in self._sites.values():
             while site.idle and site.idle[0][1] < limit:
@@ -239,7 +239,7 @@ class ClientExchange:
             transport = pool._take(site)
             if transport is not None:
                 try:
-                    self._response = response = await self._ask(transport)
+                    self._response = response = await self._request(transport)
                     site.keeps = True
                     return response
                 except ProviderUnreachable as error:  # the upstream had dropped it, and perhaps the others as well
@@ -249,7 +249,7 @@ class ClientExchange:
                     pool._drop_idle(site)
                     if self._sent:
                         raise StaleConnection(provider=self._provider, detail=error.detail, cause="lost") from error
-            self._response = response = await self._ask(await self._connect())
+            self._response = response = await self._request(await self._connect())
         except BaseException:
             site.in_use -= 1
             raise
@@ -259,10 +259,10 @@ class ClientExchange:
         self.leave()
 
     def leave(self) -> None:
-        """The end of `async with`, which waits for nothing."""
+        """Leave the `async with` block; never waits."""
         response, self._response = self._response, None
         assert response is not None
-        self._transport = None  # another call's from now on
+        self._transport = None  # it may now carry another call
         self._site.in_use -= 1
         self._pool._give_back(self._site, *response.release())
 
@@ -274,7 +274,7 @@ class ClientExchange:
             raise ProviderUnreachable(provider=self._provider, detail="given up while connecting", cause="timeout")
         return transport
 
-    async def _ask(self, transport: Transport) -> HttpResponse:
+    async def _request(self, transport: Transport) -> HttpResponse:
         self._transport = transport
         response = HttpResponse(self._provider, transport)
         body = self._body
@@ -297,7 +297,7 @@ class ClientExchange:
         return response
 
     async def _send(self, transport: Transport, body: bytes | RequestBody) -> bool:
-        """A request too large for one write; whether all of it was written. Raises what reading the body raises."""
+        """Send a request too large for one write; return whether all of it was written. Raises what reading the body raises."""
         if not await _write(transport, self._head):
             return False
         return await (_write(transport, body) if isinstance(body, bytes) else _send_chunks(transport, body))
@@ -313,7 +313,7 @@ async def _write(transport: Transport, data: bytes) -> bool:
 
 
 async def _send_chunks(transport: Transport, body: RequestBody) -> bool:
-    """Raises ValueError if the body is not as long as it said."""
+    """Return whether all was written. Raises ValueError if the body is not as long as its `size`."""
     left = body.size
     chunks = body.chunks()
     try:

@@ -49,7 +49,7 @@ class HttpResponse:
         return None
 
     async def receive_some(self) -> bytes:
-        """The next body bytes as one socket read brought them; b"" at the end.
+        """Return the next body bytes, as one socket read brought them; b"" at the end.
 
         A cancelled read ends the connection. Raises UpstreamCut, UpstreamProtocolError.
         """
@@ -65,7 +65,7 @@ class HttpResponse:
         return data
 
     async def read(self, limit: int = 10_000_000) -> bytes:
-        """The whole body. Raises UpstreamProtocolError beyond `limit`, and what `receive_some` raises."""
+        """Return the complete body. Raises UpstreamProtocolError beyond `limit`, and what `receive_some` raises."""
         parts = self._parts
         if self._done and len(parts) == 1 and len(parts[0]) <= limit:  # most answers come with their head
             return parts.pop()
@@ -79,9 +79,9 @@ class HttpResponse:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def finish(self) -> Pending:
-        """The last event of a stream has been seen: look for the end that lets its connection be kept.
+        """After the last event of a stream, look for the end of the answer, so that its connection can be kept.
 
-        What is left is to wait for it, at most 50 ms; that never raises an upstream's failure, since the answer was complete.
+        The result waits for it, at most 50 ms, and never raises an upstream's failure, since the answer was complete.
         """
         if not self._done:
             self._look()
@@ -98,7 +98,7 @@ class HttpResponse:
     # --- called by the parser; none may raise
 
     def on_message_begin(self) -> None:
-        if self._done:  # a second answer that nobody asked for
+        if self._done:  # a second answer without a request
             self._keep = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -130,11 +130,11 @@ class HttpResponse:
     # --- for the pool
 
     def lose(self) -> None:
-        """The request was not sent whole: whatever the answer, the connection is of no further use."""
+        """Mark the connection as unusable after this answer, because the request was not sent completely."""
         self._keep = False
 
     async def await_head(self) -> None:
-        """Read until the head is there.
+        """Read until the head is complete.
 
         Raises ProviderUnreachable if the connection ended before the first byte of an answer, UpstreamProtocolError.
         """
@@ -154,7 +154,7 @@ class HttpResponse:
             self._look()
 
     def release(self) -> tuple[Transport, bool]:
-        """The transport, and whether another call may use it. From now on this answer cannot be read."""
+        """Return the transport, and whether another call may use it. This answer can no longer be read."""
         transport = self._transport
         assert transport is not None
         self._transport = self._parser = None  # the parser refers to this object: a cycle per call otherwise
@@ -162,20 +162,20 @@ class HttpResponse:
 
     def _check_head(self) -> None:
         if not 200 <= self.status < 600:
-            raise self._malformed(f"status {self.status} is none")
+            raise self._malformed(f"status {self.status} is not an HTTP status")
         if not self._codings:
             return
         for name, value in self.headers:
             if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
                 if self.status < 400:
-                    raise self._malformed("the answer has a content coding that was not asked for")
+                    raise self._malformed("the answer has a content coding that was not requested")
                 self._mute = True  # an error keeps its status and loses its text
                 self._parts.clear()
             elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
                 raise self._malformed("the answer has a transfer coding other than chunked")
 
     def _look(self) -> None:
-        """Take what has come already. Waiting for it would be a pass through the scheduler; of a fault the next read tells."""
+        """Parse what has already arrived, which saves a pass through the scheduler. The next read reports any fault."""
         transport, parser = self._transport, self._parser
         if transport is not None and parser is not None:
             with suppress(*LOST):
@@ -183,7 +183,7 @@ class HttpResponse:
                     self._feed(parser, data)
 
     async def _fill(self, *, nothing_yet: bool = False) -> int:
-        """One socket read into the parser; how many bytes it brought."""
+        """Read once into the parser; return the number of bytes."""
         transport, parser = self._transport, self._parser
         if transport is None or parser is None:
             raise trio.ClosedResourceError("this answer's `async with` block has ended")
@@ -208,7 +208,7 @@ class HttpResponse:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._keep = False
-            if not self._done:  # else the answer is whole and only what follows it is wrong
+            if not self._done:  # else the answer is complete and only what follows it is wrong
                 self._failure = self._malformed(_why(error))
         self._silent_bytes = 0 if self._parts else self._silent_bytes + len(data)
         if self._silent_bytes > HEAD_MAX_BYTES and self._got_head and not self._done:
@@ -228,5 +228,5 @@ class HttpResponse:
 
 def _why(error: Exception) -> str:
     if isinstance(error, httptools.HttpParserUpgrade):
-        return "switched to a protocol that was not asked for"
+        return "switched to a protocol that was not requested"
     return f"not HTTP/1.1: {error}"

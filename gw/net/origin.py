@@ -1,4 +1,4 @@
-"""Where an upstream is, read from its base_url."""
+"""The address of an upstream, parsed from its base_url."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @attrs.frozen(kw_only=True)
 class Origin:
-    """Where an upstream is: scheme, host, port, and the path prefix of its base_url (no trailing slash).
+    """Scheme, host and port of an upstream, and the path prefix of its base_url (no trailing slash).
 
-    Scheme `tcp` is a bare connection; `engine` an engine that runs in a process of ours, `host` then is the entry's name.
+    Scheme `tcp` is a bare connection; `engine` an engine in a process of the gateway, with the entry's name as `host`.
     """
 
     scheme: str

@@ -1,11 +1,11 @@
-"""Sockets that one task of ours looks after by callbacks, beside trio's own waiting for each.
+"""Sockets that one task watches by callbacks, beside trio's own waiting for each.
 
-- Which clients have hung up, without reading from them: while a connection's one task runs a request, nobody reads, and a
-  reader beside it would cost two passes through the scheduler per request. One registration per connection does instead.
+- Clients that hang up, without reading from them: while a connection's one task runs a request, nobody reads, and a reader
+  beside it would cost two passes through the scheduler per request. One registration per connection does instead.
 - Live audio: a frame that can be passed on without waiting is read, and written to the other side, within the callback. A pass
   through the scheduler for each of twenty thousand frames a second would take longer than all else about them.
 
-A callback runs in the poller's task, so it waits for nothing and raises nothing.
+A callback runs in the poller's task, so it must neither wait nor raise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gw.types.pending import Pending
 
 OFFERED: Final = sys.platform == "linux"
-"""Elsewhere every connection has a task that waits for it."""
+"""Elsewhere a task waits for every connection."""
 READ_BYTES: Final = 65_536
 _EVENTS_PER_PASS: Final = 64
 """Callbacks before other tasks get their turn: 2 to 3 ms of live audio."""
@@ -34,16 +34,16 @@ _current: trio.lowlevel.RunVar[Poller | None] = trio.lowlevel.RunVar("gw.net.pol
 
 
 def current() -> Poller | None:
-    """The poller that runs now, for who wants its sockets looked after; None where there is none."""
+    """Return the poller that runs now, if one does."""
     return _current.get()
 
 
 async def each_by_task(receive: Callable[[], Awaitable[bytes | bytearray]], take: Callable[[bytes], Pending]) -> Pending:
-    """As `Reading.each` where there is no poller, or no plain socket: this task waits for every piece."""
+    """Do what `Reading.each` does without a poller or a plain socket: this task waits for every piece."""
     while data := await receive():
-        rest = take(bytes(data))
-        if rest is not None:
-            return rest
+        pending = take(bytes(data))
+        if pending is not None:
+            return pending
     return None
 
 
@@ -52,29 +52,29 @@ class Poller:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._told: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, Callable[[], None]] = {}
 
-    def watch(self, descriptor: int, tell: Callable[[], None]) -> None:
-        """Call `tell` once when the client finishes sending or the connection breaks. It may be called at any time later."""
-        self._register(descriptor, tell, _HANGUP)
+    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the client finishes sending or the connection breaks; possibly at any time later."""
+        self._register(descriptor, callback, _HANGUP)
 
-    def read(self, descriptor: int, tell: Callable[[], None]) -> None:
-        """Call `tell` whenever there is something to read, until it is forgotten."""
-        self._register(descriptor, tell, _READABLE)
+    def read(self, descriptor: int, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever there is something to read, until it is forgotten."""
+        self._register(descriptor, callback, _READABLE)
 
-    def forget(self, descriptor: int, tell: Callable[[], None]) -> None:
-        """To be called for every `watch` and `read`. The socket may be closed, and its number in use by another connection."""
-        if self._told.get(descriptor) is tell:
-            del self._told[descriptor]
+    def forget(self, descriptor: int, callback: Callable[[], None]) -> None:
+        """Undo a `watch` or `read`. The socket may be closed, and its number in use by another connection."""
+        if self._callbacks.get(descriptor) is callback:
+            del self._callbacks[descriptor]
             with suppress(OSError, ValueError):
                 self._epoll.unregister(descriptor)
 
-    def _register(self, descriptor: int, tell: Callable[[], None], events: int) -> None:
-        self._told[descriptor] = tell
+    def _register(self, descriptor: int, callback: Callable[[], None], events: int) -> None:
+        self._callbacks[descriptor] = callback
         self._epoll.register(descriptor, events)
 
     async def run(self) -> None:
-        """Call back until cancelled. Its failure would leave requests running for clients who have gone: ends the server."""
+        """Call back until cancelled. A failure would leave requests running for clients that left: it ends the server."""
         outer = _current.get()
         _current.set(self)
         try:
@@ -86,20 +86,20 @@ class Poller:
             self._epoll.close()
 
     def _call_back(self) -> None:
-        """Also for what arrives meanwhile (a vendor's answer to the frame just sent), up to a bound."""
-        left = _EVENTS_PER_PASS
-        while left > 0 and (found := self._epoll.poll(0, left)):
-            left -= len(found)
-            for descriptor, _ in found:
-                tell = self._told.get(descriptor)
-                if tell is not None:
-                    tell()
+        """Run the callbacks of what has happened and of what happens meanwhile (a vendor's answer), up to a bound."""
+        budget = _EVENTS_PER_PASS
+        while budget > 0 and (events := self._epoll.poll(0, budget)):
+            budget -= len(events)
+            for descriptor, _ in events:
+                callback = self._callbacks.get(descriptor)
+                if callback is not None:
+                    callback()
 
 
 class Reading:
-    """One socket's bytes, given to a function as they come. Its owner calls `closing` before it closes the socket."""
+    """One socket's bytes, passed to a function as they arrive. The owner calls `closing` before it closes the socket."""
 
-    __slots__ = ("_called", "_descriptor", "_error", "_poller", "_rest", "_sock", "_take", "_task", "_tell")
+    __slots__ = ("_callback", "_called", "_descriptor", "_error", "_pending", "_poller", "_sock", "_take", "_task")
 
     def __init__(self, poller: Poller, sock: socket.socket) -> None:
         self._poller = poller
@@ -107,30 +107,30 @@ class Reading:
         self._descriptor = sock.fileno()
         self._take: Callable[[bytes], Pending] | None = None
         self._task: trio.lowlevel.Task | None = None
-        self._tell = self._readable  # one object, so that the poller knows it again
+        self._callback = self._readable  # one object, which the poller recognises
         self._called = False
-        """`take` is at work."""
-        self._rest: Pending = None
+        """`take` is running."""
+        self._pending: Pending = None
         self._error: Exception | None = None
 
     async def each(self, take: Callable[[bytes], Pending]) -> Pending:
-        """Until `take` leaves something to wait for, which is returned; None at the end of the stream.
+        """Call `take` until it returns something to wait for, and return that; None at the end of the stream.
 
         Raises OSError, trio.ClosedResourceError, and what `take` raises. A cancelled call loses nothing.
         """
         if self._sock.fileno() < 0:
             raise trio.ClosedResourceError("this connection is closed")
         self._take, self._task = take, trio.lowlevel.current_task()
-        self._poller.read(self._descriptor, self._tell)
+        self._poller.read(self._descriptor, self._callback)
         await trio.lowlevel.wait_task_rescheduled(self._abort)
-        rest, self._rest = self._rest, None
+        pending, self._pending = self._pending, None
         error, self._error = self._error, None
         if error is not None:
             raise error
-        return rest
+        return pending
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        self._poller.forget(self._descriptor, self._tell)
+        self._poller.forget(self._descriptor, self._callback)
         self._task = None
         return trio.lowlevel.Abort.SUCCEEDED
 
@@ -144,7 +144,7 @@ class Reading:
         self._called = True
         try:
             data = self._sock.recv(READ_BYTES)
-            rest = self._take(data) if data else None
+            pending = self._take(data) if data else None
         except BlockingIOError:
             return
         except Exception as error:  # it is the session's, not the poller's
@@ -152,14 +152,14 @@ class Reading:
             return
         finally:
             self._called = False
-        if rest is not None or not data:
-            self._wake(rest, None)
+        if pending is not None or not data:
+            self._wake(pending, None)
         elif self._sock.fileno() < 0:
             self.closing()
 
-    def _wake(self, rest: Pending, error: Exception | None) -> None:
+    def _wake(self, pending: Pending, error: Exception | None) -> None:
         task, self._task = self._task, None
-        self._poller.forget(self._descriptor, self._tell)
+        self._poller.forget(self._descriptor, self._callback)
         if task is not None:
-            self._rest, self._error = rest, error
+            self._pending, self._error = pending, error
             trio.lowlevel.reschedule(task)

@@ -33,7 +33,7 @@ READS_BEFORE_YIELD: Final = 32
 """Reads in a row that found data waiting before other tasks get their turn: at most 2 MiB of work."""
 
 LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""What a transport raises when its connection is gone."""
+"""Raised by a transport whose connection is gone."""
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 

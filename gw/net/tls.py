@@ -53,7 +53,7 @@ class TlsStream(Transport):
                 await self._tcp.send_all(self._out.read())
             except ssl.SSLError:
                 with suppress(*LOST):
-                    await self._tcp.send_all(self._out.read())  # why, for the other side
+                    await self._tcp.send_all(self._out.read())  # tells the other side why
                 raise
             else:
                 await self._tcp.send_all(self._out.read())

@@ -115,7 +115,7 @@ class WsSession(ABC):
         except Exception as error:
             return self._take_failed(error)
 
-    def _digest(self, frames: ws_frames.Found) -> bool:
+    def _digest(self, frames: ws_frames.Frames) -> bool:
         """Queue the messages of `frames`. Returns whether the protocol was consulted and may have something to send."""
         protocol, consulted = self._protocol, False
         for opcode, payload in frames:

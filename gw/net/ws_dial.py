@@ -31,7 +31,7 @@ from gw.net.ws import GOODBYE_S, WebSocket
 from gw.net.ws_core import MAX_MESSAGE_BYTES
 
 CLOSE_S: Final = 1.0
-"""How long a closing handshake may take when a session ends as planned."""
+"""Limit for the closing handshake of a session that ends as planned."""
 RETRY_AFTER_MAX_S: Final = 86_400
 
 _BLANK_LINE: Final = b"\r\n\r\n"
@@ -53,7 +53,7 @@ async def open_ws(
 ) -> AsyncIterator[WebSocket]:
     """Connect to `origin.prefix + path_and_query` and yield an open session; pass `connect=pool.connect`.
 
-    Leaving sends a close frame; after a block that ended well the answer to it is awaited for at most 1 s. Raises
+    Leaving sends a close frame; after a block without an error the answer to it is awaited for at most 1 s. Raises
     ProviderUnreachable (TCP, TLS, DNS, no answer), for another status than 101 RateLimitError, ProviderRejected or
     ProviderFailed, else UpstreamProtocolError; ValueError for a header that could break out of its line. Blocks; no
     deadline of its own.
@@ -66,7 +66,7 @@ async def open_ws(
 async def dial_ws(
     provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers = (), connect: Connect = connect_tcp
 ) -> WebSocket:
-    """As `open_ws`, for a session that is begun in one place and used in another: whoever gets it enters `hold_ws`."""
+    """Open a session like `open_ws`, for use elsewhere: its user enters `hold_ws`."""
     return await _dial(provider, origin, _protocol(origin, path_and_query, headers, (), MAX_MESSAGE_BYTES), connect)
 
 
@@ -83,8 +83,8 @@ async def _dial(provider: str, origin: Origin, protocol: ClientProtocol, connect
 
 
 async def _shake_hands(provider: str, transport: Transport, protocol: ClientProtocol) -> bytes:
-    """What came behind the handshake in the same read."""
-    answered, last, rest = False, b"", b""
+    """Return the bytes that arrived behind the handshake in the same read."""
+    answered, last, behind = False, b"", b""
     with suppress(*LOST):  # a refusal may already wait to be read
         await transport.send_all(b"".join(protocol.data_to_send()))
     while protocol.state is State.CONNECTING and protocol.handshake_exc is None:
@@ -97,9 +97,9 @@ async def _shake_hands(provider: str, transport: Transport, protocol: ClientProt
             ends = (last + data).find(_BLANK_LINE)
             cut = ends + len(_BLANK_LINE) - len(last) if ends >= 0 else len(data)
             protocol.receive_data(data[:cut])
-            last, rest = bytes(data[-3:]), bytes(data[cut:])
-            if rest and protocol.state is State.CONNECTING:  # the body of a refusal
-                protocol.receive_data(rest)
+            last, behind = bytes(data[-3:]), bytes(data[cut:])
+            if behind and protocol.state is State.CONNECTING:  # the body of a refusal
+                protocol.receive_data(behind)
         else:
             protocol.receive_eof()
     refusal = protocol.handshake_exc
@@ -110,7 +110,7 @@ async def _shake_hands(provider: str, transport: Transport, protocol: ClientProt
     if refusal is not None:
         raise UpstreamProtocolError(provider=provider, detail="not a WebSocket handshake")
     protocol.events_received()  # the answer itself; frames begin behind it
-    return rest
+    return behind
 
 
 def _unanswered(provider: str, answered: bool, how: str) -> ProviderError:
@@ -121,7 +121,7 @@ def _unanswered(provider: str, answered: bool, how: str) -> ProviderError:
 
 @asynccontextmanager
 async def hold_ws(ws: WebSocket) -> AsyncIterator[WebSocket]:
-    """Leaving closes the session, as `open_ws` does."""
+    """Close the session when the block is left, like `open_ws`."""
     try:
         try:
             yield ws
@@ -139,8 +139,8 @@ async def hold_ws(ws: WebSocket) -> AsyncIterator[WebSocket]:
 def _protocol(
     origin: Origin, path_and_query: bytes, headers: Headers, subprotocols: Sequence[str], max_message_bytes: int
 ) -> ClientProtocol:
-    """The protocol with its handshake request queued."""
-    header_lines(headers)  # refuses what could break out of its line
+    """Return the protocol with its handshake request queued. Raises ValueError."""
+    header_lines(headers)  # raises for what could break out of its line
     path, _, query = request_target(origin, path_and_query).decode("ascii").partition("?")
     protocol = ClientProtocol(
         WebSocketURI(origin.scheme == "https", origin.host, origin.port, path, query),
@@ -156,9 +156,9 @@ def _protocol(
 
 
 def _rejection(provider: str, response: HandshakeResponse) -> ProviderError:
-    """What another status than 101 means. The vendor's text is left out.
+    """Return the error for a status other than 101. The vendor's text is left out.
 
-    No fault is the caller's: key, model and audio settings of a handshake are this candidate's.
+    None is the caller's fault: key, model and audio settings of a handshake are this candidate's.
     """
     status = response.status_code
     detail = f"status {status} to the WebSocket handshake"
@@ -174,7 +174,7 @@ def _rejection(provider: str, response: HandshakeResponse) -> ProviderError:
 
 
 def _retry_after(response: HandshakeResponse) -> float | None:
-    """Only the form in seconds; a date needs a clock."""
+    """Return the form in seconds; a date would need a clock."""
     for value in response.headers.get_all("Retry-After"):
         if value.isascii() and value.isdigit() and len(value) <= 6 and int(value) <= RETRY_AFTER_MAX_S:
             return float(value)

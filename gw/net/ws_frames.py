@@ -1,7 +1,7 @@
-"""Plain WebSocket messages without a protocol machine, and the order of those who write (RFC 6455, section 5.2).
+"""Plain WebSocket messages without the protocol library, and the order of writers (RFC 6455, section 5.2).
 
-A voice session is a hundred small whole messages a second. Those are read and made here, for a third of what the library's
-machine takes; whatever else comes (control frames, fragments, faults) it is given, in whole frames, and its state holds.
+A voice session is a hundred small unfragmented messages a second. Those are parsed and made here, for a third of the
+library's time; everything else (control frames, fragments, faults) is passed to the library in complete frames.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import trio
 from websockets.frames import apply_mask  # type: ignore[attr-defined]  # in C where it could be built, else in Python
 
 MACHINE: Final = 0
-"""In place of an opcode: bytes for the library's machine."""
+"""In place of an opcode: bytes for the protocol library."""
 TEXT: Final = 1
 BINARY: Final = 2
 _CONTINUED: Final = 0
@@ -22,64 +22,64 @@ _KNOWN: Final = frozenset((0, 1, 2, 8, 9, 10))
 _CONTROL_BYTES: Final = 125
 _KEY_BYTES: Final = 4_096
 
-Found = list[tuple[int, bytes]]
+Frames = list[tuple[int, bytes]]
 
 
 class Splitter:
-    """Cuts what comes over one connection. `masked`: it comes from a client.
+    """Cuts the bytes of one connection into frames. `masked`: they come from a client.
 
-    After a close frame, a frame that cannot be, or one of more than `most` bytes, everything is the machine's. It may find more
-    amiss than is looked for here: messages are of no use once it has left its state OPEN.
+    After a close frame, an invalid frame, or one of more than `most` bytes, everything goes to the library. It checks more than
+    is checked here: drop messages once it has left its state OPEN.
     """
 
-    __slots__ = ("_fragmented", "_given_up", "_held", "_masked", "_most", "_needed")
+    __slots__ = ("_buffer", "_fragmented", "_given_up", "_masked", "_most", "_needed")
 
     def __init__(self, *, masked: bool, most: int) -> None:
         self._masked = masked
         self._most = most
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._needed = 0
-        """Bytes of the frame that `_held` begins with, as far as is known."""
+        """Bytes of the frame that `_buffer` begins with, as far as is known."""
         self._fragmented = False
         self._given_up = False
 
-    def feed(self, data: bytes) -> Found:
-        """(TEXT, payload), (BINARY, payload), (MACHINE, bytes), in order. What is not whole yet is held."""
+    def feed(self, data: bytes) -> Frames:
+        """Return (TEXT, payload), (BINARY, payload), (MACHINE, bytes), in order. An incomplete frame is buffered."""
         if self._given_up:
             return [(MACHINE, data)]
-        held = self._held
-        if not held and not self._fragmented and (frame := self._only_frame(data)) is not None:
+        buffer = self._buffer
+        if not buffer and not self._fragmented and (frame := self._only_frame(data)) is not None:
             return [frame]
-        if held:
-            held += data
-            if len(held) < self._needed:
+        if buffer:
+            buffer += data
+            if len(buffer) < self._needed:
                 return []
-            data = bytes(held)
-            held.clear()
-        found: Found = []
+            data = bytes(buffer)
+            buffer.clear()
+        frames: Frames = []
         at = 0
         while at < len(data):
             end = self._end(data, at)
             if end == 0:
                 self._given_up = True
-                found.append((MACHINE, data[at:]))
-                return found
+                frames.append((MACHINE, data[at:]))
+                return frames
             if end > len(data):
                 self._needed = end - at
-                held += data[at:]
-                return found
-            found.append(self._frame(data, at, end))
+                buffer += data[at:]
+                return frames
+            frames.append(self._frame(data, at, end))
             closes = data[at] & 15 == _CLOSE
             at = end
             if closes:
                 self._given_up = True
                 break
         if at < len(data):
-            found.append((MACHINE, data[at:]))
-        return found
+            frames.append((MACHINE, data[at:]))
+        return frames
 
     def _only_frame(self, data: bytes) -> tuple[int, bytes] | None:
-        """A plain message of less than 64 KiB that is all there is: what nearly every read of a voice session brings."""
+        """Parse a plain message of less than 64 KiB that is all of `data`, as in nearly every read of a voice session."""
         size = len(data)
         if size < 8:
             return None
@@ -102,7 +102,7 @@ class Splitter:
         return first & 15, apply_mask(data[begins + 4 :], data[begins : begins + 4])
 
     def _end(self, data: bytes, at: int) -> int:
-        """Where the frame at `at` ends, at least; 0 when it is no good frame."""
+        """Return where the frame at `at` ends, at least; 0 for an invalid frame."""
         if len(data) - at < 2:
             return at + 2
         first, second = data[at], data[at + 1]
@@ -143,12 +143,12 @@ def _head(opcode: int, length: int, mask: int) -> bytes:
 
 
 def from_server(opcode: int, data: bytes) -> bytes:
-    """A whole message."""
+    """Return an unfragmented message."""
     return _head(opcode, len(data), 0) + data
 
 
 class Masks:
-    """Masking keys nobody can foresee, drawn many at a time: each draw is a system call."""
+    """Unpredictable masking keys, drawn many at a time: each draw is a system call."""
 
     __slots__ = ("_at", "_keys")
 
@@ -157,7 +157,7 @@ class Masks:
         self._at = 0
 
     def from_client(self, opcode: int, data: bytes) -> bytes:
-        """A whole message."""
+        """Return an unfragmented message."""
         at = self._at
         key = self._keys[at : at + 4]
         if not key:
@@ -168,7 +168,7 @@ class Masks:
 
 
 class FrameTurn:
-    """Whose turn it is to write: first come, first served. While nobody waits it costs nothing, unlike `trio.Lock`."""
+    """The right to write, first come, first served. Costs nothing while nobody waits, unlike `trio.Lock`."""
 
     __slots__ = ("_waiting", "taken")
 
@@ -178,7 +178,7 @@ class FrameTurn:
 
     async def take(self) -> None:
         if self.taken:
-            await self._waiting.park()  # whoever gives it back hands it over
+            await self._waiting.park()  # `give_back` hands it over
         self.taken = True
 
     def give_back(self) -> None:

@@ -41,7 +41,7 @@ class HostedApp:
 
     app: ASGIApp
     counted: bool = False
-    """Its requests count as in flight: they are shed at the limit, and a drain waits for them."""
+    """Requests count as in flight: they are shed at the limit, and a drain waits for them."""
     websockets: bool = False
     """Without them an upgrade is answered with 404."""
     max_body_bytes: int = 0

@@ -95,7 +95,7 @@ class ServerExchange:
         self._chunked = False
         self._no_body = False
         self._unsent: int | None = None
-        """Of the content-length."""
+        """Remainder of the content-length."""
 
     def scope(self) -> Scope:
         head = self.head

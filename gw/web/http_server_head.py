@@ -28,7 +28,7 @@ _FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"connec
 
 
 def head_end(buffer: bytearray, searched: int = 0) -> int:
-    """Index after the blank line, or -1 while the head is incomplete. The first `searched` bytes held no end last time.
+    """Return the index after the blank line, or -1 while the head is incomplete. `searched` bytes were searched before.
 
     Raises Refused as soon as the bytes cannot become an acceptable head.
     """
@@ -48,18 +48,18 @@ def head_end(buffer: bytearray, searched: int = 0) -> int:
 
 
 def _origin_form(target: bytes) -> bytes:
-    """The path and query of an absolute-form target (RFC 9112 3.2.2); other forms as they are."""
+    """Return path and query of an absolute-form target (RFC 9112 3.2.2), other forms unchanged."""
     if target.startswith(b"/") or target[:4].lower() != b"http":
         return target
-    _, found, rest = target.partition(b"://")
-    if not found:
+    _, scheme_end, authority = target.partition(b"://")
+    if not scheme_end:
         return target
-    slash = rest.find(b"/")
-    return rest[slash:] if slash >= 0 else b"/"
+    slash = authority.find(b"/")
+    return authority[slash:] if slash >= 0 else b"/"
 
 
 class Head:
-    """One parsed request head; httptools calls `on_url` and `on_header` while it is made."""
+    """One parsed request head; httptools calls `on_url` and `on_header`."""
 
     __slots__ = (
         "_special",
@@ -88,10 +88,10 @@ class Head:
         self.keep = True
         self.expects = False
         self.upgrade = b""
-        """The protocol asked for, in lower case, when `connection` says so too."""
+        """The requested protocol in lower case, if the `connection` field lists `upgrade`."""
         self.body: BodyFraming
         self.scope: dict[str, Any] | None = None
-        """Made once for all requests with this head."""
+        """The ASGI scope, made once for all requests with this head."""
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -110,14 +110,14 @@ class Head:
 
     @property
     def target(self) -> str:
-        """Path and query as they were sent."""
+        """The path and query as they were sent."""
         target = self.raw_path + b"?" + self.query if self.query else self.raw_path
         return target.decode("latin-1")
 
-    def settle(self) -> None:
-        """Read the fields that frame the message. Raises Refused."""
+    def check(self) -> None:
+        """Check the request line and read the fields that frame the message. Raises Refused."""
         if self.version not in ("1.0", "1.1"):
-            raise Refused(400, "only HTTP/1.1 is spoken here")
+            raise Refused(400, "only HTTP/1.1 is supported")
         if len(self.headers) > HEADER_FIELDS:
             raise Refused(431, "the request has too many header fields")
         if len(self._target) > TARGET_BYTES:
@@ -149,7 +149,7 @@ class Head:
         if hosts > 1 or (not hosts and self.version == "1.1"):
             raise Refused(400, "exactly one Host header is required")
         if encoding and (encoding.lower() != b"chunked" or self.version == "1.0"):
-            raise Refused(400, "the only transfer-encoding understood is chunked")
+            raise Refused(400, "the only supported transfer-encoding is chunked")
         self.keep = self.version == "1.1"
         if connection:
             tokens = [token.strip() for token in connection.split(b",")]
@@ -157,27 +157,27 @@ class Head:
             if upgrade and b"upgrade" in tokens:
                 self.upgrade = upgrade
         if b"h2c" in upgrade:
-            raise Refused(400, "HTTP/2 is not spoken here")
+            raise Refused(400, "HTTP/2 is not supported")
         self.body = BodyFraming(length, chunked=bool(encoding))
 
 
 def parse_head(data: bytes) -> Head:
-    """Read one whole head, blank line included. Raises Refused."""
+    """Parse one complete head, blank line included. Raises Refused."""
     if data.startswith(b"PRI * HTTP/2"):
-        raise Refused(400, "HTTP/2 is not spoken here")
+        raise Refused(400, "HTTP/2 is not supported")
     head = Head()
     parser = httptools.HttpRequestParser(head)
     try:
         parser.feed_data(data)
     except httptools.HttpParserUpgrade:
-        pass  # says where the head ended, which is known
+        pass  # reports where the head ended, which is known
     except httptools.HttpParserError as error:
         if len(head.headers) > HEADER_FIELDS:
             raise Refused(431, "the request has too many header fields") from error
         raise Refused(400, "the request head is malformed") from error
     head.method = parser.get_method()
     head.version = parser.get_http_version()
-    head.settle()
+    head.check()
     return head
 
 
@@ -185,37 +185,37 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[\t ]*([0-9]{1,15})[\t ]*\r\n", re.IG
 
 
 class Repeated:
-    """A head that was read already. Most clients send with each request of a connection the one before, but for its length.
+    """The head of the request before. Most clients send it again, except for its content-length.
 
-    One request has ended when `again` is asked about the next: they share the Head.
+    Both requests share the Head: one has ended when `again` is called for the next.
     """
 
-    __slots__ = ("_after", "_at", "_before", "_told", "head")
+    __slots__ = ("_after", "_at", "_before", "_length", "head")
 
     def __init__(self, data: bytes, head: Head) -> None:
-        """`head` is what `data` says; its body is not chunked."""
+        """`head` was parsed from `data`; its body is not chunked."""
         self.head = head
-        found = _LENGTH.search(data)
-        self._before, self._told, self._after = data, b"", b""
-        if found is not None:
-            self._before, self._told, self._after = data[: found.start(1)], found[1], data[found.end(1) :]
+        match = _LENGTH.search(data)
+        self._before, self._length, self._after = data, b"", b""
+        if match is not None:
+            self._before, self._length, self._after = data[: match.start(1)], match[1], data[match.end(1) :]
             self._at = [name for name, _ in head.headers].index(b"content-length")
 
     def again(self, data: bytes) -> Head | None:
-        """The head for a request with the same one; None for another."""
+        """Return the head if `data` is the same; None if it differs."""
         before, after = self._before, self._after
         if not (data.startswith(before) and data.endswith(after)):
             return None
-        head, told = self.head, data[len(before) : len(data) - len(after)]
-        if told != self._told:
-            if not told.isdigit() or len(told) > 15 or not self._told:
+        head, length = self.head, data[len(before) : len(data) - len(after)]
+        if length != self._length:
+            if not length.isdigit() or len(length) > 15 or not self._length:
                 return None
-            self._told = told
+            self._length = length
             head.headers = headers = head.headers.copy()  # the app may have kept those of the request before
-            headers[self._at] = (b"content-length", told)
+            headers[self._at] = (b"content-length", length)
             if head.scope is not None:
                 head.scope["headers"] = headers
-        head.body = BodyFraming(int(told or b"0"))
+        head.body = BodyFraming(int(length or b"0"))
         return head
 
 
@@ -233,11 +233,11 @@ class BodyFraming:
 
     @property
     def left(self) -> int | None:
-        """Bytes still to come; None when only the last chunk will tell."""
+        """The number of bytes still to come; None while that is unknown (chunks)."""
         return 0 if self.done else None if self.chunked else self._left
 
     def take(self, buffer: bytearray) -> bytes:
-        """Remove and return the body bytes at the buffer's start; b"" when there are none yet. Raises Refused."""
+        """Remove and return the body bytes at the buffer's start; b"" when none have arrived. Raises Refused."""
         if self.chunked:
             return self._take_chunks(buffer)
         if len(buffer) <= self._left:  # all of it, in one copy
