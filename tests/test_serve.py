@@ -15,16 +15,17 @@ from gw.gateway import open_gateway
 from gw.serve import load_sample_history, reload_on_signal
 from gw.telemetry.clock import utc_day
 from gw.telemetry.redact import Redactor
+from tests.fakes import stored
 
 
 async def test_the_sample_history_is_the_past_and_today_is_empty(tmp_path):
     async with open_gateway(demo_settings(tmp_path)) as gateway:
         today = utc_day(gateway.clock.now())
         await load_sample_history(gateway)
-        assert (await gateway.store.totals(today - 6)).cost_nusd > 0
-        assert (await gateway.store.totals(today)).requests == 0
+        assert (await stored.totals(gateway.store, today - 6)).cost_nusd > 0
+        assert (await stored.totals(gateway.store, today)).requests == 0
         assert {gateway.ledger.spent(project) for project in ("default", "demo", "demo-history")} == {0}
-        [newest] = await gateway.store.logs(limit=1)
+        [newest] = await stored.logs(gateway.store, limit=1)
         assert newest.project == "demo-history"
 
 
@@ -39,7 +40,7 @@ async def test_a_database_that_takes_no_history_does_not_stop_the_demo(tmp_path)
         foreign.close()
         [left_out] = [line for line in logs if line["event"] == "sample_history_left_out"]  # the store may say so of its own
         assert "another program is writing" in left_out["why"]
-        assert await gateway.store.logs() == []
+        assert await stored.logs(gateway.store) == []
 
 
 TEXT = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n"

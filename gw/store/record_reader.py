@@ -15,11 +15,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 import attrs
 
 from gw.store import queries, rollups
-from gw.store.latency import LatencyRow, MergedBuckets
+from gw.store.latency import MergedBuckets
 from gw.store.queries import QueryContext
 from gw.store.report_process import ProcessGone, ReportProcess
-from gw.store.requests import ANY, LogFilter, Totals
-from gw.store.rollups import CostRow, RollupVersions
+from gw.store.rollups import RollupVersions
 from gw.store.sqlite import ReaderPool
 from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord
@@ -103,20 +102,6 @@ class RecordReader:
             with suppress(ProcessGone):
                 return await pending.result()
         return await self._readers.read(lambda db: job(QueryContext(db, self._merged)))
-
-    async def costs(self, since_day: int | None = None, project: str | None = None) -> list[CostRow]:
-        return await self.read(queries.costs, since_day, project)
-
-    async def latency(self, since_day: int | None = None, project: str | None = None) -> dict[str, LatencyRow]:
-        return await self.read(queries.latencies, since_day, project)
-
-    async def totals(self, since_day: int | None = None, project: str | None = None) -> Totals:
-        return await self.read(queries.totals, since_day, project)
-
-    async def logs(
-        self, limit: int = 100, before: str | None = None, log_filter: LogFilter = ANY
-    ) -> list[RequestRecord]:
-        return await self.read(queries.log, limit, before, log_filter)
 
     async def request(self, record_id: str) -> RequestRecord | None:
         return await self.read(queries.request, record_id)

@@ -197,10 +197,6 @@ class Store(Reader):
         return self._writer.depth
 
     @property
-    def open_intents(self) -> int:
-        return self._journal.open_intents
-
-    @property
     def degraded(self) -> str:
         """Description of what is wrong, for people; empty = nothing."""
         return "; ".join(filter(None, (self._journal.trouble, self._writer.trouble)))
@@ -213,14 +209,6 @@ class Store(Reader):
     @property
     def counters(self) -> Counters:
         return self._writer.counters
-
-    @property
-    def journal_failures(self) -> int:
-        return self._journal.failures
-
-    @property
-    def journal_bytes(self) -> int:
-        return self._journal.bytes
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from gw.types.audio import AudioFormat
 from gw.types.entities import Actor
 from gw.types.stt import Final
 from gw.types.usage import RequestRecord
+from tests.fakes import stored
 from tests.fakes.running import open_running
 from tests.library.conftest import HELLO, YAML
 
@@ -212,7 +213,7 @@ async def test_the_record_is_that_of_the_same_request_over_http(tmp_path):
         async with gateway.tts("sim/tone").speak("the same") as spoken:
             assert b"".join([piece async for piece in spoken]) == audio
         await running.gateway.store.flush()
-        mine_tts, his_tts, mine_llm, his_llm = await running.gateway.store.logs(10)
+        mine_tts, his_tts, mine_llm, his_llm = await stored.logs(running.gateway.store, 10)
     assert comparable(mine_llm) == comparable(his_llm)
     assert comparable(mine_tts) == comparable(his_tts)
     assert (mine_llm.endpoint, his_llm.endpoint) == ("library", "/v1/chat/completions")

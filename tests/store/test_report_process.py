@@ -18,6 +18,7 @@ from gw.store.reporter import QueryJob, framed
 from gw.store.requests import LogFilter
 from gw.store.rollups import _REMEMBERED, RollupVersions
 from gw.store.store import open_store
+from tests.fakes import stored
 from tests.fakes.records import DAY, NOON, HandClock, record
 
 pytestmark = pytest.mark.process
@@ -41,9 +42,14 @@ async def until(condition):
             await trio.sleep(0.005)
 
 
+async def _all_reports(store):
+    reports = [await stored.costs(store, DAY), await stored.latency(store, DAY)]
+    return [*reports, await stored.totals(store), await stored.logs(store)]
+
+
 async def ready(store):
     """The first report is made in a thread, and starts the process."""
-    await store.totals()
+    await stored.totals(store)
     await until(lambda: store._report_process.ready)
 
 
@@ -68,13 +74,13 @@ async def test_the_answers_are_those_of_a_thread(path):
         for n in range(3):
             store.finish(record(f"r{n}", timestamp=NOON + n))
         await store.flush()
-        in_a_thread = [await store.costs(DAY), await store.latency(DAY), await store.totals(), await store.logs()]
+        in_a_thread = await _all_reports(store)
         await ready(store)
         assert await store.read(_pid) != os.getpid()
-        assert in_a_thread == [await store.costs(DAY), await store.latency(DAY), await store.totals(), await store.logs()]
+        assert in_a_thread == await _all_reports(store)
         store.finish(record("r3", timestamp=NOON + 3))
         await store.flush()
-        assert (await store.latency(DAY))["openai/gpt-x"].requests == 4  # what was kept there is known to be old
+        assert (await stored.latency(store, DAY))["openai/gpt-x"].requests == 4  # what was kept there is known to be old
         assert await store.read_as(_names, queries.log, 2, "r3", LogFilter(status="success")) == ["r2", "r1"]
 
 
@@ -82,10 +88,10 @@ async def test_errors_cross(path):
     async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         with pytest.raises(queries.NoSuchRecord):
-            await store.logs(before="nothing")
+            await stored.logs(store, before="nothing")
         with pytest.raises(RuntimeError, match="ZeroDivisionError: a bug"):
             await store.read(_bug)
-        assert (await store.totals()).requests == 0
+        assert (await stored.totals(store)).requests == 0
 
 
 async def test_one_who_leaves_stops_the_query(path):
@@ -95,7 +101,7 @@ async def test_one_who_leaves_stops_the_query(path):
             await store.read(_long)
         assert left.cancelled_caught
         with trio.fail_after(2):  # and not in the 5 s that a query may take
-            assert (await store.totals()).requests == 0
+            assert (await stored.totals(store)).requests == 0
 
 
 def _long_elsewhere(desk, pid):
@@ -107,7 +113,7 @@ async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
         past = RecordReader(path, HandClock(), report_process=process)
-        await past.totals()
+        await stored.totals(past)
         await until(lambda: process.ready)
         first = await past.read(_pid)
         async with trio.open_nursery() as asking:
@@ -118,7 +124,7 @@ async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
             asking.start_soon(ask)
             await trio.testing.wait_all_tasks_blocked(0.05)
             os.kill(first, signal.SIGKILL)
-        await past.totals()
+        await stored.totals(past)
         await until(lambda: process.ready)
         assert await past.read(_pid) not in (first, os.getpid())
         past.close()
@@ -130,7 +136,7 @@ async def test_one_that_gets_no_time_is_done_without_for_a_while(path):
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
         past = RecordReader(path, HandClock(), report_process=process)
-        await past.totals()
+        await stored.totals(past)
         await until(lambda: process.ready)
         with trio.fail_after(5):
             assert await past.read(_long_elsewhere, os.getpid()) == 1

@@ -17,6 +17,7 @@ from gw.store.store import open_readonly, open_store
 from gw.store.writer import GATHER_S
 from gw.telemetry.clock import DAY_S
 from gw.types.usage import AttemptRecord, Usage
+from tests.fakes import stored
 from tests.fakes.records import DAY, NOON, HandClock, intent, record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,14 +35,14 @@ async def test_what_was_finished_can_be_read(path):
         await store.flush()
         assert await store.request("r1") == record()
         assert await store.request("r2") is None
-        assert await store.logs(log_filter=LogFilter(project="default", status="success")) == [record()]
-        assert await store.logs(log_filter=LogFilter(project="other")) == []
-        assert (await store.totals(DAY)).cost_nusd == 1_000
-        assert [row.model_id for row in await store.costs(DAY, "default")] == ["openai/gpt-x"]
-        assert (await store.latency(DAY))["openai/gpt-x"].ttfb.count == 1
+        assert await stored.logs(store, log_filter=LogFilter(project="default", status="success")) == [record()]
+        assert await stored.logs(store, log_filter=LogFilter(project="other")) == []
+        assert (await stored.totals(store, DAY)).cost_nusd == 1_000
+        assert [row.model_id for row in await stored.costs(store, DAY, "default")] == ["openai/gpt-x"]
+        assert (await stored.latency(store, DAY))["openai/gpt-x"].ttfb.count == 1
         assert await store.spend(DAY) == {"default": 1_000}
         assert (await store.stats()).requests == 1
-        assert store.open_intents == 0
+        assert store._journal.open_intents == 0
 
 
 async def test_flush_with_nothing_to_wait_for(path):
@@ -69,11 +70,11 @@ async def test_a_second_instance_is_refused_and_a_reader_is_not(path, autojump_c
             async with open_store(path, clock=HandClock()):
                 pass
         async with open_readonly(path) as reader:
-            assert await reader.logs() == [record()]
+            assert await stored.logs(reader) == [record()]
         assert lock.holder(path)["version"] == "9"
     assert lock.holder(path) is None
     async with open_readonly(path) as reader:
-        assert await reader.logs() == [record()]
+        assert await stored.logs(reader) == [record()]
 
 
 async def test_a_reader_of_nothing_makes_nothing(path):
@@ -118,7 +119,7 @@ async def test_an_error_in_the_block_comes_out_unconverted(path):
             store.finish(record())
             raise ZeroDivisionError
     async with open_readonly(path) as reader:
-        assert await reader.logs() == [record()]
+        assert await stored.logs(reader) == [record()]
 
 
 async def test_a_request_unfinished_at_the_end_is_interrupted_at_the_next_start(path):
@@ -163,8 +164,8 @@ async def test_pages_follow_each_other(path):
         for n in range(5):
             store.finish(record(f"{n}", timestamp=NOON + n))
         await store.flush()
-        first = await store.logs(limit=3)
-        rest = await store.logs(limit=3, before=first[-1].id)
+        first = await stored.logs(store, limit=3)
+        rest = await stored.logs(store, limit=3, before=first[-1].id)
         assert [r.id for r in first + rest] == ["4", "3", "2", "1", "0"]
 
 
@@ -177,9 +178,9 @@ async def test_loaded_records_are_in_the_reports_once(path):
         assert await store.load(past) == 0
         assert await store.spend(DAY) == {"default": 1_000}
         assert await store.spend(DAY - 3) == {"default": 1_000}
-        assert (await store.totals()).cost_nusd == 4_000
-        assert [r.id for r in await store.logs()] == ["own", "s1", "s2", "s3"]
-        assert (store.queue_depth, store.counters.finished, store.open_intents) == (0, 1, 0)
+        assert (await stored.totals(store)).cost_nusd == 4_000
+        assert [r.id for r in await stored.logs(store)] == ["own", "s1", "s2", "s3"]
+        assert (store.queue_depth, store.counters.finished, store._journal.open_intents) == (0, 1, 0)
     assert segment_paths(path) == []
 
 
@@ -227,10 +228,10 @@ async def test_kill_9_loses_no_record_and_no_call(path):
     async with open_store(path, clock=HandClock()) as store:
         rows = []
         before = None
-        while page := await store.logs(limit=1_000, before=before):
+        while page := await stored.logs(store, limit=1_000, before=before):
             rows += page
             before = page[-1].id
-        totals = await store.totals()
+        totals = await stored.totals(store)
     status = {row.id: row.status for row in rows}
     assert len(status) == len(rows)
     assert {name for name in acknowledged if status.get(name) != "success"} == set()

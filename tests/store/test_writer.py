@@ -16,6 +16,7 @@ from gw.store.sqlite import open_writer
 from gw.store.store import open_store
 from gw.store.writer import write_batch
 from gw.telemetry.clock import DAY_S
+from tests.fakes import stored
 from tests.fakes.disk import files_end_at, refuse
 from tests.fakes.records import NOON, HandClock, intent, record
 
@@ -84,7 +85,7 @@ async def test_a_full_queue_leaves_the_rest_in_the_journal_in_order(path):
         await store.flush()
         assert (store.queue_depth, store.counters.committed) == (0, many)
         assert (await store.stats()).requests == many
-        [last] = await store.logs(limit=1)
+        [last] = await stored.logs(store, limit=1)
         assert last.id == f"{many - 1:04}"
         store.finish(record("after"))  # through the queue again
         await store.flush()
@@ -159,12 +160,12 @@ async def test_a_full_disk_loses_nothing_that_fits_in_the_queue(path):
             assert "the journal of" in store.degraded
             await until(lambda: store.counters.retries)
             assert "gw.db cannot be used" in store.degraded
-            assert store.journal_failures >= 3
+            assert store._journal.failures >= 3
         await store.flush()
         await until(lambda: store.accepting)
         assert store.degraded == ""
-        assert (await store.totals()).requests == 2
-        assert store.open_intents == 0
+        assert (await stored.totals(store)).requests == 2
+        assert store._journal.open_intents == 0
 
 
 async def test_what_neither_journal_nor_queue_takes_is_logged_whole(path):
@@ -190,7 +191,7 @@ async def test_loading_and_the_queue_take_turns(path):
         await store.flush()
         nursery.cancel_scope.cancel()  # too late: it is in the thread, and ends well
     async with open_store(path, clock=HandClock()) as store:
-        assert (await store.totals()).requests == 1_020
+        assert (await stored.totals(store)).requests == 1_020
 
 
 async def test_a_load_that_cannot_be_written_changes_nothing(path):
@@ -201,7 +202,7 @@ async def test_a_load_that_cannot_be_written_changes_nothing(path):
         assert await store.load([record("a")]) == 1
         with pytest.raises(ZeroDivisionError):
             await store.load(record(f"{1 // n}") for n in (1, 0))
-        assert (await store.totals()).requests == 1
+        assert (await stored.totals(store)).requests == 1
         store.finish(record("b"))
         await store.flush()
         assert store.degraded == ""
@@ -244,9 +245,9 @@ async def test_a_record_that_cannot_be_written_is_set_aside(path, position):
             await store.wait_committed(f"{position}")
             await store.flush()
             assert (store.counters.committed, store.counters.set_aside, store.queue_depth) == (6, 1, 0)
-            assert (await store.totals()).requests == (await store.stats()).requests == 6
+            assert (await stored.totals(store)).requests == (await store.stats()).requests == 6
             assert store.degraded == ""
-            assert store.open_intents == 0
+            assert store._journal.open_intents == 0
     [line] = logs
     assert (line["event"], line["id"]) == ("usage_record_unwritable", f"{position}")
     assert line["why"] == "ConstraintError: refused"
@@ -273,8 +274,8 @@ async def test_old_requests_go_and_their_sums_stay(path):
         await store.flush()
     async with open_store(path, clock=clock, retention_days=90) as store:
         await until(lambda: store.counters.pruned)
-        assert [r.id for r in await store.logs()] == ["young"]
-        assert (await store.totals()).requests == 2
+        assert [r.id for r in await stored.logs(store)] == ["young"]
+        assert (await stored.totals(store)).requests == 2
 
 
 async def test_pruning_comes_again_each_hour(path, autojump_clock):
@@ -284,7 +285,7 @@ async def test_pruning_comes_again_each_hour(path, autojump_clock):
         await store.flush()
         clock.time += 2 * DAY_S
         await until(lambda: store.counters.pruned)
-        assert await store.logs() == []
+        assert await stored.logs(store) == []
 
 
 async def test_a_row_stays_while_a_journal_line_is_about_it(path, autojump_clock):
@@ -296,7 +297,7 @@ async def test_a_row_stays_while_a_journal_line_is_about_it(path, autojump_clock
         await store.flush()
         clock.time += 2 * DAY_S
         await trio.sleep(2 * writer.PRUNE_EVERY_S)
-        assert [r.id for r in await store.logs()] == ["r1"]
+        assert [r.id for r in await stored.logs(store)] == ["r1"]
         store.finish(record("long call"))
         await store.flush()
         await until(lambda: store.counters.pruned == 2)
