@@ -54,15 +54,6 @@ def settings_of(config: str | Path | Settings | None) -> Settings:
     return load_settings(find(os.environ) if config is None else Path(config), os.environ)
 
 
-@attrs.frozen(kw_only=True)
-class _Target:
-    """A model to send requests to, through `gateway` and as `caller`."""
-
-    gateway: gateways.Gateway
-    model: str
-    caller: Caller
-
-
 def _samples_at(sample_rate_hz: int) -> AudioFormat:
     if sample_rate_hz not in wav.RATES_HZ:
         raise RequestError(what=f"{sample_rate_hz} Hz is not a sample rate of speech", param="sample_rate_hz")
@@ -71,7 +62,11 @@ def _samples_at(sample_rate_hz: int) -> AudioFormat:
 
 @attrs.frozen
 class _Model:
-    _target: _Target
+    """A model to send requests to, through a gateway and as a caller."""
+
+    _gateway: gateways.Gateway
+    _model: str
+    _caller: Caller
 
 
 class AsyncLlm(_Model):
@@ -83,11 +78,10 @@ class AsyncLlm(_Model):
 
         The answer begins with the first content. Raises GwError; TypeError for a value that JSON cannot hold.
         """
-        target = self._target
-        body = msgspec.json.encode({**fields, "model": target.model, "messages": list(messages), "stream": True})
+        body = msgspec.json.encode({**fields, "model": self._model, "messages": list(messages), "stream": True})
         request = openai_chat_server.parse_request(body)
         with as_python_errors():
-            async with target.gateway.relay.chat(request, target.caller) as answer:
+            async with self._gateway.relay.chat(request, self._caller) as answer:
                 yield ChatReply(answer)
 
 
@@ -108,12 +102,12 @@ class AsyncStt(_Model):
         Samples are signed 16-bit mono. Raises GwError; OSError for a file.
         """
         source = await trio.to_thread.run_sync(recording, audio, sample_rate_hz)
-        target, detailed = self._target, [("timestamp_granularities[]", kind) for kind in timestamps]
-        form = [("model", target.model), *detailed, ("response_format", "verbose_json" if detailed else "json")]
+        detailed = [("timestamp_granularities[]", kind) for kind in timestamps]
+        form = [("model", self._model), *detailed, ("response_format", "verbose_json" if detailed else "json")]
         form += [(name, value) for name, value in (("language", language), ("prompt", prompt)) if value]
         request = openai_audio.parse_transcription(form, source, source.format, source.seconds)
         with as_python_errors():
-            async with target.gateway.relay.transcribe(request, target.caller) as answer:
+            async with self._gateway.relay.transcribe(request, self._caller) as answer:
                 while not answer.done:
                     events = await answer.receive()
                 transcript, record = events[-1], answer.record
@@ -134,10 +128,10 @@ class AsyncStt(_Model):
         self, *, sample_rate_hz: int = 16_000, language: str | None = None, interim_results: bool = True
     ) -> AsyncIterator[LiveTranscription]:
         """Transcribe live: signed 16-bit mono samples in, events of `gw.types.stt` out. Raises GwError."""
-        target, fmt = self._target, _samples_at(sample_rate_hz)
-        request = ListenRequest(model=target.model, format=fmt, language=language, interim_results=interim_results)
+        fmt = _samples_at(sample_rate_hz)
+        request = ListenRequest(model=self._model, format=fmt, language=language, interim_results=interim_results)
         with as_python_errors():
-            async with target.gateway.relay.listen(request, target.caller) as live:
+            async with self._gateway.relay.listen(request, self._caller) as live:
                 yield LiveTranscription(live)
 
 
@@ -152,11 +146,11 @@ class AsyncTts(_Model):
 
         `voice` is a provider's voice or an alias of `voices`. The answer begins with the first audio. Raises GwError.
         """
-        target, fmt = self._target, _samples_at(sample_rate_hz)
-        body = {**fields, "model": target.model, "input": text, "voice": voice, "response_format": "pcm"}
+        fmt = _samples_at(sample_rate_hz)
+        body = {**fields, "model": self._model, "input": text, "voice": voice, "response_format": "pcm"}
         request = attrs.evolve(openai_audio.parse_speech(msgspec.json.encode(body)), format=fmt)
         with as_python_errors():
-            async with target.gateway.relay.speak(request, target.caller) as answer:
+            async with self._gateway.relay.speak(request, self._caller) as answer:
                 yield SpeechReply(answer)
 
     @asynccontextmanager
@@ -164,10 +158,10 @@ class AsyncTts(_Model):
         self, *, voice: str = "", sample_rate_hz: int = 24_000, language: str | None = None
     ) -> AsyncIterator[LiveSpeech]:
         """Speak live: pieces of text in, as a language model makes them; signed 16-bit mono samples out. Raises GwError."""
-        target, fmt = self._target, _samples_at(sample_rate_hz)
-        request = SpeakLiveRequest(model=target.model, voice=voice, format=fmt, language=language)
+        fmt = _samples_at(sample_rate_hz)
+        request = SpeakLiveRequest(model=self._model, voice=voice, format=fmt, language=language)
         with as_python_errors():
-            async with target.gateway.relay.speak_live(request, target.caller) as live:
+            async with self._gateway.relay.speak_live(request, self._caller) as live:
                 yield LiveSpeech(live)
 
 
@@ -196,19 +190,19 @@ class AsyncGateway:
         self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
     ) -> AsyncLlm:
         """Return a language model."""
-        return AsyncLlm(self._target(model, session_id, turn_id, fallback))
+        return AsyncLlm(*self._arguments(model, session_id, turn_id, fallback))
 
     def stt(
         self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
     ) -> AsyncStt:
         """Return a speech-to-text model."""
-        return AsyncStt(self._target(model, session_id, turn_id, fallback))
+        return AsyncStt(*self._arguments(model, session_id, turn_id, fallback))
 
     def tts(
         self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
     ) -> AsyncTts:
         """Return a text-to-speech model."""
-        return AsyncTts(self._target(model, session_id, turn_id, fallback))
+        return AsyncTts(*self._arguments(model, session_id, turn_id, fallback))
 
     def stack(
         self, name: str, *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
@@ -218,8 +212,8 @@ class AsyncGateway:
         if name not in stacks:
             known = ", ".join(stacks) or "none"
             raise RequestError(what=f"unknown stack {name!r}; available: {known}", param="stack")
-        target = self._target(name, session_id, turn_id, fallback)
-        return AsyncStack(stt=AsyncStt(target), llm=AsyncLlm(target), tts=AsyncTts(target))
+        arguments = self._arguments(name, session_id, turn_id, fallback)
+        return AsyncStack(stt=AsyncStt(*arguments), llm=AsyncLlm(*arguments), tts=AsyncTts(*arguments))
 
     def on(self, event: Literal["usage_collected"], listener: Listener) -> None:
         """Call `listener` with the usage of every finished request. It runs on the event loop and must return soon."""
@@ -250,11 +244,14 @@ class AsyncGateway:
         provider, name = split_model_id(usage.model)
         return book.cost(usage.units, book.price(provider, name, at_day=day), local=False)
 
-    def _target(self, model: str, session_id: str | None, turn_id: str | None, fallback: bool) -> _Target:
+    def _arguments(
+        self, model: str, session_id: str | None, turn_id: str | None, fallback: bool
+    ) -> tuple[gateways.Gateway, str, Caller]:
+        """Return the arguments of a model."""
         caller = Caller(
             project=self._project, session_id=session_id, turn_id=turn_id, endpoint=ENDPOINT, fallback=fallback
         )
-        return _Target(gateway=self._gateway, model=model, caller=caller)
+        return self._gateway, model, caller
 
 
 def add_listener(listeners: list[Listener], event: str, listener: Listener) -> None:
