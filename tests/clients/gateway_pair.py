@@ -1,4 +1,4 @@
-"""One gateway before a fake of every vendor, for clients that are tried over their own vendor and over another."""
+"""Two gateways before a fake of every vendor: a client calls its own vendor through one, another vendor through the other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT = "what is the weather in Paris today"
 
 @attrs.frozen(kw_only=True)
 class Vendor:
-    """A fake, the path of its API below its address, the models it has, and who answers in its place."""
+    """A fake vendor, its models, the models that answer in their place, and the path of its API."""
 
     fake: Callable[[], ASGIApp]
     models: Mapping[str, str]
@@ -86,14 +86,14 @@ VENDORS: Mapping[str, Vendor] = {
 }
 """By provider type."""
 _VOICED = ("cartesia/sonic-3", "elevenlabs/eleven_flash_v2_5")
-"""Their vendors take ids only, which an app of another vendor does not know."""
+"""Models whose vendors accept voice ids only, which an app of another vendor does not know."""
 INFERENCE = {"stt": "deepgram/nova-2", "llm": "openai/gpt-4.1", "tts": "cartesia/sonic-2"}
-"""What an agent of LiveKit's inference calls its models."""
+"""Names of models in LiveKit's inference service."""
 
 
 @attrs.frozen
 class GatewayPair:
-    """Two gateways before the same fakes: in `own` a vendor's model is its own, in `other` another vendor's has its name.
+    """Two gateways before the same fakes. In `own` a model is served by its vendor, in `other` by another vendor.
 
     So an app changes its address, `at(vendor, "own")`, and nothing else. `at(vendor, "fake")` is the fake itself, which the
     SDK validates.
@@ -110,18 +110,18 @@ class GatewayPair:
         return address.replace("http", scheme, 1)
 
     def record(self, who: str, request_id: str) -> dict[str, Any]:
-        """What a gateway wrote down about one request."""
+        """Return a gateway's record of a request."""
         return Gateway(self.gateways[who]).record(request_id)
 
 
-def said(pcm: bytes, rate: int) -> str:
-    """The words that the tone voices said."""
+def spoken_text(pcm: bytes, rate: int) -> str:
+    """Return the words that the tone voices spoke."""
     return " ".join(" ".join(done.text for done in fsk.decode(pcm, rate)).split())
 
 
 @contextmanager
 def hosted(app: ASGIApp) -> Iterator[str]:
-    """Serve `app` from a thread of its own; its address."""
+    """Serve `app` in a thread; yields its address."""
     ready: list[object] = []
     started = threading.Event()
 
@@ -160,7 +160,7 @@ def open_gateway_pair(folder: Path) -> Iterator[GatewayPair]:
 
 
 def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
-    """Every vendor with its models. The aliases are what makes the difference."""
+    """Return a configuration with every vendor and its models. Only the aliases differ between the two gateways."""
     aliases: dict[str, dict[str, list[str]]] = {"stt": {}, "llm": {}, "tts": {}}
     for name, vendor in VENDORS.items():
         for modality, model in vendor.models.items():
@@ -169,8 +169,8 @@ def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
                 aliases[modality].setdefault(vendor.others[modality], []).append(model)
     for modality, inferred in INFERENCE.items():
         vendor_name = inferred.partition("/")[0]
-        found = VENDORS[vendor_name]
-        behind = found.others[modality] if who == "other" else f"{vendor_name}/{found.models[modality]}"
+        vendor_ = VENDORS[vendor_name]
+        behind = vendor_.others[modality] if who == "other" else f"{vendor_name}/{vendor_.models[modality]}"
         aliases[modality][behind].append(inferred)
     talk = VENDORS["openai"]
     named = {modality: f"openai/{model}" for modality, model in talk.models.items()} if who == "own" else dict(talk.others)

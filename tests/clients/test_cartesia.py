@@ -10,7 +10,7 @@ import pytest
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.wire import wav
-from tests.clients.gateway_pair import TEXT, said
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
@@ -37,11 +37,11 @@ def client(drop_in, package):
 def test_sdk_speech(client, drop_in, who):
     asked = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
     with client(who) as made:
-        assert said(made.tts.generate(**asked).read(), 16_000) == TEXT
+        assert spoken_text(made.tts.generate(**asked).read(), 16_000) == TEXT
         events = list(made.tts.generate_sse(**asked))
     assert events[-1].type == "done"
     pcm = b"".join(event.audio or b"" for event in events if event.type == "chunk")
-    assert said(pcm, 16_000) == TEXT
+    assert spoken_text(pcm, 16_000) == TEXT
 
 
 @WHERE
@@ -55,7 +55,7 @@ def test_sdk_live_speech(client, drop_in, who):
                 context.push(word + " ")
             context.no_more_inputs()
             pcm = b"".join(event.audio or b"" for event in context.receive() if event.type == "chunk")
-            assert said(pcm, 16_000) == TEXT
+            assert spoken_text(pcm, 16_000) == TEXT
 
 
 @WHERE
@@ -94,7 +94,7 @@ def test_sdk_catalogue(drop_in, package, root):
         token = made.access_token.create(grants={"tts": True, "stt": True}, expires_in=60).token
     with cartesia.Cartesia(token=token, base_url=url) as made:
         asked = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
-        assert said(made.tts.generate(**asked).read(), 16_000) == TEXT
+        assert spoken_text(made.tts.generate(**asked).read(), 16_000) == TEXT
 
 
 @WHO
@@ -131,7 +131,7 @@ def test_livekit_plugin(drop_in, package, who):
         return pcm, events
 
     pcm, events = asyncio.run(asyncio.wait_for(talk(), 40))
-    assert said(pcm, 24_000) == TEXT + "."
+    assert spoken_text(pcm, 24_000) == TEXT + "."
     finals = [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT]
     assert " ".join(finals).strip() == TEXT
 
@@ -151,7 +151,7 @@ def test_pipecat_services(drop_in, package, who):
         settings=CartesiaTTSService.Settings(model=drop_in.model("cartesia", "tts"), voice="a-voice"),
     )  # fmt: skip
     pcm = sound(asyncio.run(run([mouth], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
-    assert said(pcm, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT
     ears = CartesiaSTTService(
         api_key="any", base_url=url.replace("http", "ws", 1), sample_rate=24_000,
         settings=CartesiaSTTService.Settings(model=drop_in.model("cartesia", "stt")),

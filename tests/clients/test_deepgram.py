@@ -11,7 +11,7 @@ import pytest
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.wire import wav
-from tests.clients.gateway_pair import TEXT, said
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
@@ -48,7 +48,7 @@ def test_sdk_speech(client, drop_in, who):
     pieces = client.speak.v1.audio.generate(
         text=TEXT, model=drop_in.model("deepgram", "tts"), encoding="linear16", container="none", sample_rate=16_000
     )
-    assert said(b"".join(pieces), 16_000) == TEXT
+    assert spoken_text(b"".join(pieces), 16_000) == TEXT
 
 
 @WHO
@@ -98,7 +98,7 @@ def test_sdk_live_speech(client, drop_in, who):
         assert done.wait(20)
         connection.send_close()
         thread.join(20)
-    assert said(b"".join(event for event in found if isinstance(event, bytes)), 16_000) == TEXT
+    assert spoken_text(b"".join(event for event in found if isinstance(event, bytes)), 16_000) == TEXT
 
 
 @pytest.mark.parametrize("who", ["own"])
@@ -156,7 +156,7 @@ def test_livekit_plugin(drop_in, package, who):
         return pcm, once.alternatives[0].text, events
 
     pcm, once, events = asyncio.run(asyncio.wait_for(talk(), 40))
-    assert said(pcm, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT
     assert once == TEXT
     assert [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT] == [TEXT]
     assert {e.type for e in events} >= {stt.SpeechEventType.START_OF_SPEECH, stt.SpeechEventType.END_OF_SPEECH}
@@ -177,7 +177,7 @@ def test_pipecat_services(drop_in, package, who):
         settings=DeepgramTTSService.Settings(voice=drop_in.model("deepgram", "tts")),
     )  # fmt: skip
     pcm = sound(asyncio.run(run([mouth], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
-    assert said(pcm, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT
     ears = DeepgramSTTService(
         api_key="any", base_url=socket, sample_rate=24_000,
         settings=DeepgramSTTService.Settings(model=drop_in.model("deepgram", "stt")),

@@ -12,7 +12,7 @@ import pytest
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.wire import wav
-from tests.clients.gateway_pair import TEXT, said
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
@@ -34,11 +34,11 @@ def test_sdk_speech(client, drop_in, who):
     made, model = client(who), drop_in.model("elevenlabs", "tts")
     asked = {"voice_id": "v", "text": TEXT, "model_id": model, "output_format": "pcm_16000"}
     for speak in (made.text_to_speech.convert, made.text_to_speech.stream):
-        assert said(b"".join(speak(**asked)), 16_000) == TEXT
+        assert spoken_text(b"".join(speak(**asked)), 16_000) == TEXT
     whole = made.text_to_speech.convert_with_timestamps(**asked)
-    assert said(b64decode(whole.audio_base_64), 16_000) == TEXT
+    assert spoken_text(b64decode(whole.audio_base_64), 16_000) == TEXT
     lines = list(made.text_to_speech.stream_with_timestamps(**asked))
-    assert said(b"".join(b64decode(line.audio_base_64) for line in lines), 16_000) == TEXT
+    assert spoken_text(b"".join(b64decode(line.audio_base_64) for line in lines), 16_000) == TEXT
     if who != "other":
         assert "".join(c for line in lines if line.alignment for c in line.alignment.characters).strip() == TEXT
 
@@ -52,7 +52,7 @@ def test_sdk_live_speech(client, drop_in, who):
         voice_id="v", text=(word + " " for word in TEXT.split()), model_id=drop_in.model("elevenlabs", "tts"),
         output_format="pcm_16000",
     )  # fmt: skip
-    assert said(b"".join(pieces), 16_000) == TEXT
+    assert spoken_text(b"".join(pieces), 16_000) == TEXT
 
 
 @WHERE
@@ -148,8 +148,8 @@ def test_livekit_plugin(drop_in, package, who):
         return once, pcm, events
 
     once, pcm, events = asyncio.run(asyncio.wait_for(talk(), 40))
-    assert said(once, 24_000) == TEXT
-    assert said(pcm, 24_000) == TEXT + "."
+    assert spoken_text(once, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT + "."
     assert events[-1].alternatives[0].text == TEXT
 
 
@@ -166,4 +166,4 @@ def test_pipecat_services(drop_in, package, who):
         settings=ElevenLabsTTSService.Settings(model=drop_in.model("elevenlabs", "tts"), voice="v"),
     )  # fmt: skip
     pcm = sound(asyncio.run(run([mouth], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
-    assert said(pcm, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT

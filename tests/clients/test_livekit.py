@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.gateway_pair import INFERENCE, TEXT, said
+from tests.clients.gateway_pair import INFERENCE, TEXT, spoken_text
 
 pytestmark = [
     pytest.mark.clients,
@@ -151,7 +151,7 @@ def test_plugin(drop_in, package, vendor, who):
 
     text, pcm, rate, transcript = asyncio.run(asyncio.wait_for(talk(), 40))
     assert text == transcript == TEXT
-    assert said(pcm, rate) == TEXT
+    assert spoken_text(pcm, rate) == TEXT
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_inference_speaks(inference, who):
 
     heard = asyncio.run(asyncio.wait_for(talk(), 40))
     assert {(h.frame.sample_rate, h.frame.num_channels) for events in heard for h in events} == {(24_000, 1)}
-    spoken = [said(b"".join(bytes(h.frame.data) for h in events), 24_000) for events in heard]
+    spoken = [spoken_text(b"".join(bytes(h.frame.data) for h in events), 24_000) for events in heard]
     assert spoken == [TEXT + ".", "And tomorrow?"]
 
 

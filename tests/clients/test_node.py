@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.gateway_pair import TEXT, said
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = pytest.mark.clients
 
@@ -64,7 +64,7 @@ def test_speech_and_its_transcription(run, who):
     assert printed["pieces"] > 1
     assert printed["text"] == printed["verbose"]["text"] == printed["streamed"] == TEXT
     assert printed["verbose"]["duration"] == pytest.approx(len(pcm) / 48_000, abs=0.001)
-    assert said(pcm, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT
 
 
 def test_the_lock_names_no_host():

@@ -12,7 +12,7 @@ import pytest
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.wire import wav
-from tests.clients.gateway_pair import TEXT, said
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours")]
 
@@ -35,6 +35,6 @@ def test_npm_sdk(vendor, who, drop_in, tool, tmp_path):
     printed = json.loads(done.stdout)
     assert printed["recording"] == TEXT
     assert printed["finals"] == [TEXT]
-    assert said(base64.b64decode(printed["speech"]), 16_000) == TEXT
+    assert spoken_text(base64.b64decode(printed["speech"]), 16_000) == TEXT
     if "live" in printed:
-        assert said(base64.b64decode(printed["live"]), 16_000) == TEXT
+        assert spoken_text(base64.b64decode(printed["live"]), 16_000) == TEXT

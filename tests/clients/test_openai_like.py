@@ -9,7 +9,7 @@ import pytest
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_24K
 from gw.wire import wav
-from tests.clients.gateway_pair import TEXT, said
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
@@ -55,7 +55,7 @@ def test_sdk_audio(client, drop_in, vendor, who):
         spoken = client.audio.speech.create(**asked).read()
         parsed = wav.parse(spoken)
         assert parsed is not None
-        assert said(spoken[44:], parsed.format.sample_rate_hz) == TEXT
+        assert spoken_text(spoken[44:], parsed.format.sample_rate_hz) == TEXT
         pcm = b"".join(fsk.encode(TEXT, 24_000))
         file = ("speech.wav", wav.header(PCM_24K, len(pcm)) + pcm)
         heard = client.audio.transcriptions.create(model=drop_in.model(vendor, "stt"), file=file)

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.gateway_pair import TEXT
-from tests.clients.gateway_pair import said as told
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [
     pytest.mark.clients,
@@ -178,7 +177,7 @@ def test_services(drop_in, quiet, monkeypatch, vendor, who):
     assert "".join(pieces) == TEXT
     voice = tts(**at_speech, sample_rate=24_000, settings=tts.Settings(model=drop_in.model(vendor, "tts"), voice="alloy"))
     pcm = sound(asyncio.run(run([voice], [TTSSpeakFrame(TEXT)], TTSStoppedFrame)))
-    assert told(pcm, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT
     ears = stt(**address, settings=stt.Settings(model=drop_in.model(vendor, "stt")))
     recording = b"".join(fsk.encode(TEXT, 24_000))
     frames = asyncio.run(run([ears], spoken(recording), TranscriptionFrame))

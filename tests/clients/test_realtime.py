@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.gateway_pair import TEXT, said
+from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [
     pytest.mark.clients,
@@ -107,4 +107,4 @@ def test_openai_sdk_conversation(drop_in, who):
     assert events[-1].response.status == "completed", events[-1].response
     assert events[-1].response.output[0].content[0].transcript == TEXT
     pcm = b"".join(b64decode(e.delta) for e in events if e.type == "response.output_audio.delta")
-    assert said(pcm, 24_000) == TEXT
+    assert spoken_text(pcm, 24_000) == TEXT

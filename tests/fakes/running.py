@@ -56,7 +56,7 @@ class Running:
 async def open_running(
     folder: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = ""
 ) -> AsyncIterator[Running]:
-    """`text` may have a `serve` of its own, with `port: 0`."""
+    """Run a gateway behind its HTTP host. `text` may hold a `serve` section, with `port: 0`."""
     serving = "" if "\nserve:" in text else "\nserve: {port: 0}\n"
     async with open_test_gateway(folder, text + serving, clock, secret=secret) as gateway:
         drain, client = Drain(), Pool()

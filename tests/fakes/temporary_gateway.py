@@ -1,4 +1,4 @@
-"""A whole gateway on a database of its own, from the text of a gw.yaml, and a client that speaks ASGI to an app."""
+"""A complete gateway with a temporary database, from the text of a gw.yaml, and a client that speaks ASGI to an app."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SHOP = {"authorization": "Bearer gwk_shop_0123456789"}
 
 @attrs.define
 class SetClock:
-    """Stands still until it is set. Unix seconds."""
+    """A clock that stands still until it is set. Unix seconds."""
 
     at: float = NOON
 
@@ -65,7 +65,7 @@ async def open_test_gateway(
 
 
 def record(number: int = 1, **changes: object) -> RequestRecord:
-    """A finished chat of today. `number` makes its id, and its place in time."""
+    """Return a finished chat of today. `number` gives its id and its time."""
     fields: dict[str, object] = {
         "id": f"{number:032x}",
         "timestamp": NOON - 1_000.0 + number,
@@ -92,7 +92,7 @@ def record(number: int = 1, **changes: object) -> RequestRecord:
 
 
 async def store_records(gateway: Gateway, *records: RequestRecord) -> None:
-    """Finish these requests: their records, their cost in the ledger, their counts."""
+    """Finish these requests: their records, their cost in the ledger, their metrics."""
     for one in records:
         gateway.store.finish(one)
         gateway.metrics.observe(one)
@@ -125,7 +125,7 @@ async def call(
     client: str = "127.0.0.1",
     scheme: str = "http",
 ) -> Response:
-    """One request; the app is cancelled when it has sent its last byte, as a server would go on to the next."""
+    """Send one request; the app is cancelled after its last byte, as by a server that reads the next request."""
     raw_path, _, query = target.partition("?")
     fields = {"host": "127.0.0.1:8080"} | {name.lower(): value for name, value in (headers or {}).items()}
     scope = {
