@@ -20,7 +20,7 @@ from gw.types.usage import Intent, RequestRecord
 NOON = 20_000 * 86_400 + 43_200
 
 
-class Kept:
+class RecordSink:
     """The relay's record sink, in memory."""
 
     def __init__(self) -> None:
@@ -61,30 +61,30 @@ class VirtualWallClock:
 
 
 @attrs.define
-class House:
+class RelayParts:
     """A relay over a catalog written as gw.yaml, with its surroundings in reach."""
 
     relay: Relay
-    kept: Kept
+    sink: RecordSink
     ledger: Ledger
     clock: VirtualWallClock
 
 
 @pytest.fixture
-def house(tmp_path: Path):
-    def make(text: str, pool: Pool | None = None, spent: dict[str, int] | None = None) -> House:
+def make_relay(tmp_path: Path):
+    def make(text: str, pool: Pool | None = None, spent: dict[str, int] | None = None) -> RelayParts:
         settings = parse(text, file="gw.yaml", env={}, data_dir=tmp_path)
-        kept = Kept()
+        sink = RecordSink()
         clock = VirtualWallClock()
         ledger = Ledger(clock, spent or {})
         relay = Relay(
             live=CurrentCatalog(build(settings)),
             pool=pool or Pool(),
             limits=ProviderLimits(settings.routing.breaker),
-            accounting=Accounting(clock=clock, book=load_book(), ledger=ledger, records=kept, observer=kept),
+            accounting=Accounting(clock=clock, book=load_book(), ledger=ledger, records=sink, observer=sink),
             routing=settings.routing,
             cost_tracking=settings.cost_tracking,
         )
-        return House(relay, kept, ledger, clock)
+        return RelayParts(relay, sink, ledger, clock)
 
     return make

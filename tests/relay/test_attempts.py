@@ -285,7 +285,7 @@ ANSWER = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"hello
 
 
 @pytest.fixture
-async def slow_house(house, nursery):
+async def slow_relay(make_relay, nursery):
     """A relay whose upstream answers after `after_s`; its attempts stand under a keeper."""
     net = FakeNet(nursery)
 
@@ -297,7 +297,7 @@ async def slow_house(house, nursery):
                 await server.respond(200, ANSWER)
 
         net.hosts["up.example", 80] = upstream
-        h = house(HTTP, pool=Pool(connect=net))
+        h = make_relay(HTTP, pool=Pool(connect=net))
         nursery.start_soon(h.relay.in_flight.keeper.run)
         await trio.testing.wait_all_tasks_blocked()
         return h
@@ -317,18 +317,18 @@ async def ask(h) -> None:
             await answer.receive()
 
 
-async def test_a_kept_attempt_ends_when_its_time_is_over(slow_house, autojump_clock):
-    h = await slow_house(after_s=10)
+async def test_a_kept_attempt_ends_when_its_time_is_over(slow_relay, autojump_clock):
+    h = await slow_relay(after_s=10)
     for number in (1, 2):
         with pytest.raises(UpstreamSlow, match="no content within 3 s"):
             await ask(h)
         assert trio.current_time() == 3 * number
-    assert [record.error_code for record in h.kept.records] == ["upstream_too_slow"] * 2
+    assert [record.error_code for record in h.sink.records] == ["upstream_too_slow"] * 2
     assert not h.relay.in_flight.keeper.deadlines
 
 
 @pytest.fixture
-async def dripping_house(house, nursery):
+async def dripping_relay(make_relay, nursery):
     """A relay whose upstream says something at 0, 30 and 60 s and then nothing; its attempts stand under a keeper."""
 
     async def upstream(stream):
@@ -342,21 +342,21 @@ async def dripping_house(house, nursery):
 
     net = FakeNet(nursery)
     net.hosts["up.example", 80] = upstream
-    h = house(HTTP, pool=Pool(connect=net))
+    h = make_relay(HTTP, pool=Pool(connect=net))
     nursery.start_soon(h.relay.in_flight.keeper.run)
     await trio.testing.wait_all_tasks_blocked()
     return h
 
 
 @pytest.mark.parametrize("stops", [False, True])
-async def test_a_kept_answer_that_falls_silent_is_given_up(dripping_house, nursery, autojump_clock, stops):
-    h = dripping_house
+async def test_a_kept_answer_that_falls_silent_is_given_up(dripping_relay, nursery, autojump_clock, stops):
+    h = dripping_relay
     if stops:
         nursery.start_soon(_stop_after, h.relay.in_flight, 45)
     with pytest.raises(Stopping if stops else UpstreamSlow, match="stopping" if stops else "silent for 60 s"):
         await ask_slowly(h)
     assert trio.current_time() == (45 if stops else 61 + 60)
-    assert h.kept.record.error_code == ("shutting_down" if stops else "upstream_too_slow")
+    assert h.sink.record.error_code == ("shutting_down" if stops else "upstream_too_slow")
     assert not h.relay.in_flight.keeper.deadlines
 
 
@@ -372,16 +372,16 @@ async def _stop_after(running, seconds):
     running.stop()
 
 
-async def test_a_kept_attempt_that_is_ready_has_no_deadline(slow_house, autojump_clock):
-    h = await slow_house(after_s=2.5)
+async def test_a_kept_attempt_that_is_ready_has_no_deadline(slow_relay, autojump_clock):
+    h = await slow_relay(after_s=2.5)
     await ask(h)
     await trio.sleep(10)
     await ask(h)
-    assert [record.status for record in h.kept.records] == ["success"] * 2
+    assert [record.status for record in h.sink.records] == ["success"] * 2
 
 
-async def test_kept_attempts_are_told_when_the_gateway_stops(slow_house, autojump_clock):
-    h = await slow_house(after_s=2.5)
+async def test_kept_attempts_are_told_when_the_gateway_stops(slow_relay, autojump_clock):
+    h = await slow_relay(after_s=2.5)
 
     async def stop():
         await trio.sleep(1)
@@ -392,29 +392,29 @@ async def test_kept_attempts_are_told_when_the_gateway_stops(slow_house, autojum
         with pytest.raises(Stopping):
             await ask(h)
     assert trio.current_time() == 1
-    assert h.kept.record.error_code == "shutting_down"
+    assert h.sink.record.error_code == "shutting_down"
 
 
-async def test_a_slow_caller_is_cut_when_the_gateway_stops(dripping_house, autojump_clock):
+async def test_a_slow_caller_is_cut_when_the_gateway_stops(dripping_relay, autojump_clock):
     """The upstream is aborted, and the write that waits is given up a moment later by the host."""
-    h = dripping_house
+    h = dripping_relay
     with trio.move_on_after(5):
         async with h.relay.chat(parse_request(SLOWLY), Caller()) as answer:
             await answer.receive()
             h.relay.in_flight.stop()
             await trio.sleep_forever()
-    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "shutting_down")
+    assert (h.sink.record.status, h.sink.record.error_code) == ("error", "shutting_down")
 
 
-async def test_a_caller_who_leaves_a_kept_attempt_is_no_failure(slow_house, autojump_clock):
-    h = await slow_house(after_s=2.5)
+async def test_a_caller_who_leaves_a_kept_attempt_is_no_failure(slow_relay, autojump_clock):
+    h = await slow_relay(after_s=2.5)
     with trio.move_on_after(1):
         await ask(h)
-    assert (h.kept.record.status, h.relay.in_flight.keeper.deadlines) == ("cancelled", {})
+    assert (h.sink.record.status, h.relay.in_flight.keeper.deadlines) == ("cancelled", {})
 
 
-async def test_shorter_times_hold_from_the_next_request_on(slow_house, autojump_clock):
-    h = await slow_house(after_s=10)
+async def test_shorter_times_hold_from_the_next_request_on(slow_relay, autojump_clock):
+    h = await slow_relay(after_s=10)
     await trio.sleep(0.5)
     h.relay.configure(attrs.evolve(h.relay.planner.routing, whole_answer_s=0.25))
     with pytest.raises(UpstreamSlow):

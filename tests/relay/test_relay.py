@@ -59,17 +59,17 @@ async def said(relay, request, caller=None) -> str:
     return text
 
 
-async def test_one_good_answer(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 100"))
+async def test_one_good_answer(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 100"))
     assert await said(h.relay, chat()) == "hello there"
-    record = h.kept.record
+    record = h.sink.record
     assert (record.id, record.status, record.model_id, record.fallback_from) == ("r1", "success", "bad/echo", None)
     assert record.ttfb_ms == pytest.approx(100, abs=1)
     assert record.usage.source == "vendor"
     assert record.cost_nusd == record.usage.input_tokens * 100 + record.usage.output_tokens * 400
     assert h.ledger.spent("default") == record.cost_nusd
     assert h.ledger.reserved("default") == 0
-    assert [i.model_id for i in h.kept.intents] == ["bad/echo"]
+    assert [i.model_id for i in h.sink.intents] == ["bad/echo"]
     assert h.relay.in_flight.requests == 0
 
 
@@ -89,10 +89,10 @@ async def test_one_good_answer(house, autojump_clock):
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])
-async def test_every_failure_before_content_moves_on(house, autojump_clock, knobs, outcome, stream):
-    h = house(CHAIN.format(knobs=knobs))
+async def test_every_failure_before_content_moves_on(make_relay, autojump_clock, knobs, outcome, stream):
+    h = make_relay(CHAIN.format(knobs=knobs))
     assert await said(h.relay, chat(stream=stream)) == "hello there"
-    record = h.kept.record
+    record = h.sink.record
     assert (record.status, record.model_id, record.provider, record.fallback_from) == (
         "fallback",
         "good/echo",
@@ -101,18 +101,18 @@ async def test_every_failure_before_content_moves_on(house, autojump_clock, knob
     )
     assert [a.outcome for a in record.attempts] == [outcome, "ok"]
     assert record.attempts[1].started_ms >= record.attempts[0].started_ms + record.attempts[0].duration_ms - 0.01
-    assert [(i.attempt, i.model_id) for i in h.kept.intents] == [(0, "bad/echo"), (1, "good/echo")]
+    assert [(i.attempt, i.model_id) for i in h.sink.intents] == [(0, "bad/echo"), (1, "good/echo")]
 
 
-async def test_fallback_off_stops_after_the_model_asked_for(house, autojump_clock):
-    h = house(CHAIN.format(knobs="fail_rate: 1, fail_with: 503"))
+async def test_fallback_off_stops_after_the_model_asked_for(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="fail_rate: 1, fail_with: 503"))
     with pytest.raises(ProviderFailed):
         await said(h.relay, chat(), Caller(request_id="r1", fallback=False))
-    assert (h.kept.record.status, h.kept.record.error_code, h.kept.record.cost_nusd) == ("error", "upstream_failed", 0)
+    assert (h.sink.record.status, h.sink.record.error_code, h.sink.record.cost_nusd) == ("error", "upstream_failed", 0)
 
 
-async def test_all_failed_is_one_error_and_one_record(house, autojump_clock):
-    h = house(
+async def test_all_failed_is_one_error_and_one_record(make_relay, autojump_clock):
+    h = make_relay(
         CHAIN.format(knobs="fail_rate: 1, fail_with: 503").replace(
             "good: {type: sim}", "good: {type: sim, refuse: true}"
         )
@@ -120,35 +120,35 @@ async def test_all_failed_is_one_error_and_one_record(house, autojump_clock):
     with pytest.raises(AllCandidatesFailed) as caught:
         await said(h.relay, chat())
     assert caught.value.status == 502
-    assert [a.outcome for a in h.kept.record.attempts] == ["failed", "refused"]
-    assert h.kept.record.status == "error"
+    assert [a.outcome for a in h.sink.record.attempts] == ["failed", "refused"]
+    assert h.sink.record.status == "error"
 
 
 @pytest.mark.parametrize("hedge", ["", ", hedge_after_ms: 300"])
-async def test_after_content_there_is_no_switch(house, autojump_clock, hedge):
-    h = house(CHAIN.format(knobs="cut_after: 1").replace("idle_s: 5", "idle_s: 5" + hedge))
+async def test_after_content_there_is_no_switch(make_relay, autojump_clock, hedge):
+    h = make_relay(CHAIN.format(knobs="cut_after: 1").replace("idle_s: 5", "idle_s: 5" + hedge))
     with pytest.raises(UpstreamCut):
         await said(h.relay, chat(text="one two three four five six"))
-    record = h.kept.record
+    record = h.sink.record
     assert (record.status, record.model_id) == ("error", "bad/echo")
     assert [attempt.outcome for attempt in record.attempts] == ["cut"]
     assert record.usage.source == "estimated"
     assert record.cost_nusd > 0
 
 
-async def test_silence_in_the_middle_of_an_answer_is_an_error(house, autojump_clock):
-    h = house(CHAIN.format(knobs="token_ms: 60000"))
+async def test_silence_in_the_middle_of_an_answer_is_an_error(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="token_ms: 60000"))
     with pytest.raises(UpstreamSlow):
         await said(h.relay, chat(text="one two three"))
-    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "upstream_too_slow")
+    assert (h.sink.record.status, h.sink.record.error_code) == ("error", "upstream_too_slow")
 
 
-async def test_the_caller_leaves_in_mid_stream(house, autojump_clock):
-    h = house(CHAIN.format(knobs="token_ms: 1000"))
+async def test_the_caller_leaves_in_mid_stream(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="token_ms: 1000"))
     with trio.move_on_after(2.5) as scope:
         await said(h.relay, chat(text="one two three four five six seven"))
     assert scope.cancelled_caught
-    record = h.kept.record
+    record = h.sink.record
     assert record.status == "cancelled"
     assert 0 < record.usage.output_tokens < 7
     assert record.cost_nusd > 0
@@ -156,28 +156,28 @@ async def test_the_caller_leaves_in_mid_stream(house, autojump_clock):
     assert h.relay.in_flight.requests == 0
 
 
-async def test_the_caller_leaves_before_any_content(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1500"))
+async def test_the_caller_leaves_before_any_content(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1500"))
     with trio.move_on_after(1):
         await said(h.relay, chat())
-    record = h.kept.record
+    record = h.sink.record
     assert record.status == "cancelled"
     assert [a.outcome for a in record.attempts] == ["cancelled"]
     assert (record.usage.source, record.usage.output_tokens) == ("estimated", 0)  # the vendor has read the prompt
     assert record.cost_nusd == record.usage.input_tokens * 100 > 0
 
 
-async def test_a_caller_who_leaves_during_a_race_is_cancelled(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
+async def test_a_caller_who_leaves_during_a_race_is_cancelled(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
     with trio.move_on_after(0.1):
         await said(h.relay, chat())
-    assert (h.kept.record.status, h.kept.record.error_code) == ("cancelled", None)
+    assert (h.sink.record.status, h.sink.record.error_code) == ("cancelled", None)
 
 
 @pytest.mark.parametrize("hedge", ["", ", hedge_after_ms: 300"])
 @pytest.mark.parametrize("after_s", [0.5, 2.5])
-async def test_the_end_of_a_drain_is_an_error_not_the_caller_leaving(house, autojump_clock, hedge, after_s):
-    h = house(
+async def test_the_end_of_a_drain_is_an_error_not_the_caller_leaving(make_relay, autojump_clock, hedge, after_s):
+    h = make_relay(
         CHAIN.format(knobs="latency_ms: 1000, token_ms: 1000")
         .replace("idle_s: 5", "idle_s: 5" + hedge)
         .replace("good: {type: sim}", "good: {type: sim, latency_ms: 1000, token_ms: 1000}")
@@ -191,84 +191,84 @@ async def test_the_end_of_a_drain_is_an_error_not_the_caller_leaving(house, auto
         nursery.start_soon(stop)
         with pytest.raises(Stopping):
             await said(h.relay, chat(text="one two three four five six"))
-    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "shutting_down")
+    assert (h.sink.record.status, h.sink.record.error_code) == ("error", "shutting_down")
     assert not h.relay.in_flight.scopes
 
 
-async def test_a_projects_own_key_has_troubles_of_its_own(house, autojump_clock):
+async def test_a_projects_own_key_has_troubles_of_its_own(make_relay, autojump_clock):
     text = CHAIN.format(knobs="fail_rate: 1, fail_with: 429, retry_after_s: 60")
-    h = house(text + "  own: {providers: {bad: sk-0123456789abcdef}}\n")
+    h = make_relay(text + "  own: {providers: {bad: sk-0123456789abcdef}}\n")
     for _ in range(2):
         await said(h.relay, chat(), Caller(project="own"))
-    assert h.kept.records[1].attempts[0].outcome == "rate_limited"
-    assert len(h.kept.intents) == 3  # the second time the first candidate was not called
+    assert h.sink.records[1].attempts[0].outcome == "rate_limited"
+    assert len(h.sink.intents) == 3  # the second time the first candidate was not called
     await said(h.relay, chat(), Caller(project="default"))
-    assert len(h.kept.intents) == 5  # the shared key was
+    assert len(h.sink.intents) == 5  # the shared key was
 
 
-async def test_a_generous_max_tokens_does_not_lock_the_project_out(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1000").replace("daily_budget: 0.0001", "daily_budget: 1"))
+async def test_a_generous_max_tokens_does_not_lock_the_project_out(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1000").replace("daily_budget: 0.0001", "daily_budget: 1"))
     big = parse_request(b'{"model":"bad/echo","max_tokens":100000000,"messages":[{"role":"user","content":"hi"}]}')
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(said, h.relay, big, Caller(project="small"))
-    assert [r.status for r in h.kept.records] == ["success"] * 3
+    assert [r.status for r in h.sink.records] == ["success"] * 3
 
 
-async def test_a_defect_is_an_error_not_a_cancellation(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1"))
+async def test_a_defect_is_an_error_not_a_cancellation(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1"))
     with pytest.raises(ZeroDivisionError):
         async with h.relay.chat(chat(), Caller(request_id="r1")):
             1 / 0  # noqa: B018
-    assert (h.kept.record.status, h.kept.record.error_code) == ("error", "internal_error")
+    assert (h.sink.record.status, h.sink.record.error_code) == ("error", "internal_error")
 
 
-async def test_unknown_model_lists_what_there_is(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1"))
+async def test_unknown_model_lists_what_there_is(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1"))
     with pytest.raises(UnknownModelError, match="bad/echo"):
         await said(h.relay, chat("bad/nothing"))
-    assert h.kept.records == []
+    assert h.sink.records == []
 
 
-async def test_rate_limiting_moves_on_and_refuses_when_nothing_is_left(house, autojump_clock):
-    h = house(
+async def test_rate_limiting_moves_on_and_refuses_when_nothing_is_left(make_relay, autojump_clock):
+    h = make_relay(
         CHAIN.format(knobs="latency_ms: 1")
         + "rate_limiting: {bad: {requests_per_minute: 1}, good: {requests_per_minute: 1}}\n"
     )
     for _ in range(2):
         await said(h.relay, chat())
-    assert [r.model_id for r in h.kept.records] == ["bad/echo", "good/echo"]
+    assert [r.model_id for r in h.sink.records] == ["bad/echo", "good/echo"]
     with pytest.raises(AllCandidatesFailed) as caught:
         await said(h.relay, chat())
     assert caught.value.status == 429
     assert caught.value.retry_after_s == pytest.approx(60, abs=1)
-    assert len(h.kept.intents) == 2  # nobody was called a third time
+    assert len(h.sink.intents) == 2  # nobody was called a third time
     with pytest.raises(RateLimitError):
         await said(h.relay, chat(), Caller(fallback=False))
     await trio.sleep(60)
     await said(h.relay, chat())
 
 
-async def test_a_spent_budget_blocks_before_any_upstream_call_and_midnight_opens_it(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1"), spent={"small": 100_000})
+async def test_a_spent_budget_blocks_before_any_upstream_call_and_midnight_opens_it(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1"), spent={"small": 100_000})
     with pytest.raises(BudgetExceededError) as caught:
         await said(h.relay, chat(), Caller(request_id="r1", project="small"))
     assert (caught.value.project, caught.value.daily_budget, caught.value.status) == ("small", 0.0001, 402)
-    assert h.kept.intents == []
-    assert (h.kept.record.status, h.kept.record.error_code, h.kept.record.attempts) == ("error", "budget_exceeded", ())
+    assert h.sink.intents == []
+    assert (h.sink.record.status, h.sink.record.error_code, h.sink.record.attempts) == ("error", "budget_exceeded", ())
     h.clock.ahead_s = 43_200
     await said(h.relay, chat(), Caller(project="small"))
-    assert h.kept.records[-1].status == "success"
+    assert h.sink.records[-1].status == "success"
 
 
-async def test_warn_only_warns(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1"), spent={"warned": 200_000})
+async def test_warn_only_warns(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1"), spent={"warned": 200_000})
     await said(h.relay, chat(), Caller(project="warned"))
-    assert h.kept.record.status == "success"
+    assert h.sink.record.status == "success"
 
 
-async def test_a_burst_cannot_overshoot_by_more_than_its_reservations(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1000"))
+async def test_a_burst_cannot_overshoot_by_more_than_its_reservations(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1000"))
     outcomes: list[str] = []
 
     async def one():
@@ -281,49 +281,49 @@ async def test_a_burst_cannot_overshoot_by_more_than_its_reservations(house, aut
     async with trio.open_nursery() as nursery:
         for _ in range(200):
             nursery.start_soon(one)
-    reservation = max(i.estimate_nusd for i in h.kept.intents)
+    reservation = max(i.estimate_nusd for i in h.sink.intents)
     assert outcomes.count("blocked") >= 190
     assert outcomes.count("ok") >= 1
-    assert sum(i.estimate_nusd for i in h.kept.intents) < 100_000 + reservation
+    assert sum(i.estimate_nusd for i in h.sink.intents) < 100_000 + reservation
     assert h.ledger.spent("small") <= 100_000 + reservation
 
 
-async def test_a_blocking_budget_is_not_served_when_usage_cannot_be_kept(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1"))
-    h.kept.accepting = False
+async def test_a_blocking_budget_is_not_served_when_usage_cannot_be_kept(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1"))
+    h.sink.accepting = False
     with pytest.raises(StoreUnavailable):
         await said(h.relay, chat(), Caller(project="small"))
     await said(h.relay, chat(), Caller(project="default"))
 
 
-async def test_hedging_answers_from_the_quicker_one_and_leaves_one_record(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
+async def test_hedging_answers_from_the_quicker_one_and_leaves_one_record(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
     assert await said(h.relay, chat()) == "hello there"
-    record = h.kept.record
+    record = h.sink.record
     assert record.model_id == "good/echo"
     assert record.total_latency_ms < 500
     assert {a.outcome for a in record.attempts} == {"ok", "cancelled"}
 
 
-async def test_speech_passes_on_the_first_audio_before_the_last_is_made(house, autojump_clock):
-    h = house(CHAIN.format(knobs="token_ms: 500"))
+async def test_speech_passes_on_the_first_audio_before_the_last_is_made(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="token_ms: 500"))
     arrivals = []
     async with h.relay.speak(SpeakRequest(model="bad/tone", text="hello", format=PCM_24K), Caller()) as answer:
         while not answer.done:
             if any(isinstance(e, AudioChunk) for e in await answer.receive()):
                 arrivals.append(trio.current_time())
     assert arrivals[0] < arrivals[-1] - 1
-    record = h.kept.record
+    record = h.sink.record
     assert record.usage.characters == 5
     assert record.usage.audio_seconds > 0.2
     assert record.cost_nusd == 5 * 15_000
 
 
-async def test_a_whole_answer_may_take_longer_than_a_first_event(house, autojump_clock):
-    h = house(CHAIN.format(knobs="latency_ms: 3000").replace("whole_answer_s: 2", "whole_answer_s: 10"))
+async def test_a_whole_answer_may_take_longer_than_a_first_event(make_relay, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 3000").replace("whole_answer_s: 2", "whole_answer_s: 10"))
     await said(h.relay, chat(stream=False))
     await said(h.relay, chat(stream=True))
-    assert [r.model_id for r in h.kept.records] == ["bad/echo", "good/echo"]
+    assert [r.model_id for r in h.sink.records] == ["bad/echo", "good/echo"]
 
 
 ENGINES = """
@@ -339,8 +339,8 @@ fallbacks:
 
 
 @pytest.mark.parametrize("alone", [False, True])
-async def test_an_engine_that_is_not_installed_is_passed_over(house, autojump_clock, alone):
-    h = house(ENGINES)
+async def test_an_engine_that_is_not_installed_is_passed_over(make_relay, autojump_clock, alone):
+    h = make_relay(ENGINES)
     request = SpeakRequest(model="piper/en_US-lessac-medium", text="hello", format=PCM_24K)
     for _ in range(10):  # its breaker stays shut: nothing is wrong with a server
         if alone:
@@ -351,13 +351,13 @@ async def test_an_engine_that_is_not_installed_is_passed_over(house, autojump_cl
         else:
             async with h.relay.speak(request, Caller()) as answer:
                 assert answer.call.model.id == "sim/tone"
-    first = h.kept.records[-1].attempts[0]
+    first = h.sink.records[-1].attempts[0]
     assert (first.outcome, first.error_code) == ("not_configured", "plugin_missing")
 
 
-async def test_speech_that_cannot_be_converted_is_for_another_candidate(house, autojump_clock, monkeypatch):
+async def test_speech_that_cannot_be_converted_is_for_another_candidate(make_relay, autojump_clock, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
-    h = house(ENGINES)
+    h = make_relay(ENGINES)
     request = SpeakRequest(model="piper/en_US-lessac-medium", text="hello", format=AudioFormat(encoding="mp3"))
     async with h.relay.speak(request, Caller()) as answer:
         assert answer.call.model.id == "sim/tone"

@@ -38,9 +38,9 @@ class Kept:
 
 
 @pytest.fixture
-def answer(house):
+def answer(make_relay):
     def make(*lists, kept=None):
-        h = house(CONFIG)
+        h = make_relay(CONFIG)
         accounting, catalog = attrs.evolve(h.relay.accounting, records=kept or Kept()), h.relay.live.catalog
         model, provider = catalog.by_modality["tts"]["sim/tone"], catalog.provider("sim")
         meter = Meter(accounting, Caller(request_id="r1"), "tts", model.id, stream=True)
