@@ -6,7 +6,7 @@ Groq and Anthropic, `stt` and `tts` for Deepgram's. Each ignores the fields it d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from gw.admin.arguments import project_filter
 from gw.admin.reports import CostGroups, cost_groups
-from gw.admin.schemas import Schema, Usd, extend, usd
+from gw.admin.schemas import Schema, Usd, from_attributes, usd
 from gw.errors import UnknownModelError
 from gw.policy import budget
 from gw.registry.catalog import Catalog, Model, Provider
@@ -145,7 +145,7 @@ class ProjectEntry(Schema):
     daily_budget: Usd
     budget_action: BudgetAction
     default_stack: str
-    tags: list[str]
+    tags: Sequence[str]
     accent: Annotated[str, Meta(pattern="^#[0-9a-fA-F]{6}$")]
     source: Source
 
@@ -185,7 +185,7 @@ def dashboard_status(catalog: Catalog) -> DashboardStatus:
     return DashboardStatus(
         providers=_provider_states(catalog),
         models={
-            model_id: DashboardModel(modality=entries[0].modality, provider=entries[0].provider)
+            model_id: from_attributes(DashboardModel, entries[0])
             for model_id, entries in _by_id(catalog.models.values()).items()
         },
         fallbacks={modality: list(catalog.chains.get(modality, ())) for modality in MODALITIES},
@@ -201,15 +201,13 @@ def providers(catalog: Catalog) -> Providers:
 
 
 def provider(entry: Provider) -> ProviderEntry:
-    return ProviderEntry(
+    return from_attributes(
+        ProviderEntry,
+        entry,
         provider_id=entry.id,
-        source=entry.source,
         api_key_masked=entry.api_key.masked,
-        base_url=entry.base_url,
         provider_type=entry.type,
         type=entry.location,
-        configured=entry.configured,
-        enabled=entry.enabled,
         key_error=entry.key_error or None,
     )
 
@@ -263,8 +261,8 @@ def model(catalog: Catalog, model_id: str, created_at: float) -> OneModel:
     entries = by_id.get(model_id) or [m for m in catalog.models.values() if model_id in m.aliases]
     if not entries:
         raise UnknownModelError(name=model_id, available=tuple(by_id))
-    fields = msgspec.structs.asdict(_entry(entries))
-    return extend(OneModel, _listed(entries, created_at), **fields, source=entries[0].source)
+    fields = msgspec.structs.asdict(_listed(entries, created_at)) | msgspec.structs.asdict(_entry(entries))
+    return OneModel(**fields, source=entries[0].source)
 
 
 def _by_id(entries: Iterable[Model]) -> dict[str, list[Model]]:
@@ -291,13 +289,8 @@ def _listed(entries: list[Model], created_at: float) -> ListedModel:
 
 
 def _entry(entries: list[Model]) -> ModelEntry:
-    first = entries[0]
-    return ModelEntry(
-        modality=first.modality,
-        provider=first.provider,
-        model=first.name,
-        modalities=[entry.modality for entry in entries],
-    )
+    modalities = [entry.modality for entry in entries]
+    return from_attributes(ModelEntry, entries[0], model=entries[0].name, modalities=modalities)
 
 
 def _speech_models(by_id: dict[str, list[Model]], modality: Modality) -> list[SpeechModel]:
@@ -328,26 +321,18 @@ async def project(store: Reader, catalog: Catalog, now: float, *, project_id: st
     entry = catalog.project(project_id)
     today = await store.read_as(cost_groups, queries.costs, utc_day(now), entry.id)
     spent_nusd = spent(entry.id)
-    return extend(
+    return from_attributes(
         ProjectDetail,
         project_entry(entry),
         today_spend=usd(spent_nusd),
         budget_status=budget.status(spent_nusd, entry.daily_budget_nusd),
         today=ProjectStats(cost_today=today.total, requests_today=today.requests),
-        costs_today=ProjectCosts(total=today.total, by_provider=today.by_provider, by_model=today.by_model),
+        costs_today=from_attributes(ProjectCosts, today),
     )
 
 
 def project_entry(entry: Project) -> ProjectEntry:
-    return ProjectEntry(
-        id=entry.id,
-        project_id=entry.id,
-        name=entry.name or entry.id,
-        description=entry.description,
-        daily_budget=usd(entry.daily_budget_nusd),
-        budget_action=entry.budget_action,
-        default_stack=entry.default_stack,
-        tags=list(entry.tags),
-        accent=entry.accent,
-        source=entry.source,
+    daily_budget = usd(entry.daily_budget_nusd)
+    return from_attributes(
+        ProjectEntry, entry, project_id=entry.id, name=entry.name or entry.id, daily_budget=daily_budget
     )

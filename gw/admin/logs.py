@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from gw.admin.arguments import one_of, page_size, project_filter
-from gw.admin.schemas import Schema, UnixSeconds, extend, usd_or_none
+from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd_or_none
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries
@@ -101,44 +101,16 @@ class RequestDetail(LogRecord):
 
 def log_record(record: RequestRecord) -> LogRecord:
     input_units, output_units, cached_units = _units(record)
-    return LogRecord(
-        id=record.id,
-        timestamp=record.timestamp,
-        project=record.project,
-        modality=record.modality,
-        model_id=record.model_id,
-        provider=record.provider,
+    return from_attributes(
+        LogRecord,
+        record,
         cost_usd=usd_or_none(record.cost_nusd),
-        total_latency_ms=record.total_latency_ms,
-        ttfb_ms=record.ttfb_ms,
-        gateway_ms=record.gateway_ms,
-        status=record.status,
+        wasted_usd=usd_or_none(record.wasted_nusd),
         input_units=input_units,
         output_units=output_units,
         cached_input_units=cached_units,
         unit=UNIT_OF[record.modality],
-        wasted_units=record.wasted_units,
-        wasted_usd=usd_or_none(record.wasted_nusd),
-        pricing_source=record.pricing_source,
-        fallback_from=record.fallback_from,
-        attempts=[
-            LoggedAttempt(
-                model_id=attempt.model_id,
-                outcome=attempt.outcome,
-                started_ms=attempt.started_ms,
-                duration_ms=attempt.duration_ms,
-                ttfb_ms=attempt.ttfb_ms,
-                error_code=attempt.error_code,
-                upstream_status=attempt.upstream_status,
-                cost_usd=usd_or_none(attempt.cost_nusd),
-            )
-            for attempt in record.attempts
-        ],
-        error_code=record.error_code,
-        stream=record.stream,
-        session_id=record.session_id,
-        turn_id=record.turn_id,
-        key_id=record.key_id,
+        attempts=[from_attributes(LoggedAttempt, a, cost_usd=usd_or_none(a.cost_nusd)) for a in record.attempts],
     )
 
 
@@ -159,14 +131,8 @@ async def request_detail(store: Reader, record_id: str) -> RequestDetail:
     record = await store.request(record_id)
     if record is None:
         raise UnknownRequestError(name=record_id)
-    return extend(
-        RequestDetail,
-        log_record(record),
-        requested_model=record.requested_model,
-        endpoint=record.endpoint,
-        usage=record.usage,
-        measured_usage=record.measured,
-    )
+    shown = msgspec.structs.asdict(log_record(record))
+    return from_attributes(RequestDetail, record, **shown, measured_usage=record.measured)
 
 
 @attrs.frozen(kw_only=True)

@@ -7,7 +7,7 @@ from functools import partial
 from gw.admin.arguments import project_filter
 from gw.admin.listings import Spent, models_of
 from gw.admin.reports import rounded
-from gw.admin.schemas import Ms, Schema, Usd, usd
+from gw.admin.schemas import Ms, Schema, Usd, from_attributes, usd
 from gw.policy import budget
 from gw.registry.catalog import Catalog
 from gw.store import queries
@@ -172,11 +172,9 @@ def _days(days: Days, last: int) -> tuple[DayFigures, DayFigures, HourLists]:
 
 def _figures(figures: Figures) -> DayFigures:
     totals = figures.totals
-    return DayFigures(
-        requests=totals.requests,
-        errors=totals.errors,
-        fallbacks=totals.fallbacks,
-        cancelled=totals.cancelled,
+    return from_attributes(
+        DayFigures,
+        totals,
         cost=usd(totals.cost_nusd),
         wasted=usd(totals.wasted_nusd),
         ttfb=_median_and_tail(figures.ttfb[""]),
@@ -193,13 +191,13 @@ def _median_and_tail(histogram: Histogram) -> MedianAndTail:
 
 def _budget(project: Project, spent_nusd: int) -> BudgetState:
     limit = project.daily_budget_nusd
-    return BudgetState(
+    return from_attributes(
+        BudgetState,
+        project,
         project=project.id,
         name=project.name or project.id,
-        accent=project.accent,
         spent=usd(spent_nusd),
         daily_budget=usd(limit),
-        budget_action=project.budget_action,
         budget_status=budget.status(spent_nusd, limit),
         share=budget_share(spent_nusd, limit),
     )

@@ -16,7 +16,7 @@ from gw.admin.keys import KeyEntry
 from gw.admin.listings import ProjectEntry, ProviderEntry
 from gw.admin.overview import budget_share
 from gw.admin.registrar import Registrar
-from gw.admin.schemas import Ms, Schema, Usd, extend, usd
+from gw.admin.schemas import Ms, Schema, Usd, from_attributes, usd
 from gw.admin.setting_sources import EntryOrigin, Origins
 from gw.policy import budget
 from gw.pricing.book import PriceBook
@@ -146,7 +146,7 @@ def providers(registrar: Registrar) -> ProvidersPage:
     counts = Counter(model.provider for model in catalog.models.values())
     return ProvidersPage(
         providers=[
-            extend(
+            from_attributes(
                 ProviderRow,
                 listings.provider(entry),
                 models=counts[entry.id],
@@ -178,16 +178,11 @@ def _model(catalog: Catalog, entry: Model, origins: Origins, book: PriceBook, da
     price = entry.price
     if price is None and provider is not None:
         price = book.any_price(provider.type, entry.name, at_day=day)
-    return ModelRow(
+    return from_attributes(
+        ModelRow,
+        entry,
         model_id=entry.id,
-        modality=entry.modality,
-        provider=entry.provider,
         model=entry.name,
-        display_name=entry.display_name,
-        default_language=entry.default_language,
-        default_voice=entry.default_voice,
-        aliases=entry.aliases,
-        source=entry.source,
         origin=origins.of(entry.source, "models", entry.modality, entry.id),
         configured=provider is not None and provider.configured,
         free=price is None and provider is not None and provider.location == "local",
@@ -210,7 +205,7 @@ async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -
     for entry in listed.projects:
         project = catalog.project(entry.id)
         spent_nusd, limit = spent(project.id), project.daily_budget_nusd
-        row = extend(
+        row = from_attributes(
             ProjectRow,
             entry,
             today_spend=usd(spent_nusd),
@@ -229,7 +224,7 @@ def access_keys(registrar: Registrar) -> KeysPage:
     """Return the keys, and the projects a new one may be for."""
     origins = Origins(registrar.settings)
     rows = [
-        extend(KeyRow, key, origin=origins.of(key.source, "auth", "keys", number))
+        from_attributes(KeyRow, key, origin=origins.of(key.source, "auth", "keys", number))
         for number, key in enumerate(keys.listing(registrar).keys)
     ]
     return KeysPage(keys=rows, projects=list(registrar.catalog.projects), auth_on=registrar.settings.auth.on)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal, Protocol
 
+import msgspec
+
 from gw.admin.arguments import SHORT_PERIODS, first_day
-from gw.admin.schemas import Schema, UnixSeconds, extend, preencoded
+from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
 from gw.admin.series import ShortPeriod
 from gw.registry.catalog import Catalog
 from gw.store import queries
@@ -137,16 +139,14 @@ def _provider(
     name: str, catalog: Catalog, gates: Mapping[str, ProviderGate], calls: _Calls
 ) -> ProviderReliability:
     """Combine a provider's calls with its gates now. A deleted provider is neither configured nor enabled."""
-    provider, gate = catalog.providers.get(name), _gate(gates.get(name))
-    return extend(
+    provider = catalog.providers.get(name)
+    return from_attributes(
         ProviderReliability,
         calls,
+        **msgspec.structs.asdict(_gate(gates.get(name))),
         provider=name,
         configured=provider is not None and provider.configured,
         enabled=provider is not None and provider.enabled,
-        breaker=gate.breaker,
-        in_flight=gate.in_flight,
-        bucket=gate.bucket,
         project_gates={label: _gate(other) for label, other in gates.items() if other.provider == name and label != name},
     )
 
@@ -155,10 +155,8 @@ def _gate(gate: ProviderGate | None) -> GateState:
     """Return the gate's state; a provider that has not been called yet has no gate."""
     if gate is None:
         return GateState(breaker="closed", in_flight=0, bucket=None)
-    bucket = None
-    if gate.limit is not None:
-        bucket = BucketState(limit=gate.limit, remaining=gate.remaining, reset_s=gate.reset_s)
-    return GateState(breaker=gate.breaker, in_flight=gate.in_flight, bucket=bucket)
+    bucket = None if gate.limit is None else from_attributes(BucketState, gate)
+    return from_attributes(GateState, gate, bucket=bucket)
 
 
 def _calls(found: Attempts, known: tuple[str, ...], hours: range) -> tuple[dict[str, _Calls], list[FallbackMove]]:

@@ -25,9 +25,9 @@ class Schema(msgspec.Struct, kw_only=True):
     """Base class of documented answers."""
 
 
-def extend(kind: type[S], base: msgspec.Struct, **fields: object) -> S:
-    """Return a `kind` with the fields of `base`, which `kind` derives from, and `fields`."""
-    return kind(**msgspec.structs.asdict(base), **fields)
+def from_attributes(kind: type[S], source: object, **fields: object) -> S:
+    """Make a `kind` of `fields`; every other field is the attribute of `source` with the same name."""
+    return kind(**{name: fields[name] if name in fields else getattr(source, name) for name in kind.__struct_fields__})
 
 
 def preencoded(value: T) -> T:

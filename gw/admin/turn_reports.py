@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import ClassVar
 
 from gw.admin.arguments import page_size, project_filter
-from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, extend, usd, usd_or_none
+from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd, usd_or_none
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries
@@ -117,7 +117,7 @@ async def one(
     began = _began(turn)
     stages = [(speech.ended_at, _speech_stage(speech, began)) for speech in _speech(turn)]
     stages += [(record.timestamp, _stage(record, began)) for record in turn.requests]
-    return extend(TurnDetail, _summary(turn), stages=[stage for _, stage in sorted(stages, key=itemgetter(0))])
+    return from_attributes(TurnDetail, _summary(turn), stages=[stage for _, stage in sorted(stages, key=itemgetter(0))])
 
 
 def _summaries(turns: list[Turn]) -> list[TurnSummary]:
@@ -169,19 +169,13 @@ def _stage(record: RequestRecord, began: float) -> TurnStage:
     start = _at(record, began)
     last = record.attempts[-1] if record.attempts else None
     ended = last.started_ms + last.duration_ms if last else 0.0
-    return TurnStage(
+    return from_attributes(
+        TurnStage,
+        record,
         request_id=record.id,
-        modality=record.modality,
-        model_id=record.model_id,
-        provider=record.provider,
-        status=record.status,
-        error_code=record.error_code,
-        fallback_from=record.fallback_from,
         start_ms=start,
         queue_ms=record.attempts[0].started_ms if record.attempts else record.total_latency_ms,
-        ttfb_ms=record.ttfb_ms,
         total_ms=record.total_latency_ms,
-        gateway_ms=record.gateway_ms,
         after_ms=round(max(0.0, record.total_latency_ms - ended), 3),
         cost_usd=usd_or_none(record.cost_nusd),
         attempts=[_bar(attempt, start) for attempt in record.attempts],
@@ -225,12 +219,10 @@ def _speech_stage(speech: HeardSpeech, began: float) -> TurnStage:
 
 def _bar(attempt: AttemptRecord, start: float) -> AttemptBar:
     wait = attempt.duration_ms if attempt.ttfb_ms is None else attempt.ttfb_ms
-    return AttemptBar(
-        model_id=attempt.model_id,
+    return from_attributes(
+        AttemptBar,
+        attempt,
         provider=split_model_id(attempt.model_id)[0],
-        outcome=attempt.outcome,
-        error_code=attempt.error_code,
-        upstream_status=attempt.upstream_status,
         start_ms=round(start + attempt.started_ms, 3),
         wait_ms=wait,
         stream_ms=round(max(0.0, attempt.duration_ms - wait), 3),

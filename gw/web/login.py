@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from gw.admin.request_models import read
-from gw.admin.schemas import Schema
+from gw.admin.schemas import Schema, from_attributes
 from gw.dialects.auth import principal
 from gw.errors import AuthError, ForbiddenError
 from gw.web import session_cookie
@@ -70,13 +70,10 @@ def session(request: Request) -> SessionState:
         caller = who(gateway, request.scope, gateway.clock.now())
     except AuthError:
         caller = None
-    return SessionState(
-        auth_on=gateway.settings.auth.on,
-        authenticated=caller is not None,
-        principal=caller.kind if caller else None,
-        project=caller.project if caller else None,
-        expires_at=caller.expires_at if caller else None,
-    )
+    auth_on = gateway.settings.auth.on
+    if caller is None:
+        return SessionState(auth_on=auth_on, authenticated=False, principal=None, project=None, expires_at=None)
+    return from_attributes(SessionState, caller, auth_on=auth_on, authenticated=True, principal=caller.kind)
 
 
 def _check_token(request: Request, token: str) -> None:

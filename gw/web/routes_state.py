@@ -8,7 +8,7 @@ from typing import Literal
 import trio
 
 from gw.admin import listings, reports
-from gw.admin.schemas import Schema
+from gw.admin.schemas import Schema, from_attributes
 from gw.gateway import Gateway
 from gw.telemetry.metrics import MetricFacts
 from gw.web import static_files
@@ -31,14 +31,8 @@ def front(request: Request) -> Reply:
     files = request.plane.files
     if "text/html" in request.header(b"accept").lower():
         return files.page(request.header(b"accept-encoding"), request.header(b"if-none-match"))
-    state = health(request)
-    answer = Front(
-        ok=True,
-        status=state.status,
-        uptime_seconds=state.uptime_seconds,
-        version=state.version,
-        dashboard="built" if files.built else static_files.NOT_BUILT,
-    )
+    dashboard = "built" if files.built else static_files.NOT_BUILT
+    answer = from_attributes(Front, health(request), ok=True, dashboard=dashboard)
     return json_reply(answer, headers=[(b"vary", b"accept")])
 
 
