@@ -157,13 +157,13 @@ def _daily_sum(spend: Mapping[str, Mapping[int, int]], names: Collection[str]) -
 
 
 def _estimate_of(spend: Mapping[int, int], daily_budget_nusd: int, month: _Month) -> MonthEstimate:
-    found = estimate(spend, month.today, month.elapsed, month.first, month.last)
+    nusd = estimate(spend, month.today, month.elapsed, month.first, month.last)
     budget = daily_budget_nusd * (month.last - month.first + 1)
     return MonthEstimate(
-        spent=usd(found.spent),
-        expected=usd(found.expected),
-        low=usd(found.low),
-        high=usd(found.high),
+        spent=usd(nusd.spent),
+        expected=usd(nusd.expected),
+        low=usd(nusd.low),
+        high=usd(nusd.high),
         budget=usd(budget) if budget else None,
-        over_budget=bool(budget) and found.expected > budget,
+        over_budget=bool(budget) and nusd.expected > budget,
     )

@@ -206,13 +206,13 @@ async def export(
     while remaining:
         count = min(remaining, MAX_RECORDS)
         try:
-            text, found, cursor = await store.read_as(_csv_page, queries.log, count, cursor, wanted)
+            text, size, cursor = await store.read_as(_csv_page, queries.log, count, cursor, wanted)
         except NoSuchRecord:
             if len(parts) == 1:
                 raise _unknown_cursor() from None
             break  # the last record of the previous page has just been deleted, like all older ones
         parts.append(text)
-        if found < count:
+        if size < count:
             break
         remaining -= count
     return Encoded(tuple(parts))

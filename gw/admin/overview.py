@@ -159,13 +159,13 @@ def _movers(points: list[Point], midnight: int, last: int) -> list[Mover]:
 
 def _days(days: Days, last: int) -> tuple[DayFigures, DayFigures, HourLists]:
     hours = range(last - HOURS + 1, last + 1)
-    found = [days.hours.get(hour) for hour in hours]
+    entries = [days.hours.get(hour) for hour in hours]
     lists = HourLists(
         times=[hour * 3_600 for hour in hours],
-        requests=[entry[0].requests if entry else 0 for entry in found],
-        errors=[entry[0].errors if entry else 0 for entry in found],
-        cost=[usd(entry[0].cost_nusd) if entry else 0.0 for entry in found],
-        ttfb_p50=[rounded(entry[1].quantile(0.5)) if entry else None for entry in found],
+        requests=[entry[0].requests if entry else 0 for entry in entries],
+        errors=[entry[0].errors if entry else 0 for entry in entries],
+        cost=[usd(entry[0].cost_nusd) if entry else 0.0 for entry in entries],
+        ttfb_p50=[rounded(entry[1].quantile(0.5)) if entry else None for entry in entries],
     )
     return _figures(days.today), _figures(days.yesterday), lists
 

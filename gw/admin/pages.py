@@ -85,8 +85,8 @@ class ModelsPage(Schema):
 
 
 class ProjectRow(ProjectEntry):
-    """`share` is the part of the daily budget that is spent; null without one. `own_keys`: providers for which the project
-    has a key of its own."""
+    """`share` is the spent part of the daily budget; null without one. `own_keys`: providers for which the project has its
+    own key."""
 
     today_spend: Usd
     requests_today: int

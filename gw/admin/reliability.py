@@ -159,33 +159,33 @@ def _gate(gate: ProviderGate | None) -> GateState:
     return from_attributes(GateState, gate, bucket=bucket)
 
 
-def _calls(found: Attempts, known: tuple[str, ...], hours: range) -> tuple[dict[str, _Calls], list[FallbackMove]]:
+def _calls(attempts: Attempts, known: tuple[str, ...], hours: range) -> tuple[dict[str, _Calls], list[FallbackMove]]:
     """Return each provider's calls, the `known` ones first, and the fallbacks."""
     bars: dict[str, dict[int, Health]] = {}
-    for health in found.health:
+    for health in attempts.health:
         bars.setdefault(health.provider, {})[health.hour] = health
     errors = {
-        name: LatestError(code=error.code, timestamp=error.at) for name, error in found.last_errors.items()
+        name: LatestError(code=error.code, timestamp=error.at) for name, error in attempts.last_errors.items()
     }
     names = [*known, *sorted(set(bars) - set(known))]
     moves = [
         FallbackMove(origin=move.model_id, to=move.next_model_id, reason=move.reason, count=move.count)
-        for move in found.moves
+        for move in attempts.moves
     ]
     return {name: _outcomes(errors.get(name), bars.get(name, {}), hours) for name in names}, preencoded(moves)
 
 
 def _outcomes(error: LatestError | None, bars: Mapping[int, Health], hours: range) -> _Calls:
-    """Count outcomes. `availability`: answered calls among those that were made and not cancelled; None without any."""
+    """Count outcomes. `availability`: answered calls among those that were neither skipped nor cancelled; None without any."""
     counts = {
         outcome: [getattr(bars[hour], outcome) if hour in bars else 0 for hour in hours]
         for outcome in OutcomeBars.__struct_fields__
     }
     totals = OutcomeTotals(**{outcome: sum(values) for outcome, values in counts.items()})
-    made = totals.ok + totals.failed + totals.rate_limited
+    completed = totals.ok + totals.failed + totals.rate_limited
     return _Calls(
         last_error=error,
-        availability=round(totals.ok / made, 6) if made else None,
+        availability=round(totals.ok / completed, 6) if completed else None,
         totals=totals,
         bars=preencoded(OutcomeBars(**counts)),
     )

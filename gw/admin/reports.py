@@ -98,8 +98,8 @@ async def costs(
 ) -> Costs:
     """Sum up the costs of a period. Raises RequestError, UnknownProjectError."""
     day, only = first_day(period, now), project_filter(catalog, project)
-    found = await store.read_as(cost_groups, queries.costs, day, only)
-    return msgspec.structs.replace(found, period=period, project=only)
+    totals = await store.read_as(cost_groups, queries.costs, day, only)
+    return msgspec.structs.replace(totals, period=period, project=only)
 
 
 def cost_groups(rows: Iterable[CostRow]) -> Costs:

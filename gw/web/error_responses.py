@@ -18,7 +18,7 @@ from gw.wire import openai_chat_server
 _log = structlog.get_logger("gw.web")
 
 
-def of_gateway(error: GwError, request_id: str) -> Reply:
+def gateway_error(error: GwError, request_id: str) -> Reply:
     headers = [*error_bodies.headers_of(error)]
     if error.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
@@ -35,7 +35,7 @@ def method_not_allowed(methods: Iterable[str], request_id: str) -> Reply:
     return Reply(_body("MethodNotAllowed", "method_not_allowed", "Method Not Allowed", request_id), headers=[allow], status=405)
 
 
-def of_unexpected(error: BaseException, request_id: str) -> Reply:
+def unexpected_error(error: BaseException, request_id: str) -> Reply:
     """Log a fault of ours with all details; the caller gets the id of the log line."""
     _log.error("request_failed", request_id=request_id, exc_info=error)
     message = "the gateway failed while handling this request"

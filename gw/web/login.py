@@ -16,7 +16,7 @@ from gw.admin.schemas import Schema, from_attributes
 from gw.dialects.auth import principal
 from gw.errors import AuthError, ForbiddenError
 from gw.web import session_cookie
-from gw.web.authorization import cookies, who
+from gw.web.authorization import caller, cookies
 from gw.web.reply import Reply, json_reply
 from gw.web.route import Request, Route
 
@@ -67,13 +67,11 @@ def logout(request: Request) -> Reply:
 def session(request: Request) -> SessionState:
     gateway = request.gateway
     try:
-        caller = who(gateway, request.scope, gateway.clock.now())
+        found = caller(gateway, request.scope, gateway.clock.now())
     except AuthError:
-        caller = None
+        return SessionState(auth_on=True, authenticated=False, principal=None, project=None, expires_at=None)
     auth_on = gateway.settings.auth.on
-    if caller is None:
-        return SessionState(auth_on=auth_on, authenticated=False, principal=None, project=None, expires_at=None)
-    return from_attributes(SessionState, caller, auth_on=auth_on, authenticated=True, principal=caller.kind)
+    return from_attributes(SessionState, found, auth_on=auth_on, authenticated=True, principal=found.kind)
 
 
 def _check_token(request: Request, token: str) -> None:
@@ -82,11 +80,11 @@ def _check_token(request: Request, token: str) -> None:
     address, now = client[0] if client else "", trio.current_time()
     failures.check(address, now)
     try:
-        caller = principal(request.gateway, token.encode())
+        owner = principal(request.gateway, token.encode())
     except AuthError:
         failures.add(address, now)
         raise
-    if not caller.is_admin:
+    if not owner.is_admin:
         raise ForbiddenError(what="the dashboard needs the admin token; a project key is not enough")
 
 

@@ -1,4 +1,4 @@
-"""The table of routes as an OpenAPI 3.1 document. Source: OpenAPI Specification 3.1.1 and JSON Schema 2020-12."""
+"""The OpenAPI 3.1 document, made from the table of routes. Source: OpenAPI Specification 3.1.1, JSON Schema 2020-12."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 
 from gw import __version__
 from gw.admin.schemas import Schema
+from gw.types.ids import MODALITIES
 from gw.web.authorization import Right
 from gw.web.route import Field, Raw, Route, RouteTable, Shape
 from gw.web.routes import TABLE
 from gw.web.session_cookie import COOKIE
 
 Json = dict[str, Any]
-
 
 
 class ErrorDetail(Schema):
@@ -38,29 +38,29 @@ class Error(Schema):
 
 _REF = "#/components/schemas/{name}"
 _PARAMETERS = {
-    "model_id": "`<provider>/<model>`; the slash may stand as it is or as `%2F`.",
+    "model_id": "`<provider>/<model>`; the slash may be sent as it is or as `%2F`.",
     "project_id": "The project's id.",
     "provider_id": "The provider's id.",
-    "record_id": "The id that the request's answer carried as `X-Request-Id`.",
+    "record_id": "The request's id: the `X-Request-Id` of its answer.",
     "key_id": "The key's id.",
-    "turn_id": "The turn's id: the one the app sent, else the one it was given.",
+    "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",
     "modality": "`stt`, `llm` or `tts`.",
 }
 _EXAMPLES = {"model_id": "sim/echo", "project_id": "default", "provider_id": "sim"}
 _STATUSES = {
-    400: "The request is at fault.",
-    401: "No credential, or a wrong one.",
+    400: "The request is invalid.",
+    401: "The credential is missing or wrong.",
     402: "The project has reached its daily budget.",
-    403: "The credential does not have the right, the entry is defined in gw.yaml, or the page is a foreign one.",
-    404: "There is no such thing; the body lists what there is.",
-    409: "It exists already, or something still needs it.",
+    403: "The credential lacks the right, the entry is defined in gw.yaml, or the request comes from a page of another site.",
+    404: "Not found; the body lists what exists.",
+    409: "It exists already, or is still in use.",
     413: "The body is too large.",
-    422: "The request is at fault: `param` names the field.",
-    429: "Too many; `Retry-After` says when to ask again.",
-    500: "A stored key cannot be decrypted, or a fault of the gateway's own.",
+    422: "The request is invalid: `param` names the field.",
+    429: "Too many requests; `Retry-After` says when to try again.",
+    500: "A stored key cannot be decrypted, or the gateway has failed.",
     501: "The engine of a local provider is not installed.",
     502: "Every candidate failed.",
-    503: "Overloaded, stopping, or the usage store is unavailable.",
+    503: "The gateway is overloaded or stopping, or the usage store is unavailable.",
     504: "Every candidate was too slow.",
 }
 _SECURITY: dict[Right, list[Json]] = {
@@ -72,127 +72,113 @@ _SECURITY: dict[Right, list[Json]] = {
 _INTRODUCTION = (
     "The control plane and the OpenAI-shaped data plane of a self-hosted voice AI gateway. Rights: `public` needs no "
     "credential; `data` a project key or the admin token; `admin` the admin token; `metrics` nothing on loopback, else "
-    "the admin token. A gateway without `auth` in gw.yaml asks for none. Every answer carries `X-Request-Id`. Query "
-    "fields that an admin route does not know are refused."
+    "the admin token. Without `auth` in gw.yaml no credential is needed. Every answer carries `X-Request-Id`. Admin "
+    "routes refuse unknown query fields."
 )
 
 
 @lru_cache(maxsize=1)
 def document_bytes() -> bytes:
-    """The document as `/v1/openapi.json` serves it."""
+    """Return the document as `/v1/openapi.json` serves it."""
     return msgspec.json.encode(document())
 
 
 def document(table: RouteTable = TABLE, version: str = __version__) -> Json:
-    shapes = _Shapes(table.routes)
+    schemas = _Schemas(table.routes)
     paths: Json = {}
-    for operation in table.routes:
-        for path in operation.paths:
-            paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, path, shapes)
+    for route in table.routes:
+        for path in route.paths:
+            paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "gw", "version": version, "description": _INTRODUCTION, "license": {"name": "MIT"}},
         "servers": [{"url": "/"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(op.tag for op in table.routes)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in table.routes)],
         "paths": paths,
-        "components": {"schemas": shapes.components, "securitySchemes": _schemes()},
+        "components": {
+            "schemas": schemas.components,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+            },
+        },
     }
 
 
-def _schemes() -> Json:
-    return {
-        "bearer": {"type": "http", "scheme": "bearer"},
-        "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
-        "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
-    }
-
-
-class _Shapes:
+class _Schemas:
     """The schemas of all bodies and answers; those of structs are components."""
 
-    def __init__(self, operations: Iterable[Route]) -> None:
-        found = [shape for op in operations for shape in (op.body, *op.answers) if _is_ours(shape)]
-        self._types = [*found, Error]
+    def __init__(self, routes: Iterable[Route]) -> None:
+        shapes = [shape for route in routes for shape in (route.body, *route.answers)]
+        self._types = [*(shape for shape in shapes if shape is not None and not isinstance(shape, Raw)), Error]
         schemas, components = msgspec.json.schema_components(self._types, ref_template=_REF)
         self._schemas = list(schemas)
         self.components: Json = {name: components[name] for name in sorted(components)}
 
-    def schema(self, shape: Shape) -> Json:
-        if isinstance(shape, Raw):
-            return dict(shape.schema)
-        return self._schemas[self._types.index(shape)]
+    def content(self, shapes: Iterable[Shape]) -> Json:
+        """Return the media types; several shapes of one type are alternatives."""
+        by_type: dict[str, list[Shape]] = {}
+        for shape in shapes:
+            content_type = shape.content_type if isinstance(shape, Raw) else "application/json"
+            by_type.setdefault(content_type, []).append(shape)
+        return {content_type: self._media(alternatives) for content_type, alternatives in by_type.items()}
+
+    def _media(self, shapes: list[Shape]) -> Json:
+        schemas = [
+            dict(shape.schema) if isinstance(shape, Raw) else self._schemas[self._types.index(shape)] for shape in shapes
+        ]
+        media: Json = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
+        if isinstance(shapes[0], Raw) and shapes[0].example is not None:
+            media["example"] = shapes[0].example
+        return media
 
 
-def _is_ours(shape: Shape) -> bool:
-    return shape is not None and not isinstance(shape, Raw)
-
-
-def _operation(operation: Route, path: str, shapes: _Shapes) -> Json:
-    names = [*re.findall(r"{(\w+)}", path)]
-    found: Json = {
-        "operationId": operation.id + ("" if path == operation.path else "_" + path.split("/")[1]),
-        "summary": operation.summary,
-        "tags": [operation.tag],
-        "x-gw-right": operation.right,
-        "security": _SECURITY[operation.right],
-        "responses": dict(_responses(operation, shapes, bool(names))),
+def _operation(route: Route, path: str, schemas: _Schemas) -> Json:
+    names = re.findall(r"{(\w+)}", path)
+    operation: Json = {
+        "operationId": route.id + ("" if path == route.path else "_" + path.split("/")[1]),
+        "summary": route.summary,
+        "tags": [route.tag],
+        "x-gw-right": route.right,
+        "security": _SECURITY[route.right],
+        "responses": dict(_responses(route, schemas, has_parameter=bool(names))),
     }
-    if operation.notes:
-        found["description"] = operation.notes
-    if parameters := [*map(_path_parameter, names), *map(_query_parameter, operation.query)]:
-        found["parameters"] = parameters
-    if operation.body is not None:
-        found["requestBody"] = {"required": True, "content": _content((operation.body,), shapes)}
-    return found
+    if route.notes:
+        operation["description"] = route.notes
+    if parameters := [*map(_path_parameter, names), *map(_query_parameter, route.query)]:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": schemas.content((route.body,))}
+    return operation
 
 
 def _path_parameter(name: str) -> Json:
-    schema = {"enum": ["stt", "llm", "tts"]} if name == "modality" else {"type": "string", "minLength": 1}
-    found = {"name": name, "in": "path", "required": True, "schema": schema, "description": _PARAMETERS[name]}
-    return {**found, "example": _EXAMPLES[name]} if name in _EXAMPLES else found
+    schema = {"enum": list(MODALITIES)} if name == "modality" else {"type": "string", "minLength": 1}
+    parameter = {"name": name, "in": "path", "required": True, "schema": schema, "description": _PARAMETERS[name]}
+    return {**parameter, "example": _EXAMPLES[name]} if name in _EXAMPLES else parameter
 
 
 def _query_parameter(field: Field) -> Json:
     return {"name": field.name, "in": "query", "schema": dict(field.schema), "description": field.description}
 
 
-def _content(shapes_of_it: Iterable[Shape], shapes: _Shapes) -> Json:
-    """Several shapes of one content type are alternatives."""
-    by_type: dict[str, list[Shape]] = {}
-    for shape in shapes_of_it:
-        content_type = shape.content_type if isinstance(shape, Raw) else "application/json"
-        by_type.setdefault(content_type, []).append(shape)
-    return {content_type: _media(found, shapes) for content_type, found in by_type.items()}
+def _responses(route: Route, schemas: _Schemas, *, has_parameter: bool) -> Iterator[tuple[str, Json]]:
+    yield "200", {"description": "Done.", "content": schemas.content(route.answers)}
+    for status in sorted(_error_statuses(route, has_parameter)):
+        shapes = route.unavailable if status == 503 and route.unavailable else (Error,)
+        yield str(status), {"description": _STATUSES[status], "content": schemas.content(shapes)}
 
 
-def _media(found: list[Shape], shapes: _Shapes) -> Json:
-    schemas = [shapes.schema(shape) for shape in found]
-    media: Json = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
-    if isinstance(found[0], Raw) and found[0].example is not None:
-        media["example"] = found[0].example
-    return media
-
-
-def _responses(operation: Route, shapes: _Shapes, has_parameters: bool) -> Iterator[tuple[str, Json]]:
-    yield "200", {"description": "Done.", "content": _content(operation.answers, shapes)}
-    for status in sorted(_errors_of(operation, has_parameters)):
-        content: Json = {"application/json": {"schema": shapes.schema(Error)}}
-        if status == 503 and operation.id == "ready":
-            content = _content(operation.answers, shapes)
-        if status == 503 and operation.id == "front":
-            content = _content(operation.answers[1:], shapes)
-        yield str(status), {"description": _STATUSES[status], "content": content}
-
-
-def _errors_of(operation: Route, has_parameters: bool) -> set[int]:
-    """What the operation says, and what follows from its right, its path and its body."""
-    found = {*operation.errors, 403}  # a foreign Host is refused everywhere
-    if operation.right != "public":
-        found.add(401)
-    if operation.right == "admin":
-        found.add(422)  # an unknown query field
-    if has_parameters:
-        found.add(404)
-    if operation.body is not None:
-        found.add(413)
-    return found
+def _error_statuses(route: Route, has_parameter: bool) -> set[int]:
+    """Return the statuses that the route declares, and those that follow from its right, path and body."""
+    statuses = {*route.errors, 403}  # a foreign Host is refused everywhere
+    if route.right != "public":
+        statuses.add(401)
+    if route.right == "admin":
+        statuses.add(422)  # an unknown query field
+    if has_parameter:
+        statuses.add(404)
+    if route.body is not None:
+        statuses.add(413)
+    return statuses

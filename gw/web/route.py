@@ -19,7 +19,7 @@ from gw.registry.catalog import Catalog
 from gw.store.store import Reader
 from gw.types.asgi import Scope
 from gw.types.entities import Actor, ActorSource
-from gw.web.authorization import Right, who
+from gw.web.authorization import Right, caller
 from gw.web.drain import Drain
 from gw.web.live_feed import Feed
 from gw.web.login_failures import Failures
@@ -99,10 +99,10 @@ class Request(msgspec.Struct):
 
     @property
     def actor(self) -> Actor:
-        """Who makes a change, for the audit log. The face (`x-gw-source`) is the caller's own statement and gives no right."""
-        principal = who(self.gateway, self.scope, self.gateway.clock.now())
-        face = self.header(b"x-gw-source")
-        source: ActorSource = "mcp" if face == "mcp" else "cli" if face == "cli" else "api"
+        """The author of a change, for the audit log. `x-gw-source` is the caller's own statement and gives no right."""
+        principal = caller(self.gateway, self.scope, self.gateway.clock.now())
+        claim = self.header(b"x-gw-source")
+        source: ActorSource = "mcp" if claim == "mcp" else "cli" if claim == "cli" else "api"
         return Actor(source=source, name=principal.key_id or principal.kind)
 
 
@@ -134,7 +134,7 @@ Shape = Any
 
 @attrs.frozen
 class Route:
-    """`path` as in OpenAPI, with at most one parameter; the names in DEEP may contain slashes. `answers`: alternative
+    """One route. `path` is written as in OpenAPI, with at most one parameter; those in DEEP may contain slashes. `answers`: alternative
     shapes of the 200. `errors`: statuses beyond those that follow from right, path and body.
 
     `lag_s`: longest wait for the writer before the handler reads records. `handler` is None where the data plane answers.
@@ -154,6 +154,8 @@ class Route:
     errors: tuple[int, ...] = attrs.field(default=(), kw_only=True)
     aliases: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     notes: str = attrs.field(default="", kw_only=True)
+    unavailable: tuple[Shape, ...] = attrs.field(default=(), kw_only=True)
+    """Shapes of a 503 without the usual error body."""
     lag_s: float = attrs.field(default=0.0, kw_only=True)
 
     @property

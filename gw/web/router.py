@@ -54,9 +54,9 @@ class Router:
         try:
             return await self._reply(scope, read_body)
         except GwError as error:
-            return error_responses.of_gateway(error, request_id(self.plane.gateway, scope))
+            return error_responses.gateway_error(error, request_id(self.plane.gateway, scope))
         except Exception as error:
-            return error_responses.of_unexpected(error, request_id(self.plane.gateway, scope))
+            return error_responses.unexpected_error(error, request_id(self.plane.gateway, scope))
 
     async def _reply(self, scope: Scope, read_body: ReadBody | None) -> Reply:
         raw, method = raw_path(scope), scope["method"]
@@ -110,10 +110,10 @@ class Router:
             (header(scope, name) or b"").decode("latin-1") for name in (b"accept-encoding", b"if-none-match")
         )
         files = self.plane.files
-        found = files.file(path, encoding, known_tag)
-        if found is None and not path.startswith(static_files.NOT_PAGES):
-            found = files.page(encoding, known_tag)
-        return found
+        reply = files.file(path, encoding, known_tag)
+        if reply is None and not path.startswith(static_files.NOT_PAGES):
+            reply = files.page(encoding, known_tag)
+        return reply
 
 
 async def _receive_body(request: Request, read_body: ReadBody) -> None:

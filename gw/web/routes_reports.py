@@ -57,8 +57,8 @@ _EXPORT_QUERY = (_limit(logs.MAX_EXPORT, logs.DEFAULT_EXPORT, _NEWEST_RECORDS), 
 
 def _log_arguments(request: Request) -> tuple[logs.LogQuery, dict[str, Any]]:
     filters = request.query
-    rest = {name: filters.pop(name) for name in ("limit", "before")}
-    return logs.LogQuery(**filters), rest
+    page = {name: filters.pop(name) for name in ("limit", "before")}
+    return logs.LogQuery(**filters), page
 
 
 async def log_page(request: Request) -> Encoded:
@@ -74,10 +74,10 @@ async def log_export(request: Request) -> Reply:
 
 
 async def dashboard_costs(request: Request) -> reports.Costs:
-    found = await reports.costs(*request.records, **request.query)
+    costs = await reports.costs(*request.records, **request.query)
     if request.query["project"]:
-        found.by_project = UNSET
-    return found
+        costs.by_project = UNSET
+    return costs
 
 
 async def overview_page(request: Request) -> overview.Overview:

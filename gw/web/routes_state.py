@@ -89,17 +89,18 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
     )
 
 
+_HTML = Raw("text/html", {"type": "string"})
 _get = partial(Route, "GET", tag="State")
 
 STATE = (
     _get(
         "/", "front", "The dashboard for a client that accepts `text/html`, else the health object.", front, right="public",
-        answers=(Front, Raw("text/html", {"type": "string"})), errors=(503,),
+        answers=(Front, _HTML), errors=(503,), unavailable=(_HTML,),
     ),
     _get("/health", "health", "Whether the gateway runs.", health, right="public", answers=(reports.GatewayHealth,)),
     _get(
         "/ready", "ready", "Whether new work should be sent here; 503 while draining, or while records could be lost.",
-        ready, right="public", answers=(reports.Ready,), errors=(503,), notes="503 has the same body.",
+        ready, right="public", answers=(reports.Ready,), errors=(503,), unavailable=(reports.Ready,), notes="503 has the same body.",
     ),
     _get(
         "/v1/openapi.json", "openapi", "This document.", openapi_document, right="public",

@@ -1,8 +1,8 @@
-"""The dashboard's session: a cookie that says until when the admin token was shown, signed with that token.
+"""The dashboard's session: a cookie with its expiry time, signed with the admin token.
 
-Sessions are not stored. A changed admin token ends all of them; the token itself cannot be read from the cookie. Those
-that were logged out are remembered until they would have ended, by this process: a restart brings back a cookie that
-somebody copied before its owner logged out. Changing the token is the way to be rid of everybody.
+Sessions are not stored. A new admin token ends all of them; the token itself cannot be read from the cookie. Sessions that
+were logged out are remembered by this process until they would have expired: after a restart, a cookie that was copied
+before the logout is valid again. To end every session, change the token.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ LASTS_S = 7 * 86_400
 
 
 def issue(admin_token: Secret, now: float) -> str:
-    """The cookie's value."""
-    said = f"{int(now) + LASTS_S}.{secrets.token_hex(8)}"
-    return f"{said}.{_signature(admin_token, said.encode()).decode()}"
+    """Return the value of a new cookie."""
+    payload = f"{int(now) + LASTS_S}.{secrets.token_hex(8)}"
+    return f"{payload}.{_signature(admin_token, payload.encode()).decode()}"
 
 
 def until(value: str) -> float:
-    """When a session that was issued ends, in Unix seconds."""
+    """Return when the session of a valid cookie expires, in Unix seconds."""
     return float(value.partition(".")[0])
 
 
 def valid_until(
     cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet
 ) -> float | None:
-    """When the session of one of the request's `Cookie` headers ends; None without a session in force."""
+    """Return when the session in the request's `Cookie` headers expires; None without a valid session."""
     for value in _values(cookie_headers):
-        if _holds(value, admin_token, now) and value not in ended:
+        if _is_valid(value, admin_token, now) and value not in ended:
             return until(value.decode("ascii"))
     return None
 
 
 def end(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> None:
-    """Log out: add the sessions to `ended`, in place of the oldest there when it is full."""
+    """Log out: add the sessions to `ended`, dropping its oldest ones when it is full."""
     for value in _values(cookie_headers):
-        if _holds(value, admin_token, now):
+        if _is_valid(value, admin_token, now):
             expires_at = until(value.decode("ascii"))
             while not ended.add(value, expires_at, now):
                 ended.drop_oldest()
@@ -56,20 +56,20 @@ def _values(cookie_headers: Iterable[bytes]) -> Iterable[bytes]:
                 yield value
 
 
-def _holds(value: bytes, admin_token: Secret, now: float) -> bool:
-    said, _, signature = value.rpartition(b".")
-    ends = said.partition(b".")[0]
-    if not admin_token or not ends.isdigit() or len(ends) > 12:
+def _is_valid(value: bytes, admin_token: Secret, now: float) -> bool:
+    payload, _, signature = value.rpartition(b".")
+    expires_at = payload.partition(b".")[0]
+    if not admin_token or not expires_at.isdigit() or len(expires_at) > 12:
         return False
-    return hmac.compare_digest(_signature(admin_token, said), signature) and now < int(ends)
+    return hmac.compare_digest(_signature(admin_token, payload), signature) and now < int(expires_at)
 
 
-def _signature(admin_token: Secret, said: bytes) -> bytes:
-    message = b"gw dashboard session until " + said
+def _signature(admin_token: Secret, payload: bytes) -> bytes:
+    message = b"gw dashboard session until " + payload
     return hmac.new(admin_token.reveal().encode(), message, "sha256").hexdigest().encode()
 
 
 def set_cookie(value: str, *, secure: bool) -> str:
-    """The `Set-Cookie` header; an empty `value` ends the session."""
+    """Return the `Set-Cookie` header; an empty `value` removes the cookie."""
     age = LASTS_S if value else 0
     return f"{COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")

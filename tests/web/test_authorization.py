@@ -10,7 +10,7 @@ import pytest
 from gw.config.settings import Auth, CostTracking, Serve, Settings
 from gw.telemetry.request_ids import RequestIds
 from gw.types.secret import Secret
-from gw.web.authorization import fenced, host_allowed, host_of
+from gw.web.authorization import fenced, host_allowed, host_in
 from tests.fakes.records import HandClock
 from tests.fakes.temporary_gateway import ADMIN, call
 
@@ -58,7 +58,7 @@ def inside() -> Inside:
     [("Example.ORG:8080", "example.org"), ("[::1]:8080", "::1"), ("127.0.0.1", "127.0.0.1"), ("a.example.", "a.example")],
 )
 def test_the_host_of_an_authority(authority, host):
-    assert host_of(authority) == host
+    assert host_in(authority) == host
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "gw.localhost", "::1"])
