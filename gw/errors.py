@@ -270,7 +270,7 @@ class ProviderUnreachable(ProviderError, ConnectionError, code="provider_unreach
 class StaleConnection(ProviderUnreachable, outcome="stale_connection"):
     """A kept connection was closed after a complete request was written.
 
-    The upstream may have read it, so a second try is an attempt of its own.
+    The upstream may have read it, so a second try is a separate attempt.
     """
 
 

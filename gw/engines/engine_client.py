@@ -1,4 +1,4 @@
-"""An engine in a process of its own, one request at a time: the gateway's side.
+"""The gateway's side of an engine in a child process, which serves one request at a time.
 
 Both sides speak Wyoming over the process's pipes (`gw.wire.wyoming`). The engine sends `info` once it has loaded its model,
 or `error`; then it ends every request, also an aborted one, with one `transcript`, `audio-stop` or `error`.

@@ -1,4 +1,4 @@
-"""An engine in a process of its own: the process's side. Plain threads, no trio; only `gw.wire.wyoming` is shared.
+"""The process's side of an engine in a child process. Plain threads, no trio; only `gw.wire.wyoming` is shared.
 
 One thread reads requests and notes which of them are aborted; the main thread serves them, one after the other. When the
 gateway's end of the pipe closes, the process exits, whatever it is doing.

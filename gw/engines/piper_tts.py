@@ -1,4 +1,4 @@
-"""Piper's own HTTP server as a process of ours, on a free port of loopback. piper-tts is never imported here: it is GPL.
+"""Piper's own HTTP server as a child process, on a free port of loopback. piper-tts is never imported here: it is GPL.
 
 Source: piper-tts 1.8.0, `piper/http_server.py`: `-m` the voice's .onnx file, `--data-dir` where other voices are.
 """

@@ -1,4 +1,4 @@
-"""A process of ours that outlives the request that needed it first: started on first use, stopped when the gateway ends.
+"""A child process that outlives the request that needed it first: started on first use, stopped when the gateway ends.
 
 Its owner is a system task of trio, because no nursery of a request may own it. Whatever happens to the process, that task
 ends quietly, and the next request gets the failure. The process ends by itself when the gateway dies, since its standard
@@ -116,7 +116,7 @@ _processes: trio.lowlevel.RunVar[dict[tuple[str, ...], OwnedProcess]] = trio.low
 
 
 def process_of(command: Sequence[str], kind: Callable[[Sequence[str]], P]) -> P:
-    """Return the process of this command; start it now if there is none or it has ended."""
+    """Return the process of this command, started now if it is not running."""
     try:
         processes = _processes.get()
     except LookupError:

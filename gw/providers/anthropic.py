@@ -34,7 +34,7 @@ _MESSAGES = ChatWire(
     headers=_headers,
     body=lambda request, account: anthropic_messages_client.upstream_body(request, account.model),
     decoder=lambda provider, keep_raw: anthropic_messages_client.MessagesDecoder(provider, keep_raw=keep_raw),
-    whole=lambda body, provider, keep_raw: anthropic_messages_client.decode_message(body, provider, keep_raw=keep_raw),
+    decode=lambda body, provider, keep_raw: anthropic_messages_client.decode_message(body, provider, keep_raw=keep_raw),
     classify=vendor_errors.classify_anthropic,
     passed=_passed,
 )

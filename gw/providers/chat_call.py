@@ -21,7 +21,7 @@ from gw.types.secret import Secret
 
 @attrs.frozen(kw_only=True)
 class ChatWire:
-    """One dialect. The last argument of `decoder` and `whole`: keep the upstream's own bytes as `raw`."""
+    """One dialect. The last argument of `decoder` and `decode` (for an answer in one piece): keep the raw bytes as `raw`."""
 
     dialect: str
     path: bytes
@@ -32,7 +32,7 @@ class ChatWire:
     body: Callable[[ChatRequest, Account], bytes]
     """Raises ClientProtocolError for a request that this dialect cannot express."""
     decoder: Callable[[str, bool], Decoder[ChatEvent]]
-    whole: Callable[[bytes, str, bool], Completion]
+    decode: Callable[[bytes, str, bool], Completion]
     classify: Classify
     passed: Callable[[ChatRequest], list[tuple[bytes, bytes]]] | None = None
     """Headers that a caller of the same dialect has sent for the upstream."""
@@ -115,4 +115,4 @@ def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCal
 def _read(wire: ChatWire, provider: str, keep_raw: bool, stream: bool, response: HttpResponse) -> ChatStream:
     if stream and is_type(response, wire.stream_type):
         return ChatEvents(response, provider, wire.decoder(provider, keep_raw))
-    return _WholeChat(response, provider, wire.whole, keep_raw, stream)
+    return _WholeChat(response, provider, wire.decode, keep_raw, stream)

@@ -1,4 +1,4 @@
-"""Kokoro: local text-to-speech, by Kokoro-FastAPI (OpenAI's dialect) or by kokoro-onnx in a process of ours.
+"""Kokoro: local text-to-speech, by Kokoro-FastAPI (OpenAI's dialect) or by kokoro-onnx in a child process.
 
 Without `base_url`, `model_path` and `voices_path` name the engine's files.
 """
@@ -24,7 +24,7 @@ _OPENAI_VOICES = {
     "alloy": "am_adam", "ash": "af_nicole", "coral": "bf_emma", "echo": "af_bella", "fable": "af_sarah",
     "onyx": "bm_george", "nova": "bf_isabella", "sage": "am_michael", "shimmer": "af_sky",
 }  # fmt: skip
-"""As Kokoro-FastAPI maps them (August 2026)."""
+"""OpenAI's voices, mapped like in Kokoro-FastAPI (August 2026)."""
 _DEFAULT_VOICE = "af_heart"
 
 

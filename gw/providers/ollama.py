@@ -22,7 +22,7 @@ _NATIVE = ChatWire(
     headers=bearer,
     body=lambda request, account: ollama_chat.upstream_body(request, account.model, account.options),
     decoder=lambda provider, keep_raw: ollama_chat.OllamaDecoder(provider, keep_raw=keep_raw),
-    whole=lambda body, provider, keep_raw: ollama_chat.decode_answer(body, provider, keep_raw=keep_raw),
+    decode=lambda body, provider, keep_raw: ollama_chat.decode_answer(body, provider, keep_raw=keep_raw),
     classify=vendor_errors.classify,
 )
 _OPENAI = attrs.evolve(openai_like.CHAT, path=b"/v1/chat/completions")

@@ -27,7 +27,7 @@ CHAT = ChatWire(
     headers=bearer,
     body=lambda request, account: openai_chat_client.upstream_body(request, account.model),
     decoder=lambda provider, keep_raw: openai_chat_client.ChatDecoder(provider, keep_raw=keep_raw),
-    whole=openai_chat_client.decode_completion,
+    decode=openai_chat_client.decode_completion,
     classify=vendor_errors.classify,
 )
 chat = partial(chat_call, CHAT)

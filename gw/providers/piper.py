@@ -1,4 +1,4 @@
-"""Piper: local text-to-speech, by its own HTTP server, by a server of the Wyoming protocol, or in a process of ours.
+"""Piper: local text-to-speech, by its own HTTP server, by a server of the Wyoming protocol, or in a child process.
 
 `base_url` decides: `http://host:5000`, `tcp://host:10200`. Without one, `model_path` names the voice's file and gw runs
 Piper's HTTP server itself (never inside its own process: piper-tts is under the GPL).
@@ -143,7 +143,7 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
 
 
 async def _with_server(account: Account) -> Account:
-    """Return the account with the address of a server of ours if it has none. Raises ProviderError."""
+    """Return the account with the address of our own server if it has none. Raises ProviderError."""
     if account.origin.scheme != "engine":
         return account
     return attrs.evolve(account, origin=Origin.parse(await engine.address(account.provider_id, account.options)))

@@ -97,7 +97,7 @@ class SpeakStream(Protocol):
 
 
 class UpstreamSession(Protocol):
-    """What live transcription and live speech have in common. One task sends while another receives."""
+    """The common part of live transcription and live speech. One task sends while another receives."""
 
     async def flush(self) -> None:
         """Finish what was sent so far without waiting for more: a final transcript, or speech answered by `Flushed`."""
@@ -240,7 +240,7 @@ class ProviderSpec:
     needs_address: bool = True
     """False for an engine inside this process."""
     engine_option: str = ""
-    """Option that, without `base_url`, makes an entry an engine in a process of ours."""
+    """Option that, without `base_url`, makes an entry an engine in a child process."""
     engine_needs: tuple[str, ...] = ()
     """Modules that such an engine imports."""
     engine_extra: str = ""

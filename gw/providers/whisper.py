@@ -1,8 +1,8 @@
-"""Whisper: local transcription, by a server or in a process of ours.
+"""Whisper: local transcription, by a server or in a child process.
 
 `base_url` decides: an address with `/v1` is a server of OpenAI's dialect (speaches), one that ends in `/inference` is
 whisper.cpp's own, `tcp://host:10300` one of the Wyoming protocol. Without one, `model_path` names the folder of a model for
-faster-whisper, which gw runs in a process of its own.
+faster-whisper, which gw runs in a child process.
 """
 
 from __future__ import annotations

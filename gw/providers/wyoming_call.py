@@ -1,4 +1,4 @@
-"""Calls over the Wyoming protocol, to a server on a bare connection or to an engine of ours. Not itself a provider.
+"""Calls over the Wyoming protocol, to a server on a bare connection or to a local engine. Not itself a provider.
 
 One connection, or one request to an engine, per call. Nothing is billed, so no usage is reported.
 """
@@ -166,14 +166,14 @@ class WyomingTranscript:
                     raise _failure(self._provider, failed)
 
 
-def _transcript(whole: wyoming.FinalTranscript) -> Transcript:
+def _transcript(message: wyoming.FinalTranscript) -> Transcript:
     segments = tuple(
-        stt.Final(text=s.text, start_s=s.start, end_s=s.end, words=_words(s.words)) for s in whole.segments
+        stt.Final(text=s.text, start_s=s.start, end_s=s.end, words=_words(s.words)) for s in message.segments
     )
     return Transcript(
-        text=whole.text.strip(),
-        language=whole.language,
-        duration_s=seconds(whole.duration),
+        text=message.text.strip(),
+        language=message.language,
+        duration_s=seconds(message.duration),
         segments=segments,
         words=tuple(word for segment in segments for word in segment.words),
     )
@@ -260,7 +260,7 @@ async def speak(
 def refuse_empty(request: SpeakRequest, account: Account) -> None:
     """Raise ProviderRejected for an empty text: an engine does not answer one."""
     if not request.text.strip():
-        raise rejected(account, "there is no text to speak", fault="caller")
+        raise rejected(account, "the text is empty", fault="caller")
 
 
 class WyomingSpeech:

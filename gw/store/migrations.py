@@ -191,7 +191,7 @@ def _fewer_log_indexes(db: apsw.Connection) -> None:
     )
 
 
-def _heard(db: apsw.Connection) -> None:
+def _heard_speech(db: apsw.Connection) -> None:
     """Add what live transcriptions did in the request's turn (`types.usage.HeardSpeech`, a JSON list); null = nothing."""
     db.execute("alter table requests add column heard text")
 
@@ -209,7 +209,7 @@ MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _managed_and_audit,
     _attempts_and_log_indexes,
     _fewer_log_indexes,
-    _heard,
+    _heard_speech,
     _waste,
 )
 VERSION = len(MIGRATIONS)

@@ -7,7 +7,7 @@ the time in the long run, while a process that runs may finish a slice of some m
 A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `QueryJob`, or the
 number of a job that was cancelled. Out: `ReporterReady`, then a `QueryResult` per job.
 
-An `Encoded` result goes unchanged through a pipe of its own, wide enough for most: all of it is there when its message comes,
+An `Encoded` result goes unchanged through a second pipe, wide enough for most: all of it is there when its message comes,
 so the gateway reads it in a few steps and does not wait for this process after each.
 """
 

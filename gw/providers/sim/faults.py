@@ -59,7 +59,7 @@ def _fail_with(value: object) -> int | str:
         raise ValueError(f"must be an HTTP status from 400 to 599 or one of {words}, not {value!r}") from None
 
 
-def _script(value: object) -> Mapping[str, str]:
+def _script_lines(value: object) -> Mapping[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()):
         raise ValueError("must map a piece of the user's text to the reply")
     return MappingProxyType(dict(value))
@@ -90,7 +90,7 @@ class SimOptions:
     """Refuse before any content."""
     cut_after: int | None = _option(None, _integer(0, 10_000_000))
     """Pieces of an answer after which the connection breaks."""
-    script: Mapping[str, str] = _option(MappingProxyType({}), _script)
+    script: Mapping[str, str] = _option(MappingProxyType({}), _script_lines)
     """Piece of the user's text (any case) → reply."""
 
     @classmethod

@@ -80,10 +80,10 @@ def echo(messages: Sequence[ChatMessage]) -> TextReply:
     return TextReply(_last_user(messages))
 
 
-def scripted(messages: Sequence[ChatMessage], fields: Mapping[str, msgspec.Raw], script: Mapping[str, str]) -> Reply:
+def scripted(messages: Sequence[ChatMessage], fields: Mapping[str, msgspec.Raw], replies: Mapping[str, str]) -> Reply:
     """Reply with a tool call if the user spoke last and tools are offered, with a tool's answer, or with a scripted line.
 
-    `script` comes before the built-in lines; a key matches anywhere in the user's last message, in any case. Raises
+    `replies` come before the built-in ones; a key matches anywhere in the user's last message, in any case. Raises
     ValueError when tools or tool_choice are not of OpenAI's shape.
     """
     last = messages[-1] if messages else None
@@ -94,7 +94,7 @@ def scripted(messages: Sequence[ChatMessage], fields: Mapping[str, msgspec.Raw],
         schema = {"type": "object", **(function.parameters or {})}
         return ToolReply(function.name, msgspec.json.encode(_example(schema, text, _DEPTH)).decode())
     lowered = text.lower()
-    for lines in (script, _BUILT_IN):
+    for lines in (replies, _BUILT_IN):
         for key, reply in lines.items():
             if key.lower() in lowered:
                 return TextReply(reply)
