@@ -35,7 +35,7 @@ from gw.relay import turn_tracking
 from gw.relay.attempts import AttemptScope
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, require_conversion
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, require_conversion
 from gw.relay.loudness import Loudness
 from gw.relay.meter import Attempt
 from gw.relay.replay_buffer import ReplayBuffer
@@ -338,7 +338,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             return self._slow(attempt, silent_s, f"no event for {speech_s:.1f} s of speech")
         return None
 
-    def _part(self, attempt: ListeningAttempt) -> SessionPart:
+    def _usage(self, attempt: ListeningAttempt) -> tuple[Usage, Usage]:
         """Count audio as useful if no other provider had to hear it again and, in a failed session, if it became final."""
         replay, length = self.replay, attempt.length
         sent_s = replay.seconds(attempt.sent_offset - attempt.start_offset) if length is None else length.seconds
@@ -348,8 +348,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             until = min([other.start_offset for other in later], default=replay.start)
             useful = max(0, min(until, attempt.sent_offset) - attempt.start_offset)
             reached_s = replay.seconds(useful) if length is None else 0.0
-        counted, reached = Usage(audio_seconds=sent_s), Usage(audio_seconds=reached_s)
-        return SessionPart(attempt.attempt, attempt.reported, counted, reached)
+        return Usage(audio_seconds=sent_s), Usage(audio_seconds=reached_s)
 
 
 def _format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:

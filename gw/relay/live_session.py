@@ -24,7 +24,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-import attrs
 import trio
 
 from gw.errors import AllCandidatesFailed, CandidateSkipped, GwError, ProviderError, Stopping, UpstreamSlow, one_error
@@ -88,21 +87,6 @@ class SessionAttempt(Generic[S]):
         """Note that the provider takes no more input; the next one gets it from the buffer."""
         self.error = self.error or error
         self.live = False
-
-
-@attrs.frozen
-class SessionPart:
-    """One vendor's part of a session's usage."""
-
-    attempt: Attempt
-    reported: Usage | None
-    counted: Usage
-    reached: Usage
-    """The part that was of use."""
-
-    @property
-    def billed(self) -> Usage:
-        return self.reported or self.counted
 
 
 def _sum_of(usages: list[Usage], source: UsageSource) -> Usage:
@@ -179,22 +163,24 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             self._write_record(error, cancelled=error is None)
 
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
-        """Note usage and cost of every part on its attempt, and their sums in the record."""
+        """Note usage and cost of every attempt, and their sums in the record."""
         waste, meter = NO_WASTE, self.meter
-        parts = [self._part(attempt) for attempt in self.attempts]
-        for part in parts:
-            attempt = part.attempt
-            provider = self.candidates.catalog.provider(attempt.model.provider)
-            cost = partial(meter.cost_of, model=attempt.model, provider=provider, live=True)
-            attempt.usage = part.billed
-            attempt.cost = cost(part.billed)
-            waste += waste_of(meter.modality, part.billed, part.reached, cost)
-        by_vendor = bool(parts) and all(part.reported is not None for part in parts)
-        billed = [part.billed for part in parts]
+        measured: list[Usage] = []
+        billed: list[Usage] = []
+        for session_attempt in self.attempts:
+            attempt, call = session_attempt.attempt, session_attempt.call
+            counted, reached = self._usage(session_attempt)
+            cost_of = partial(meter.cost_of, model=call.model, provider=call.provider, live=True)
+            attempt.usage = session_attempt.reported or counted
+            attempt.cost = cost_of(attempt.usage)
+            waste += waste_of(meter.modality, attempt.usage, reached, cost_of)
+            measured.append(counted)
+            billed.append(attempt.usage)
+        by_vendor = bool(billed) and all(attempt.reported is not None for attempt in self.attempts)
         meter.finish(
             usage=billed[0] if len(billed) == 1 else _sum_of(billed, "vendor" if by_vendor else "measured"),
-            measured=_sum_of([part.counted for part in parts], "measured") if by_vendor else None,
-            cost=total_cost([part.attempt.cost for part in parts]),
+            measured=_sum_of(measured, "measured") if by_vendor else None,
+            cost=total_cost([attempt.attempt.cost for attempt in self.attempts]),
             error=error,
             cancelled=cancelled,
             waste=waste,
@@ -272,7 +258,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         """Return the failure of a provider that takes no input or owes events; None while it does neither."""
 
     @abstractmethod
-    def _part(self, attempt: A) -> SessionPart: ...
+    def _usage(self, attempt: A) -> tuple[Usage, Usage]:
+        """Return the attempt's units by our count, and the part of its usage that was of use to the caller."""
 
 
 def require_conversion(

@@ -34,7 +34,7 @@ from gw.registry.catalog import Model
 from gw.relay.attempts import AttemptScope
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, SessionPart, require_conversion
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, require_conversion
 from gw.relay.meter import Attempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import live_format, slices
@@ -293,10 +293,9 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             return self._slow(attempt, silent_s, "no audio for text it was given")
         return None
 
-    def _part(self, attempt: SpeakingAttempt) -> SessionPart:
+    def _usage(self, attempt: SpeakingAttempt) -> tuple[Usage, Usage]:
         counted = Usage(characters=attempt.characters, audio_seconds=attempt.progress.audio_s)
-        reached = played_part(attempt.reported or counted, *self._played(attempt))
-        return SessionPart(attempt.attempt, attempt.reported, counted, reached)
+        return counted, played_part(attempt.reported or counted, *self._played(attempt))
 
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
         self._turn.find(self.meter, self.text.text, complete=True)
