@@ -1,4 +1,4 @@
-"""The daemon: one root nursery. The gateway is opened first and so closes last; its end flushes the records.
+"""The daemon: one root nursery. The gateway is opened first and so closes last, which flushes the records.
 
 open_gateway
 └ root nursery
@@ -42,18 +42,18 @@ _SWITCH_S = 0.001
 """The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
 
 _YOUNG_OBJECTS = 20_000
-"""Objects made beyond those freed before the collector looks at the young ones. Requests free theirs by reference count,
-so Python's usual 700 makes it walk through running requests again and again, for 5 % of the time."""
+"""Allocations minus deallocations before the collector examines the young objects. Requests free theirs by reference count;
+Python's usual 700 makes it walk through running requests again and again, for 5 % of the time."""
 
 _FAREWELL_S = 1.0
-"""Running requests have this long to tell their callers that the gateway stops."""
+"""For running requests to tell their callers that the gateway stops."""
 
 _log = structlog.get_logger("gw.serve")
 
 
 @attrs.frozen(kw_only=True)
 class ServeInfo:
-    """What is known once the daemon listens."""
+    """Facts about a daemon that listens."""
 
     url: str
     started_s: float
@@ -70,13 +70,13 @@ def run(
 ) -> int:
     """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called once it listens.
 
-    At SIGHUP `reread` (blocks; raises ConfigError) gives the settings that are put in force. With `sample_history` the
-    database is given a made-up past (`gw.admin.demo_history`), soon after it listens.
+    At SIGHUP `reread` (blocks; raises ConfigError) returns the settings to apply. With `sample_history` made-up records
+    (`gw.admin.demo_history`) are added to the database soon after it listens.
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
     sys.setswitchinterval(_SWITCH_S)
-    gc.freeze()  # modules and settings live as long as the process: no need to look at them again
+    gc.freeze()  # modules and settings live as long as the process: no need to examine them again
     gc.set_threshold(_YOUNG_OBJECTS)
     redactor = setup_logging()
     redactor.learn(_secrets(settings))
@@ -86,7 +86,7 @@ def run(
 
 
 def _allow_streams(max_in_flight: int) -> None:
-    """Two descriptors a stream: better told now than refused by the kernel in the middle of the busiest hour."""
+    """Raise the limit of file descriptors to two a stream; log now what the kernel would refuse in the busiest hour."""
     wanted = descriptors.needed(max_in_flight)
     allowed = descriptors.ensure(wanted)
     if allowed < wanted:
@@ -94,7 +94,7 @@ def _allow_streams(max_in_flight: int) -> None:
 
 
 def _secrets(settings: Settings) -> list[Secret]:
-    """Every secret of the configuration, so that none of them can get into the log."""
+    """Return every secret of the configuration, so that none of them can get into the log."""
     provider_keys = [p.api_key for p in settings.providers.values()]
     project_keys = [key for p in settings.projects.values() for key in p.provider_keys.values()]
     return [settings.auth.admin_token, settings.mcp_token, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
@@ -132,12 +132,12 @@ async def serve(
     *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Both planes on one port; returns (and cancels `stop`) when a drain has ended the last connection."""
+    """Serve both planes on one port; return (and cancel `stop`) when a drain has ended the last connection."""
     plane = DataPlane(gateway)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
         await listener.serve(
-            dispatch=make_dispatch(gateway, plane, plane.is_hot, drain),
+            dispatch=make_dispatch(gateway, plane, plane.serves, drain),
             config=gateway.settings.serve,
             drain=drain,
             task_status=task_status,
@@ -147,7 +147,7 @@ async def serve(
 
 
 async def load_sample_history(gateway: Gateway) -> None:
-    """After the start, which it would make a tenth of a second longer. A fault of the disk leaves it out."""
+    """Add the sample history after the start, which it would delay by a tenth of a second. Log a fault of the disk."""
     try:
         await gateway.store.load(sample_records(gateway.clock.now(), book=gateway.book))
     except StoreError as error:
@@ -160,7 +160,7 @@ async def reload_on_signal(
     redactor: Redactor,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """SIGHUP: read the configuration again. A faulty one changes nothing and is logged; a fault of ours ends the daemon."""
+    """Read the configuration again at SIGHUP. A faulty one changes nothing and is logged; a bug ends the daemon."""
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
         task_status.started()
         async for _ in signals:
@@ -173,14 +173,14 @@ async def reload_on_signal(
                 _log.error("reload_failed", why=error.message)
                 continue
             redactor.learn(_secrets(settings))
-            kept = await gateway.reload(settings)
-            _log.info("reloaded", file=str(settings.path), needs_restart=list(kept), warnings=list(settings.warnings))
+            unchanged = await gateway.reload(settings)
+            _log.info("reloaded", file=str(settings.path), needs_restart=list(unchanged), warnings=list(settings.warnings))
 
 
 async def _stop_on_signal(in_flight: InFlight, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
-    """First signal: drain. At the drain's end, or at a second signal: requests in flight are stopped, then everything ends.
+    """Drain at the first signal. At the drain's end, or at a second signal: stop the requests in flight, then everything.
 
-    Each gets an error event, or a 503 where nothing has been sent, and writes its record as it ends.
+    Each request gets an error event, or a 503 where nothing has been sent, and writes its record as it ends.
     """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         number = await anext(signals)

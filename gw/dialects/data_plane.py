@@ -107,7 +107,7 @@ class _Routes:
 
 
 class DataPlane:
-    """The app: `is_hot` tells which requests belong to it; a call serves one. `run` must run beside it."""
+    """The app: `serves` tells which requests belong to it; a call serves one. `run` must run beside it."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -124,7 +124,7 @@ class DataPlane:
                 for root in roots:
                     self._routes.add("WS", root + path, self._socket(socket_dialect, socket_handler))
 
-    def is_hot(self, method: bytes, path: bytes) -> bool:
+    def serves(self, method: bytes, path: bytes) -> bool:
         """Return whether a request belongs here; `path` is raw, without its query. WebSockets start as a GET."""
         find = self._routes.find
         return find(method, path) is not None or (method == b"GET" and find(b"WS", path) is not None)

@@ -50,11 +50,6 @@ class WebSocket(WsSession):
         self._provider = provider
         self._digest(self._splitter.feed(data))
 
-    @property
-    def subprotocol(self) -> str | None:
-        """The upstream's choice of the offered subprotocols."""
-        return self._protocol.subprotocol
-
     async def receive(self) -> str | bytes:
         """Return the next message. A cancelled call loses nothing.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -12,7 +12,6 @@ from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response as HandshakeResponse
 from websockets.protocol import State
-from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
 
 from gw.errors import (
@@ -47,7 +46,6 @@ async def open_ws(
     path_and_query: bytes,
     *,
     headers: Headers = (),
-    subprotocols: Sequence[str] = (),
     max_message_bytes: int = MAX_MESSAGE_BYTES,
     connect: Connect = connect_tcp,
 ) -> AsyncIterator[WebSocket]:
@@ -58,7 +56,7 @@ async def open_ws(
     ProviderFailed, else UpstreamProtocolError; ValueError for a header that could break out of its line. Blocks; no
     deadline of its own.
     """
-    protocol = _protocol(origin, path_and_query, headers, subprotocols, max_message_bytes)
+    protocol = _protocol(origin, path_and_query, headers, max_message_bytes)
     async with hold_ws(await _dial(provider, origin, protocol, connect)) as ws:
         yield ws
 
@@ -67,7 +65,7 @@ async def dial_ws(
     provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers = (), connect: Connect = connect_tcp
 ) -> WebSocket:
     """Open a session like `open_ws`, for use elsewhere: its user enters `hold_ws`."""
-    return await _dial(provider, origin, _protocol(origin, path_and_query, headers, (), MAX_MESSAGE_BYTES), connect)
+    return await _dial(provider, origin, _protocol(origin, path_and_query, headers, MAX_MESSAGE_BYTES), connect)
 
 
 async def _dial(provider: str, origin: Origin, protocol: ClientProtocol, connect: Connect) -> WebSocket:
@@ -136,15 +134,12 @@ async def hold_ws(ws: WebSocket) -> AsyncIterator[WebSocket]:
         ws.abort()
 
 
-def _protocol(
-    origin: Origin, path_and_query: bytes, headers: Headers, subprotocols: Sequence[str], max_message_bytes: int
-) -> ClientProtocol:
+def _protocol(origin: Origin, path_and_query: bytes, headers: Headers, max_message_bytes: int) -> ClientProtocol:
     """Return the protocol with its handshake request queued. Raises ValueError."""
     header_lines(headers)  # raises for what could break out of its line
     path, _, query = request_target(origin, path_and_query).decode("ascii").partition("?")
     protocol = ClientProtocol(
         WebSocketURI(origin.scheme == "https", origin.host, origin.port, path, query),
-        subprotocols=[Subprotocol(name) for name in subprotocols] or None,
         max_size=max_message_bytes,
         logger=_LOG,
     )

@@ -4,40 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from http import HTTPStatus
 
 import msgspec
 
-REASONS = {
-    200: b"OK",
-    201: b"Created",
-    202: b"Accepted",
-    204: b"No Content",
-    206: b"Partial Content",
-    301: b"Moved Permanently",
-    302: b"Found",
-    304: b"Not Modified",
-    400: b"Bad Request",
-    401: b"Unauthorized",
-    402: b"Payment Required",
-    403: b"Forbidden",
-    404: b"Not Found",
-    405: b"Method Not Allowed",
-    408: b"Request Timeout",
-    409: b"Conflict",
-    413: b"Content Too Large",
-    414: b"URI Too Long",
-    415: b"Unsupported Media Type",
-    417: b"Expectation Failed",
-    422: b"Unprocessable Content",
-    426: b"Upgrade Required",
-    429: b"Too Many Requests",
-    431: b"Request Header Fields Too Large",
-    500: b"Internal Server Error",
-    501: b"Not Implemented",
-    502: b"Bad Gateway",
-    503: b"Service Unavailable",
-    504: b"Gateway Timeout",
-}
+REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+REASONS |= {413: b"Content Too Large", 414: b"URI Too Long", 422: b"Unprocessable Content"}  # RFC 9110; older names before 3.13
 _KINDS = {
     404: ("NotFound", "not_found"),
     408: ("Timeout", "timeout"),

@@ -62,19 +62,8 @@ class Head:
     """One parsed request head; httptools calls `on_url` and `on_header`."""
 
     __slots__ = (
-        "_special",
-        "_target",
-        "body",
-        "expects",
-        "headers",
-        "keep",
-        "method",
-        "query",
-        "raw_path",
-        "scope",
-        "upgrade",
-        "version",
-    )
+        "_special", "_target", "body", "expects", "headers", "keep", "method", "query", "raw_path", "scope", "upgrade", "version",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.headers: list[tuple[bytes, bytes]] = []

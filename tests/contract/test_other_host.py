@@ -22,7 +22,7 @@ async def test_hypercorn_runs_the_same_app(tmp_path):
     async with open_test_gateway(tmp_path) as gateway, trio.open_nursery() as nursery:
         plane = DataPlane(gateway)
         nursery.start_soon(plane.run)
-        app = as_app(make_dispatch(gateway, plane, plane.is_hot, Drain()))
+        app = as_app(make_dispatch(gateway, plane, plane.serves, Drain()))
         (url,) = await nursery.start(lambda task_status: serve(app, config, shutdown_trigger=stop.wait, task_status=task_status))
 
         async def ask(method, path, body=b""):

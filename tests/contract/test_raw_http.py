@@ -138,7 +138,7 @@ async def connect(tmp_path):
     async with open_test_gateway(tmp_path, YAML + "serve: {max_body_mb: 1}\n") as gateway, trio.open_nursery() as nursery:
         plane, drain = DataPlane(gateway), Drain()
         nursery.start_soon(plane.run)
-        server = HttpServer(make_dispatch(gateway, plane, plane.is_hot, drain), drain, limits=ServerLimits())
+        server = HttpServer(make_dispatch(gateway, plane, plane.serves, drain), drain, limits=ServerLimits())
 
         async def serve(stream):
             transport = StreamTransport(stream)

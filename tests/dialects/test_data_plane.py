@@ -21,7 +21,7 @@ UNDER_ITS_NAME = [(e, "/" + e.dialect) for e in ENDPOINTS if not e.path.startswi
 )
 async def test_every_endpoint_is_there_under_each_root(prefix, endpoint, tmp_path, autojump_clock):
     async with open_plane(CONFIG, tmp_path) as plane:
-        assert DataPlane(plane.gateway).is_hot(b"POST", (prefix + endpoint.path).encode())
+        assert DataPlane(plane.gateway).serves(b"POST", (prefix + endpoint.path).encode())
         body, content_type = endpoint.body(MODELS[endpoint.modality])
         reply = await plane.post(prefix + endpoint.path + "?api-version=1", body, content_type)
         assert reply.status == 200
@@ -45,5 +45,5 @@ async def test_every_endpoint_is_there_under_each_root(prefix, endpoint, tmp_pat
 )
 async def test_what_is_not_the_data_planes(method, path, tmp_path, autojump_clock):
     async with open_plane(CONFIG, tmp_path) as plane:
-        assert not DataPlane(plane.gateway).is_hot(method, path)
+        assert not DataPlane(plane.gateway).serves(method, path)
         assert (await CHAT_WHOLE.ask(plane, "sim/echo")).status == 200

@@ -15,7 +15,7 @@ class Hot:
     def __init__(self) -> None:
         self.scopes = []
 
-    def is_hot(self, method, path):
+    def serves(self, method, path):
         return (method, path) in {(b"POST", b"/v1/chat/completions"), (b"GET", b"/v1/listen")}
 
     async def __call__(self, scope, receive, send):
@@ -32,7 +32,7 @@ def hot() -> Hot:
 
 @pytest.fixture
 def both(gateway, app_of, hot):
-    return app_of(gateway, hot=hot, is_hot=hot.is_hot)
+    return app_of(gateway, hot=hot, serves=hot.serves)
 
 
 async def test_hot_paths_that_come_this_way_reach_the_data_plane(both, hot):
