@@ -32,6 +32,8 @@ RECORD_TRIES = 5
 RECORD_PAUSE_S = 0.02
 """A record is on its way into the database for a moment after the answer's last byte."""
 NO_KEY = Secret("")
+Request = tuple[str, str, Mapping[str, str], Mapping[str, object] | None]
+"""Method, path, query and body."""
 
 
 class NoDaemon(CommandFailed):
@@ -111,24 +113,24 @@ class Backend:
 
     def get(self, path: str, **query: object) -> Any:
         """Return the JSON at `path` of the running gateway. Raises NoDaemon, DaemonRefused, CommandFailed."""
-        return self._call("GET", path, None, query)
+        return self._send(("GET", path, _present(query), None))
 
     def read(self, path: str, *, method: str = "GET", records: bool = False, **query: object) -> Any:
         """Return the JSON at `path`; without a gateway from the database, or from the configuration where there is none yet.
 
         `records`: only a database can answer. Raises NoDaemon where there is neither.
         """
+        request = (method, path, _present(query), None)
         try:
-            return self._call(method, path, None, query)
+            return self._send(request)
         except NoDaemon as missing:
             try:
                 settings = load(None)
             except ConfigError:
                 raise missing from None
-            database = settings.cost_tracking.db_path
-            if records and not database.exists():
+            if records and not settings.cost_tracking.db_path.exists():
                 raise
-            answer = self._call_in_process(settings, method, path, None, query, read_only=True)
+            answer = _answer_in_process(settings, request, read_only=True)
             aside(f"no gateway answers at {self.url}; read from {origin(settings)}")
             return answer
 
@@ -137,8 +139,9 @@ class Backend:
 
         A gateway that was named must answer. Raises GwError and the errors of `get`.
         """
+        request = (method, path, _present(query), body)
         try:
-            return self._call(method, path, body, query)
+            return self._send(request)
         except NoDaemon as missing:
             if self.named:
                 raise
@@ -146,7 +149,7 @@ class Backend:
                 settings = load(None)
             except ConfigError as error:
                 raise error if error.problems else missing from None
-            answer = self._call_in_process(settings, method, path, body, query)
+            answer = _answer_in_process(settings, request)
             aside(f"no gateway answers at {self.url}; changed in the database {settings.cost_tracking.db_path}")
             return answer
 
@@ -163,11 +166,9 @@ class Backend:
                 return record
         return None
 
-    def _call(
-        self, method: str, path: str, body: Mapping[str, object] | None, query: Mapping[str, object]
-    ) -> Any:
+    def _send(self, request: Request) -> Any:
         with self._translated():
-            status, answer = HttpApi(self.url, self.key, "cli").call_blocking(method, path, _present(query), body)
+            status, answer = HttpApi(self.url, self.key, "cli").call_blocking(*request)
         return _checked(self.url, status, answer)
 
     @contextmanager
@@ -179,25 +180,17 @@ class Backend:
         except ProviderError as error:
             raise CommandFailed(str(error)) from error
 
-    def _call_in_process(
-        self,
-        settings: Settings,
-        method: str,
-        path: str,
-        body: Mapping[str, object] | None,
-        query: Mapping[str, object],
-        *,
-        read_only: bool = False,
-    ) -> Any:
-        import trio
 
-        learn = None if read_only else log_warnings().learn
+def _answer_in_process(settings: Settings, request: Request, *, read_only: bool = False) -> Any:
+    import trio
 
-        async def call() -> tuple[int, Any]:
-            async with open_in_process(settings, "cli", read_only=read_only, learn=learn) as api:
-                return await api.call(method, path, _present(query), body)
+    learn = None if read_only else log_warnings().learn
 
-        return _checked("the database", *trio.run(call))
+    async def call() -> tuple[int, Any]:
+        async with open_in_process(settings, "cli", read_only=read_only, learn=learn) as api:
+            return await api.call(*request)
+
+    return _checked("the database", *trio.run(call))
 
 
 def backend_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from gw import __version__
 from gw.mcp.prompts import PROMPTS
-from gw.mcp.tools import TOOLS, Json, Tool
+from gw.mcp.tools import TOOLS, Json, McpTool
 from gw.web.control_api import ControlApi, path_with
 
 RESULT_CHARS = 16_000_000
@@ -56,7 +56,7 @@ _TEMPLATES = {
 _log = structlog.get_logger("gw.mcp")
 
 
-def tools_offered(*, read_only: bool) -> dict[str, Tool]:
+def tools_offered(*, read_only: bool) -> dict[str, McpTool]:
     return {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}
 
 
@@ -81,7 +81,7 @@ def build(api: ControlApi, *, read_only: bool = False) -> Server[Any]:
 class ToolHandlers:
     """The server's request handlers; the library calls each with a context and the request's parameters."""
 
-    def __init__(self, api: ControlApi, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, api: ControlApi, tools: Mapping[str, McpTool]) -> None:
         self._api = api
         self._tools = tools
         self._validators = {name: jsonschema.Draft202012Validator(tool.input_schema) for name, tool in tools.items()}
@@ -164,7 +164,7 @@ class ToolHandlers:
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
 
-def _description(tool: Tool) -> types.Tool:
+def _description(tool: McpTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

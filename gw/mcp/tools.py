@@ -31,7 +31,7 @@ _PATH_ARGUMENTS = {
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class Tool:
+class McpTool:
     """`operation` is an id in the table of routes; `more` is added to the operation's own description."""
 
     name: str
@@ -128,40 +128,40 @@ def _query_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-TOOLS: tuple[Tool, ...] = (
-    Tool(name="get_health", operation="health", title="Health"),
-    Tool(name="get_provider_status", operation="status", title="Provider status"),
-    Tool(name="get_overview", operation="overview", title="Overview"),
-    Tool(name="get_costs", operation="costs", title="Costs"),
-    Tool(name="get_latency_stats", operation="latency", title="Latency"),
-    Tool(
+TOOLS: tuple[McpTool, ...] = (
+    McpTool(name="get_health", operation="health", title="Health"),
+    McpTool(name="get_provider_status", operation="status", title="Provider status"),
+    McpTool(name="get_overview", operation="overview", title="Overview"),
+    McpTool(name="get_costs", operation="costs", title="Costs"),
+    McpTool(name="get_latency_stats", operation="latency", title="Latency"),
+    McpTool(
         name="get_logs", operation="logs", title="Request log",
         more="One per finished request: its project, model and provider, units and cost, time to the first byte and in "
         "total, its outcome and each attempt, which shows a fallback and its reason; never any prompt or transcript. Every "
         "filter applies before the limit: `status: error` with `limit: 20` is the last 20 failures. For older ones, call "
         "again with `before` set to the last id. get_request and get_turn return more about one.",
     ),
-    Tool(name="get_request", operation="request", title="One request"),
-    Tool(name="get_turn", operation="turn", title="One turn of a conversation"),
-    Tool(name="get_audit_log", operation="audit_log", title="Audit log"),
-    Tool(name="list_providers", operation="list_providers", title="Providers"),
-    Tool(name="get_provider", operation="get_provider", title="One provider"),
-    Tool(name="test_provider", operation="test_provider", title="Test a provider", idempotent=True, open_world=True),
-    Tool(
+    McpTool(name="get_request", operation="request", title="One request"),
+    McpTool(name="get_turn", operation="turn", title="One turn of a conversation"),
+    McpTool(name="get_audit_log", operation="audit_log", title="Audit log"),
+    McpTool(name="list_providers", operation="list_providers", title="Providers"),
+    McpTool(name="get_provider", operation="get_provider", title="One provider"),
+    McpTool(name="test_provider", operation="test_provider", title="Test a provider", idempotent=True, open_world=True),
+    McpTool(
         name="add_provider", operation="create_provider", title="Add a provider",
         more="The API key is stored encrypted and never shown again.",
     ),
-    Tool(name="update_provider", operation="update_provider", title="Change a provider", idempotent=True),
-    Tool(name="delete_provider", operation="delete_provider", title="Delete a provider", destructive=True, idempotent=True),
-    Tool(name="list_models", operation="list_models", title="Models"),
-    Tool(name="register_model", operation="create_model", title="Add a model"),
-    Tool(name="delete_model", operation="delete_model", title="Delete a model", destructive=True, idempotent=True),
-    Tool(name="list_projects", operation="list_projects", title="Projects"),
-    Tool(name="get_project", operation="get_project", title="One project"),
-    Tool(name="create_project", operation="create_project", title="Add a project"),
-    Tool(name="update_project", operation="update_project", title="Change a project", idempotent=True),
-    Tool(name="delete_project", operation="delete_project", title="Delete a project", destructive=True, idempotent=True),
-    Tool(name="set_fallback_chain", operation="set_fallbacks", title="Set a fallback chain", idempotent=True),
-    Tool(name="simulate_route", operation="route", title="Who would answer", idempotent=True),
-    Tool(name="run_reconcile", operation="reconcile", title="Compare with a vendor's bill", idempotent=True),
+    McpTool(name="update_provider", operation="update_provider", title="Change a provider", idempotent=True),
+    McpTool(name="delete_provider", operation="delete_provider", title="Delete a provider", destructive=True, idempotent=True),
+    McpTool(name="list_models", operation="list_models", title="Models"),
+    McpTool(name="register_model", operation="create_model", title="Add a model"),
+    McpTool(name="delete_model", operation="delete_model", title="Delete a model", destructive=True, idempotent=True),
+    McpTool(name="list_projects", operation="list_projects", title="Projects"),
+    McpTool(name="get_project", operation="get_project", title="One project"),
+    McpTool(name="create_project", operation="create_project", title="Add a project"),
+    McpTool(name="update_project", operation="update_project", title="Change a project", idempotent=True),
+    McpTool(name="delete_project", operation="delete_project", title="Delete a project", destructive=True, idempotent=True),
+    McpTool(name="set_fallback_chain", operation="set_fallbacks", title="Set a fallback chain", idempotent=True),
+    McpTool(name="simulate_route", operation="route", title="Preview a route", idempotent=True),
+    McpTool(name="run_reconcile", operation="reconcile", title="Compare with a vendor's bill", idempotent=True),
 )  # fmt: skip

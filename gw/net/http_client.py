@@ -57,7 +57,7 @@ def client(
 
     from gw.errors import ProviderUnreachable, UpstreamCut
 
-    class Body(httpx2.SyncByteStream):
+    class ResponseBody(httpx2.SyncByteStream):
         """The body as it arrives. Raises UpstreamCut when the connection breaks."""
 
         def __init__(self, inner: httpx2.SyncByteStream) -> None:
@@ -84,7 +84,7 @@ def client(
             except httpx2.TransportError as error:
                 raise ProviderUnreachable(provider="gateway", detail=f"{base_url}: {error}") from error
             if isinstance(response.stream, httpx2.SyncByteStream):
-                response.stream = Body(response.stream)
+                response.stream = ResponseBody(response.stream)
             return response
 
         def close(self) -> None:
