@@ -9,7 +9,6 @@ import csv
 import io
 from typing import ClassVar, cast
 
-import attrs
 import msgspec
 
 from gw.admin.arguments import one_of, page_size, project_filter
@@ -135,48 +134,46 @@ async def request_detail(store: Reader, record_id: str) -> RequestDetail:
     return from_attributes(RequestDetail, record, **shown, measured_usage=record.measured)
 
 
-@attrs.frozen(kw_only=True)
-class LogQuery:
-    """Filters as the caller wrote them; "" and None match everything. `q` is a prefix of the request's id."""
+def _log_filter(
+    catalog: Catalog,
+    *,
+    modality: str | None = None,
+    project: str | None = None,
+    status: str | None = None,
+    model: str | None = None,
+    provider: str | None = None,
+    error_code: str | None = None,
+    session: str | None = None,
+    turn: str | None = None,
+    q: str | None = None,
+) -> LogFilter:
+    """Check filters as the caller wrote them; "" and None match everything. `q` is a prefix of the request's id.
 
-    modality: str | None = None
-    project: str | None = None
-    status: str | None = None
-    model: str | None = None
-    provider: str | None = None
-    error_code: str | None = None
-    session: str | None = None
-    turn: str | None = None
-    q: str | None = None
-
-    def filter(self, catalog: Catalog) -> LogFilter:
-        """Raises RequestError, UnknownProjectError."""
-        return LogFilter(
-            modality=one_of("modality", self.modality, MODALITIES) if self.modality else None,
-            project=project_filter(catalog, self.project),
-            status=one_of("status", self.status, STATUSES) if self.status else None,
-            model_id=self.model or None,
-            provider=self.provider or None,
-            error_code=self.error_code or None,
-            session_id=self.session or None,
-            turn_id=self.turn or None,
-            id_prefix=self.q or None,
-        )
-
-
-ALL_RECORDS = LogQuery()
+    Raises RequestError, UnknownProjectError.
+    """
+    return LogFilter(
+        modality=one_of("modality", modality, MODALITIES) if modality else None,
+        project=project_filter(catalog, project),
+        status=one_of("status", status, STATUSES) if status else None,
+        model_id=model or None,
+        provider=provider or None,
+        error_code=error_code or None,
+        session_id=session or None,
+        turn_id=turn or None,
+        id_prefix=q or None,
+    )
 
 
 async def page(
     store: Reader,
     catalog: Catalog,
-    query: LogQuery = ALL_RECORDS,
     *,
     limit: str | int = DEFAULT_RECORDS,
     before: str | None = None,
+    **filters: str | None,
 ) -> Encoded:
     """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record."""
-    count, wanted = page_size(limit, MAX_RECORDS), query.filter(catalog)
+    count, wanted = page_size(limit, MAX_RECORDS), _log_filter(catalog, **filters)
     try:
         return await store.read_as(_encoded, queries.log, count, before or None, wanted)
     except NoSuchRecord:
@@ -194,13 +191,13 @@ def _encoded(records: list[RequestRecord]) -> Encoded:
 async def export(
     store: Reader,
     catalog: Catalog,
-    query: LogQuery = ALL_RECORDS,
     *,
     limit: str | int = DEFAULT_EXPORT,
     before: str | None = None,
+    **filters: str | None,
 ) -> Encoded:
     """Encode CSV with a header and at most MAX_EXPORT records, read page by page."""
-    remaining, wanted = page_size(limit, MAX_EXPORT), query.filter(catalog)
+    remaining, wanted = page_size(limit, MAX_EXPORT), _log_filter(catalog, **filters)
     parts = [_csv([CSV_COLUMNS])]
     cursor = before or None
     while remaining:

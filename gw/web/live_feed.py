@@ -31,7 +31,7 @@ _log = structlog.get_logger("gw.web")
 Event = Intent | RequestRecord
 
 
-class Listener:
+class FeedListener:
     def __init__(self) -> None:
         self.events: deque[Event] = deque()
         self.missed = 0
@@ -58,7 +58,7 @@ class Feed:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.listeners: list[Listener] = []
+        self.listeners: list[FeedListener] = []
         self.dropped = 0
         self.ended = False
 
@@ -82,13 +82,13 @@ class Feed:
         for listener in self.listeners:
             listener.wake()
 
-    def add(self) -> Listener:
-        listener = Listener()
+    def add(self) -> FeedListener:
+        listener = FeedListener()
         self.listeners.append(listener)
         self._store.watcher = self
         return listener
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: FeedListener) -> None:
         self.listeners.remove(listener)
         if not self.listeners:
             self._store.watcher = None

@@ -13,7 +13,7 @@ from gw import __version__
 from gw.admin.schemas import Schema
 from gw.types.ids import MODALITIES
 from gw.web.authorization import Right
-from gw.web.route import Field, Raw, Route, RouteTable, Shape
+from gw.web.route import QueryField, Raw, Route, RouteTable, Shape
 from gw.web.routes import TABLE
 from gw.web.session_cookie import COOKIE
 
@@ -159,7 +159,7 @@ def _path_parameter(name: str) -> Json:
     return {**parameter, "example": _EXAMPLES[name]} if name in _EXAMPLES else parameter
 
 
-def _query_parameter(field: Field) -> Json:
+def _query_parameter(field: QueryField) -> Json:
     return {"name": field.name, "in": "query", "schema": dict(field.schema), "description": field.description}
 
 

@@ -17,6 +17,7 @@ def make_quart(router: Router) -> ASGIApp:
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
+    app.config["BODY_TIMEOUT"] = None  # the host refuses slow bodies
 
     @app.route("/<path:path>", methods=["POST", "PUT", "PATCH", "DELETE"])
     async def change(path: str) -> Response:

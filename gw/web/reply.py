@@ -17,14 +17,14 @@ Headers = Sequence[tuple[bytes, bytes]]
 JSON = b"application/json"
 NOT_CACHED = (b"cache-control", b"no-store")
 
-EventStream = AbstractAsyncContextManager[AsyncIterator[bytes]]
+StreamedBody = AbstractAsyncContextManager[AsyncIterator[bytes]]
 """A body without end; entered before the answer begins and left however it ends."""
 
 
 class Reply(msgspec.Struct):
     """`headers` do not include content type (b"" = none) and length."""
 
-    body: bytes | Encoded | EventStream
+    body: bytes | Encoded | StreamedBody
     content_type: bytes = JSON
     headers: Headers = ()
     status: int = 200
@@ -52,7 +52,7 @@ class Reply(msgspec.Struct):
             if remaining:
                 await trio.lowlevel.checkpoint()
 
-    async def _stream(self, body: EventStream, send: Send, headers: Headers, *, head: bool) -> None:
+    async def _stream(self, body: StreamedBody, send: Send, headers: Headers, *, head: bool) -> None:
         start: Any = {"type": "http.response.start", "status": self.status, "headers": headers}
         if not head:
             async with body as pieces:

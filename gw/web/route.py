@@ -111,7 +111,7 @@ Handler = Callable[[Request], object | Awaitable[object]]
 
 
 @attrs.frozen
-class Field:
+class QueryField:
     """A query parameter; none is required."""
 
     name: str
@@ -149,7 +149,7 @@ class Route:
     answers: tuple[Shape, ...] = attrs.field(kw_only=True)
     tag: str = attrs.field(kw_only=True)
     right: Right = attrs.field(default="admin", kw_only=True)
-    query: tuple[Field, ...] = attrs.field(default=(), kw_only=True)
+    query: tuple[QueryField, ...] = attrs.field(default=(), kw_only=True)
     body: Shape = attrs.field(default=None, kw_only=True)
     errors: tuple[int, ...] = attrs.field(default=(), kw_only=True)
     aliases: tuple[str, ...] = attrs.field(default=(), kw_only=True)

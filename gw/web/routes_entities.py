@@ -7,13 +7,13 @@ from functools import partial
 from gw.admin import fallbacks, keys, listings, models, projects, providers
 from gw.admin.provider_check import ProviderHealth, check_provider
 from gw.admin.registrar import Deleted
-from gw.web.route import READ_LAG_S, Field, Raw, Request, Route
+from gw.web.route import READ_LAG_S, QueryField, Raw, Request, Route
 
 _BOOLEAN = {"type": "string", "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|0|1)$", "default": "false"}
-_CONFIRM = Field(
+_CONFIRM = QueryField(
     "confirm", _BOOLEAN, "true, false, 1 or 0 in any case. Without it nothing is deleted; the answer says what would be."
 )
-_CASCADE = Field(
+_CASCADE = QueryField(
     "cascade", _BOOLEAN, "As `confirm`: delete the provider's models too. Without it a provider with models is refused."
 )
 
@@ -32,7 +32,7 @@ _models, _projects, _providers, _keys, _fallbacks = (
 ENTITIES = (
     _models(
         "GET", "/v1/models", "list_models", "All models.", list_models, right="data", aliases=("/openai/v1/models",),
-        query=(Field("project", {"type": "string"}, "Only those of this project's default stack."),),
+        query=(QueryField("project", {"type": "string"}, "Only those of this project's default stack."),),
         answers=(listings.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})), errors=(404,),
     ),
     _models(

@@ -16,59 +16,51 @@ from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES
 from gw.web.reply import NOT_CACHED, Reply
-from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, Field, Raw, Request, Route, Shape
+from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, QueryField, Raw, Request, Route, Shape
 
 _TEXT = {"type": "string"}
 _DASHBOARD_LATENCY_PERIODS = ("today", "week")
 
 
-def _limit(most: int, default: int, description: str) -> Field:
-    return Field("limit", {"type": "integer", "minimum": 1, "maximum": most, "default": default}, description)
+def _limit(most: int, default: int, description: str) -> QueryField:
+    return QueryField("limit", {"type": "integer", "minimum": 1, "maximum": most, "default": default}, description)
 
 
-def _period(*periods: str) -> Field:
+def _period(*periods: str) -> QueryField:
     schema = {"enum": list(periods), "default": "today"}
-    return Field("period", schema, "UTC days including today: `week` is 7, `month` 30.")
+    return QueryField("period", schema, "UTC days including today: `week` is 7, `month` 30.")
 
 
-def _split(default: str) -> Field:
-    return Field("by", {"enum": list(series.SPLITS), "default": default}, "What each line stands for.")
+def _split(default: str) -> QueryField:
+    return QueryField("by", {"enum": list(series.SPLITS), "default": default}, "What each line stands for.")
 
 
 _ANY_PERIOD, _PERIOD = _period(*PERIODS), _period(*SHORT_PERIODS)
-_PROJECT = Field("project", _TEXT, "Only this project.")
-_MODEL = Field("model", _TEXT, "Only this model id.")
+_PROJECT = QueryField("project", _TEXT, "Only this project.")
+_MODEL = QueryField("model", _TEXT, "Only this model id.")
 _LOG_FILTERS = (
-    Field("modality", {"enum": list(MODALITIES)}, "Only this modality."),
+    QueryField("modality", {"enum": list(MODALITIES)}, "Only this modality."),
     _PROJECT,
-    Field("status", {"enum": list(logs.STATUSES)}, "Only this status."),
+    QueryField("status", {"enum": list(logs.STATUSES)}, "Only this status."),
     _MODEL,
-    Field("provider", _TEXT, "Only this provider id."),
-    Field("error_code", _TEXT, "Only this error code."),
-    Field("session", _TEXT, "Only this session id."),
-    Field("turn", _TEXT, "Only this turn id."),
-    Field("q", _TEXT, "Only ids with this prefix."),
-    Field("before", _TEXT, "The id of the last record of the previous page."),
+    QueryField("provider", _TEXT, "Only this provider id."),
+    QueryField("error_code", _TEXT, "Only this error code."),
+    QueryField("session", _TEXT, "Only this session id."),
+    QueryField("turn", _TEXT, "Only this turn id."),
+    QueryField("q", _TEXT, "Only ids with this prefix."),
+    QueryField("before", _TEXT, "The id of the last record of the previous page."),
 )
 _NEWEST_RECORDS = "How many records, newest first."
 _LOG_QUERY = (_limit(logs.MAX_RECORDS, logs.DEFAULT_RECORDS, _NEWEST_RECORDS), *_LOG_FILTERS)
 _EXPORT_QUERY = (_limit(logs.MAX_EXPORT, logs.DEFAULT_EXPORT, _NEWEST_RECORDS), *_LOG_FILTERS)
 
 
-def _log_arguments(request: Request) -> tuple[logs.LogQuery, dict[str, Any]]:
-    filters = request.query
-    page = {name: filters.pop(name) for name in ("limit", "before")}
-    return logs.LogQuery(**filters), page
-
-
 async def log_page(request: Request) -> Encoded:
-    query, page = _log_arguments(request)
-    return await logs.page(request.gateway.store, request.catalog, query, **page)
+    return await logs.page(request.gateway.store, request.catalog, **request.query)
 
 
 async def log_export(request: Request) -> Reply:
-    query, page = _log_arguments(request)
-    body = await logs.export(request.gateway.store, request.catalog, query, **page)
+    body = await logs.export(request.gateway.store, request.catalog, **request.query)
     headers = [(b"content-disposition", b'attachment; filename="requests.csv"'), NOT_CACHED]
     return Reply(body, b"text/csv; charset=utf-8; header=present", headers)
 
@@ -90,14 +82,6 @@ async def overview_page(request: Request) -> overview.Overview:
 async def reliability_page(request: Request) -> reliability.Reliability:
     gates = request.gateway.limits.view(trio.current_time())
     return await reliability.reliability(*request.records, **request.query, gates=gates)
-
-
-async def turns(request: Request) -> list[turn_reports.TurnSummary]:
-    return await turn_reports.page(request.gateway.store, request.catalog, **request.query)
-
-
-async def turn(request: Request) -> turn_reports.TurnDetail:
-    return await turn_reports.one(request.gateway.store, request.catalog, request.name, **request.query)
 
 
 async def latency_page(request: Request) -> pages.LatencyPage:
@@ -156,10 +140,10 @@ REPORTS = (
         lambda r: audit.page(r.gateway.store, **r.query), tag="Reports",
         query=(
             _limit(audit.MAX_ENTRIES, audit.DEFAULT_ENTRIES, "How many entries."),
-            Field("entity_type", {"enum": list(get_args(EntityType))}, "Only this kind of entity."),
-            Field("entity_id", _TEXT, "Only the entity with this id."),
-            Field("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
-            Field("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the previous page."),
+            QueryField("entity_type", {"enum": list(get_args(EntityType))}, "Only this kind of entity."),
+            QueryField("entity_id", _TEXT, "Only the entity with this id."),
+            QueryField("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
+            QueryField("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the previous page."),
         ),
         answers=(list[AuditEntry],), errors=(422, 503),
     ),
@@ -203,7 +187,7 @@ CHARTS = (
         "A figure over time, split by provider, model, project or modality: one point per UTC hour or day.",
         lambda r: series.series(*r.records, **r.query),
         query=(
-            Field("metric", {"enum": list(series.METRICS), "default": "requests"}, "What is drawn."),
+            QueryField("metric", {"enum": list(series.METRICS), "default": "requests"}, "What is drawn."),
             _PERIOD, _split("none"), _PROJECT, _MODEL,
         ),
         answers=(series.CountSeries, series.TimeSeries),
@@ -225,17 +209,19 @@ CHARTS = (
         notes="One bar per UTC hour, for `month` per day.",
     ),
     _chart(
-        "/api/turns", "turns", "The newest turns of conversations.", turns,
+        "/api/turns", "turns", "The newest turns of conversations.",
+        lambda r: turn_reports.page(r.gateway.store, r.catalog, **r.query),
         query=(
             _limit(turn_reports.MAX_TURNS, turn_reports.DEFAULT_TURNS, "How many turns, newest first."),
             _PROJECT,
-            Field("before", _TEXT, "`first_request_id` of the last turn of the previous page."),
+            QueryField("before", _TEXT, "`first_request_id` of the last turn of the previous page."),
         ),
         answers=(list[turn_reports.TurnSummary],),
     ),
     _dashboard(
-        "/api/turns/{turn_id}", "turn", "One turn: its requests and their attempts on one time line.", turn,
-        lag_s=READ_LAG_S, query=(_PROJECT, Field("session", _TEXT, "The session, if several use the turn id.")),
+        "/api/turns/{turn_id}", "turn", "One turn: its requests and their attempts on one time line.",
+        lambda r: turn_reports.one(r.gateway.store, r.catalog, r.name, **r.query),
+        lag_s=READ_LAG_S, query=(_PROJECT, QueryField("session", _TEXT, "The session, if several use the turn id.")),
         answers=(turn_reports.TurnDetail,), errors=(404, 503),
         notes="Where several sessions use the id, the one that used it last.",
     ),
@@ -270,20 +256,20 @@ CHARTS = (
         "latency", "Percentiles of every model, and lines and histograms of one or two.", latency_page, pages.LatencyPage,
         lag_s=READ_LAG_S,
         query=(
-            Field("metric", {"enum": list(series.TIMES), "default": "ttfb"}, "What is drawn."),
+            QueryField("metric", {"enum": list(series.TIMES), "default": "ttfb"}, "What is drawn."),
             _PERIOD,
             _PROJECT,
-            Field("model", _TEXT, "The model to draw; absent = the one with the most requests."),
-            Field("other", _TEXT, "A second model, for comparison."),
+            QueryField("model", _TEXT, "The model to draw; absent = the one with the most requests."),
+            QueryField("other", _TEXT, "A second model, for comparison."),
         ),
         errors=_ERRORS,
     ),
     _dashboard(
         "/api/route", "route", "Which candidates would be tried for a request now, and why others would be skipped.", preview,
         query=(
-            Field("modality", {"enum": list(MODALITIES), "default": "llm"}, "Modality of the request."),
-            Field("model", _TEXT, "As a caller would write it; empty is the project's default."),
-            Field("project", {"type": "string", "default": "default"}, "The project that would send it."),
+            QueryField("modality", {"enum": list(MODALITIES), "default": "llm"}, "Modality of the request."),
+            QueryField("model", _TEXT, "As a caller would write it; empty is the project's default."),
+            QueryField("project", {"type": "string", "default": "default"}, "The project that would send it."),
         ),
         answers=(RoutePreview,), errors=(404, 422),
     ),

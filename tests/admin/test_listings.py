@@ -82,9 +82,8 @@ def test_a_short_key_shows_nothing_of_itself():
 async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, *(record(n + 1) for n in range(requests)))
-        found = as_json(await listings.project(
-            gateway.store, gateway.live.catalog, NOON, project_id="shop", spent=gateway.ledger.spent
-        ))
+        store, catalog = gateway.store, gateway.live.catalog
+        found = as_json(await listings.project(store, catalog, NOON, project_id="shop", spent=gateway.ledger.spent))
     assert (found["budget_status"], found["daily_budget"], found["today_spend"]) == (status, 2.0, requests * 0.25)
 
 

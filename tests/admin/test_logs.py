@@ -92,10 +92,8 @@ async def test_logs_are_filtered_before_they_are_limited(gateway):
     )
 
     async def ids(limit: str | int = 100, before: str | None = None, **filters) -> list[int]:
-        found = as_json(await logs.page(
-            gateway.store, gateway.live.catalog, logs.LogQuery(**filters), limit=limit, before=before
-        ))
-        return [int(entry["id"], 16) for entry in found]
+        page = await logs.page(gateway.store, gateway.live.catalog, limit=limit, before=before, **filters)
+        return [int(entry["id"], 16) for entry in as_json(page)]
 
     assert await ids() == [5, 4, 3, 2, 1]
     assert await ids(limit="2") == [5, 4]
@@ -109,10 +107,8 @@ async def test_logs_are_filtered_before_they_are_limited(gateway):
 
 @pytest.mark.parametrize(("name", "value"), [("modality", "video"), ("status", "ok"), ("before", "nothing")])
 async def test_bad_filters_are_named(gateway, name, value):
-    query = logs.LogQuery() if name == "before" else logs.LogQuery(**{name: value})
-    before = value if name == "before" else None
     with pytest.raises(RequestError) as caught:
-        await logs.page(gateway.store, gateway.live.catalog, query, before=before)
+        await logs.page(gateway.store, gateway.live.catalog, **{name: value})
     assert caught.value.param == name
 
 

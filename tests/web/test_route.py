@@ -6,12 +6,12 @@ import pytest
 
 from gw.dialects import openai
 from gw.errors import RequestError
-from gw.web.route import Field, Raw, Request, Route, RouteTable
+from gw.web.route import QueryField, Raw, Request, Route, RouteTable
 from gw.web.routes import TABLE
 
 LISTING = Route(
     "GET", "/v1/x/{name}", "x", "", lambda r: r.name, answers=(), tag="X", aliases=("/openai/v1/x/{name}",),
-    query=(Field("limit", {"default": 5}, ""), Field("project", {}, "")),
+    query=(QueryField("limit", {"default": 5}, ""), QueryField("project", {}, "")),
 )  # fmt: skip
 
 
