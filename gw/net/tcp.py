@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
@@ -48,7 +48,7 @@ class ConnectFailed(OSError):
         self.cause: Unreached = cause
 
 
-class Transport(ABC):
+class Transport(trio.abc.Stream):
     """A byte stream that can also be checked and dropped without waiting. Lost connections raise one of `LOST`."""
 
     __slots__ = ()
@@ -64,19 +64,12 @@ class Transport(ABC):
         return None, None
 
     @abstractmethod
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None: ...
-
-    @abstractmethod
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Return at least one byte, or b"" when the peer has finished sending."""
 
     @abstractmethod
     def abort(self) -> None:
         """Close at once. Idempotent."""
-
-    @abstractmethod
-    async def aclose(self) -> None:
-        """Close, with TLS after a goodbye to the peer."""
 
     def reset(self) -> None:
         """Close at once, so that the peer sees a broken connection and not an end. Idempotent."""
@@ -94,7 +87,7 @@ class Transport(ABC):
         """Send like `send_all`, as far as that needs no waiting. Raises one of `LOST`."""
         return self.send_all(data)
 
-    async def send_eof(self) -> None:  # noqa: B027  # TLS cannot
+    async def send_eof(self) -> None:  # TLS cannot
         """Finish sending, where the transport can do that alone; else do nothing."""
 
     def receive_now(self) -> bytes | None:
@@ -187,6 +180,9 @@ class TcpStream(Transport):
         if self._reading is None:
             self._reading = poller.Reading(polled, self._sock)
         return await self._reading.each(take)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.wait_writable(self._sock)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         sock, limit, ready = self._sock, READ_BYTES if max_bytes is None else max_bytes, self._more
