@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 import attrs
@@ -14,7 +14,7 @@ from gw.net.http1 import Origin, RequestBody
 from gw.providers.http_call import rejection
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, rejected
 from gw.providers.speech_call import TRANSCRIPT_LIMIT
-from gw.providers.ws_session import ListenSocket, open_socket, why_closed
+from gw.providers.ws_session import open_listen_socket, why_closed
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
 from gw.wire import assemblyai_audio, assemblyai_batch, assemblyai_stream, vendor_errors
@@ -87,8 +87,7 @@ def _streaming(origin: Origin) -> Origin:
     return attrs.evolve(origin, host="streaming." + origin.host.removeprefix("api."))
 
 
-@asynccontextmanager
-async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """`WS /v3/ws`. Takes the samples of `listen_formats`; several channels are mixed into one."""
     provider, secrets = account.provider_id, (account.api_key.reveal(),)
     keep_raw = request.dialect == "assemblyai"
@@ -98,8 +97,9 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         raise rejected(account, str(error)) from None
     path = assemblyai_stream.path_of(request, account.model)
     headers = [_VERSION, *key_headers(account.api_key)]
-    async with open_socket(attrs.evolve(account, origin=_streaming(account.origin)), path, headers) as ws:
-        yield ListenSocket(ws, wire, provider, close_error=partial(why_closed, next_codes=assemblyai_stream.NEXT_CODES))
+    account = attrs.evolve(account, origin=_streaming(account.origin))
+    close_error = partial(why_closed, next_codes=assemblyai_stream.NEXT_CODES)
+    return open_listen_socket(account, path, headers, wire, close_error=close_error)
 
 
 SPEC = ProviderSpec(

@@ -10,7 +10,6 @@ import trio
 
 from gw.errors import UpstreamProtocolError
 from gw.net.http1 import HttpResponse
-from gw.net.ws import WebSocket
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, is_type, json_lines
 from gw.providers.spec import (
@@ -22,8 +21,8 @@ from gw.providers.spec import (
     TranscribeStream,
     require_voice,
 )
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form
-from gw.providers.ws_session import ListenSocket, QueueingSpeakSocket, open_socket, send
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, form_call
+from gw.providers.ws_session import ListenSocket, QueueingSpeakSocket, open_listen_socket, open_socket
 from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeRequest
@@ -83,18 +82,14 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /stt` as a multipart form."""
-    content_type, body = form(cartesia_listen.form_fields(request, account.model), request.audio)
-    path = cartesia_listen.path_of(request).encode()
-    keep_raw = request.dialect == "cartesia"
-    decode = partial(cartesia_listen.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
-    read = partial(WholeTranscript, decode=decode)
-    return HttpCall(
-        account, path, [content_type, *key_headers(account.api_key)], body, vendor_errors.classify_cartesia, read
-    )
+    decode = partial(cartesia_listen.decode_transcript, provider=account.provider_id, keep_raw=request.dialect == "cartesia")
+    path, fields = cartesia_listen.path_of(request).encode(), cartesia_listen.form_fields(request, account.model)
+    headers = key_headers(account.api_key)
+    return form_call(account, path, headers, fields, request.audio, vendor_errors.classify_cartesia, decode)
 
 
 async def _send_silence(
-    ws: WebSocket, session: ListenSocket, wire: CartesiaListenClient | CartesiaTurnsClient, provider: str, fmt: AudioFormat
+    session: ListenSocket, wire: CartesiaListenClient | CartesiaTurnsClient, fmt: AudioFormat
 ) -> None:
     """Send silence while no audio is sent, as often as the vendor needs it. A failure ends the session."""
     while not wire.finishing:
@@ -102,7 +97,7 @@ async def _send_silence(
         idle_s = trio.current_time() - session.sent_at
         if not wire.finishing and idle_s >= (_UNFINISHED_TURN_S if wire.speaking else _IDLE_S):
             session.sent_at = trio.current_time()
-            await send(ws, provider, silence(fmt, idle_s if wire.speaking else _SILENCE_S))
+            await session.send_frames(silence(fmt, idle_s if wire.speaking else _SILENCE_S))
 
 
 @asynccontextmanager
@@ -113,16 +108,18 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     provider, model, secret = account.provider_id, account.model, account.api_key.reveal()
     by_turns = cartesia_listen.uses_turns(request, model)
     path = cartesia_listen.live_path(request, model, turns=by_turns)
-    async with open_socket(account, path, key_headers(account.api_key)) as ws:
-        wire: CartesiaTurnsClient | CartesiaListenClient
-        if by_turns:
-            wire = CartesiaTurnsClient(provider, request, (secret,))
-            session = ListenSocket(ws, wire, provider, on_close=wire.closed)
-        else:
-            wire = CartesiaListenClient(provider, request, model, (secret,))
-            session = ListenSocket(ws, wire, provider)
-        async with background(_send_silence, ws, session, wire, provider, request.format):
-            yield session
+    wire: CartesiaTurnsClient | CartesiaListenClient
+    on_close = None
+    if by_turns:
+        wire = CartesiaTurnsClient(provider, request, (secret,))
+        on_close = wire.closed
+    else:
+        wire = CartesiaListenClient(provider, request, model, (secret,))
+    async with (
+        open_listen_socket(account, path, key_headers(account.api_key), wire, on_close=on_close) as session,
+        background(_send_silence, session, wire, request.format),
+    ):
+        yield session
 
 
 SPEC = ProviderSpec(

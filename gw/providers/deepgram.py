@@ -11,7 +11,7 @@ from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
 from gw.providers.speech_call import SpeechAudio, WholeTranscript
-from gw.providers.ws_session import ListenSocket, SpeakSocket, open_socket
+from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
@@ -68,25 +68,23 @@ async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[Lis
     same = request.dialect == "deepgram" and not deepgram_listen.by_turns(request)
     wire = deepgram_listen.DeepgramListenClient(provider, keep_raw=same, secrets=(account.api_key.reveal(),))
     path = deepgram_listen.path_of(request, account.model)
-    async with open_socket(account, path, key_headers(account.api_key)) as ws:
-        session = ListenSocket(ws, wire, provider)
-        async with background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive):
-            yield session
+    async with (
+        open_listen_socket(account, path, key_headers(account.api_key), wire) as session,
+        background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive),
+    ):
+        yield session
 
 
-@asynccontextmanager
-async def _listen_by_turns(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+def _listen_by_turns(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """`WS /v2/listen`. It has no keep-alive: the client has to send silence while nobody speaks."""
-    provider = account.provider_id
     wire = deepgram_flux_listen.FluxListenClient(
-        provider,
+        account.provider_id,
         keep_raw=deepgram_listen.by_turns(request),
         interims=request.interim_results,
         secrets=(account.api_key.reveal(),),
     )
     path = deepgram_flux_listen.path_of(request, account.model)
-    async with open_socket(account, path, key_headers(account.api_key)) as ws:
-        yield ListenSocket(ws, wire, provider, on_close=wire.closed)
+    return open_listen_socket(account, path, key_headers(account.api_key), wire, on_close=wire.closed)
 
 
 @asynccontextmanager

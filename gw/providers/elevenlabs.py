@@ -24,8 +24,8 @@ from gw.providers.spec import (
     rejected,
     require_voice,
 )
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form
-from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, send, why_closed
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, form_call
+from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
@@ -76,13 +76,13 @@ class _SpeakSocket(QueueingSpeakSocket):
         super().__init__(ws, wire, provider, wire.format, close_error=_close_error)
         self._sending = trio.Lock()
 
-    async def _send(self, frames: Frames = None) -> None:
+    async def send_frames(self, frames: Frames = None) -> None:
         """Send what the wire has queued."""
         self._interrupt_receive()
         async with self._sending:
             while (frame := self._wire.next_frame()) is not None:
                 self.sent_at = trio.current_time()
-                await send(self._ws, self._provider, frame)
+                await super().send_frames(frame)
 
     async def receive(self) -> list[SpeakEvent]:
         while not self._wire.due:
@@ -95,7 +95,7 @@ class _SpeakSocket(QueueingSpeakSocket):
                     return self._last_events(closed)
             if frame is not None:
                 events = self._wire.receive(frame)
-                await self._send()
+                await self.send_frames()
                 if events:
                     return events
         events, self._wire.due = self._wire.due, []
@@ -119,12 +119,10 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /v1/speech-to-text` as a multipart form."""
-    content_type, body = form(elevenlabs_batch.form_fields(request, account.model), request.audio)
     keep_raw = request.dialect == "elevenlabs"
     decode = partial(elevenlabs_batch.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
-    read = partial(WholeTranscript, decode=decode)
-    headers = [content_type, *key_headers(account.api_key)]
-    return HttpCall(account, b"/v1/speech-to-text", headers, body, classify_elevenlabs, read)
+    fields, headers = elevenlabs_batch.form_fields(request, account.model), key_headers(account.api_key)
+    return form_call(account, b"/v1/speech-to-text", headers, fields, request.audio, classify_elevenlabs, decode)
 
 
 class _ListenSocket(ListenSocket):

@@ -7,8 +7,7 @@ model of a transcription in its first `session.update` and refuses it in the que
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from urllib.parse import quote
 
@@ -19,7 +18,7 @@ from gw.providers import openai_like
 from gw.providers.chat_call import chat_call
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ListenSession, ProviderSpec, bearer, rejected
-from gw.providers.ws_session import ListenSocket, open_socket, send
+from gw.providers.ws_session import open_listen_socket
 from gw.types.llm import ChatRequest
 from gw.types.stt import ListenRequest
 from gw.wire import openai_chat_client
@@ -42,8 +41,7 @@ def _body(request: ChatRequest, account: Account) -> bytes:
 chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))
 
 
-@asynccontextmanager
-async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """`{base}/realtime?intent=transcription`. Raw audio that the vendor does not take is converted to PCM."""
     provider = account.provider_id
     try:
@@ -53,10 +51,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     path = "/realtime?intent=transcription"
     if account.origin.host != _HOST:
         path += "&model=" + quote(account.model, safe="")
-    async with open_socket(account, path, bearer(account.api_key)) as ws:
-        session = ListenSocket(ws, wire, provider)
-        await send(ws, provider, wire.opening())
-        yield session
+    return open_listen_socket(account, path, bearer(account.api_key), wire, opening=wire.opening())
 
 
 SPEC = ProviderSpec(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from functools import partial
 
 from gw.errors import UpstreamProtocolError
-from gw.net.http1 import HttpResponse
+from gw.net.http1 import Headers, HttpResponse
 from gw.providers.event_stream import Decoder, EventStream
-from gw.providers.http_call import is_text
+from gw.providers.http_call import Classify, HttpCall, is_text
+from gw.providers.spec import Account, TranscribeStream
 from gw.types.audio import PCM_16K, AudioFormat, Encoding
 from gw.types.stt import AudioSource, TranscribeEvent
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
@@ -55,14 +57,14 @@ class FormBody:
 
 
 def form(
-    fields: Iterable[tuple[str, str]], audio: AudioSource, default_name: str = "", default_type: str = ""
+    fields: Iterable[tuple[str, str]], audio: AudioSource, defaults: tuple[str, str] = ("", "")
 ) -> tuple[tuple[bytes, bytes], FormBody]:
     """Return the `Content-Type` header and the body of a multipart form with `fields` and the recording.
 
-    The defaults are for a recording without a file name or a content type.
+    `defaults`: file name and content type of a recording that has none.
     """
     boundary = b"gw-" + secrets.token_hex(16).encode()
-    name, content_type = audio.filename or default_name, audio.content_type or default_type
+    name, content_type = audio.filename or defaults[0], audio.content_type or defaults[1]
     head, tail = multipart.encode_form(fields, file_name=name, file_content_type=content_type, boundary=boundary)
     return (b"content-type", b"multipart/form-data; boundary=" + boundary), FormBody(head, audio, tail)
 
@@ -76,6 +78,22 @@ class WholeTranscript:
 
     async def receive(self) -> list[TranscribeEvent]:
         return [self._decode(await self._response.read(TRANSCRIPT_LIMIT))]
+
+
+def form_call(
+    account: Account,
+    path: bytes,
+    headers: Headers,
+    fields: Iterable[tuple[str, str]],
+    audio: AudioSource,
+    classify: Classify,
+    decode: Callable[[bytes], TranscribeEvent],
+    defaults: tuple[str, str] = ("", ""),
+) -> HttpCall[TranscribeStream]:
+    """Send a recording in a form; the answer is one transcript."""
+    content_type, body = form(fields, audio, defaults)
+    read = partial(WholeTranscript, decode=decode)
+    return HttpCall(account, path, [content_type, *headers], body, classify, read)
 
 
 def headed(requested: AudioFormat, samples: AudioFormat) -> tuple[AudioFormat, bytes]:

@@ -20,9 +20,9 @@ from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.providers import openai_like, utterance_stt, wyoming_call
 from gw.providers.http_call import HttpCall, check_get
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, bearer, rejected
-from gw.providers.speech_call import WavRecording, WholeTranscript, form
+from gw.providers.speech_call import WavRecording, form_call
 from gw.providers.utterance_stt import Utterance
-from gw.providers.ws_session import ListenSocket, open_socket, send
+from gw.providers.ws_session import open_listen_socket
 from gw.types.stt import AudioSource, ListenRequest, TranscribeRequest
 from gw.wire import openai_audio, openai_realtime_beta, vendor_errors, whisper_cpp, wyoming
 
@@ -97,14 +97,10 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         yield session
 
 
-@asynccontextmanager
-async def _over_socket(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
-    provider = account.provider_id
-    wire = openai_realtime_beta.BetaListenClient(provider, request, (account.api_key.reveal(),))
+def _over_socket(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
+    wire = openai_realtime_beta.BetaListenClient(account.provider_id, request, (account.api_key.reveal(),))
     path = "/realtime?" + openai_realtime_beta.query(request, account.model)
-    async with open_socket(account, path, bearer(account.api_key)) as ws:
-        await send(ws, provider, wire.opening())
-        yield ListenSocket(ws, wire, provider)
+    return open_listen_socket(account, path, bearer(account.api_key), wire, opening=wire.opening())
 
 
 def _over_wyoming(request: ListenRequest, account: Account) -> utterance_stt.TranscribeUtterance:
@@ -136,9 +132,9 @@ async def _as_wav(request: TranscribeRequest, account: Account) -> AudioSource:
 
 async def _whisper_cpp_call(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     audio = await _as_wav(request, account)
-    content_type, body = form(whisper_cpp.fields(request), audio, "audio.wav", "audio/wav")
-    read = partial(WholeTranscript, decode=partial(whisper_cpp.decode, provider=account.provider_id))
-    return HttpCall(account, b"", [content_type, *bearer(account.api_key)], body, vendor_errors.classify, read)
+    decode = partial(whisper_cpp.decode, provider=account.provider_id)
+    fields, headers = whisper_cpp.fields(request), bearer(account.api_key)
+    return form_call(account, b"", headers, fields, audio, vendor_errors.classify, decode, ("audio.wav", "audio/wav"))
 
 
 # ---- health

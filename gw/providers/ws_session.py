@@ -10,9 +10,9 @@ commands into frames, and frames into events. A session ends in one of three way
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Generic, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 
@@ -33,6 +33,7 @@ Frames = Frame | Sequence[Frame] | None
 _BUSY = (1011, 1012, 1013)
 _NORMAL = (1000, 1005)
 E = TypeVar("E")
+W = TypeVar("W", bound="SessionWire[Any]")
 CloseError = Callable[[str, WsClosed], ProviderError]
 
 
@@ -78,14 +79,8 @@ def open_socket(
     return open_warm(ahead, account.provider_id, account.origin, path.encode(), headers=headers, connect=connect)
 
 
-async def send(ws: WebSocket, provider: str, frames: Frames) -> None:
-    """Raises ProviderError."""
-    if (pending := send_or_pending(ws, provider, frames)) is not None:
-        await pending
-
-
-def send_or_pending(ws: WebSocket, provider: str, frames: Frames) -> Pending:
-    """Send what can be sent without blocking. Raises like `send`."""
+def _send_or_pending(ws: WebSocket, provider: str, frames: Frames) -> Pending:
+    """Send what can be sent without blocking. Raises ProviderError, here or when awaited."""
     if not frames:
         return None
     try:
@@ -122,15 +117,20 @@ def why_closed(provider: str, closed: WsClosed, next_codes: Collection[int] = ()
     return UpstreamCut(provider=provider, detail=detail)
 
 
-class _SocketSession(Generic[E]):
+class _SocketSession(Generic[W, E]):
     """The half that listening and speaking share. `on_close`: returns the last events after a normal close, or []."""
 
-    _wire: SessionWire[E]
-
     def __init__(
-        self, ws: WebSocket, provider: str, on_close: Callable[[], list[E]] | None, close_error: CloseError
+        self,
+        ws: WebSocket,
+        wire: W,
+        provider: str,
+        *,
+        on_close: Callable[[], list[E]] | None = None,
+        close_error: CloseError = why_closed,
     ) -> None:
         self._ws = ws
+        self._wire = wire
         self._provider = provider
         self._on_close = on_close
         self._close_error = close_error
@@ -138,17 +138,19 @@ class _SocketSession(Generic[E]):
         """Time of the last audio or keep-alive sent."""
         self.last_activity_at = self.sent_at
 
-    async def _send(self, frames: Frames) -> None:
-        await send(self._ws, self._provider, frames)
+    async def send_frames(self, frames: Frames) -> None:
+        """Raises ProviderError."""
+        if (pending := _send_or_pending(self._ws, self._provider, frames)) is not None:
+            await pending
 
     async def flush(self) -> None:
-        await self._send(self._wire.flush())
+        await self.send_frames(self._wire.flush())
 
     async def send_frame(self, frame: str) -> None:
-        await self._send(self._wire.passed(frame))
+        await self.send_frames(self._wire.passed(frame))
 
     async def finish(self) -> None:
-        await self._send(self._wire.finish())
+        await self.send_frames(self._wire.finish())
 
     async def keep_alive(self, idle_s: float, frames: Callable[[], Frames]) -> None:
         """Send `frames()` whenever nothing has been sent for `idle_s`, until cancelled."""
@@ -156,7 +158,7 @@ class _SocketSession(Generic[E]):
             await trio.sleep_until(self.sent_at + idle_s)
             if trio.current_time() >= self.sent_at + idle_s:
                 self.sent_at = trio.current_time()
-                await self._send(frames())
+                await self.send_frames(frames())
 
     async def receive(self) -> list[E]:
         self._check_not_ended()
@@ -180,22 +182,8 @@ class _SocketSession(Generic[E]):
         raise self._close_error(self._provider, closed) from None
 
 
-class ListenSocket(_SocketSession[ListenEvent]):
+class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     """A `ListenSession`."""
-
-    _wire: ListenWire
-
-    def __init__(
-        self,
-        ws: WebSocket,
-        wire: ListenWire,
-        provider: str,
-        *,
-        on_close: Callable[[], list[ListenEvent]] | None = None,
-        close_error: CloseError = why_closed,
-    ) -> None:
-        super().__init__(ws, provider, on_close, close_error)
-        self._wire = wire
 
     async def send_audio(self, data: bytes) -> None:
         if (pending := self.send_audio_or_pending(data)) is not None:
@@ -203,7 +191,7 @@ class ListenSocket(_SocketSession[ListenEvent]):
 
     def send_audio_or_pending(self, data: bytes) -> Pending:
         self.sent_at = trio.current_time()
-        return send_or_pending(self._ws, self._provider, self._wire.audio(data)) if data else None
+        return _send_or_pending(self._ws, self._provider, self._wire.audio(data)) if data else None
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
 
@@ -219,10 +207,8 @@ class ListenSocket(_SocketSession[ListenEvent]):
                 await pending
 
 
-class SpeakSocket(_SocketSession[SpeakEvent]):
+class SpeakSocket(_SocketSession[SpeakWire, SpeakEvent]):
     """A `SpeakSession`."""
-
-    _wire: SpeakWire
 
     def __init__(
         self,
@@ -234,15 +220,14 @@ class SpeakSocket(_SocketSession[SpeakEvent]):
         on_close: Callable[[], list[SpeakEvent]] | None = None,
         close_error: CloseError = why_closed,
     ) -> None:
-        super().__init__(ws, provider, on_close, close_error)
-        self._wire = wire
+        super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.format = fmt
 
     async def send_text(self, text: str) -> None:
-        await self._send(self._wire.text(text) if text else ())
+        await self.send_frames(self._wire.text(text) if text else ())
 
     async def clear(self) -> None:
-        await self._send(self._wire.clear())
+        await self.send_frames(self._wire.clear())
 
 
 class QueueingSpeakSocket(SpeakSocket):
@@ -251,8 +236,8 @@ class QueueingSpeakSocket(SpeakSocket):
     _wire: QueueingWire
     _receiving: trio.CancelScope | None = None
 
-    async def _send(self, frames: Frames) -> None:
-        await super()._send(frames)
+    async def send_frames(self, frames: Frames) -> None:
+        await super().send_frames(frames)
         self._interrupt_receive()
 
     def _interrupt_receive(self) -> None:
@@ -265,3 +250,21 @@ class QueueingSpeakSocket(SpeakSocket):
                 return await super().receive()
         events, self._wire.due = self._wire.due, []
         return events
+
+
+@asynccontextmanager
+async def open_listen_socket(
+    account: Account,
+    path: str,
+    headers: Headers,
+    wire: ListenWire,
+    *,
+    opening: Frames = None,
+    on_close: Callable[[], list[ListenEvent]] | None = None,
+    close_error: CloseError = why_closed,
+) -> AsyncIterator[ListenSocket]:
+    """Connect, send the `opening` frames, and yield the session."""
+    async with open_socket(account, path, headers) as ws:
+        session = ListenSocket(ws, wire, account.provider_id, on_close=on_close, close_error=close_error)
+        await session.send_frames(opening)
+        yield session
