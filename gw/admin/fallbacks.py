@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from gw.admin.registrar import Registrar
 from gw.admin.request_models import Body, read
+from gw.admin.schemas import Schema
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.types.entities import Action, Actor, StoredChain, name_of
@@ -20,18 +19,18 @@ class SetChain(Body):
     models: list[str]
 
 
-class Chain(msgspec.Struct, frozen=True, kw_only=True):
+class Chain(Schema):
     models: list[str]
     source: Source
 
 
-class SetChainAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class SetChainAnswer(Schema):
     modality: Modality
     models: list[str]
     source: Source
 
 
-class Chains(msgspec.Struct, frozen=True, kw_only=True):
+class Chains(Schema):
     fallbacks: dict[Modality, Chain]
 
 

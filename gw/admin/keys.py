@@ -6,10 +6,9 @@ import secrets
 from collections.abc import Mapping
 from hashlib import sha256
 
-import msgspec
-
 from gw.admin.registrar import Deleted, Registrar
 from gw.admin.request_models import Body, checked_expiry, checked_text, read
+from gw.admin.schemas import Schema, from_attributes
 from gw.errors import UnknownKeyError
 from gw.types.entities import Actor, StoredKey, name_of
 from gw.types.ids import Source
@@ -26,7 +25,7 @@ class CreateKey(Body):
     """Unix seconds; null = never."""
 
 
-class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
+class KeyEntry(Schema):
     """`created_at` is null for a key of gw.yaml, `expires_at` for one that does not expire."""
 
     key_id: str
@@ -38,23 +37,23 @@ class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
 
 
-class Keys(msgspec.Struct, frozen=True, kw_only=True):
+class Keys(Schema):
     keys: list[KeyEntry]
 
 
-class MadeKey(KeyEntry, frozen=True, kw_only=True):
+class MadeKey(KeyEntry):
     """The only answer that shows the key."""
 
     key: str
 
 
-class KeyPreviewed(msgspec.Struct, frozen=True, kw_only=True):
+class KeyPreviewed(Schema):
     key_id: str
     name: str
     project: str
 
 
-class KeyPreview(msgspec.Struct, frozen=True, kw_only=True):
+class KeyPreview(Schema):
     would_delete: KeyPreviewed
 
 
@@ -74,7 +73,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
         )
         changes = {"name": stored.name, "project": stored.project, "expires_at": stored.expires_at}
         draft.put(stored, "create", changes)
-    return MadeKey(key=key, **msgspec.structs.asdict(_entry(stored)))
+    return from_attributes(MadeKey, _entry(stored), key=key)
 
 
 def listing(registrar: Registrar) -> Keys:

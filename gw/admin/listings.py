@@ -6,14 +6,14 @@ Groq and Anthropic, `stt` and `tts` for Deepgram's. Each ignores the fields it d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import Meta
 
 from gw.admin.arguments import project_filter
+from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
 from gw.admin.schemas import Schema, Usd, from_attributes, usd
 from gw.errors import UnknownModelError
@@ -23,7 +23,7 @@ from gw.store import queries
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.ids import MODALITIES, Location, Modality, Source
-from gw.types.project import BudgetAction, BudgetStatus, Project
+from gw.types.project import BudgetStatus
 
 Spent = Callable[[str], int]
 """Project id → nano-USD spent today, as the budget counts it."""
@@ -132,21 +132,6 @@ class OneModel(ListedModel):
     provider: str
     model: str
     modalities: list[Modality]
-    source: Source
-
-
-class ProjectEntry(Schema):
-    """`project_id` and `name` are also what Deepgram's SDK reads in a list of projects."""
-
-    id: str
-    project_id: str
-    name: str
-    description: str
-    daily_budget: Usd
-    budget_action: BudgetAction
-    default_stack: str
-    tags: Sequence[str]
-    accent: Annotated[str, Meta(pattern="^#[0-9a-fA-F]{6}$")]
     source: Source
 
 
@@ -328,11 +313,4 @@ async def project(store: Reader, catalog: Catalog, now: float, *, project_id: st
         budget_status=budget.status(spent_nusd, entry.daily_budget_nusd),
         today=ProjectStats(cost_today=today.total, requests_today=today.requests),
         costs_today=from_attributes(ProjectCosts, today),
-    )
-
-
-def project_entry(entry: Project) -> ProjectEntry:
-    daily_budget = usd(entry.daily_budget_nusd)
-    return from_attributes(
-        ProjectEntry, entry, project_id=entry.id, name=entry.name or entry.id, daily_budget=daily_budget
     )

@@ -17,6 +17,7 @@ from gw.admin.request_models import (
     read,
     update_body,
 )  # fmt: skip
+from gw.admin.schemas import Schema
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError
 from gw.types.entities import Actor, Model, name_of
 from gw.types.ids import Modality, Source
@@ -35,22 +36,22 @@ class CreateModel(Body):
 UpdateModel = update_body("UpdateModel", CreateModel)
 
 
-class ModelCreated(msgspec.Struct, frozen=True, kw_only=True):
+class ModelCreated(Schema):
     model_id: str
     source: Source
     created: bool
 
 
-class ModelUpdated(msgspec.Struct, frozen=True, kw_only=True):
+class ModelUpdated(Schema):
     model_id: str
     updated: bool
 
 
-class ModelPreviewed(msgspec.Struct, frozen=True, kw_only=True):
+class ModelPreviewed(Schema):
     model_id: str
 
 
-class ModelPreview(msgspec.Struct, frozen=True, kw_only=True):
+class ModelPreview(Schema):
     would_delete: ModelPreviewed
 
 

@@ -13,8 +13,9 @@ from gw.admin import fallbacks, forecast, keys, listings, reports, series
 from gw.admin.arguments import one_of
 from gw.admin.fallbacks import Chain
 from gw.admin.keys import KeyEntry
-from gw.admin.listings import ProjectEntry, ProviderEntry
+from gw.admin.listings import ProviderEntry
 from gw.admin.overview import budget_share
+from gw.admin.projects import ProjectEntry
 from gw.admin.registrar import Registrar
 from gw.admin.schemas import Ms, Schema, Usd, from_attributes, usd
 from gw.admin.setting_sources import EntryOrigin, Origins
@@ -102,7 +103,7 @@ class ProjectsPage(Schema):
     stacks: list[str]
 
 
-class KeyRow(KeyEntry, frozen=True, kw_only=True):
+class KeyRow(KeyEntry):
     origin: EntryOrigin
 
 

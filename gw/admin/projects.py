@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from gw.admin.fallbacks import checked_chain
 from gw.admin.registrar import Deleted, Registrar, differences
 from gw.admin.request_models import Body, Checks, checked, checked_id, checked_text, read, unchecked, update_body
+from gw.admin.schemas import Schema, Usd, from_attributes
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
 from gw.types.entities import Actor, StoredKey, name_of
@@ -44,23 +46,43 @@ class CreateProject(Body):
 UpdateProject = update_body("UpdateProject", CreateProject)
 
 
-class ProjectCreated(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectEntry(Schema):
+    """`project_id` and `name` are also what Deepgram's SDK reads in a list of projects."""
+
+    id: str
+    project_id: str
+    name: str
+    description: str
+    daily_budget: Usd
+    budget_action: BudgetAction
+    default_stack: str
+    tags: Sequence[str]
+    accent: Annotated[str, Meta(pattern="^#[0-9a-fA-F]{6}$")]
+    source: Source
+
+
+class ProjectCreated(Schema):
     project_id: str
     source: Source
     created: bool
 
 
-class ProjectUpdated(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectUpdated(Schema):
     project_id: str
     updated: bool
 
 
-class ProjectPreviewed(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectPreviewed(Schema):
     project_id: str
 
 
-class ProjectPreview(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectPreview(Schema):
     would_delete: ProjectPreviewed
+
+
+def project_entry(project: Project) -> ProjectEntry:
+    """Return a project as the lists show it."""
+    return from_attributes(ProjectEntry, project, project_id=project.id)
 
 
 async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> ProjectCreated:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from gw.admin.addresses import checked_base_url
 from gw.admin.registrar import Deleted, Registrar, address_of, differences
 from gw.admin.request_models import Body, checked_api_key, checked_id, read
+from gw.admin.schemas import Schema
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
 from gw.types.address import host_of
 from gw.types.entities import Actor, Model, StoredProvider, name_of
@@ -34,24 +35,24 @@ class UpdateProvider(Body):
     base_url: str | UnsetType | None = UNSET
 
 
-class ProviderCreated(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderCreated(Schema):
     provider_id: str
     source: Source
     api_key_masked: str
 
 
-class ProviderUpdated(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderUpdated(Schema):
     provider_id: str
     updated: bool
 
 
-class ProviderPreviewed(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderPreviewed(Schema):
     provider_id: str
     models: list[str]
     projects: list[str]
 
 
-class ProviderPreview(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderPreview(Schema):
     would_delete: ProviderPreviewed
 
 

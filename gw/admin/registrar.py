@@ -18,6 +18,7 @@ import msgspec
 import structlog
 import trio
 
+from gw.admin.schemas import Schema
 from gw.config.settings import Settings
 from gw.errors import KeyDecryptError
 from gw.registry.catalog import Catalog
@@ -36,7 +37,7 @@ KEY_CHECK = "key_check"
 _log = structlog.get_logger("gw.admin")
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+class Deleted(Schema):
     """Answer to a confirmed deletion: the entity's id."""
 
     deleted: str

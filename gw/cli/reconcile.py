@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED, FAILED, CommandFailed
@@ -17,7 +18,7 @@ from gw.cli.parsers import PERCENT
 
 if TYPE_CHECKING:
     from gw.config.settings import Settings
-    from gw.reconcile.diff import Compared, Report
+    from gw.reconcile.diff import ComparedFigures, Reconciled
 
 USAGE = 2
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -60,10 +61,10 @@ def reconcile(ctx: click.Context, /, output_format: str, fail_on_diff: bool, con
             report = trio.run(partial(_compare, settings, **bill, on_progress=on_progress))
     except RequestError as error:
         raise CommandFailed(str(error), USAGE) from None
-    window = f"{report.start} to {report.end} UTC" if report.start else "nothing is recorded"
+    window = f"{report.window.start} to {report.window.end} UTC" if report.window.start else "nothing is recorded"
     aside(f"{report.provider} ({report.modality}), {window}, both days included")
     if output_format == "json":
-        print_json(report.as_json())
+        print_json(msgspec.to_builtins(report))
     elif output_format == "csv":
         _print_csv(report)
     else:
@@ -74,7 +75,7 @@ def reconcile(ctx: click.Context, /, output_format: str, fail_on_diff: bool, con
         ctx.exit(CHECK_FAILED)
 
 
-async def _compare(settings: Settings, **bill: Any) -> Report:
+async def _compare(settings: Settings, **bill: Any) -> Reconciled:
     from gw.reconcile.compare import compare
     from gw.registry.merge import build
     from gw.store.store import open_readonly
@@ -83,17 +84,17 @@ async def _compare(settings: Settings, **bill: Any) -> Report:
         return await compare(reader, build(settings).providers, **bill)
 
 
-def _columns(report: Report) -> list[str]:
+def _columns(report: Reconciled) -> list[str]:
     units = next(iter(report.rows)).units if report.rows else ()
     shown = [f"{unit} {side}" for unit in units for side in ("ours", "theirs", "%")]
     return ["model", *shown, "usd ours", "usd theirs", "usd diff", "usd %", "requests", "matched", "flag", "cause"]
 
 
-def _rows(report: Report) -> list[list[Cell]]:
+def _rows(report: Reconciled) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for row in report.rows:
         units = [cell for unit in row.units.values() for cell in (_plain(unit.ours), _plain(unit.theirs), _percent(unit))]
-        cost = [_money(row.cost.ours), _money(row.cost.theirs), _money(row.cost.diff), _percent(row.cost)]
+        cost = [_money(row.cost_usd.ours), _money(row.cost_usd.theirs), _money(row.cost_usd.diff), _percent(row.cost_usd)]
         requests = f"{row.requests or 0}" + (f" / {row.n_requests}" if row.n_requests is not None else "")
         flag = "!" if row.flagged else ""
         rows.append([row.model, *units, *cost, requests, row.matched.replace("_", " "), flag, row.cause])
@@ -108,12 +109,12 @@ def _money(value: object) -> Cell:
     return None if value is None else f"{value:.6f}"
 
 
-def _percent(compared: Compared) -> Cell:
+def _percent(compared: ComparedFigures) -> Cell:
     percent = compared.percent
     return None if percent is None else f"{percent:+.2f}"
 
 
-def _print_csv(report: Report) -> None:
+def _print_csv(report: Reconciled) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(_columns(report))
     for row in _rows(report):

@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from gw.errors import RequestError
-from gw.reconcile.diff import THRESHOLD, Report, reconcile, window
+from gw.reconcile.diff import THRESHOLD, Reconciled, reconcile, window
 from gw.reconcile.files import FORMS, Form, Progress, read_usage
 from gw.registry.catalog import Provider
 from gw.store.store import Reader
@@ -39,7 +39,7 @@ async def compare(
     end: str | None = None,
     threshold: float = THRESHOLD,
     on_progress: Progress | None = None,
-) -> Report:
+) -> Reconciled:
     """Compare the days from `start` to `end`, both inclusive, as 2026-01-31; default: all recorded days.
 
     When cancelled, reading ends within some thousand rows. Raises RequestError for invalid arguments and files,

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-import attrs
+import msgspec
 
 from gw.errors import RequestError
 from gw.reconcile.files import Billed, Form
@@ -25,93 +25,62 @@ THRESHOLD = 5.0
 _DAY_ZERO = date(1970, 1, 1)
 
 
-@attrs.frozen
-class Compared:
-    """One figure of the gateway (`ours`) and of the vendor (`theirs`); None = that side has none."""
+class ComparedFigures(msgspec.Struct, frozen=True):
+    """One figure of the gateway (`ours`) and of the vendor (`theirs`); null = that side has none.
 
-    ours: Decimal | None
-    theirs: Decimal | None
+    `percent` is the difference in percent of the vendor's figure; null where that is 0 or missing.
+    """
 
-    @property
-    def diff(self) -> Decimal:
-        """The gateway's figure less the vendor's."""
-        return (self.ours or Decimal(0)) - (self.theirs or Decimal(0))
-
-    @property
-    def percent(self) -> float | None:
-        """The difference in percent of the vendor's figure; None where that is 0 or missing."""
-        if not self.diff:
-            return 0.0
-        return float(self.diff / abs(self.theirs) * 100) if self.theirs else None
-
-    def exceeds(self, threshold: float) -> bool:
-        percent = self.percent
-        return bool(self.diff) and (percent is None or abs(percent) > threshold)
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "ours": None if self.ours is None else float(self.ours),
-            "theirs": None if self.theirs is None else float(self.theirs),
-            "diff": float(self.diff),
-            "percent": None if self.percent is None else round(self.percent, 4),
-        }
+    ours: float | None
+    theirs: float | None
+    diff: float
+    percent: float | None
 
 
-@attrs.frozen(kw_only=True)
-class DiffRow:
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """`requests` is the gateway's count, `n_requests` the vendor's, where the file has it."""
+
     model: str
     matched: Matched
-    units: Mapping[str, Compared]
-    cost: Compared
-    """USD."""
+    units: dict[str, ComparedFigures]
+    cost_usd: ComparedFigures
     requests: int | None
-    """The gateway's count."""
     n_requests: int | None
-    """The vendor's count, where the file has it."""
     credits: int | None
     flagged: bool
     cause: Cause
 
-    def as_json(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "matched": self.matched,
-            "units": {unit: compared.as_json() for unit, compared in self.units.items()},
-            "cost_usd": self.cost.as_json(),
-            "requests": self.requests,
-            "n_requests": self.n_requests,
-            "credits": self.credits,
-            "flagged": self.flagged,
-            "cause": self.cause,
-        }
+
+class Window(msgspec.Struct, frozen=True):
+    """UTC days, both inclusive; null = nothing is recorded."""
+
+    start: str | None
+    end: str | None
 
 
-@attrs.frozen(kw_only=True)
-class Report:
-    """`start` and `end` are UTC days, both inclusive; None = nothing is recorded."""
+class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
+    """`flagged`: number of flagged rows."""
 
     provider: str
     modality: str
-    start: date | None
-    end: date | None
+    window: Window
     threshold: float
-    rows: tuple[DiffRow, ...]
-    total: Compared
+    rows: list[Difference]
+    total_cost_usd: ComparedFigures
+    flagged: int
 
-    @property
-    def flagged(self) -> int:
-        return sum(row.flagged for row in self.rows)
 
-    def as_json(self) -> dict[str, object]:
-        return {
-            "provider": self.provider,
-            "modality": self.modality,
-            "window": {"start": self.start and self.start.isoformat(), "end": self.end and self.end.isoformat()},
-            "threshold": self.threshold,
-            "rows": [row.as_json() for row in self.rows],
-            "total_cost_usd": self.total.as_json(),
-            "flagged": self.flagged,
-        }
+def compared(ours: Decimal | None, theirs: Decimal | None, threshold: float) -> tuple[ComparedFigures, bool]:
+    """Compare two figures exactly; return them, and whether the difference exceeds the threshold."""
+    diff = (ours or Decimal(0)) - (theirs or Decimal(0))
+    percent = float(diff / abs(theirs) * 100) if theirs else None if diff else 0.0
+    figures = ComparedFigures(
+        None if ours is None else float(ours),
+        None if theirs is None else float(theirs),
+        float(diff),
+        None if percent is None else round(percent, 4),
+    )
+    return figures, bool(diff) and (percent is None or abs(percent) > threshold)
 
 
 def window(start: str | None, end: str | None, recorded: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -148,50 +117,47 @@ def reconcile(
     billed: Mapping[str, Billed],
     days: tuple[int, int] | None,
     threshold: float = THRESHOLD,
-) -> Report:
+) -> Reconciled:
     """Compare the gateway's sums with the vendor's for the same days. Rows with the largest difference come first."""
     recorded: dict[str, ModelUsage] = {}
     for sums in usage:
         recorded[sums.model] = sums + recorded[sums.model] if sums.model in recorded else sums
-    rows = [
-        _row(form, f"{form.provider}/{name}", recorded.get(name), billed.get(name), threshold)
-        for name in dict.fromkeys([*recorded, *billed])
-    ]
-    rows.sort(key=lambda row: (not row.flagged, -abs(row.cost.diff), row.model))
-    return Report(
+    names = dict.fromkeys([*recorded, *billed])
+    rows = [_row(form, name, recorded.get(name), billed.get(name), threshold) for name in names]
+    rows.sort(key=lambda row: (not row.flagged, -abs(row.cost_usd.diff), row.model))
+    ours = sum(usage.cost_nusd for usage in recorded.values())
+    theirs = sum(sums.cost_nusd for sums in billed.values())
+    return Reconciled(
         provider=form.provider,
         modality=form.modality,
-        start=date_of(days[0]) if days else None,
-        end=date_of(days[1]) if days else None,
+        window=Window(*(date_of(day).isoformat() for day in days)) if days else Window(None, None),
         threshold=threshold,
-        rows=tuple(rows),
-        total=Compared(
-            sum((row.cost.ours or Decimal(0) for row in rows), Decimal(0)),
-            sum((row.cost.theirs or Decimal(0) for row in rows), Decimal(0)),
-        ),
+        rows=rows,
+        total_cost_usd=compared(Decimal(ours) / NANO, Decimal(theirs) / NANO, threshold)[0],
+        flagged=sum(row.flagged for row in rows),
     )
 
 
-def _row(form: Form, model: str, recorded: ModelUsage | None, billed: Billed | None, threshold: float) -> DiffRow:
+def _row(form: Form, name: str, recorded: ModelUsage | None, billed: Billed | None, threshold: float) -> Difference:
     units = {
-        unit: Compared(None if recorded is None else recorded.units(unit), None if billed is None else billed.units[unit])
+        unit: compared(
+            None if recorded is None else recorded.units(unit), None if billed is None else billed.units[unit], threshold
+        )
         for unit in form.units
     }
-    cost = Compared(_usd(recorded), _usd(billed))
-    matched: Matched = "ours_only" if billed is None else "theirs_only" if recorded is None else "both"
-    units_differ = any(compared.exceeds(threshold) for compared in units.values())
+    cost, cost_differs = compared(_usd(recorded), _usd(billed), threshold)
     cause: Cause = ""
     if recorded is None or billed is None:
         cause = "coverage"
-    elif units_differ:
+    elif any(differs for _, differs in units.values()):
         cause = "coverage" if _requests_differ(recorded, billed, threshold) else "units"
-    elif cost.exceeds(threshold):
+    elif cost_differs:
         cause = "unpriced" if recorded.unpriced else "rate"
-    return DiffRow(
-        model=model,
-        matched=matched,
-        units=units,
-        cost=cost,
+    return Difference(
+        model=f"{form.provider}/{name}",
+        matched="ours_only" if billed is None else "theirs_only" if recorded is None else "both",
+        units={unit: figures for unit, (figures, _) in units.items()},
+        cost_usd=cost,
         requests=None if recorded is None else recorded.requests,
         n_requests=None if billed is None else billed.n_requests,
         credits=None if billed is None else billed.credits,
@@ -205,5 +171,5 @@ def _usd(sums: ModelUsage | Billed | None) -> Decimal | None:
 
 
 def _requests_differ(recorded: ModelUsage, billed: Billed, threshold: float) -> bool:
-    counts = Compared(Decimal(recorded.requests), None if billed.n_requests is None else Decimal(billed.n_requests))
-    return counts.theirs is not None and counts.exceeds(threshold)
+    theirs = billed.n_requests
+    return theirs is not None and compared(Decimal(recorded.requests), Decimal(theirs), threshold)[1]

@@ -11,9 +11,8 @@ import msgspec
 import trio
 
 from gw.admin.request_models import read
-from gw.admin.schemas import Schema
 from gw.reconcile.compare import compare
-from gw.reconcile.diff import THRESHOLD
+from gw.reconcile.diff import THRESHOLD, Reconciled
 from gw.web.route import READ_LAG_S, Request, Route
 
 
@@ -34,48 +33,14 @@ class Bill(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Percent of difference above which a row is flagged."""
 
 
-class ComparedFigures(Schema):
-    ours: float | None
-    theirs: float | None
-    diff: float
-    percent: float | None
-
-
-class Difference(Schema):
-    model: str
-    matched: Literal["both", "ours_only", "theirs_only"]
-    units: dict[str, ComparedFigures]
-    cost_usd: ComparedFigures
-    requests: int | None
-    n_requests: int | None
-    credits: int | None
-    flagged: bool
-    cause: str
-
-
-class Window(Schema):
-    start: str | None
-    end: str | None
-
-
-class Reconciled(Schema):
-    provider: str
-    modality: str
-    window: Window
-    threshold: float
-    rows: list[Difference]
-    total_cost_usd: ComparedFigures
-    flagged: int
-
-
-async def reconcile(request: Request) -> dict[str, object]:
+async def reconcile(request: Request) -> Reconciled:
     """Raises RequestError, StoreUnavailable."""
     bill, gateway = read(request.body, Bill), request.gateway
     suffix = bill.format if bill.content is not None else "json"
     with tempfile.TemporaryDirectory(prefix="gw-bill-") as folder:
         file = Path(folder) / f"usage.{suffix}"
         await trio.to_thread.run_sync(file.write_text, bill.content or json.dumps(bill.rows or []))
-        report = await compare(
+        return await compare(
             gateway.store,
             request.catalog.providers,
             provider=bill.provider,
@@ -84,7 +49,6 @@ async def reconcile(request: Request) -> dict[str, object]:
             end=bill.end,
             threshold=bill.threshold,
         )
-    return report.as_json()
 
 
 ROUTES = (

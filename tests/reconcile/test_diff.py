@@ -1,6 +1,7 @@
 from datetime import date
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from gw.errors import RequestError
@@ -44,14 +45,14 @@ def one(form, mine, bill, threshold=5.0):
 def test_what_agrees_is_not_flagged():
     row = one(LLM, ours(), theirs())
     assert (row.model, row.matched, row.flagged, row.cause) == ("openai/m", "both", False, "")
-    assert (row.cost.diff, row.cost.percent) == (0, 0.0)
+    assert (row.cost_usd.diff, row.cost_usd.percent) == (0, 0.0)
 
 
 def test_a_stale_rate():
     row = one(LLM, ours(usd=0.9), theirs(usd=1.0))
     assert (row.flagged, row.cause) == (True, "rate")
-    assert row.cost.diff == Decimal("-0.1")
-    assert row.cost.percent == pytest.approx(-10)
+    assert row.cost_usd.diff == -0.1
+    assert row.cost_usd.percent == pytest.approx(-10)
 
 
 def test_units_that_differ():
@@ -91,9 +92,9 @@ def test_rows_without_a_counterpart():
     assert (by_model["openai/mine"].matched, by_model["openai/theirs"].matched) == ("ours_only", "theirs_only")
     assert {row.cause for row in report.rows} == {"coverage"}
     assert all(row.flagged for row in report.rows)
-    assert by_model["openai/theirs"].cost.percent == pytest.approx(-100)
-    assert by_model["openai/mine"].cost.percent is None
-    assert (report.total.ours, report.total.theirs) == (1, 2)
+    assert by_model["openai/theirs"].cost_usd.percent == pytest.approx(-100)
+    assert by_model["openai/mine"].cost_usd.percent is None
+    assert (report.total_cost_usd.ours, report.total_cost_usd.theirs) == (1, 2)
     assert report.flagged == 2
 
 
@@ -115,7 +116,7 @@ def test_what_differs_most_comes_first():
 
 
 def test_as_json():
-    report = reconcile(LLM, [ours(usd=0.9)], {"m": theirs(n_requests=10)}, (20_000, 20_001)).as_json()
+    report = msgspec.to_builtins(reconcile(LLM, [ours(usd=0.9)], {"m": theirs(n_requests=10)}, (20_000, 20_001)))
     assert report["window"] == {"start": "2024-10-04", "end": "2024-10-05"}
     [row] = report["rows"]
     assert row["cost_usd"] == {"ours": 0.9, "theirs": 1.0, "diff": -0.1, "percent": -10.0}
