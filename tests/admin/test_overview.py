@@ -44,5 +44,5 @@ async def test_overview(gateway):
         "cancelled_today": 1,
         "unpriced_today": 1,
     }.items() <= (await shown()).items()
-    of_shop = await shown("shop")
-    assert (of_shop["total_requests"], of_shop["total_cost_all"], of_shop["active_models"]) == (5, 0.75, 2)
+    shop = await shown("shop")
+    assert (shop["total_requests"], shop["total_cost_all"], shop["active_models"]) == (5, 0.75, 2)

@@ -1,4 +1,4 @@
-"""What one page shows, as one object."""
+"""Pages of the dashboard, each as one object."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
 
 
 async def test_keys(registrar):
-    made = await keys.create(registrar, {"project": "shop", "name": "till"}, BY)
+    created = await keys.create(registrar, {"project": "shop", "name": "till"}, BY)
     page = as_json(pages.access_keys(registrar))
     (row,) = page["keys"]
     assert (row["name"], row["origin"]) == ("till", "API")
-    assert made.key not in str(page)
+    assert created.key not in str(page)
     assert (page["projects"], page["auth_on"]) == (["default", "shop"], False)
 
 

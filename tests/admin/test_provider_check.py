@@ -105,7 +105,7 @@ async def test_what_needs_no_request(provider, ok, words):
 
 
 async def test_an_address_made_through_the_api_must_not_lead_inside():
-    """As for every other call: what a name points to is looked at when it is connected to."""
+    """Like every other call, it checks the address that a name resolves to when it connects."""
     pool = Pool()
     health = await check_provider(attrs.evolve(OPENAI, base_url="http://localhost:1/v1", public_only=True), pool)
     await pool.aclose()

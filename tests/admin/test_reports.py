@@ -70,7 +70,7 @@ async def test_costs_add_up_exactly_in_every_group(gateway):
     assert found["by_modality"]["llm"] == {"cost": 0.1, "requests": 12}
 
 
-async def test_what_reached_nobody_is_added_up_and_told_of_each_request(gateway):
+async def test_waste_is_summed_up_and_shown_per_request(gateway):
     await store_records(
         gateway,
         record(1, modality="tts", wasted_units=12, wasted_nusd=120_000_000),
@@ -80,9 +80,9 @@ async def test_what_reached_nobody_is_added_up_and_told_of_each_request(gateway)
     )
     store, catalog = gateway.store, gateway.live.catalog
     assert as_json(await reports.costs(store, catalog, NOON))["wasted"] == 0.120000001
-    told = [as_json(await logs.request_detail(store, f"{n:032x}")) for n in (1, 2, 3, 4)]
-    assert [one["wasted_units"] for one in told] == [12, 3.5, 1, 0]
-    assert [one["wasted_usd"] for one in told] == [0.12, 1e-09, None, 0]
+    details = [as_json(await logs.request_detail(store, f"{n:032x}")) for n in (1, 2, 3, 4)]
+    assert [one["wasted_units"] for one in details] == [12, 3.5, 1, 0]
+    assert [one["wasted_usd"] for one in details] == [0.12, 1e-09, None, 0]
     page = as_json(await overview.overview(store, catalog, NOON, spent=lambda project: 0, active=0))
     assert page["today"]["wasted"] == 0.120000001
 

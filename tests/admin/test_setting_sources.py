@@ -1,4 +1,4 @@
-"""Where a setting is from."""
+"""Origins of settings."""
 
 from __future__ import annotations
 

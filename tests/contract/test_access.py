@@ -136,7 +136,7 @@ async def session_cookie(running) -> dict[str, str]:
 
 
 async def statuses_of(running, headers: dict[str, str]) -> set[int]:
-    """401 and 403 as they are, 0 for let in; of every route of the data plane."""
+    """Return 401 and 403 as they are and 0 for any other status, of every route of the data plane."""
     found = [await status_of(running, op.method, target_of(path), headers) for op, path in DATA]
     return {status if status in (401, 403) else 0 for status in found}
 
@@ -151,8 +151,8 @@ async def test_the_dashboards_own_pages_use_the_data_plane_by_their_session(guar
     assert answer.status == 200
     await guarded.gateway.store.flush()
     admin = {"authorization": f"Bearer {ADMIN}"}
-    made = (await guarded.get(f"/v1/requests/{answer.headers['x-request-id']}", **admin)).json
-    assert (made["project"], made["key_id"]) == ("shop", None)
+    created = (await guarded.get(f"/v1/requests/{answer.headers['x-request-id']}", **admin)).json
+    assert (created["project"], created["key_id"]) == ("shop", None)
     await guarded.ask("POST", "/api/logout", **cookie)
     assert await statuses_of(guarded, own) == {401}
 
@@ -178,15 +178,15 @@ async def test_a_session_ends_on_the_data_plane_too(guarded):
 
 
 async def test_pages_of_other_sites_have_no_use_of_a_session(tmp_path):
-    """Not even one of `serve.cors_origins`, which may come with a key of its own only; and no WebSocket."""
+    """Not even one of `serve.cors_origins`, which need a key; and no WebSocket."""
     listed = "http://app.example"
     async with open_running(tmp_path, YAML + WITH_AUTH + f"serve: {{port: 0, cors_origins: ['{listed}']}}\n") as running:
         own = {**await session_cookie(running), **DASHBOARD}
         for headers in FOREIGN:
             assert await statuses_of(running, {**own, **headers}) == {403}
         assert await statuses_of(running, {**own, "origin": listed}) == {401}
-        asked = {"access-control-request-method": "POST", "access-control-request-headers": "x-gw-dashboard"}
-        answer = await running.ask("OPTIONS", "/v1/chat/completions", origin=listed, **asked)
+        preflight = {"access-control-request-method": "POST", "access-control-request-headers": "x-gw-dashboard"}
+        answer = await running.ask("OPTIONS", "/v1/chat/completions", origin=listed, **preflight)
         assert answer.status == 204
         assert "x-gw-dashboard" not in answer.headers["access-control-allow-headers"]
         assert "access-control-allow-credentials" not in answer.headers
@@ -207,19 +207,19 @@ async def test_an_open_gateway_asks_nobody(tmp_path):
 async def test_a_key_made_now_works_until_it_expires_or_is_revoked(guarded):
     admin = {"authorization": f"Bearer {ADMIN}"}
     expires = guarded.clock.now() + 60
-    made = [
+    created = [
         (await guarded.ask("POST", "/v1/keys", {"project": "shop", "expires_at": at}, **admin)).json
         for at in (expires, None)
     ]
 
     async def statuses():
-        return [(await guarded.get("/v1/models", x_api_key=key["key"])).status for key in made]
+        return [(await guarded.get("/v1/models", x_api_key=key["key"])).status for key in created]
 
     assert await statuses() == [200, 200]
-    assert (await guarded.get("/v1/costs", x_api_key=made[1]["key"])).status == 403
+    assert (await guarded.get("/v1/costs", x_api_key=created[1]["key"])).status == 403
     guarded.clock.at += 61
     assert await statuses() == [401, 200]
-    await guarded.ask("DELETE", f"/v1/keys/{made[1]['key_id']}?confirm=true", **admin)
+    await guarded.ask("DELETE", f"/v1/keys/{created[1]['key_id']}?confirm=true", **admin)
     assert await statuses() == [401, 401]
 
 
@@ -249,7 +249,7 @@ async def test_pages_of_other_sites_write_nothing(guarded, headers):
 
 
 async def test_foreign_hosts_get_nothing(guarded):
-    """DNS rebinding: a page's own name, made to point here."""
+    """DNS rebinding: a page's own name, created to point here."""
     port = guarded.url.rpartition(":")[2]
     answered = []
     for operation, path in ROUTES:

@@ -152,8 +152,8 @@ async def test_a_listed_origin_may_read_and_write(inside):
 
 async def test_the_preflight_of_a_listed_origin(inside):
     app = fenced(inside, Access(settings(cors_origins=("http://app.example",))))
-    asked = {"origin": "http://app.example", "access-control-request-headers": "X-Stainless-OS, x-stainless-\xe9, x-other"}
-    answer = await call(app, "/v1/chat/completions", asked, method="OPTIONS")
+    requested = {"origin": "http://app.example", "access-control-request-headers": "X-Stainless-OS, x-stainless-\xe9, x-other"}
+    answer = await call(app, "/v1/chat/completions", requested, method="OPTIONS")
     assert (answer.status, answer.body) == (204, b"")
     allowed = answer.headers["access-control-allow-headers"].split(", ")
     assert {"authorization", "xi-api-key", "x-gw-project", "x-stainless-os"} <= set(allowed)

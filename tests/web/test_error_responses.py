@@ -87,7 +87,7 @@ def test_routing_errors_have_the_same_shape():
     assert error_responses.not_found("id-1").status == 404
 
 
-def test_an_unexpected_error_is_logged_and_not_told():
+def test_an_unexpected_error_is_logged_and_not_revealed():
     with structlog.testing.capture_logs() as logs:
         reply = error_responses.unexpected_error(ZeroDivisionError("secret detail"), "id-1")
     assert reply.status == 500

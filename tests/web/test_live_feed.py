@@ -38,16 +38,16 @@ class View:
     def __init__(self) -> None:
         self.start = None
         self.ended = False
-        self._gone = trio.Event()
-        self._asked = False
+        self._disconnected = trio.Event()
+        self._requested = False
         self._pieces, self._parts = trio.open_memory_channel[bytes](100)
         self._text = b""
 
     async def receive(self):
-        if not self._asked:
-            self._asked = True
+        if not self._requested:
+            self._requested = True
             return {"type": "http.request", "body": b"", "more_body": False}
-        await self._gone.wait()
+        await self._disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message):
@@ -57,7 +57,7 @@ class View:
             await self._pieces.send(message.get("body", b""))
 
     def leave(self) -> None:
-        self._gone.set()
+        self._disconnected.set()
 
     async def next(self) -> tuple[str, object]:
         """Name and data of the next event; ("comment", None) for a sign of life."""
@@ -188,7 +188,7 @@ async def test_head_opens_nothing(gateway, app):
 
 
 class NoStore:
-    """What a feed needs of a store."""
+    """The part of a store that a feed uses."""
 
     watcher = None
 

@@ -1,4 +1,4 @@
-"""What reads, without a framework: which requests are its own, and how its answers are sent."""
+"""The router: which requests have a route, and how answers are sent."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def long(request):
     ],
 )
 async def test_which_requests_have_a_route(gateway, method, target, status):
-    """503 is the page of a dashboard that has not been built: the page's own router may know the path."""
+    """A 503 is the page of a dashboard that has not been built: the page's own router may know the path."""
     router = routing(gateway, it=echo, one=echo, deep=echo)
     assert (await call(router, target, method=method)).status == status
     assert not router.changes(method.encode(), target.encode("latin-1"))
@@ -148,21 +148,21 @@ async def test_a_long_body_goes_out_in_pieces_with_a_turn_for_others_between_two
     assert max(len(message["body"]) for _, message in pieces) == PIECE_BYTES
     assert [message["more_body"] for _, message in pieces] == [True] * (len(pieces) - 1) + [False]
     assert all(message["body"] for _, message in pieces)
-    assert sent[-1][0] - sent[0][0] >= len(pieces) - 2  # who is first in a turn is left to chance
+    assert sent[-1][0] - sent[0][0] >= len(pieces) - 2  # the order within a turn is random
 
 
-async def test_a_client_who_leaves_stops_the_question_on_a_host_that_only_says_so(gateway):
-    stopped, asked = trio.Event(), trio.Event()
+async def test_a_disconnect_stops_the_handler_on_a_host_that_only_reports_it(gateway):
+    stopped, started = trio.Event(), trio.Event()
 
     async def endless(request):
-        asked.set()
+        started.set()
         try:
             await trio.sleep_forever()
         finally:
             stopped.set()
 
     async def receive():
-        await asked.wait()
+        await started.wait()
         return {"type": "http.disconnect"}
 
     scope = {"type": "http", "method": "GET", "path": "/it", "headers": [], "extensions": {}}
@@ -171,7 +171,7 @@ async def test_a_client_who_leaves_stops_the_question_on_a_host_that_only_says_s
     assert stopped.is_set()
 
 
-async def test_a_fault_of_ours_is_a_500_and_the_connection_goes_on(gateway):
+async def test_an_unexpected_error_is_a_500(gateway):
     async def broken(request):
         raise ZeroDivisionError("secret detail")
 
@@ -182,18 +182,18 @@ async def test_a_fault_of_ours_is_a_500_and_the_connection_goes_on(gateway):
 
 async def test_reads_are_neither_counted_nor_shed(gateway):
     """Beside a data plane that takes no more."""
-    ours, theirs = trio.testing.memory_stream_pair()
+    client_end, host_end = trio.testing.memory_stream_pair()
     others, other_ends = trio.testing.memory_stream_pair()
     drain, stuck, reads = Drain(), Stuck(), routing(gateway, it=echo)
     data, reading = HostedApp(app=stuck, counted=True), HostedApp(app=reads)
     host = HttpServer(lambda method, path: data if path == b"/hot" else reading, drain, max_in_flight=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.run_connection, StreamTransport(other_ends))
-        nursery.start_soon(host.run_connection, StreamTransport(theirs))
+        nursery.start_soon(host.run_connection, StreamTransport(host_end))
         await others.send_all(request())
         await stuck.started.wait()
-        client = Client(ours)
-        for _ in range(2):  # the second is the head before once more
+        client = Client(client_end)
+        for _ in range(2):  # the second has the same head as the first
             await client.send(request("GET", "/it?token=1"))
             assert (await client.response()).body == b'["",[["token","1"]]]'
         await client.send(request())
@@ -204,31 +204,31 @@ async def test_reads_are_neither_counted_nor_shed(gateway):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_drain_waits_for_a_report_that_runs_and_begins_no_other(gateway):
-    ours, theirs = trio.testing.memory_stream_pair()
-    asked, found = trio.Event(), trio.Event()
+async def test_a_drain_waits_for_a_report_in_progress_and_accepts_no_other(gateway):
+    client_end, host_end = trio.testing.memory_stream_pair()
+    started, finish = trio.Event(), trio.Event()
 
     async def slow(request):
-        asked.set()
-        await found.wait()
+        started.set()
+        await finish.wait()
         return "found"
 
     drain, reads = Drain(), routing(gateway, it=slow)
     hosted = HostedApp(app=reads)
     host = HttpServer(lambda method, path: hosted, drain)
-    client = Client(ours)
+    client = Client(client_end)
 
     async def serve():
-        transport = StreamTransport(theirs)
+        transport = StreamTransport(host_end)
         await host.run_connection(transport)
         await transport.aclose()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
         await client.send(request("GET", "/it"))
-        await asked.wait()
+        await started.wait()
         drain.begin()
-        found.set()
+        finish.set()
         answer = await client.response()
         assert (answer.body, answer.headers["connection"]) == (b'"found"', "close")
         assert await client.ended()

@@ -58,10 +58,10 @@ def test_the_end_cannot_be_moved():
 
 
 def test_logging_out_ends_one_session_and_no_other():
-    mine, other = issue(TOKEN, NOW), issue(TOKEN, NOW)
+    session, other = issue(TOKEN, NOW), issue(TOKEN, NOW)
     ended = ExpiringSet(3)
-    end([*cookie("forged"), *cookie(mine)], TOKEN, NOW, ended)
-    assert not valid(cookie(mine), TOKEN, NOW, ended)
+    end([*cookie("forged"), *cookie(session)], TOKEN, NOW, ended)
+    assert not valid(cookie(session), TOKEN, NOW, ended)
     assert valid(cookie(other), TOKEN, NOW, ended)
 
 
