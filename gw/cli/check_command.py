@@ -18,18 +18,18 @@ from gw.admin.provider_check import check_provider
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
 from gw.cli.output import bar, print_json, print_table
+from gw.cli.prices import prices_of
 from gw.cli.resource import json_option
 from gw.config.settings import Settings
 from gw.errors import GwError, StoreUnavailable
 from gw.net.http1 import Pool
-from gw.pricing.rate_tables import load_book
 from gw.pricing.retired import successor
 from gw.providers.spec import spec_of
 from gw.registry.catalog import Catalog, Provider
 from gw.registry.merge import build
 from gw.store.lock import holder
 from gw.store.sqlite import open_reader
-from gw.telemetry.clock import SystemClock, utc_day
+from gw.telemetry.clock import SystemClock
 
 NAMES_SHOWN = 5
 
@@ -118,13 +118,7 @@ def _retired(catalog: Catalog) -> Iterator[Finding]:
 
 def _prices(catalog: Catalog) -> Finding:
     """Find models without a price: their requests are counted, but not their cost."""
-    book, today = load_book(), utc_day(SystemClock().now())
-    unpriced = []
-    for model in catalog.models.values():
-        provider = catalog.provider(model.provider)
-        free = provider.location == "local" or model.price is not None
-        if not free and book.any_price(provider.type, model.name, at_day=today) is None:
-            unpriced.append(model.id)
+    unpriced = [price["model"] for price in prices_of(catalog) if price["result"] == "unpriced"]
     known = f"known for {len(catalog.models) - len(unpriced)} of {_count(len(catalog.models), 'model')}"
     if not unpriced:
         return Finding("prices", "ok", known)

@@ -110,8 +110,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
     no price.
     """
     settings = load(None)
-    catalog, book, today = trio.run(_catalog, settings), load_book(), utc_day(SystemClock().now())
-    prices = [_model_price(catalog, book, model, today) for model in catalog.models.values()]
+    prices = prices_of(trio.run(_catalog, settings))
     aside(f"read from {origin(settings)}")
     names = ("model", "modality", "result", "price", "source")
     print_entries(prices, prices, {name: name for name in names}, as_json=as_json)
@@ -131,6 +130,12 @@ async def _catalog(settings: Settings) -> Catalog:
         return build(settings)
     async with open_readonly(path) as reader:
         return merge(settings, await reader.entities()).catalog
+
+
+def prices_of(catalog: Catalog) -> list[dict[str, str]]:
+    """Return the price of every model."""
+    book, today = load_book(), utc_day(SystemClock().now())
+    return [_model_price(catalog, book, model, today) for model in catalog.models.values()]
 
 
 def _model_price(catalog: Catalog, book: PriceBook, model: Model, today: int) -> dict[str, str]:
