@@ -8,7 +8,7 @@ from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import attrs
 
@@ -24,7 +24,7 @@ from gw.library.asynchronous import (
     settings_of,
 )
 from gw.library.blocking_stream import LIVE_EVENTS, ChatTextStream, Listening, Open, Speaking, SpeechStream
-from gw.library.portal import Portal, refuse_running_loop
+from gw.library.portal import Portal, Proxy, blocking, refuse_running_loop
 from gw.library.responses import AsyncStream
 from gw.library.usage_events import Listener, UsageCollected, call_in_thread
 
@@ -36,7 +36,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Handle(Generic[M]):
+class _Handle(Proxy[M]):
     """A model for calls that block; `find` returns its async form in the portal's thread."""
 
     def __init__(self, portal: Portal, find: Callable[[AsyncGateway], M]) -> None:
@@ -44,15 +44,8 @@ class _Handle(Generic[M]):
         self._portal = portal
         self._find = find
 
-
-def _call(method: Callable[Concatenate[M, P], Awaitable[T]]) -> Callable[Concatenate[_Handle[M], P], T]:
-    """Return the blocking form of an async method."""
-
-    @wraps(method)
-    def call(self: _Handle[M], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._portal.run(lambda gateway: method(self._find(gateway), *args, **kwargs))
-
-    return call
+    def _run(self, function: Callable[[M], Awaitable[T]]) -> T:
+        return self._portal.run(lambda gateway: function(self._find(gateway)))
 
 
 def _stream(
@@ -83,7 +76,7 @@ class Llm(_Handle[AsyncLlm]):
 class Stt(_Handle[AsyncStt]):
     """A speech-to-text model."""
 
-    transcribe = _call(AsyncStt.transcribe)
+    transcribe = blocking(AsyncStt.transcribe)
     stream = _stream(AsyncStt.stream, partial(Listening, capacity=LIVE_EVENTS))
 
 

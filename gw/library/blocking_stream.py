@@ -11,21 +11,19 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 import trio
 
 from gw.library.asynchronous import AsyncGateway
-from gw.library.portal import CLOSED, Portal
+from gw.library.portal import CLOSED, Portal, Proxy, blocking
 from gw.library.responses import AsyncStream, ChatReply, LiveSpeech, LiveTranscription, SpeechReply, ToolCall
 from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent
 from gw.types.usage import RequestRecord
 
 A = TypeVar("A", bound=AsyncStream[Any, Any])
-P = ParamSpec("P")
 T = TypeVar("T")
 V = TypeVar("V")
 S = TypeVar("S", bound="BlockingStream[Any, Any]")
@@ -109,13 +107,17 @@ class _StreamTask(Generic[A, V]):
         await self._finished.wait()
 
 
-class BlockingStream(Generic[A, V]):
+class BlockingStream(Proxy[A], Generic[A, V]):
     """Iterated once. `close`, the end of a `with` block and being forgotten each stop the upstream."""
 
     def __init__(self, portal: Portal, open_: Open[A], capacity: int = PIECES) -> None:
         self._task: _StreamTask[A, V] = _StreamTask(portal, open_, capacity)
         self._pieces: deque[V] = deque()
         weakref.finalize(self, self._task.close_soon).atexit = False
+
+    def _run(self, function: Callable[[A], Awaitable[T]]) -> T:
+        task = self._task
+        return task.portal.run(lambda gateway: function(task.answer))
 
     @property
     def model(self) -> str:
@@ -152,17 +154,6 @@ class BlockingStream(Generic[A, V]):
         self.close()
 
 
-def _blocking(method: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Concatenate[BlockingStream[A, Any], P], T]:
-    """Return the blocking form of an async method of the answer."""
-
-    @wraps(method)
-    def call(self: BlockingStream[A, Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        task = self._task
-        return task.portal.run(lambda gateway: method(task.answer, *args, **kwargs))
-
-    return call
-
-
 class ChatTextStream(BlockingStream[ChatReply, str]):
     """Pieces of text as they arrive. `finish_reason` and `tool_calls` are complete at the end."""
 
@@ -194,17 +185,17 @@ class SpeechStream(BlockingStream[SpeechReply, bytes]):
 class Listening(BlockingStream[LiveTranscription, ListenEvent]):
     """A live transcription: send audio in one thread, iterate the events in another, or after `finish`."""
 
-    send = _blocking(LiveTranscription.send)
-    finish = _blocking(LiveTranscription.finish)
+    send = blocking(LiveTranscription.send)
+    finish = blocking(LiveTranscription.finish)
 
 
 class Speaking(BlockingStream[LiveSpeech, bytes]):
     """Live speech: send text in one thread, iterate the audio in another, or after `finish`."""
 
-    send = _blocking(LiveSpeech.send)
-    flush = _blocking(LiveSpeech.flush)
-    clear = _blocking(LiveSpeech.clear)
-    finish = _blocking(LiveSpeech.finish)
+    send = blocking(LiveSpeech.send)
+    flush = blocking(LiveSpeech.flush)
+    clear = blocking(LiveSpeech.clear)
+    finish = blocking(LiveSpeech.finish)
 
     @property
     def format(self) -> AudioFormat:

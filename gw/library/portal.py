@@ -11,9 +11,11 @@ import asyncio
 import os
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 import structlog
 import trio
@@ -21,7 +23,9 @@ import trio
 from gw.errors import one_error
 from gw.library.asynchronous import AsyncGateway
 
+P = ParamSpec("P")
 T = TypeVar("T")
+X = TypeVar("X")
 CLOSE_S = 15.0
 """For the last records and events at the end. A record that is not in the database by then is replayed at the next start."""
 LEAVE_S = 2.0
@@ -166,6 +170,24 @@ class Portal:
         if scope.cancelled_caught:
             raise RuntimeError(CLOSED)
         return result
+
+
+class Proxy(ABC, Generic[X]):
+    """An object of the trio thread, for plain threads."""
+
+    @abstractmethod
+    def _run(self, function: Callable[[X], Awaitable[T]]) -> T:
+        """Run `function` with the object in the trio thread and block until it returns."""
+
+
+def blocking(method: Callable[Concatenate[X, P], Awaitable[T]]) -> Callable[Concatenate[Proxy[X], P], T]:
+    """Return an async method as a method of a proxy, which blocks."""
+
+    @wraps(method)
+    def call(self: Proxy[X], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(lambda target: method(target, *args, **kwargs))
+
+    return call
 
 
 _portals: weakref.WeakSet[Portal] = weakref.WeakSet()
