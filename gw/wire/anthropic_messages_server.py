@@ -57,7 +57,6 @@ class _Block(msgspec.Struct, gc=False):
     input: Any = None
     tool_use_id: str | None = None
     content: Any = None
-    is_error: bool | None = None
 
 
 class _Message(msgspec.Struct, gc=False):

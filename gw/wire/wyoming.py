@@ -44,21 +44,24 @@ class Transcribe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether word times are requested."""
 
 
-class AudioStart(msgspec.Struct, frozen=True, kw_only=True):
+class _Audio(msgspec.Struct, frozen=True, kw_only=True):
     rate: int
     width: int = 2
     """Bytes per sample; always 2 here."""
     channels: int = 1
 
     @property
+    def is_supported(self) -> bool:
+        return self.width == 2 and 1 <= self.rate <= 192_000 and 1 <= self.channels <= 8
+
+
+class AudioStart(_Audio, frozen=True, kw_only=True):
+    @property
     def format(self) -> AudioFormat:
         return AudioFormat(encoding="pcm_s16le", sample_rate_hz=self.rate, channels=self.channels)
 
 
-class AudioPiece(msgspec.Struct, frozen=True, kw_only=True):
-    rate: int
-    width: int = 2
-    channels: int = 1
+class AudioPiece(_Audio, frozen=True, kw_only=True):
     audio: bytes = b""
 
 
@@ -130,32 +133,32 @@ class _Model(_Artifact, frozen=True, kw_only=True):
     languages: tuple[str, ...] = ()
 
 
-class _Recogniser(_Artifact, frozen=True, kw_only=True):
+class _SpeechToText(_Artifact, frozen=True, kw_only=True):
     models: tuple[_Model, ...] = ()
 
 
-class _Speaker(_Artifact, frozen=True, kw_only=True):
+class _TextToSpeech(_Artifact, frozen=True, kw_only=True):
     voices: tuple[_Model, ...] = ()
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
-    asr: tuple[_Recogniser, ...] = ()
-    tts: tuple[_Speaker, ...] = ()
+    asr: tuple[_SpeechToText, ...] = ()
+    tts: tuple[_TextToSpeech, ...] = ()
 
     @classmethod
     def named(cls, *, models: tuple[str, ...] = (), voices: tuple[str, ...] = ()) -> Info:
         """Return the description of a server with these models and voices."""
-        asr = (_Recogniser(models=tuple(_Model(name=name) for name in models)),) if models else ()
-        tts = (_Speaker(voices=tuple(_Model(name=name) for name in voices)),) if voices else ()
+        asr = (_SpeechToText(models=tuple(_Model(name=name) for name in models)),) if models else ()
+        tts = (_TextToSpeech(voices=tuple(_Model(name=name) for name in voices)),) if voices else ()
         return cls(asr=asr, tts=tts)
 
     @property
     def models(self) -> tuple[str, ...]:
-        return tuple(model.name for one in self.asr for model in one.models)
+        return tuple(model.name for artifact in self.asr for model in artifact.models)
 
     @property
     def voices(self) -> tuple[str, ...]:
-        return tuple(voice.name for one in self.tts for voice in one.voices)
+        return tuple(voice.name for artifact in self.tts for voice in artifact.voices)
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -227,11 +230,6 @@ def encode(message: Message) -> bytes:
     return b"".join((msgspec.json.encode(header), b"\n", body, payload))
 
 
-def encode_audio(fmt: AudioFormat, data: bytes) -> bytes:
-    """Return the frame of an AudioPiece with 16-bit samples of `fmt`."""
-    return encode(AudioPiece(rate=fmt.sample_rate_hz, channels=fmt.channels, audio=data))
-
-
 class Decoder:
     """Bytes in, messages out. Unknown types and members are ignored. For malformed input, raises `new_error(detail)`."""
 
@@ -259,11 +257,6 @@ class Decoder:
             message = self._message(header, body, payload)
             if message is not None:
                 messages.append(message)
-
-    @property
-    def midway(self) -> bool:
-        """Whether the input so far ends inside a frame."""
-        return bool(self._buffer) or self._header is not None
 
     def _take_line(self) -> bool:
         end = self._buffer.find(b"\n", self._searched)
@@ -294,10 +287,7 @@ class Decoder:
             message = msgspec.convert(data, kind, builtin_types=(bytes,))
         except BAD_JSON:
             raise self._new_error(f"an event {header.type!r} is not of the expected form") from None
-        if isinstance(message, (AudioStart, AudioPiece)) and not _is_samples(message):
+        if isinstance(message, _Audio) and not message.is_supported:
             raise self._new_error("audio must have 16-bit samples")
         return message
 
-
-def _is_samples(message: AudioStart | AudioPiece) -> bool:
-    return message.width == 2 and 1 <= message.rate <= 192_000 and 1 <= message.channels <= 8
