@@ -1,4 +1,4 @@
-"""Without the library; what it makes and reads is in tests/clients/test_audio.py."""
+"""Without the library; for encoding and decoding with it see tests/clients/test_audio.py."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_nothing_is_required_where_nothing_is_compressed():
     assert not is_compressed(PCM_16K, MULAW_8K)
 
 
-def test_what_no_library_converts_names_none():
+def test_an_impossible_conversion_names_no_library():
     with pytest.raises(CannotConvert) as caught:
         converter(AudioFormat(encoding="unknown"), PCM_16K)
     assert caught.value.extra == ""

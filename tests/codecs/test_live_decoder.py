@@ -1,4 +1,4 @@
-"""Without the library; what it decodes is in tests/clients/test_audio.py."""
+"""Without the library; for decoding with it see tests/clients/test_audio.py."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def test_a_wav_needs_no_library(fmt, step):
 def test_a_wav_of_another_rate():
     decoder = LiveDecoder(UNKNOWN)
     fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=8_000)
-    made = decoder.feed(wav.header(fmt, None) + bytes(1_600)) + decoder.end()
-    assert len(made) == pytest.approx(3_200, abs=100)
+    built = decoder.feed(wav.header(fmt, None) + bytes(1_600)) + decoder.end()
+    assert len(built) == pytest.approx(3_200, abs=100)
 
 
 @pytest.mark.usefixtures("_without_the_library")
 @pytest.mark.parametrize("encoding", HEADS)
 def test_the_extra_is_named(encoding):
-    with pytest.raises(CannotConvert, match=r"install gw\[audio\]") as told:
+    with pytest.raises(CannotConvert, match=r"install gw\[audio\]") as caught:
         require(AudioFormat(encoding=encoding))
-    assert told.value.extra == "audio"
+    assert caught.value.extra == "audio"
     if encoding != "opus":   # which nothing tells but who announces it
         with pytest.raises(CannotConvert, match=r"install gw\[audio\]"):
             LiveDecoder(UNKNOWN).feed(HEADS[encoding])
 
 
-def test_what_cannot_be_decoded_at_all():
-    with pytest.raises(CannotConvert) as told:
+def test_formats_that_cannot_be_decoded():
+    with pytest.raises(CannotConvert) as caught:
         require(AudioFormat(encoding="mp4"))
-    assert told.value.extra == ""
+    assert caught.value.extra == ""
     decoder = LiveDecoder(UNKNOWN)
     assert decoder.feed(b"RIF") == b""
     assert decoder.end() == b""

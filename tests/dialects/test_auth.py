@@ -1,4 +1,4 @@
-"""Every spelling of a credential, and what becomes of it."""
+"""Every place of a credential, and the caller it stands for."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Access:
     request_ids: RequestIds
 
 
-def access(auth: Auth = Auth(), *made: AccessKey, clock: HandClock | None = None) -> Access:  # noqa: B008  # frozen
+def access(auth: Auth = Auth(), *built: AccessKey, clock: HandClock | None = None) -> Access:  # noqa: B008  # frozen
     settings = Settings(
         path=None, providers={}, models={}, cost_tracking=CostTracking(db_path=Path("unused.db")), auth=auth
     )
     projects = {name: Project(id=name) for name in ("default", "shop")}
     clock = clock or HandClock()
-    catalog = Catalog(providers={}, models={}, projects=projects, keys=made)
+    catalog = Catalog(providers={}, models={}, projects=projects, keys=built)
     return Access(settings, Live(catalog), clock, Credentials(clock), RequestIds(clock))
 
 
@@ -110,8 +110,8 @@ def test_the_first_value_of_a_repeated_field_counts():
 
 
 def test_open_mode_asks_for_nothing():
-    found = identify(access(), scope(bearer("whatever the SDK sends")))
-    assert (found.project, found.key_id, found.fallback, found.endpoint) == ("default", None, True, "/v1/listen")
+    result = identify(access(), scope(bearer("whatever the SDK sends")))
+    assert (result.project, result.key_id, result.fallback, result.endpoint) == ("default", None, True, "/v1/listen")
 
 
 @pytest.mark.parametrize("query", [b"", b"gw_project=default"])
@@ -130,8 +130,8 @@ def test_an_unknown_project_lists_the_known_ones():
 
 
 def test_a_key_brings_its_project():
-    found = identify(access(CLOSED), scope(bearer(KEY)))
-    assert (found.project, found.key_id) == ("shop", "till")
+    result = identify(access(CLOSED), scope(bearer(KEY)))
+    assert (result.project, result.key_id) == ("shop", "till")
     assert identify(access(CLOSED), scope(bearer("gwk_nameless"))).key_id == "key-2"
 
 
@@ -141,7 +141,7 @@ def test_a_key_cannot_name_another_project():
     assert identify(access(CLOSED), scope(bearer(KEY), query=b"gw_project=shop")).project == "shop"
 
 
-def test_a_key_of_a_project_that_is_gone_learns_no_names():
+def test_a_key_of_a_deleted_project_learns_no_names():
     with pytest.raises(UnknownProjectError) as caught:
         identify(access(CLOSED), scope(bearer("gwk_orphan")))
     assert caught.value.available == ()
@@ -166,7 +166,7 @@ def test_rights_of_a_principal():
     assert not principal(access(CLOSED), KEY.encode()).is_admin
 
 
-def test_a_key_made_through_the_api():
+def test_a_key_created_through_the_api():
     closed = access(CLOSED, made_key("gwk_made"))
     caller = identify(closed, scope(bearer("gwk_made")))
     assert (caller.project, caller.key_id) == ("shop", "key_1")
@@ -203,12 +203,12 @@ def test_a_changed_configuration_counts_at_once():
 
 
 def test_session_turn_and_fallback():
-    found = identify(
+    result = identify(
         access(), scope((b"x-gw-session", b"call-7"), (b"x-gw-turn", b"t1"), (b"x-gw-fallback", b"Off"))
     )
-    assert (found.session_id, found.turn_id, found.fallback) == ("call-7", "t1", False)
-    found = identify(access(), scope(query=b"gw_session=call-8&gw_turn=t%202&gw_fallback=off"))
-    assert (found.session_id, found.turn_id, found.fallback) == ("call-8", "t 2", False)
+    assert (result.session_id, result.turn_id, result.fallback) == ("call-7", "t1", False)
+    result = identify(access(), scope(query=b"gw_session=call-8&gw_turn=t%202&gw_fallback=off"))
+    assert (result.session_id, result.turn_id, result.fallback) == ("call-8", "t 2", False)
 
 
 TRACE = b"0af7651916cd43dd8448eb211c80319c"
@@ -224,16 +224,16 @@ TRACE = b"0af7651916cd43dd8448eb211c80319c"
         (b"junk", None),
     ],
 )
-def test_the_trace_stands_in_for_a_turn(value, turn):
+def test_the_trace_id_is_used_as_turn_id(value, turn):
     assert identify(access(), scope((b"traceparent", value))).turn_id == turn
     both = identify(access(), scope((b"traceparent", value), (b"x-gw-turn", b"t1")))
     assert both.turn_id == "t1"
 
 
 def test_odd_ids_are_cut_or_dropped():
-    found = identify(access(), scope((b"x-gw-session", b"x" * 500), query=b"gw_turn=a%0d%0ab"))
-    assert found.session_id == "x" * 128
-    assert found.turn_id is None
+    result = identify(access(), scope((b"x-gw-session", b"x" * 500), query=b"gw_turn=a%0d%0ab"))
+    assert result.session_id == "x" * 128
+    assert result.turn_id is None
 
 
 def test_a_request_keeps_its_id():
@@ -246,22 +246,22 @@ def test_a_request_keeps_its_id():
 
 def test_a_known_head_is_identified_once_per_configuration():
     gate = access(CLOSED)
-    asked = scope(bearer(KEY), (b"x-gw-session", b"s1")) | {"gw.known": {}}
-    first = identify(gate, asked.copy(), dialect="openai")
-    again = identify(gate, asked | {"headers": []}, dialect="openai")  # not looked at
+    requested = scope(bearer(KEY), (b"x-gw-session", b"s1")) | {"gw.known": {}}
+    first = identify(gate, requested.copy(), dialect="openai")
+    again = identify(gate, requested | {"headers": []}, dialect="openai")  # not looked at
     assert again.request_id != first.request_id
     assert (again.project, again.key_id, again.session_id) == (first.project, first.key_id, first.session_id)
     assert (again.project, again.session_id) == ("shop", "s1")
-    assert identify(gate, asked.copy(), dialect="deepgram").dialect == "deepgram"
+    assert identify(gate, requested.copy(), dialect="deepgram").dialect == "deepgram"
     with pytest.raises(AuthError):
-        identify(access(Auth(admin_token=Secret("another-token-0123456789"))), asked.copy(), dialect="deepgram")
+        identify(access(Auth(admin_token=Secret("another-token-0123456789"))), requested.copy(), dialect="deepgram")
     with pytest.raises(UnknownProjectError):
-        identify(attrs.evolve(gate, live=Live(Catalog(providers={}, models={}, projects={}))), asked.copy(), dialect="deepgram")
+        identify(attrs.evolve(gate, live=Live(Catalog(providers={}, models={}, projects={}))), requested.copy(), dialect="deepgram")
 
 
 def test_a_key_that_ends_is_looked_at_every_time():
     clock = HandClock()
     gate = access(CLOSED, made_key("gwk_short", expires_at=clock.now() + 10), clock=clock)
-    asked = scope(bearer("gwk_short")) | {"gw.known": {}}
-    assert identify(gate, asked.copy()).key_id == "key_1"
-    assert asked["gw.known"] == {}
+    requested = scope(bearer("gwk_short")) | {"gw.known": {}}
+    assert identify(gate, requested.copy()).key_id == "key_1"
+    assert requested["gw.known"] == {}

@@ -43,7 +43,7 @@ async def test_every_endpoint_is_there_under_each_root(prefix, endpoint, tmp_pat
         (b"POST", b""),
     ],
 )
-async def test_what_is_not_the_data_planes(method, path, tmp_path, autojump_clock):
+async def test_paths_outside_the_data_plane(method, path, tmp_path, autojump_clock):
     async with open_plane(CONFIG, tmp_path) as plane:
         assert not DataPlane(plane.gateway).serves(method, path)
         assert (await CHAT_WHOLE.ask(plane, "sim/echo")).status == 200

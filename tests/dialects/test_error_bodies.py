@@ -77,19 +77,19 @@ def test_the_body_has_openais_members_and_the_facts():
 
 
 def test_the_member_at_fault_is_named():
-    told = msgspec.json.decode(body_of(ClientProtocolError(what="bad", param="stream"), "r1"))["error"]
-    assert (told["param"], told["message"]) == ("stream", "bad")
-    assert "what" not in told
+    body = msgspec.json.decode(body_of(ClientProtocolError(what="bad", param="stream"), "r1"))["error"]
+    assert (body["param"], body["message"]) == ("stream", "bad")
+    assert "what" not in body
 
 
-def test_every_candidate_is_told_with_its_outcome():
+def test_every_candidate_is_listed_with_its_outcome():
     skipped = CandidateSkipped(provider="q", reason="breaker_open", detail="circuit breaker open")
-    told = msgspec.json.decode(body_of(failed(LIMIT, skipped), "r1"))["error"]
-    assert told["attempts"] == [
+    body = msgspec.json.decode(body_of(failed(LIMIT, skipped), "r1"))["error"]
+    assert body["attempts"] == [
         {"model": "p/m", "outcome": "rate_limited", "detail": ""},
         {"model": "q/m", "outcome": "skipped", "detail": "circuit breaker open"},
     ]
-    assert "failures" not in told
+    assert "failures" not in body
 
 
 @pytest.mark.parametrize(

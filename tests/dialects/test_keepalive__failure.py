@@ -5,7 +5,7 @@ import trio
 from gw.dialects.keepalive import KeepAlive, SseResponse
 
 
-async def test_what_comes_while_a_comment_is_sent_waits_for_it(autojump_clock, nursery):
+async def test_events_wait_for_a_comment_being_sent(autojump_clock, nursery):
     """A candidate may fail at the moment a comment goes out: its error must not be taken for a client that is stuck."""
     sent = []
 

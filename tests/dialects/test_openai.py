@@ -1,4 +1,4 @@
-"""What is OpenAI's own in this dialect; what it shares with others is in `tests/contract/test_dialects.py`."""
+"""Features that only OpenAI's dialect has; for shared ones see `tests/contract/test_dialects.py`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_model_name_beyond_ascii_is_escaped_in_the_header(tmp_path, auto
         assert reply.headers["x-gw-model"] == "own/m\\xf3del"
 
 
-async def test_a_whole_chat_answer_of_our_making(plane, autojump_clock):
+async def test_an_unstreamed_answer_that_we_built(plane, autojump_clock):
     reply = await CHAT_WHOLE.ask(plane, "sim/echo")
     body = reply.json
     assert body["id"] == "chatcmpl-" + reply.headers["x-request-id"]
@@ -103,7 +103,7 @@ async def test_speech_as_events_cannot_change_its_format(plane, autojump_clock):
         ("verbose_json", "application/json", b'{"task":"transcribe"'),
     ],
 )
-async def test_transcripts_in_the_form_asked_for(plane, autojump_clock, model, form, content_type, beginning):
+async def test_transcripts_in_the_requested_format(plane, autojump_clock, model, form, content_type, beginning):
     fake = FakeOpenAI()
     plane.net.hosts["own.test", 80] = hosted(fake)
     reply = await TRANSCRIPTION.ask(plane, model, response_format=form)

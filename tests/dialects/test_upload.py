@@ -40,7 +40,7 @@ async def upload_of(
         yield upload
 
 
-async def whole(upload: Upload) -> bytes:
+async def complete(upload: Upload) -> bytes:
     return b"".join([piece async for piece in upload.chunks()])
 
 
@@ -52,8 +52,8 @@ async def test_the_audio_can_be_read_twice_whatever_its_size_and_place(size, fil
     async with upload_of(body, piece=65_536) as upload:
         assert upload.fields == [("model", "sim/tone"), ("language", "en")]
         assert (upload.filename, upload.content_type, upload.size) == ("a.wav", "audio/wav", size)
-        assert await whole(upload) == audio
-        assert await whole(upload) == audio
+        assert await complete(upload) == audio
+        assert await complete(upload) == audio
 
 
 @pytest.mark.parametrize("seconds", [0.02, 90])
@@ -70,7 +70,7 @@ async def test_an_upload_that_does_not_tell_has_no_length():
         assert (upload.format, upload.audio_seconds) == (None, 0.0)
 
 
-async def test_a_large_upload_is_not_held_in_memory():
+async def test_a_large_upload_is_not_in_memory():
     async with upload_of(form([], b"x" * 2_000_000), piece=65_536) as upload:
         assert [len(piece) async for piece in upload.chunks()][:2] == [65_536, 65_536]
         assert upload._spool._rolled

@@ -30,20 +30,20 @@ GRANTS = [
 
 @pytest.fixture
 async def running(tmp_path):
-    async with open_running(tmp_path, CONFIG, SetClock(NOON)) as found:
-        yield found
+    async with open_running(tmp_path, CONFIG, SetClock(NOON)) as result:
+        yield result
 
 
 @pytest.mark.parametrize("root", ["", "/elevenlabs"])
 async def test_elevenlabs_voices(running, root):
     answer = await running.get(root + "/v1/voices", xi_api_key=KEY)
-    found = {voice["voice_id"]: voice for voice in answer.json["voices"]}
-    assert (answer.status, list(found)) == (200, VOICES)
-    assert found["otto"]["high_quality_base_model_ids"] == ["sim/tone", "kokoro/kokoro"]
-    assert found["anna"]["high_quality_base_model_ids"] == ["kokoro/kokoro"]
-    assert found["anna"]["labels"] == {"language": "en"}
+    result = {voice["voice_id"]: voice for voice in answer.json["voices"]}
+    assert (answer.status, list(result)) == (200, VOICES)
+    assert result["otto"]["high_quality_base_model_ids"] == ["sim/tone", "kokoro/kokoro"]
+    assert result["anna"]["high_quality_base_model_ids"] == ["kokoro/kokoro"]
+    assert result["anna"]["labels"] == {"language": "en"}
     one = await running.get(root + "/v1/voices/anna", xi_api_key=KEY)
-    assert one.json == found["anna"]
+    assert one.json == result["anna"]
     none = await running.get(root + "/v1/voices/nobody", xi_api_key=KEY)
     assert (none.status, none.json["detail"]["status"]) == (404, "voice_not_found")
 
@@ -52,10 +52,10 @@ async def test_pages_of_voices(running):
     first = (await running.get("/v2/voices?page_size=3", xi_api_key=KEY)).json
     assert [voice["voice_id"] for voice in first["voices"]] == VOICES[:3]
     assert (first["has_more"], first["total_count"], first["next_page_token"]) == (True, 4, "tone")
-    rest = (await running.get("/v2/voices?page_size=3&next_page_token=tone", xi_api_key=KEY)).json
-    assert ([voice["voice_id"] for voice in rest["voices"]], rest["has_more"]) == (["af_sky"], False)
-    found = (await running.get("/v2/voices?search=AN", xi_api_key=KEY)).json
-    assert [voice["voice_id"] for voice in found["voices"]] == ["anna"]
+    remaining = (await running.get("/v2/voices?page_size=3&next_page_token=tone", xi_api_key=KEY)).json
+    assert ([voice["voice_id"] for voice in remaining["voices"]], remaining["has_more"]) == (["af_sky"], False)
+    result = (await running.get("/v2/voices?search=AN", xi_api_key=KEY)).json
+    assert [voice["voice_id"] for voice in result["voices"]] == ["anna"]
     for wrong in ("0", "101", "x", "-1"):
         assert (await running.get(f"/v2/voices?page_size={wrong}", xi_api_key=KEY)).status == 400
 
@@ -91,7 +91,7 @@ async def test_models_under_a_mount_are_those_of_the_root(running, root):
 
 
 @pytest.mark.parametrize("path", ["/v1/voices", "/voices", "/v1/user/subscription", "/v3/token", "/deepgram/v1/models"])
-async def test_nothing_is_told_without_a_key(running, path):
+async def test_nothing_is_listed_without_a_key(running, path):
     answer = await running.get(path)
     assert answer.status == 401
     assert (await running.get(path, authorization="Bearer gwt_AAAA")).status == 401
@@ -100,9 +100,9 @@ async def test_nothing_is_told_without_a_key(running, path):
 @pytest.mark.parametrize(("method", "target", "body", "member", "lifetime_s"), GRANTS, ids=lambda value: str(value)[:30])
 async def test_a_token_is_a_credential_for_a_while(running, method, target, body, member, lifetime_s):
     with capture_logs() as logs:
-        made = await running.ask(method, target, body, authorization=f"Token {KEY}")
-        assert made.status == 200, made.body
-        token = made.json[member]
+        built = await running.ask(method, target, body, authorization=f"Token {KEY}")
+        assert built.status == 200, built.body
+        token = built.json[member]
         speech = {"model": "sim/tone", "input": "Hi", "voice": "otto"}
         for how in ({"authorization": f"Bearer {token}"}, {"xi_api_key": token}):
             assert (await running.ask("POST", "/v1/audio/speech", speech, **how)).status == 200
@@ -121,9 +121,9 @@ async def test_a_token_is_a_credential_for_a_while(running, method, target, body
 
 
 async def _single_use(running) -> str:
-    made = await running.ask("POST", "/v1/single-use-token/realtime_scribe", authorization=f"Token {KEY}")
-    assert made.status == 200
-    return made.json["token"]
+    built = await running.ask("POST", "/v1/single-use-token/realtime_scribe", authorization=f"Token {KEY}")
+    assert built.status == 200
+    return built.json["token"]
 
 
 async def test_a_token_of_one_use(running):
@@ -148,14 +148,14 @@ async def test_a_token_of_one_use_ends(running):
 
 async def test_a_token_of_one_use_makes_no_other(running):
     token = await _single_use(running)
-    made = await running.ask("POST", "/v1/single-use-token/tts_websocket", authorization=f"Bearer {token}")
-    assert made.status == 403
+    built = await running.ask("POST", "/v1/single-use-token/tts_websocket", authorization=f"Bearer {token}")
+    assert built.status == 403
 
 
-async def test_what_a_token_does_is_on_the_keys_account(running):
-    made = await running.ask("POST", "/v1/auth/grant", authorization=f"Token {KEY}")
-    asked = {"model": "sim/tone", "input": "Hi", "voice": "otto"}
-    spoken = await running.ask("POST", "/v1/audio/speech", asked, authorization=f"Bearer {made.json['access_token']}")
+async def test_a_tokens_requests_count_for_its_key(running):
+    built = await running.ask("POST", "/v1/auth/grant", authorization=f"Token {KEY}")
+    requested = {"model": "sim/tone", "input": "Hi", "voice": "otto"}
+    spoken = await running.ask("POST", "/v1/audio/speech", requested, authorization=f"Bearer {built.json['access_token']}")
     record = await running.get(f"/v1/requests/{spoken.headers['x-request-id']}", authorization=f"Bearer {ADMIN}")
     assert (record.json["project"], record.json["key_id"]) == ("shop", "browser")
 
@@ -164,8 +164,8 @@ async def test_a_token_dies_with_its_key(running):
     key = (await running.ask("POST", "/v1/keys", {"project": "shop"}, authorization=f"Bearer {ADMIN}")).json
     token = (await running.ask("POST", "/v1/auth/grant", authorization=f"Token {key['key']}")).json["access_token"]
     assert (await running.get("/v1/voices", authorization=f"Bearer {token}")).status == 200
-    gone = await running.ask("DELETE", f"/v1/keys/{key['key_id']}?confirm=true", authorization=f"Bearer {ADMIN}")
-    assert gone.status == 200
+    closed = await running.ask("DELETE", f"/v1/keys/{key['key_id']}?confirm=true", authorization=f"Bearer {ADMIN}")
+    assert closed.status == 200
     assert (await running.get("/v1/voices", authorization=f"Bearer {token}")).status == 401
 
 
@@ -176,12 +176,12 @@ async def test_a_token_dies_with_its_key(running):
         ("/access-token", {"expires_in": -5}), ("/access-token", [1]), ("/access-token", b"{"),
     ],
 )  # fmt: skip
-async def test_a_lifetime_that_is_none(running, target, body):
+async def test_an_invalid_lifetime(running, target, body):
     assert (await running.ask("POST", target, body, authorization=f"Bearer {KEY}")).status == 400
     assert (await running.get("/v3/token?expires_in_seconds=601", authorization=KEY)).status == 400
 
 
-async def test_in_an_open_gateway_tokens_are_made_and_taken(tmp_path):
+async def test_an_open_gateway_issues_and_accepts_tokens(tmp_path):
     async with open_running(tmp_path, CONFIG.partition("auth:")[0]) as running:
         token = (await running.ask("POST", "/access-token")).json["token"]
         assert (await running.get("/voices", authorization=f"Bearer {token}")).status == 200

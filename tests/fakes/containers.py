@@ -50,10 +50,10 @@ def ogg_vorbis(seconds: float, *, rate: int = 22_050) -> bytes:
     return b"".join(pages)
 
 
-def flac(seconds: float, *, rate: int = 16_000, block: int = 4_096, told: bool = True) -> bytes:
+def flac(seconds: float, *, rate: int = 16_000, block: int = 4_096, declared: bool = True) -> bytes:
     """STREAMINFO with or without a total, a block of tags, and frames with true heads."""
     total = round(seconds * rate)
-    facts = rate << 44 | 15 << 36 | (total if told else 0)
+    facts = rate << 44 | 15 << 36 | (total if declared else 0)
     info = struct.pack(">HH", block, block) + bytes(6) + facts.to_bytes(8, "big") + bytes(16)
     tags = bytes([0x84]) + (70_000).to_bytes(3, "big") + b"\xff\xf8" * 35_000
     return b"fLaC\0" + (34).to_bytes(3, "big") + info + tags + b"".join(_flac_frames(total, block))
@@ -80,14 +80,14 @@ def _crc8(data: bytes) -> int:
 def element(name: int, content: bytes, *, size: int | None = None) -> bytes:
     """`size` -1 = unknown."""
     length = len(content) if size is None else size
-    told = b"\x01" + b"\xff" * 7 if length < 0 else (length | 1 << 28).to_bytes(4, "big")
-    return name.to_bytes(-(-name.bit_length() // 8), "big") + told + content
+    size = b"\x01" + b"\xff" * 7 if length < 0 else (length | 1 << 28).to_bytes(4, "big")
+    return name.to_bytes(-(-name.bit_length() // 8), "big") + size + content
 
 
-def webm(seconds: float, *, told: bool, live: bool = False, step_ms: int = 20, scale: int = 1_000_000) -> bytes:
+def webm(seconds: float, *, declared: bool, live: bool = False, step_ms: int = 20, scale: int = 1_000_000) -> bytes:
     """Clusters of a second. `live`: as a browser records, sizes of segment and clusters unknown."""
     unknown = -1 if live else None
-    duration = element(0x4489, struct.pack(">d", seconds * 1e9 / scale)) if told else b""
+    duration = element(0x4489, struct.pack(">d", seconds * 1e9 / scale)) if declared else b""
     info = element(0x1549A966, element(0x2AD7B1, scale.to_bytes(3, "big")) + duration)
     blocks = [
         [element(0xA3, b"\x81" + (ms % 1_000).to_bytes(2, "big") + b"\x80" + bytes(50)) for ms in range(at, end, step_ms)]

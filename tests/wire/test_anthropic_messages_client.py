@@ -41,7 +41,7 @@ def test_the_least():
 
 
 def test_system_texts_go_up_and_turns_alternate():
-    found = sent(
+    decoded = sent(
         [
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "one"},
@@ -52,8 +52,8 @@ def test_system_texts_go_up_and_turns_alternate():
             {"role": "user", "content": "three"},
         ]
     )
-    assert found["system"] == [text("Be brief."), text("And kind.")]
-    assert found["messages"] == [user(text("one"), text("two")), assistant(text("yes")), user(text("three"))]
+    assert decoded["system"] == [text("Be brief."), text("And kind.")]
+    assert decoded["messages"] == [user(text("one"), text("two")), assistant(text("yes")), user(text("three"))]
 
 
 @pytest.mark.parametrize("messages", [[{"role": "system", "content": "Greet."}], [{"role": "user", "content": " "}]])
@@ -64,14 +64,14 @@ def test_a_conversation_begins_with_the_user(messages):
 
 
 def test_a_begun_answer_is_continued_where_the_model_takes_that():
-    begun = [*HI, {"role": "assistant", "content": "The answer is  "}]
-    assert sent(begun)["messages"][-1] == assistant(text("The answer is"))
-    assert sent(begun, model="claude-sonnet-4-6")["messages"][-1] == user(text("(continue)"))
-    assert sent(begun, model="claude-haiku-5-5")["messages"][-1] == user(text("(continue)"))
+    started = [*HI, {"role": "assistant", "content": "The answer is  "}]
+    assert sent(started)["messages"][-1] == assistant(text("The answer is"))
+    assert sent(started, model="claude-sonnet-4-6")["messages"][-1] == user(text("(continue)"))
+    assert sent(started, model="claude-haiku-5-5")["messages"][-1] == user(text("(continue)"))
 
 
 def test_tools_and_their_results():
-    found = sent(
+    decoded = sent(
         [
             {"role": "user", "content": "weather?"},
             {"role": "assistant", "content": "Let me look.", "tool_calls": [call("a", arguments='{"q":1}'), call("b", arguments="oops")]},
@@ -80,7 +80,7 @@ def test_tools_and_their_results():
             {"role": "user", "content": "so?"},
         ]
     )
-    assert found["messages"] == [
+    assert decoded["messages"] == [
         user(text("weather?")),
         assistant(
             text("Let me look."),
@@ -125,7 +125,7 @@ def test_pictures():
         {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
     ],
 )
-def test_what_cannot_be_said(part):
+def test_requests_this_dialect_cannot_express(part):
     with pytest.raises(ClientProtocolError):
         sent([{"role": "user", "content": [part]}])
 
@@ -227,11 +227,11 @@ def test_every_conversation_keeps_the_vendors_rules(conversation):
     turns = sent(conversation, model="claude-sonnet-5-5")["messages"]
     assert [turn["role"] for turn in turns] == ["user" if i % 2 == 0 else "assistant" for i in range(len(turns))]
     assert turns[-1]["role"] == "user"
-    asked: list[str] = []
+    requested: list[str] = []
     for turn in turns:
         assert turn["content"]
         assert all(block["text"].strip() for block in turn["content"] if block["type"] == "text")
         answered = [block["tool_use_id"] for block in turn["content"] if block["type"] == "tool_result"]
-        assert answered == asked
-        asked = [block["id"] for block in turn["content"] if block["type"] == "tool_use"]
-    assert asked == []
+        assert answered == requested
+        requested = [block["id"] for block in turn["content"] if block["type"] == "tool_use"]
+    assert requested == []

@@ -58,10 +58,10 @@ def test_thinking_text_and_tools():
 
 
 def test_cut_at_every_byte():
-    whole = decoded(STREAM)
+    data = decoded(STREAM)
     for at in range(len(STREAM)):
-        assert decoded(STREAM[:at], STREAM[at:]) == whole
-    assert decoded(*(STREAM[at : at + 1] for at in range(len(STREAM)))) == whole
+        assert decoded(STREAM[:at], STREAM[at:]) == data
+    assert decoded(*(STREAM[at : at + 1] for at in range(len(STREAM)))) == data
 
 
 def test_raw_is_the_stream_as_it_came():
@@ -84,15 +84,15 @@ def test_an_error_inside_the_stream():
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours"),
+    ("vendor_value", "own_value"),
     [
         ("end_turn", "stop"), ("stop_sequence", "stop"), ("pause_turn", "stop"), ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"), ("tool_use", "tool_calls"), ("something_new", "stop"),
     ],
 )  # fmt: skip
-def test_reasons(theirs, ours):
-    reasons = [e.finish_reason for e in decoded(text(0, "a"), finished(theirs), STOP) if isinstance(e, Delta)]
-    assert reasons == [None, ours]
+def test_reasons(vendor_value, own_value):
+    reasons = [e.finish_reason for e in decoded(text(0, "a"), finished(vendor_value), STOP) if isinstance(e, Delta)]
+    assert reasons == [None, own_value]
 
 
 def test_counters_of_the_end_replace_those_of_the_start():
@@ -106,7 +106,7 @@ def test_usage_that_cannot_be_read_does_not_spoil_the_answer():
     assert decoded(text(0, "a"), odd, STOP) == [Delta(text="a"), Delta(finish_reason="stop"), ChatEnd()]
 
 
-def test_a_tool_whose_input_comes_whole():
+def test_a_tool_with_its_complete_input():
     block = {"type": "tool_use", "id": "t", "name": "n", "input": {"a": "ö"}}
     start = event("content_block_start", index=1, content_block=block)
     events = decoded(start, event("content_block_stop", index=1), finished("tool_use"), STOP)
@@ -114,7 +114,7 @@ def test_a_tool_whose_input_comes_whole():
     assert events[1] == Delta(finish_reason="tool_calls")
 
 
-def test_what_is_not_known_is_passed_over():
+def test_unknown_elements_are_skipped():
     odd = [
         event("something_new", x=1),
         event("content_block_start", index=0, content_block={"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
@@ -124,8 +124,8 @@ def test_what_is_not_known_is_passed_over():
         b": a comment\n\n",
     ]
     assert decoded(*odd, text(1, "a"), finished("end_turn"), STOP)[0] == Delta(text="a")
-    kept = decoded(*odd, text(1, "a"), keep_raw=True)
-    assert b"".join(e.raw for e in kept) == b"".join(odd[:-1]) + text(1, "a")
+    stored = decoded(*odd, text(1, "a"), keep_raw=True)
+    assert b"".join(e.raw for e in stored) == b"".join(odd[:-1]) + text(1, "a")
 
 
 @pytest.mark.parametrize(
@@ -156,12 +156,12 @@ def test_a_missing_marker_after_the_reason_is_an_end():
     assert decoder.feed(text(0, "late")) == []
 
 
-def test_a_whole_answer():
+def test_an_unstreamed_answer():
     body = golden("anthropic/message")
-    found = decode_message(body, "p", keep_raw=True)
-    assert (found.text, found.finish_reason, found.raw) == ("Looking.", "tool_calls", body)
-    assert found.tool_calls == (ToolCallPiece(index=0, id="toolu_03", name="find", arguments='{"q":"Où?","n":2}'),)
-    assert found.usage == Usage(input_tokens=18, cached_input_tokens=11, output_tokens=31, source="vendor")
+    result = decode_message(body, "p", keep_raw=True)
+    assert (result.text, result.finish_reason, result.raw) == ("Looking.", "tool_calls", body)
+    assert result.tool_calls == (ToolCallPiece(index=0, id="toolu_03", name="find", arguments='{"q":"Où?","n":2}'),)
+    assert result.usage == Usage(input_tokens=18, cached_input_tokens=11, output_tokens=31, source="vendor")
     assert decode_message(body, "p").raw is None
 
 
@@ -174,19 +174,19 @@ def test_a_whole_answer():
         (b'{"type":"error","error":{"type":"api_error","message":"x"}}', ProviderFailed),
     ],
 )
-def test_whole_answers_that_are_none(body, error):
+def test_malformed_unstreamed_answers(body, error):
     with pytest.raises(error):
         decode_message(body, "p")
 
 
-def test_a_whole_refusal():
+def test_an_unstreamed_refusal():
     body = b'{"content":[],"stop_reason":"refusal","stop_details":{"type":"refusal","explanation":"no"}}'
-    found = decode_message(body, "p")
-    assert (found.refusal, found.finish_reason) == ("no", "content_filter")
+    result = decode_message(body, "p")
+    assert (result.refusal, result.finish_reason) == ("no", "content_filter")
 
 
 @given(st.lists(st.binary(max_size=80), max_size=6))
-def test_rubbish_is_a_provider_error_or_nothing(pieces):
+def test_malformed_input_is_a_provider_error_or_nothing(pieces):
     decoder = MessagesDecoder("p", keep_raw=True)
     try:
         for piece in pieces:

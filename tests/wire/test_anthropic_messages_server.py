@@ -1,4 +1,4 @@
-"""A caller's Messages request in common terms."""
+"""A caller's Messages request in the common form."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_a_conversation_with_tools():
         tool_choice={"type": "any", "disable_parallel_tool_use": True},
         stream=True,
     )
-    found = fields_of(request)
+    result = fields_of(request)
     function = {"name": "find", "arguments": '{"q":1}'}
-    assert found["messages"] == [
+    assert result["messages"] == [
         {"role": "system", "content": "Be\nbrief."},
         {"role": "user", "content": "weather?"},
         {"role": "assistant", "content": "Looking.", "tool_calls": [{"id": "a", "type": "function", "function": function}]},
@@ -68,8 +68,8 @@ def test_a_conversation_with_tools():
         {"role": "user", "content": "so?"},
     ]
     tool = {"name": "find", "parameters": {"type": "object"}, "description": "d", "strict": True}
-    assert found["tools"] == [{"type": "function", "function": tool}]
-    assert (found["tool_choice"], found["parallel_tool_calls"]) == ("required", False)
+    assert result["tools"] == [{"type": "function", "function": tool}]
+    assert (result["tool_choice"], result["parallel_tool_calls"]) == ("required", False)
     assert (request.needs, request.stream, request.include_usage) == ({"tools"}, True, True)
     assert chat_messages.messages(request)[3].tool_call_id == "a"
 
@@ -134,13 +134,13 @@ def test_tool_choice(choice, expected):
         (b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"\xff"}]}', None),
     ],
 )
-def test_requests_that_are_none(body, param):
+def test_malformed_requests(body, param):
     with pytest.raises(ClientProtocolError) as caught:
         parse_request(body)
     assert caught.value.param == param
 
 
-def test_the_beta_header_is_kept_as_it_came():
+def test_the_beta_header_is_passed_on_unchanged():
     body = msgspec.json.encode({"model": "m", "max_tokens": 9, "messages": HI})
     assert parse_request(body, b"one-2026, two-2026").beta == b"one-2026, two-2026"
     with pytest.raises(ClientProtocolError) as caught:

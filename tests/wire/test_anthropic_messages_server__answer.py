@@ -24,18 +24,18 @@ def encoder(**more):
 
 
 def events_of(stream: bytes) -> list[tuple[str, dict]]:
-    found = []
+    result = []
     for block in stream.split(b"\n\n")[:-1]:
         name, data = block.split(b"\n")
-        found.append((name.removeprefix(b"event: ").decode(), msgspec.json.decode(data.removeprefix(b"data: "))))
-    return found
+        result.append((name.removeprefix(b"event: ").decode(), msgspec.json.decode(data.removeprefix(b"data: "))))
+    return result
 
 
 def test_order_and_names():
     end = [Delta(finish_reason="tool_calls"), UsageReport(usage=USED), ChatEnd()]
-    said: list[ChatEvent] = [Delta(text="Hé"), Delta(text="llo"), *TOOL, *end]
+    spoken: list[ChatEvent] = [Delta(text="Hé"), Delta(text="llo"), *TOOL, *end]
     writer = encoder(input_tokens=12)
-    events = events_of(b"".join(writer.encode([event]) for event in said))
+    events = events_of(b"".join(writer.encode([event]) for event in spoken))
     assert all(name == event["type"] for name, event in events)
     assert [name for name, _ in events] == [
         "message_start",
@@ -66,32 +66,32 @@ def test_order_and_names():
         max_size=12,
     )
 )
-def test_what_is_written_is_read_back(said):
-    stream = encoder().encode([*said, Delta(finish_reason="length"), UsageReport(usage=USED), ChatEnd()])
+def test_write_and_read_back(spoken):
+    stream = encoder().encode([*spoken, Delta(finish_reason="length"), UsageReport(usage=USED), ChatEnd()])
     events = MessagesDecoder("p").feed(stream)
-    assert "".join(e.text for e in events if isinstance(e, Delta)) == "".join(e.text for e in said)
+    assert "".join(e.text for e in events if isinstance(e, Delta)) == "".join(e.text for e in spoken)
 
     def arguments(deltas):
-        found: dict[int, str] = {}
+        result: dict[int, str] = {}
         for delta in deltas:
             for piece in delta.tool_calls if isinstance(delta, Delta) else ():
-                found[piece.index] = found.get(piece.index, "") + piece.arguments
-        return sorted(found.values())
+                result[piece.index] = result.get(piece.index, "") + piece.arguments
+        return sorted(result.values())
 
-    assert arguments(events) == arguments(said)
+    assert arguments(events) == arguments(spoken)
     assert [e.finish_reason for e in events if isinstance(e, Delta) and e.finish_reason] == ["length"]
     assert [e.usage for e in events if isinstance(e, UsageReport)] == [USED]
     assert events[-1] == ChatEnd()
 
 
-def test_thinking_only_where_it_was_asked_for():
-    said: list[ChatEvent] = [Delta(reasoning="hm"), Delta(text="yes"), Delta(finish_reason="stop"), ChatEnd()]
-    assert b"hm" not in encoder().encode(said)
-    shown = MessagesDecoder("p").feed(encoder(thinking=True).encode(said))
+def test_thinking_only_if_it_was_requested():
+    spoken: list[ChatEvent] = [Delta(reasoning="hm"), Delta(text="yes"), Delta(finish_reason="stop"), ChatEnd()]
+    assert b"hm" not in encoder().encode(spoken)
+    shown = MessagesDecoder("p").feed(encoder(thinking=True).encode(spoken))
     assert shown[0] == Delta(reasoning="hm")
-    body = msgspec.json.decode(encoder(thinking=True).message(said))
+    body = msgspec.json.decode(encoder(thinking=True).message(spoken))
     assert [block["type"] for block in body["content"]] == ["thinking", "text"]
-    assert [block["type"] for block in msgspec.json.decode(encoder().message(said))["content"]] == ["text"]
+    assert [block["type"] for block in msgspec.json.decode(encoder().message(spoken))["content"]] == ["text"]
 
 
 def test_other_choices_are_left_out():
@@ -99,12 +99,12 @@ def test_other_choices_are_left_out():
 
 
 def test_a_refusal():
-    said: list[ChatEvent] = [Delta(refusal="I can"), Delta(refusal="not."), Delta(finish_reason="stop"), ChatEnd()]
-    (name, last), _ = events_of(encoder().encode(said))[-2:]
+    spoken: list[ChatEvent] = [Delta(refusal="I can"), Delta(refusal="not."), Delta(finish_reason="stop"), ChatEnd()]
+    (name, last), _ = events_of(encoder().encode(spoken))[-2:]
     assert name == "message_delta"
     assert last["delta"]["stop_reason"] == "refusal"
     assert last["delta"]["stop_details"] == {"type": "refusal", "category": None, "explanation": "I cannot."}
-    assert decode_message(encoder().message(said), "p").refusal == "I cannot."
+    assert decode_message(encoder().message(spoken), "p").refusal == "I cannot."
 
 
 def test_an_error():
@@ -112,21 +112,21 @@ def test_an_error():
     assert (name, event["error"]) == ("error", {"type": "overloaded", "message": "busy"})
 
 
-def test_a_whole_answer_and_one_as_a_stream():
-    whole = Completion(
+def test_an_unstreamed_and_a_streamed_answer():
+    complete = Completion(
         text="hi",
         tool_calls=(ToolCallPiece(index=0, id="c", name="n", arguments='{"a":1}'),),
         finish_reason="tool_calls",
         usage=USED,
     )
-    assert decode_message(encoder().message([whole]), "p") == whole
+    assert decode_message(encoder().message([complete]), "p") == complete
     assert encoder().message([Completion(text="", raw=b"{raw}")]) == b"{raw}"
-    events = MessagesDecoder("p").feed(encoder().encode([whole]))
+    events = MessagesDecoder("p").feed(encoder().encode([complete]))
     assert events[0] == Delta(text="hi")
     assert events[-1] == ChatEnd()
 
 
 def test_arguments_that_are_no_object():
-    said: list[ChatEvent] = [Delta(tool_calls=(ToolCallPiece(index=0, name="n", arguments="[1"),)), ChatEnd()]
-    (block,) = msgspec.json.decode(encoder().message(said))["content"]
+    spoken: list[ChatEvent] = [Delta(tool_calls=(ToolCallPiece(index=0, name="n", arguments="[1"),)), ChatEnd()]
+    (block,) = msgspec.json.decode(encoder().message(spoken))["content"]
     assert block == {"type": "tool_use", "id": "toolu_0", "name": "n", "input": {"arguments": "[1"}}

@@ -1,4 +1,4 @@
-"""AssemblyAI's transcription of recordings: golden bodies, both sides, and answers that are none."""
+"""AssemblyAI's transcription of recordings: golden bodies, both roles, and malformed answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Recording:
         yield b"abc"
 
 
-def asked(**more) -> dict:
+def requested(**more) -> dict:
     return msgspec.json.decode(batch.job_body(TranscribeRequest(model="m", audio=Recording(), **more), "universal-2", URL))
 
 
@@ -45,20 +45,20 @@ def job_of(body: bytes, *, keep_raw: bool = False) -> str | Transcript:
 
 
 def test_the_golden_transcript():
-    found = job_of(BODY)
-    assert isinstance(found, Transcript)
-    assert (found.text, found.language, found.duration_s) == ("Good morning. Hello.", "en_us", 2.0)
-    assert found.usage == Usage(audio_seconds=2.0, source="vendor")
-    assert found.words[0] == Word(text="Good", start_s=0.24, end_s=0.4, confidence=0.98, speaker="A")
-    assert [word.speaker for word in found.words] == ["A", "A", "B"]
-    assert [(s.text, s.start_s, s.end_s) for s in found.segments] == [("Good morning.", 0.24, 0.9), ("Hello.", 1.5, 1.9)]
-    assert found.raw is None
+    result = job_of(BODY)
+    assert isinstance(result, Transcript)
+    assert (result.text, result.language, result.duration_s) == ("Good morning. Hello.", "en_us", 2.0)
+    assert result.usage == Usage(audio_seconds=2.0, source="vendor")
+    assert result.words[0] == Word(text="Good", start_s=0.24, end_s=0.4, confidence=0.98, speaker="A")
+    assert [word.speaker for word in result.words] == ["A", "A", "B"]
+    assert [(s.text, s.start_s, s.end_s) for s in result.segments] == [("Good morning.", 0.24, 0.9), ("Hello.", 1.5, 1.9)]
+    assert result.raw is None
 
 
 def test_a_caller_of_the_same_dialect_gets_the_body():
-    found = job_of(BODY, keep_raw=True)
-    assert isinstance(found, Transcript)
-    assert found.raw == BODY
+    result = job_of(BODY, keep_raw=True)
+    assert isinstance(result, Transcript)
+    assert result.raw == BODY
 
 
 @pytest.mark.parametrize("status", ["queued", "processing"])
@@ -75,16 +75,16 @@ def test_a_job_that_failed():
 
 
 def test_silence():
-    found = job_of(batch.encode_job("t-1", "completed", audio_url=URL, text="", words=[], audio_duration=1))
-    assert isinstance(found, Transcript)
-    assert (found.text, found.words, found.duration_s) == ("", (), 1.0)
+    result = job_of(batch.encode_job("t-1", "completed", audio_url=URL, text="", words=[], audio_duration=1))
+    assert isinstance(result, Transcript)
+    assert (result.text, result.words, result.duration_s) == ("", (), 1.0)
 
 
-@pytest.mark.parametrize("told", [b"null", b"-1"])
-def test_a_duration_that_is_none(told):
-    found = job_of(b'{"id":"1","status":"completed","text":"x","audio_duration":%b}' % told)
-    assert isinstance(found, Transcript)
-    assert (found.duration_s, found.usage) == (None, None)
+@pytest.mark.parametrize("data", [b"null", b"-1"])
+def test_an_impossible_duration(data):
+    result = job_of(b'{"id":"1","status":"completed","text":"x","audio_duration":%b}' % data)
+    assert isinstance(result, Transcript)
+    assert (result.duration_s, result.usage) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_duration_that_is_none(told):
         b'{"id":1,"status":"queued"}', b'{"id":"1","status":"completed","words":[{"start":"x"}]}', b"\xff\xfe",
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none(body):
+def test_a_malformed_answer(body):
     with pytest.raises(UpstreamProtocolError):
         job_of(body)
 
@@ -113,9 +113,9 @@ def test_the_address_of_an_upload():
             batch.upload_url(body, "p")
 
 
-def test_what_is_asked_of_a_recording():
-    assert asked() == {"audio_url": URL, "speech_models": ["universal-2"], "language_detection": True}
-    assert asked(language="de", diarize=True, keyterms=("gw", "Grüße")) == {
+def test_the_request_for_a_recording():
+    assert requested() == {"audio_url": URL, "speech_models": ["universal-2"], "language_detection": True}
+    assert requested(language="de", diarize=True, keyterms=("gw", "Grüße")) == {
         "audio_url": URL, "speech_models": ["universal-2"], "language_code": "de", "speaker_labels": True,
         "keyterms_prompt": ["gw", "Grüße"],
     }  # fmt: skip
@@ -129,13 +129,13 @@ def test_what_is_asked_of_a_recording():
     ],
 )  # fmt: skip
 def test_languages_by_the_names_it_takes(language, sent):
-    assert asked(language=language)["language_code"] == sent
+    assert requested(language=language)["language_code"] == sent
     assert batch.spoken_language(language, ()) == sent.partition("_")[0]
 
 
 @pytest.mark.parametrize("language", ["", "multi", "x", "d3", "日本"])
-def test_what_is_no_language_is_found_out(language):
-    assert asked(language=language) == asked()
+def test_an_unknown_language_is_detected(language):
+    assert requested(language=language) == requested()
 
 
 def test_settings_of_a_caller_of_the_same_dialect_are_passed_on():
@@ -145,35 +145,35 @@ def test_settings_of_a_caller_of_the_same_dialect_are_passed_on():
             "language_code": "en_us", "sentiment_analysis": True, "custom_spelling": [{"from": ["a"], "to": "ä"}],
         }
     )  # fmt: skip
-    found, others = batch.parse_job(body)
-    assert (found.audio_url, found.speech_models, found.language_code) == ("gw-upload:1", ["m"], "en_us")
-    assert asked(dialect="assemblyai", fields=others) == {
+    result, others = batch.parse_job(body)
+    assert (result.audio_url, result.speech_models, result.language_code) == ("gw-upload:1", ["m"], "en_us")
+    assert requested(dialect="assemblyai", fields=others) == {
         "audio_url": URL, "speech_models": ["universal-2"], "language_code": "en_us", "sentiment_analysis": True,
         "custom_spelling": [{"from": ["a"], "to": "ä"}],
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"audio_url":1}', b'{"speech_models":"x"}', b"\xff"])
-def test_a_request_that_is_none(body):
+def test_a_malformed_request(body):
     with pytest.raises(ClientProtocolError):
         batch.parse_job(body)
 
 
 def test_a_transcript_of_another_provider():
     words = (Word(text="hi", start_s=0.1, end_s=0.25), Word(text="there", start_s=0.3, end_s=0.5, confidence=0.5, speaker="1"))
-    made = batch.encode_transcript(
+    built = batch.encode_transcript(
         "t-1", Transcript(text="hi there", words=words), audio_url=URL, model="other/m", duration_s=1.6
     )
-    body = msgspec.json.decode(made)
+    body = msgspec.json.decode(built)
     assert body["words"] == [
         {"text": "hi", "start": 100, "end": 250, "confidence": 0.99, "speaker": None},
         {"text": "there", "start": 300, "end": 500, "confidence": 0.5, "speaker": "1"},
     ]
     assert (body["status"], body["audio_duration"], body["speech_models"]) == ("completed", 2, ["other/m"])
-    found = job_of(made)
-    assert isinstance(found, Transcript)
-    assert found.text == "hi there"
-    assert [(w.text, w.start_s, w.end_s, w.speaker) for w in found.words] == [
+    result = job_of(built)
+    assert isinstance(result, Transcript)
+    assert result.text == "hi there"
+    assert [(w.text, w.start_s, w.end_s, w.speaker) for w in result.words] == [
         ("hi", 0.1, 0.25, None), ("there", 0.3, 0.5, "1"),
     ]  # fmt: skip
 
@@ -187,23 +187,23 @@ def test_a_transcript_of_another_provider():
     ],
 )  # fmt: skip
 def test_error_answers(status, error, retryable):
-    found = classify("p", status, b"7", batch.error_body("the key a-secret is bad"), ("a-secret",))
-    assert type(found) is error
-    assert found.retryable is retryable
-    assert "a-secret" not in found.message
-    assert "is bad" in found.message
+    result = classify("p", status, b"7", batch.error_body("the key a-secret is bad"), ("a-secret",))
+    assert type(result) is error
+    assert result.retryable is retryable
+    assert "a-secret" not in result.message
+    assert "is bad" in result.message
 
 
 @given(st.text(), st.lists(st.tuples(st.text(max_size=8), st.integers(0, 10**7), st.integers(0, 10**7)), max_size=4))
-def test_what_is_written_is_read(text, words):
-    made = Transcript(text=text, words=tuple(Word(text=t, start_s=a / 1000, end_s=b / 1000) for t, a, b in words))
-    found = job_of(batch.encode_transcript("t-1", made, audio_url=URL, model="m", duration_s=3.0))
-    assert isinstance(found, Transcript)
-    assert found.text == text
-    assert [(w.text, w.start_s, w.end_s) for w in found.words] == [(w.text, w.start_s, w.end_s) for w in made.words]
+def test_write_and_read(text, words):
+    built = Transcript(text=text, words=tuple(Word(text=t, start_s=a / 1000, end_s=b / 1000) for t, a, b in words))
+    result = job_of(batch.encode_transcript("t-1", built, audio_url=URL, model="m", duration_s=3.0))
+    assert isinstance(result, Transcript)
+    assert result.text == text
+    assert [(w.text, w.start_s, w.end_s) for w in result.words] == [(w.text, w.start_s, w.end_s) for w in built.words]
 
 
 @given(st.binary(max_size=64))
-def test_rubbish(body):
+def test_any_bytes(body):
     with suppress(ProviderError):   # and no other
         assert isinstance(job_of(body), str | Transcript)

@@ -8,19 +8,19 @@ from gw.wire.bounds import MAX_DURATION_S, MOST_TOKENS, seconds, tokens
 
 
 @pytest.mark.parametrize(
-    ("told", "count"),
+    ("reported", "count"),
     [(None, 0), (0, 0), (7, 7), (-1, 0), (MOST_TOKENS, MOST_TOKENS), (10**20, MOST_TOKENS), (10**400, MOST_TOKENS)],
 )
-def test_tokens(told, count):
-    assert tokens(told) == count
+def test_tokens(reported, count):
+    assert tokens(reported) == count
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("reported", "result"),
     [
         (None, None), (0.0, 0.0), (1.5, 1.5), ("2.25", 2.25), (1e300, MAX_DURATION_S), (10**400, None), (-0.1, None),
         (math.inf, None), (math.nan, None), ("inf", None), ("-inf", None), ("nan", None), ("9" * 400, None), ("long", None),
     ],
 )
-def test_seconds(told, found):
-    assert seconds(told) == found
+def test_seconds(reported, result):
+    assert seconds(reported) == result

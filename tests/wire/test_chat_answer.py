@@ -1,4 +1,4 @@
-"""Arguments of tool calls as objects."""
+"""Answers put together, and arguments of tool calls as objects."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from gw.wire.chat_answer import arguments_object
 
 
 @pytest.mark.parametrize(
-    ("arguments", "found"),
+    ("arguments", "result"),
     [
         ("", {}), ("  ", {}), ("{}", {}), ('{"a":[1]}', {"a": [1]}), ("[1]", {"arguments": "[1]"}),
         ('{"a":', {"arguments": '{"a":'}), ("[" * 9_000, {"arguments": "[" * 9_000}),
     ],
 )  # fmt: skip
-def test_arguments_object(arguments, found):
-    assert arguments_object(arguments) == found
+def test_arguments_object(arguments, result):
+    assert arguments_object(arguments) == result

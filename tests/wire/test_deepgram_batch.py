@@ -31,43 +31,43 @@ class Recording:
         yield bytes(self.size)
 
 
-def asked(**request) -> list[tuple[str, str]]:
+def requested(**request) -> list[tuple[str, str]]:
     path, _, query = deepgram_batch.path_of(TranscribeRequest(model="m", audio=Recording(), **request), "nova-3").partition("?")
     assert path == "/v1/listen"
     return parse_qsl(query, keep_blank_values=True)
 
 
 def test_the_golden_answer():
-    told = deepgram_batch.decode(BODY, "p", keep_raw=False)
-    assert told.text == "Grüß Gott. How can I help?\nMy phone is broken."
-    assert (told.language, told.duration_s, told.raw) == ("de", 12.5, None)
-    assert told.usage == Usage(audio_seconds=25.0, source="vendor")
-    assert told.words[0] == Word(text="Grüß", start_s=0.16, end_s=0.4, confidence=0.98, speaker="0")
-    assert [word.text for word in told.words] == ["Grüß", "Gott.", "how", "My"]
-    assert told.segments[1] == Final(text="My phone is broken.", start_s=4.0, end_s=5.5, confidence=0.98)
+    data = deepgram_batch.decode(BODY, "p", keep_raw=False)
+    assert data.text == "Grüß Gott. How can I help?\nMy phone is broken."
+    assert (data.language, data.duration_s, data.raw) == ("de", 12.5, None)
+    assert data.usage == Usage(audio_seconds=25.0, source="vendor")
+    assert data.words[0] == Word(text="Grüß", start_s=0.16, end_s=0.4, confidence=0.98, speaker="0")
+    assert [word.text for word in data.words] == ["Grüß", "Gott.", "how", "My"]
+    assert data.segments[1] == Final(text="My phone is broken.", start_s=4.0, end_s=5.5, confidence=0.98)
 
 
 def test_a_caller_of_the_same_dialect_gets_the_body():
     assert deepgram_batch.decode(BODY, "p", keep_raw=True).raw == BODY
 
 
-def test_what_is_asked_for_another_dialects_caller():
-    assert asked() == [("model", "nova-3"), ("smart_format", "true"), ("punctuate", "true"), ("detect_language", "true")]
-    more = asked(language="de", timestamps=frozenset({"segment"}), diarize=True, keyterms=("Köln", "a b"), format=MULAW_8K)
+def test_the_request_for_a_caller_of_another_dialect():
+    assert requested() == [("model", "nova-3"), ("smart_format", "true"), ("punctuate", "true"), ("detect_language", "true")]
+    more = requested(language="de", timestamps=frozenset({"segment"}), diarize=True, keyterms=("Köln", "a b"), format=MULAW_8K)
     assert more[3:] == [
         ("encoding", "mulaw"), ("sample_rate", "8000"), ("language", "de"), ("utterances", "true"), ("diarize", "true"),
         ("keyterm", "Köln"), ("keyterm", "a b"),
     ]  # fmt: skip
-    assert ("encoding", "linear16") not in asked(format=AudioFormat(encoding="wav", sample_rate_hz=8_000))
+    assert ("encoding", "linear16") not in requested(format=AudioFormat(encoding="wav", sample_rate_hz=8_000))
 
 
 def test_own_settings_are_passed_on():
     fields = (("model", "theirs"), ("keyterm", "a"), ("keyterm", "b c"), ("callback", "http://x"), ("redact", "pci"))
     own = [("model", "nova-3"), ("keyterm", "a"), ("keyterm", "b c"), ("redact", "pci")]
-    assert asked(dialect="deepgram", fields=fields) == own
-    assert asked(dialect="deepgram", fields=fields, language="de") == [*own, ("language", "de")]
+    assert requested(dialect="deepgram", fields=fields) == own
+    assert requested(dialect="deepgram", fields=fields, language="de") == [*own, ("language", "de")]
     named = (("detect_language", "true"),)
-    assert asked(dialect="deepgram", fields=named, language="de") == [("model", "nova-3"), *named]
+    assert requested(dialect="deepgram", fields=named, language="de") == [("model", "nova-3"), *named]
 
 
 def parsed(query: bytes, sniffed: AudioFormat | None = None) -> TranscribeRequest:
@@ -89,9 +89,9 @@ def test_a_query_is_read():
 
 
 def test_a_header_tells_more_than_the_query():
-    told = AudioFormat(encoding="wav", sample_rate_hz=8_000)
-    request = parsed(b"encoding=linear16&sample_rate=16000&channels=2", told)
-    assert (request.format, request.audio_seconds, request.fields) == (told, 1.5, ())
+    data = AudioFormat(encoding="wav", sample_rate_hz=8_000)
+    request = parsed(b"encoding=linear16&sample_rate=16000&channels=2", data)
+    assert (request.format, request.audio_seconds, request.fields) == (data, 1.5, ())
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_header_tells_more_than_the_query():
         (b"encoding=mulaw&sample_rate=8000&channels=0", "channels"),
     ],
 )  # fmt: skip
-def test_queries_that_are_none(query, param):
+def test_invalid_queries(query, param):
     with pytest.raises(ClientProtocolError) as caught:
         parsed(query)
     assert caught.value.param == param
@@ -109,28 +109,28 @@ def test_queries_that_are_none(query, param):
 
 def test_our_own_answer_is_read_back():
     words = (Word(text="Grüß", start_s=0.1, end_s=0.5, confidence=0.9, speaker="1"), Word(text="Gott.", start_s=0.5, end_s=1.0))
-    made = Transcript(
+    built = Transcript(
         text="Grüß Gott.", language="de", duration_s=3.0, words=words,  # in whole seconds, as some vendors tell it
         segments=(Final(text="Grüß Gott.", start_s=0.1, end_s=1.0, confidence=0.8),),
     )  # fmt: skip
-    body = deepgram_batch.encode(made, request_id="r", created="2026-11-24T00:00:00Z", duration_s=2.5, sha256="0")
-    told = deepgram_batch.decode(body, "p", keep_raw=False)
-    assert (told.text, told.language, told.duration_s, told.segments) == (made.text, "de", 2.5, made.segments)
-    assert told.words == (words[0], msgspec.structs.replace(words[1], confidence=0.99))
-    assert told.usage == Usage(audio_seconds=2.5, source="vendor")
+    body = deepgram_batch.encode(built, request_id="r", created="2026-11-24T00:00:00Z", duration_s=2.5, sha256="0")
+    data = deepgram_batch.decode(body, "p", keep_raw=False)
+    assert (data.text, data.language, data.duration_s, data.segments) == (built.text, "de", 2.5, built.segments)
+    assert data.words == (words[0], msgspec.structs.replace(words[1], confidence=0.99))
+    assert data.usage == Usage(audio_seconds=2.5, source="vendor")
 
 
-def test_an_empty_transcript_is_told():
+def test_an_empty_transcript_is_an_answer():
     body = deepgram_batch.encode(Transcript(text=""), request_id="r", created="", duration_s=3.0, sha256="0")
-    told = deepgram_batch.decode(body, "p", keep_raw=False)
-    assert (told.text, told.words, told.duration_s) == ("", (), 3.0)
+    data = deepgram_batch.decode(body, "p", keep_raw=False)
+    assert (data.text, data.words, data.duration_s) == ("", (), 3.0)
     assert msgspec.json.decode(body)["results"]["channels"][0]["alternatives"][0]["confidence"] == 0.0
 
 
 def test_several_languages():
     body = b'{"results":{"channels":[{"alternatives":[{"transcript":"a","languages":["es","en"]}]}]}}'
-    told = deepgram_batch.decode(body, "p", keep_raw=False)
-    assert (told.language, told.usage) == ("es", None)
+    data = deepgram_batch.decode(body, "p", keep_raw=False)
+    assert (data.language, data.usage) == ("es", None)
 
 
 def test_every_beginning_of_an_answer_is_malformed():

@@ -1,4 +1,4 @@
-"""Lengths of whole files, cut anywhere; and of what is no file at all."""
+"""Lengths of files, cut anywhere, and of arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FILES = {
     "ogg opus": (made.ogg_opus(7.3), "ogg", 7.3),
     "ogg vorbis": (made.ogg_vorbis(3.5), "ogg", 3.5),
     "flac": (made.flac(2.5), "flac", 2.5),
-    "flac as it is made": (made.flac(2.5, told=False), "flac", 2.5),
-    "webm": (made.webm(3.5, told=True), "webm", 3.5),
-    "webm of a browser": (made.webm(3.5, told=False, live=True), "webm", 3.5),
+    "flac as it is made": (made.flac(2.5, declared=False), "flac", 2.5),
+    "webm": (made.webm(3.5, declared=True), "webm", 3.5),
+    "webm of a browser": (made.webm(3.5, declared=False, live=True), "webm", 3.5),
     "m4a": (made.m4a(12.5), "mp4", 12.5),
     "m4a, movie at the end": (made.m4a(12.5, at_end=True), "mp4", 12.5),
     "m4a in fragments": (made.fragmented_m4a(10), "mp4", 10 * 50 * 1_024 / 44_100),
@@ -46,7 +46,7 @@ def test_a_file_in_pieces(name, size):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_has_come_so_far(name):
+def test_the_length_so_far(name):
     """An answer that was cut off is as long as what came of it, where the container does not declare the whole."""
     data, _, seconds = FILES[name]
     assert 0 <= measured(data[: len(data) // 2]).seconds <= seconds + 0.001
@@ -69,7 +69,7 @@ def test_raw_samples_by_type_or_name(content_type, filename, encoding, seconds, 
 
 @pytest.mark.parametrize(("content_type", "filename"), [("", ""), ("audio/pcm", "a.pcm"), ("text/plain", "ulaw"), ("", ".")])
 @pytest.mark.parametrize("length", [0, 3, PREFIX_BYTES, 100_000])
-def test_what_cannot_be_told(content_type, filename, length):
+def test_unrecognised_formats(content_type, filename, length):
     meter = measured(b"words " * (length // 6), content_type=content_type, filename=filename)
     assert (meter.format, meter.seconds) == (None, 0.0)
 
@@ -88,13 +88,13 @@ STARTS = [b"", b"ID3\4\0\0\0\0\0\0", b"\xff\xfb\x90\x40", b"\xff\xf1", b"OggS\0\
 
 
 @given(st.sampled_from(STARTS), st.binary(max_size=400), st.integers(1, 64))
-def test_rubbish_is_measured_in_peace(start, rest, size):
-    meter = measured(start + rest, size)
-    assert 0.0 <= meter.seconds <= len(start + rest) / MIN_BYTES_PER_S or meter.format.encoding == "wav"
+def test_any_bytes_raise_nothing(start, remaining, size):
+    meter = measured(start + remaining, size)
+    assert 0.0 <= meter.seconds <= len(start + remaining) / MIN_BYTES_PER_S or meter.format.encoding == "wav"
 
 
 @given(st.sampled_from(sorted(FILES)), st.data())
-def test_a_spoilt_file_is_measured_in_peace(name, data):
+def test_a_damaged_file_raises_nothing(name, data):
     file = bytearray(FILES[name][0][:6_000])
     for _ in range(data.draw(st.integers(1, 4))):
         file[data.draw(st.integers(0, min(len(file), 300) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""What ElevenLabs' errors mean for routing in a live session: frames and reasons of close frames."""
+"""Meaning of ElevenLabs' errors for routing in a live session: frames and reasons of close frames."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from gw.wire.elevenlabs_errors import close_error, frame_error, session_error
     ],
 )
 def test_a_frame_of_a_speech_socket(frame, error):
-    found = frame_error("p", msgspec.json.encode(frame))
-    assert type(found) is error
-    assert found.retryable
+    result = frame_error("p", msgspec.json.encode(frame))
+    assert type(result) is error
+    assert result.retryable
 
 
 @pytest.mark.parametrize("frame", ["", "[]", "x", '{"audio":"AA=="}', '{"error":null}', '{"message":"only"}'])
-def test_what_is_no_error(frame):
+def test_frames_without_an_error(frame):
     assert frame_error("p", frame) is None
 
 
@@ -43,9 +43,9 @@ def test_what_is_no_error(frame):
     ],
 )
 def test_the_reason_of_a_close_frame(reason, error):
-    found = close_error("p", reason)
-    assert type(found) is error
-    assert "credits" not in found.message
+    result = close_error("p", reason)
+    assert type(result) is error
+    assert "credits" not in result.message
 
 
 def test_a_reason_that_names_nothing():

@@ -35,12 +35,12 @@ class TestBothLaws:
         assert decode(encode(pcm)) == pcm
 
     def test_the_step_is_a_sixteenth_of_the_magnitude(self, encode, decode):
-        for sample, heard in zip(range(-32768, 32768), samples(decode(encode(ALL_SAMPLES))), strict=True):
-            assert abs(sample - heard) <= max(16, (abs(sample) + 132) / 16)
+        for sample, received in zip(range(-32768, 32768), samples(decode(encode(ALL_SAMPLES))), strict=True):
+            assert abs(sample - received) <= max(16, (abs(sample) + 132) / 16)
 
     def test_louder_is_never_heard_softer(self, encode, decode):
-        heard = samples(decode(encode(ALL_SAMPLES)))
-        assert list(heard) == sorted(heard)
+        received = samples(decode(encode(ALL_SAMPLES)))
+        assert list(received) == sorted(received)
 
     def test_sizes(self, encode, decode):
         assert encode(b"") == b""

@@ -31,16 +31,16 @@ def user(content):
     ],
 )
 def test_the_last_user_message(messages, text):
-    found = last_user(request(messages))
-    assert found is not None
-    assert found.text == text
+    result = last_user(request(messages))
+    assert result is not None
+    assert result.text == text
 
 
 @pytest.mark.parametrize(
     "messages",
     [[], [SYSTEM], "no list", [1], [{"role": "user", "content": 3}], [user("early"), *[SYSTEM] * MAX_TRIED]],
 )
-def test_none_where_there_is_none(messages):
+def test_no_user_message(messages):
     assert last_user(request(messages)) is None
     assert last_user(ChatRequest(model="m", fields={})) is None
 

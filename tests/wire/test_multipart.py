@@ -181,7 +181,7 @@ NAME = st.text(st.characters(codec="utf-8", exclude_characters="\\%"), max_size=
     data=st.lists(st.sampled_from([b"\r", b"\n", b"-", b"--", b"\r\n--", b"\r\n------x1", b"7", b"abc"]), max_size=20).map(b"".join),
     cuts=st.lists(st.integers(0, 600), max_size=6),
 )
-def test_what_is_encoded_is_read_back(fields, file_name, data, cuts):
+def test_encoding_and_decoding_round_trip(fields, file_name, data, cuts):
     boundary = b"q" * 40
     head, tail = encode_form(fields, file_name=file_name, file_content_type="audio/wav", boundary=boundary)
     body = head + data + tail

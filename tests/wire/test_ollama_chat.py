@@ -50,16 +50,16 @@ def test_settings(fields, expected):
 
 def test_settings_of_the_entry_stand_behind_the_callers():
     settings = {"num_ctx": 8_192, "keep_alive": "10m", "think": False, "api": "native"}
-    found = sent(settings=settings)
-    assert (found["options"], found["keep_alive"], found["think"]) == ({"num_ctx": 8_192}, "10m", False)
-    found = sent(settings=settings, options={"num_ctx": 5}, keep_alive=0, reasoning_effort="high", max_tokens=2)
-    assert (found["options"], found["keep_alive"], found["think"]) == ({"num_ctx": 5, "num_predict": 2}, 0, "high")
+    result = sent(settings=settings)
+    assert (result["options"], result["keep_alive"], result["think"]) == ({"num_ctx": 8_192}, "10m", False)
+    result = sent(settings=settings, options={"num_ctx": 5}, keep_alive=0, reasoning_effort="high", max_tokens=2)
+    assert (result["options"], result["keep_alive"], result["think"]) == ({"num_ctx": 5, "num_predict": 2}, 0, "high")
 
 
 def test_a_conversation():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     calls = [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}]
-    found = sent(
+    result = sent(
         [
             {"role": "developer", "content": "Be brief."},
             {"role": "user", "content": [{"type": "text", "text": "what"}, image, {"type": "text", "text": "is it?"}]},
@@ -67,7 +67,7 @@ def test_a_conversation():
             {"role": "tool", "tool_call_id": "c1", "content": "a cat"},
         ]
     )
-    assert found["messages"] == [
+    assert result["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "what\nis it?", "images": ["AAAA"]},
         {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
@@ -83,7 +83,7 @@ def test_a_conversation():
         {"tools": [7]},
     ],
 )
-def test_what_cannot_be_said(fields):
+def test_requests_this_dialect_cannot_express(fields):
     with pytest.raises(ClientProtocolError):
         sent(**fields)
 
@@ -91,11 +91,11 @@ def test_what_cannot_be_said(fields):
 def test_a_callers_own_request_goes_on():
     body = b'{"model":"mine","messages":[],"options":{"seed":1},"logprobs":true}'
     assert upstream_body(parse_request(body), "llama", {}) == body.replace(b"mine", b"llama")
-    found = msgspec.json.decode(upstream_body(parse_request(body), "llama", {"num_ctx": 7, "keep_alive": "1h"}))
-    assert found == {"model": "llama", "messages": [], "options": {"num_ctx": 7, "seed": 1}, "logprobs": True, "keep_alive": "1h"}
-    told = b'{"model":"mine","messages":[],"options":{"num_ctx":1},"keep_alive":5}'
-    found = msgspec.json.decode(upstream_body(parse_request(told), "llama", {"num_ctx": 7, "keep_alive": "1h"}))
-    assert (found["options"], found["keep_alive"]) == ({"num_ctx": 1}, 5)
+    result = msgspec.json.decode(upstream_body(parse_request(body), "llama", {"num_ctx": 7, "keep_alive": "1h"}))
+    assert result == {"model": "llama", "messages": [], "options": {"num_ctx": 7, "seed": 1}, "logprobs": True, "keep_alive": "1h"}
+    data = b'{"model":"mine","messages":[],"options":{"num_ctx":1},"keep_alive":5}'
+    result = msgspec.json.decode(upstream_body(parse_request(data), "llama", {"num_ctx": 7, "keep_alive": "1h"}))
+    assert (result["options"], result["keep_alive"]) == ({"num_ctx": 1}, 5)
 
 
 def fields_of(request):
@@ -117,13 +117,13 @@ def test_a_callers_request_in_common_terms():
         "options": {"num_predict": 8, "temperature": 0.1, "stop": ["x"], "num_ctx": 5},
     }
     request = parse_request(msgspec.json.encode(body))
-    found = fields_of(request)
-    look, asked, two, one = found.pop("messages")
+    result = fields_of(request)
+    look, requested, two, one = result.pop("messages")
     assert look["content"][1]["image_url"]["url"] == "data:image/jpeg;base64,/9j/AA"
-    assert [call["function"]["arguments"] for call in asked["tool_calls"]] == ['{"a":1}', "{}"]
-    first, second = (call["id"] for call in asked["tool_calls"])
+    assert [call["function"]["arguments"] for call in requested["tool_calls"]] == ['{"a":1}', "{}"]
+    first, second = (call["id"] for call in requested["tool_calls"])
     assert (two["tool_call_id"], one["tool_call_id"]) == (second, first)
-    assert found == {
+    assert result == {
         "model": "m",
         "stream": True,
         "tools": [TOOL],
@@ -144,6 +144,6 @@ def test_a_stream_is_the_default_and_minus_one_no_limit():
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"messages":7}', b'{"messages":[{"role":7}]}', b'{"model":"\xff"}'])
-def test_requests_that_are_none(body):
+def test_malformed_requests(body):
     with pytest.raises(ClientProtocolError):
         parse_request(body)

@@ -50,11 +50,11 @@ def test_thinking_text_and_tools():
 
 
 def test_cut_at_every_byte():
-    whole = decoded(STREAM)
+    complete = decoded(STREAM)
     for at in range(len(STREAM)):
-        assert decoded(STREAM[:at], STREAM[at:]) == whole
-    assert decoded(*(STREAM[at : at + 1] for at in range(len(STREAM)))) == whole
-    assert decoded(STREAM.replace(b"\n", b"\r\n\r\n")) == whole
+        assert decoded(STREAM[:at], STREAM[at:]) == complete
+    assert decoded(*(STREAM[at : at + 1] for at in range(len(STREAM)))) == complete
+    assert decoded(STREAM.replace(b"\n", b"\r\n\r\n")) == complete
 
 
 def test_raw_is_the_stream_as_it_came():
@@ -64,15 +64,15 @@ def test_raw_is_the_stream_as_it_came():
 
 def test_an_error_inside_the_stream():
     events = decoded(golden("ollama/chat_error_stream"), line("late", done=True))
-    told = "an error was encountered while running the model: CUDA error"
-    assert events == [Delta(text="One "), StreamError(code="upstream_error", message=told)]
+    data = "an error was encountered while running the model: CUDA error"
+    assert events == [Delta(text="One "), StreamError(code="upstream_error", message=data)]
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours"), [("stop", "stop"), ("length", "length"), ("load", "stop"), ("unload", "stop"), (None, "stop")]
+    ("vendor_value", "own_value"), [("stop", "stop"), ("length", "length"), ("load", "stop"), ("unload", "stop"), (None, "stop")]
 )
-def test_reasons(theirs, ours):
-    assert decoded(line("a"), line(done=True, done_reason=theirs))[1] == Delta(finish_reason=ours)
+def test_reasons(vendor_value, own_value):
+    assert decoded(line("a"), line(done=True, done_reason=vendor_value))[1] == Delta(finish_reason=own_value)
 
 
 def test_input_from_the_servers_cache_is_not_counted():
@@ -86,10 +86,10 @@ def test_the_last_line_may_lack_its_end():
     assert decoder.end() == []
 
 
-@pytest.mark.parametrize("rest", [b"", line("b"), line(done=True)[:-5]])
-def test_a_stream_that_does_not_say_done_is_cut(rest):
+@pytest.mark.parametrize("remaining", [b"", line("b"), line(done=True)[:-5]])
+def test_a_stream_that_does_not_say_done_is_cut(remaining):
     decoder = OllamaDecoder("p")
-    decoder.feed(line("a") + rest)
+    decoder.feed(line("a") + remaining)
     with pytest.raises(UpstreamCut):
         decoder.end()
 
@@ -107,11 +107,11 @@ def test_a_line_without_end():
         decoder.feed(b"x")
 
 
-def test_a_whole_answer():
+def test_an_unstreamed_answer():
     body = golden("ollama/chat")
-    found = decode_answer(body, "p", keep_raw=True)
+    result = decode_answer(body, "p", keep_raw=True)
     usage = Usage(input_tokens=26, output_tokens=298, source="vendor")
-    assert found == Completion(text="Hello! How are you today?", finish_reason="stop", usage=usage, raw=body)
+    assert result == Completion(text="Hello! How are you today?", finish_reason="stop", usage=usage, raw=body)
     assert decode_answer(body, "p").raw is None
 
 
@@ -123,7 +123,7 @@ def test_a_whole_answer():
         (b'{"error":"model runner has stopped"}', ProviderFailed),
     ],
 )
-def test_whole_answers_that_are_none(body, error):
+def test_malformed_unstreamed_answers(body, error):
     with pytest.raises(error):
         decode_answer(body, "p")
 
@@ -143,28 +143,28 @@ SAID: list[ChatEvent] = [
 ]
 
 
-def test_what_is_written_is_read_back():
+def test_write_and_read_back():
     writer = encoder()
     stream = b"".join(writer.encode([event]) for event in SAID)
     call = ToolCallPiece(index=0, id="call_20261120100000_0", name="f", arguments='{"a":1}')
     end = [Delta(finish_reason="tool_calls"), UsageReport(usage=USED), ChatEnd()]
     assert decoded(stream) == [Delta(reasoning="hm"), Delta(text="Hé"), Delta(tool_calls=(call,)), *end]
-    whole = decode_answer(encoder().answer(SAID), "p")
-    assert (whole.text, whole.tool_calls, whole.usage) == ("Hé", (call,), USED)
+    complete = decode_answer(encoder().answer(SAID), "p")
+    assert (complete.text, complete.tool_calls, complete.usage) == ("Hé", (call,), USED)
     last = msgspec.json.decode(stream.splitlines()[-1])
     assert (last["done"], last["done_reason"], last["model"]) == (True, "stop", "m")
 
 
-def test_whole_answers_and_failures():
-    whole = Completion(text="hi", finish_reason="length", usage=USED)
-    assert decoded(encoder().encode([whole])) == [Delta(text="hi"), Delta(finish_reason="length"), UsageReport(usage=USED), ChatEnd()]
+def test_unstreamed_answers_and_failures():
+    complete = Completion(text="hi", finish_reason="length", usage=USED)
+    assert decoded(encoder().encode([complete])) == [Delta(text="hi"), Delta(finish_reason="length"), UsageReport(usage=USED), ChatEnd()]
     assert encoder().answer([Completion(text="", raw=b"{raw}")]) == b"{raw}"
     assert encoder().encode([StreamError(code="c", message="m")]) == b'{"error":"m"}\n'
     assert decode_answer(encoder().answer([Delta(refusal="no"), Delta(text="x", choice=1)]), "p").text == "no"
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
-def test_rubbish_is_a_provider_error_or_nothing(pieces):
+def test_malformed_input_is_a_provider_error_or_nothing(pieces):
     decoder = OllamaDecoder("p", keep_raw=True)
     try:
         for piece in pieces:

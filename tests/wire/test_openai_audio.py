@@ -87,7 +87,7 @@ def test_a_bad_member_is_named(members, param):
         b'{"input":"x","y":' + b"[" * 100_000,
     ],
 )
-def test_what_is_no_request_is_refused(body):
+def test_malformed_requests_are_refused(body):
     with pytest.raises(ClientProtocolError):
         parse_speech(body)
 

@@ -81,13 +81,13 @@ def test_a_chunk_without_choices_is_not_always_usage():
 )
 def test_cut_at_every_byte(name):
     stream = golden(f"openai/{name}")
-    whole = decoded(stream)
-    assert decoded(*(stream[i : i + 1] for i in range(len(stream)))) == whole
+    data = decoded(stream)
+    assert decoded(*(stream[i : i + 1] for i in range(len(stream)))) == data
     for at in range(0, len(stream), 7):
-        assert decoded(stream[:at], stream[at:]) == whole
+        assert decoded(stream[:at], stream[at:]) == data
 
 
-def test_usage_on_choice_and_own_chunk_is_told_by_the_own_chunk():
+def test_usage_on_a_chunk_of_its_own_replaces_that_on_choice_chunks():
     usage = {"prompt_tokens": 5, "completion_tokens": 2}
     events = decoded(sent(choice({"content": "a"}, "stop", usage={"prompt_tokens": 5}), {"choices": [], "usage": usage}))
     assert [e.usage.output_tokens for e in events if isinstance(e, UsageReport)] == [2]
@@ -233,39 +233,39 @@ class TestTheEndOfTheConnection:
             decoder.end()
 
 
-def test_a_whole_answer():
+def test_an_unstreamed_answer():
     body = golden("openai/chat_completion")
-    found = decode_completion(body, "p")
-    assert found.tool_calls == (ToolCallPiece(index=0, id="call_a", name="weather", arguments='{"city":"Rome"}'),)
-    assert found.finish_reason == "tool_calls"
-    assert found.usage == Usage(input_tokens=40, cached_input_tokens=32, output_tokens=12, source="vendor")
-    assert found.raw == body
+    result = decode_completion(body, "p")
+    assert result.tool_calls == (ToolCallPiece(index=0, id="call_a", name="weather", arguments='{"city":"Rome"}'),)
+    assert result.finish_reason == "tool_calls"
+    assert result.usage == Usage(input_tokens=40, cached_input_tokens=32, output_tokens=12, source="vendor")
+    assert result.raw == body
 
 
-def whole(message: object, finish: str = "stop", **more: object) -> bytes:
+def data(message: object, finish: str = "stop", **more: object) -> bytes:
     return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **more}).encode()
 
 
-def test_whole_answers_of_other_kinds():
-    assert decode_completion(whole({"content": "hi"}), "p").text == "hi"
-    assert decode_completion(whole({"content": "hi"}), "p").usage is None
-    assert decode_completion(whole({"content": None, "refusal": "no"}), "p").refusal == "no"
-    assert decode_completion(whole({"content": None, "audio": {"data": "AA"}}), "p").text == ""
-    assert decode_completion(whole({"content": ""}, "content_filter"), "p").finish_reason == "content_filter"
-    called = decode_completion(whole({"function_call": {"name": "f", "arguments": "{}"}}, "function_call"), "p")
+def test_unstreamed_answers_of_other_kinds():
+    assert decode_completion(data({"content": "hi"}), "p").text == "hi"
+    assert decode_completion(data({"content": "hi"}), "p").usage is None
+    assert decode_completion(data({"content": None, "refusal": "no"}), "p").refusal == "no"
+    assert decode_completion(data({"content": None, "audio": {"data": "AA"}}), "p").text == ""
+    assert decode_completion(data({"content": ""}, "content_filter"), "p").finish_reason == "content_filter"
+    called = decode_completion(data({"function_call": {"name": "f", "arguments": "{}"}}, "function_call"), "p")
     assert called.tool_calls == (ToolCallPiece(index=0, name="f", arguments="{}"),)
-    groq = decode_completion(whole({"content": "a"}, x_groq={"id": "r", "usage": {"prompt_tokens": 2}}), "p")
+    groq = decode_completion(data({"content": "a"}, x_groq={"id": "r", "usage": {"prompt_tokens": 2}}), "p")
     assert groq.usage == Usage(input_tokens=2, source="vendor")
 
 
-@pytest.mark.parametrize("body", [b'{"choices":[]}', b"{}", whole({"content": ""}), whole(None), whole({})])
-def test_a_whole_answer_without_anything_in_it(body):
+@pytest.mark.parametrize("body", [b'{"choices":[]}', b"{}", data({"content": ""}), data(None), data({})])
+def test_an_unstreamed_answer_without_content(body):
     with pytest.raises(UpstreamProtocolError, match="empty answer"):
         decode_completion(body, "p")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"choices":[1]}'])
-def test_a_whole_answer_that_is_none(body):
+def test_a_malformed_unstreamed_answer(body):
     with pytest.raises(UpstreamProtocolError, match="JSON"):
         decode_completion(body, "p")
 
@@ -286,8 +286,8 @@ def test_an_error_with_status_200_does_not_tell_the_vendors_words():
 def test_thinking_that_used_up_the_limit_is_an_answer_and_is_counted():
     usage = {"prompt_tokens": 10, "completion_tokens": 2_000}
     used = Usage(input_tokens=10, output_tokens=2_000, source="vendor")
-    found = decode_completion(whole({"content": ""}, "length", usage=usage), "p")
-    assert (found.text, found.finish_reason, found.usage) == ("", "length", used)
+    result = decode_completion(data({"content": ""}, "length", usage=usage), "p")
+    assert (result.text, result.finish_reason, result.usage) == ("", "length", used)
     _first, last, report, end = decoded(
         sent(choice({"role": "assistant", "content": ""}), choice(finish="length"), {"choices": [], "usage": usage})
     )
@@ -305,8 +305,8 @@ def test_absurd_counts_are_cut():
 
 
 @pytest.mark.parametrize("usage", [{}, {"queue_time": 1.5}, {"prompt_tokens": None}])
-def test_a_usage_without_counts_is_none(usage):
-    assert decode_completion(whole({"content": "a"}, usage=usage), "p").usage is None
+def test_usage_without_counts_is_none(usage):
+    assert decode_completion(data({"content": "a"}, usage=usage), "p").usage is None
     events = decoded(sent(choice({"content": "a"}, "stop"), {"choices": [], "usage": usage}))
     assert [type(e) for e in events] == [Delta, ChatEnd]
 
@@ -315,8 +315,8 @@ def test_for_a_caller_of_another_dialect_nothing_is_raw():
     decoder = ChatDecoder("p", keep_raw=False)
     azure = b'data: {"choices":[],"prompt_filter_results":[]}\n\n'
     events = decoder.feed(azure + golden("openai/chat_stream"))
-    kept = decoded(golden("openai/chat_stream"))
-    assert [getattr(e, "raw", None) for e in events] == [None] * len(kept)
-    assert [type(e) for e in events] == [type(e) for e in kept]
+    stored = decoded(golden("openai/chat_stream"))
+    assert [getattr(e, "raw", None) for e in events] == [None] * len(stored)
+    assert [type(e) for e in events] == [type(e) for e in stored]
     body = json.dumps({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}).encode()
     assert decode_completion(body, "p", keep_raw=False).raw is None

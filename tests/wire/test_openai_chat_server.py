@@ -1,4 +1,4 @@
-"""Chat requests: what routing learns of them, and what goes on untouched."""
+"""Chat requests: members that routing needs, and members passed on untouched."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def test_a_plain_request():
     assert request.input_characters == len('[{"role":"user","content":"hi"}]')
 
 
-def test_what_routing_needs():
+def test_members_that_routing_needs():
     request = parsed(
         model="openai/gpt-x", stream=True, stream_options={"include_usage": True}, tools=[{"type": "function"}],
         max_completion_tokens=50, max_tokens=80,
@@ -73,7 +73,7 @@ def test_pictures_and_sound():
         b'{"messages":[{"role":"user","content":"\\ud800"}]}',
     ],
 )
-def test_what_is_no_request_is_refused(body):
+def test_malformed_requests_are_refused(body):
     with pytest.raises(ClientProtocolError) as caught:
         parse_request(body)
     assert caught.value.status == 400
@@ -113,7 +113,7 @@ def test_the_upstream_body_differs_only_where_it_must():
     assert sent.decode() == body.replace("openai/x", "x")
 
 
-def test_usage_is_always_asked_of_a_streaming_upstream():
+def test_usage_is_always_requested_from_a_streaming_upstream():
     sent = json.loads(upstream_body(parsed(stream=True), "x"))
     assert sent["stream"] is True
     assert sent["stream_options"] == {"include_usage": True}
@@ -163,6 +163,6 @@ def test_messages_typed():
 
 
 @pytest.mark.parametrize("message", [1, {}, {"role": 1}, {"role": "user", "content": 3}])
-def test_a_message_that_is_none(message):
+def test_a_malformed_message(message):
     with pytest.raises(ClientProtocolError, match="message"):
         messages(parsed(messages=[message]))

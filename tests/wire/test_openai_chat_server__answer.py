@@ -25,7 +25,7 @@ def chunks(data: bytes) -> list[dict]:
 
 
 @pytest.mark.parametrize("name", ["chat_stream", "chat_stream_tools", "chat_stream_azure"])
-def test_what_comes_from_the_same_dialect_goes_out_unchanged(name):
+def test_answers_of_the_same_dialect_go_out_unchanged(name):
     stream = golden(f"openai/{name}")
     events = ChatDecoder("p").feed(stream)
     if name == "chat_stream_azure":   # usage stood on choice chunks; who asks gets the chunk of its own as well
@@ -33,7 +33,7 @@ def test_what_comes_from_the_same_dialect_goes_out_unchanged(name):
     assert encoder().encode(events) == stream
 
 
-def test_the_usage_chunk_is_left_out_unless_asked_for():
+def test_the_usage_chunk_is_left_out_unless_requested():
     stream = golden("openai/chat_stream")
     sent = encoder(include_usage=False).encode(ChatDecoder("p").feed(stream))
     blocks = stream.split(b"\n\n")
@@ -94,17 +94,17 @@ def test_built_tool_calls_refusals_and_choices():
 def test_a_failure_in_the_stream():
     error = {"message": "m", "type": "ProviderFailed", "param": None, "code": "upstream_failed"}
     assert chunks(encoder().error("upstream_failed", "m", "ProviderFailed")) == [{"error": error}]
-    [told] = chunks(encoder().encode([StreamError(code="c", message="m")]))
-    assert told["error"]["code"] == "c"
+    [error] = chunks(encoder().encode([StreamError(code="c", message="m")]))
+    assert error["error"]["code"] == "c"
 
 
-def test_an_unstreamed_answer_to_a_caller_who_asked_for_a_stream():
-    whole = decode_completion(golden("openai/chat_completion"), "p")
-    events = ChatDecoder("p").feed(encoder().encode([whole]))
-    assert [p for e in events if isinstance(e, Delta) for p in e.tool_calls] == list(whole.tool_calls)
+def test_an_unstreamed_answer_to_a_caller_who_requested_a_stream():
+    complete = decode_completion(golden("openai/chat_completion"), "p")
+    events = ChatDecoder("p").feed(encoder().encode([complete]))
+    assert [p for e in events if isinstance(e, Delta) for p in e.tool_calls] == list(complete.tool_calls)
     assert events[-1] == ChatEnd()
-    assert any(isinstance(e, UsageReport) and e.usage == whole.usage for e in events)
-    assert encoder(include_usage=False).encode([whole]).count(b"data: ") == 4
+    assert any(isinstance(e, UsageReport) and e.usage == complete.usage for e in events)
+    assert encoder(include_usage=False).encode([complete]).count(b"data: ") == 4
 
 
 BUILT: list[ChatEvent] = [
@@ -119,14 +119,14 @@ BUILT: list[ChatEvent] = [
 
 def stripped(events: list[ChatEvent]) -> list[ChatEvent]:
     """Without raw bytes and the opening chunk."""
-    found: list[ChatEvent] = []
+    result: list[ChatEvent] = []
     for event in events:
         if isinstance(event, Delta):
             plain = msgspec.structs.replace(event, raw=None)
-            found += [] if plain == Delta() else [plain]
+            result += [] if plain == Delta() else [plain]
         else:
-            found.append(UsageReport(usage=event.usage) if isinstance(event, UsageReport) else event)
-    return found
+            result.append(UsageReport(usage=event.usage) if isinstance(event, UsageReport) else event)
+    return result
 
 
 def test_the_pair_agrees_at_every_cut():
@@ -176,13 +176,13 @@ class TestWholeAnswers:
 
 
 def test_our_error_body():
-    found = msgspec.json.decode(
+    result = msgspec.json.decode(
         error_body(
             type="BudgetExceededError", code="budget_exceeded", message="m", param=None, request_id="r1",
             daily_budget=2.5, message_="x",
         )
     )
-    assert found == {
+    assert result == {
         "error": {
             "type": "BudgetExceededError", "code": "budget_exceeded", "message": "m", "param": None, "request_id": "r1",
             "daily_budget": 2.5, "message_": "x",

@@ -29,14 +29,14 @@ MADE = Transcript(
 
 def test_verbose_json():
     body = golden("openai/transcription_verbose")
-    found = decode_transcript(body, "application/json", "verbose_json", "p")
-    assert found == Transcript(
+    result = decode_transcript(body, "application/json", "verbose_json", "p")
+    assert result == Transcript(
         text="Good morning.", language="english", duration_s=1.5,
         segments=(Final(text="Good morning.", start_s=0.0, end_s=1.5),),
         words=(Word(text="Good", start_s=0.0, end_s=0.6), Word(text="morning", start_s=0.6, end_s=1.4)),
         usage=Usage(audio_seconds=2.0, source="vendor"), raw=body,
     )
-    assert encode_transcript(found, "verbose_json") == (body, "application/json")
+    assert encode_transcript(result, "verbose_json") == (body, "application/json")
 
 
 def test_json_with_tokens_and_silence():
@@ -44,14 +44,14 @@ def test_json_with_tokens_and_silence():
         b'{"text":"","usage":{"type":"tokens","input_tokens":14,"output_tokens":5,"total_tokens":19,'
         b'"input_token_details":{"audio_tokens":14,"text_tokens":0}}}'
     )
-    found = decode_transcript(body, "application/json", "json", "p")
-    assert (found.text, found.usage) == ("", TOKENS)
+    result = decode_transcript(body, "application/json", "json", "p")
+    assert (result.text, result.usage) == ("", TOKENS)
     assert decode_transcript(b'{"text":"a","duration":"1.25","usage":7}', "", "json", "p").duration_s == 1.25
     assert decode_transcript(b'{"text":"a","duration":"long"}', "", "json", "p").duration_s is None
 
 
 @pytest.mark.parametrize("duration", [b'"inf"', b'"nan"', b'"-inf"', b"-1", b'"1e999"'])
-def test_a_duration_that_is_none(duration):
+def test_an_impossible_duration(duration):
     assert decode_transcript(b'{"text":"a","duration":%s}' % duration, "", "verbose_json", "p").duration_s is None
 
 
@@ -77,17 +77,17 @@ def test_odd_usage(usage, expected):
 
 def test_times_that_cannot_be_are_written_all_the_same():
     srt = b"1\n" + b"9" * 400 + b":00:00,000 --> 00:00:01,500\nGood.\n\n"
-    found = decode_transcript(srt, "", "srt", "p")
-    assert found.segments == (Final(text="Good.", start_s=0.0, end_s=1.5),)
+    result = decode_transcript(srt, "", "srt", "p")
+    assert result.segments == (Final(text="Good.", start_s=0.0, end_s=1.5),)
     verbose = b'{"text":"a","segments":[{"start":-1e300,"end":1e300,"text":"a"}],"words":[{"word":"a","start":-1}]}'
-    found = decode_transcript(verbose, "", "verbose_json", "p")
-    assert found.segments == (Final(text="a", start_s=0.0, end_s=MAX_DURATION_S),)
-    assert found.words == (Word(text="a", start_s=0.0, end_s=0.0),)
+    result = decode_transcript(verbose, "", "verbose_json", "p")
+    assert result.segments == (Final(text="a", start_s=0.0, end_s=MAX_DURATION_S),)
+    assert result.words == (Word(text="a", start_s=0.0, end_s=0.0),)
 
 
 def test_plain_text_and_subtitles():
-    found = decode_transcript(b"Good morning.\n", "text/plain", "text", "p")
-    assert (found.text, found.raw, found.content_type) == ("Good morning.", b"Good morning.\n", "text/plain")
+    result = decode_transcript(b"Good morning.\n", "text/plain", "text", "p")
+    assert (result.text, result.raw, result.content_type) == ("Good morning.", b"Good morning.\n", "text/plain")
     srt = b"1\r\n00:00:00,000 --> 00:00:01,500\r\nGood\r\nmorning.\r\n\r\n2\r\n01:01:00,250 --> 01:01:01,500\r\nBye.\r\n"
     assert decode_transcript(srt, "", "srt", "p") == Transcript(
         text="Good morning. Bye.", segments=MADE.segments, raw=srt, content_type="application/x-subrip"
@@ -96,10 +96,10 @@ def test_plain_text_and_subtitles():
     assert decode_transcript(vtt, "text/vtt", "vtt", "p").segments == MADE.segments
 
 
-def test_json_where_text_was_asked_for():
-    found = decode_transcript(b'{"text":"Good morning."}', "application/json; charset=utf-8", "text", "p")
-    assert (found.text, found.raw) == ("Good morning.", None)
-    assert encode_transcript(found, "text") == (b"Good morning.\n", "text/plain; charset=utf-8")
+def test_json_although_text_was_requested():
+    result = decode_transcript(b'{"text":"Good morning."}', "application/json; charset=utf-8", "text", "p")
+    assert (result.text, result.raw) == ("Good morning.", None)
+    assert encode_transcript(result, "text") == (b"Good morning.\n", "text/plain; charset=utf-8")
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_written_json():
 
 def test_written_verbose_json_reads_back():
     body, content_type = encode_transcript(MADE, "verbose_json")
-    found = decode_transcript(body, content_type, "verbose_json", "p")
-    assert (found.text, found.language, found.duration_s) == (MADE.text, MADE.language, MADE.duration_s)
-    assert (found.segments, found.words) == (MADE.segments, MADE.words)
-    assert found.usage == Usage(audio_seconds=3662.0, source="vendor")
+    result = decode_transcript(body, content_type, "verbose_json", "p")
+    assert (result.text, result.language, result.duration_s) == (MADE.text, MADE.language, MADE.duration_s)
+    assert (result.segments, result.words) == (MADE.segments, MADE.words)
+    assert result.usage == Usage(audio_seconds=3662.0, source="vendor")
     assert json.loads(body)["segments"][1]["id"] == 1
 
 
@@ -155,8 +155,8 @@ def test_written_subtitles():
     assert vtt.decode().startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nGood morning.\n\n01:01:00.250")
     for form, body in (("srt", srt), ("vtt", vtt)):
         assert decode_transcript(body, "", form, "p").segments == MADE.segments
-    whole = Transcript(text="Hi.", duration_s=2.0)
-    assert encode_transcript(whole, "srt")[0] == b"1\n00:00:00,000 --> 00:00:02,000\nHi.\n\n"
+    complete = Transcript(text="Hi.", duration_s=2.0)
+    assert encode_transcript(complete, "srt")[0] == b"1\n00:00:00,000 --> 00:00:02,000\nHi.\n\n"
     assert encode_transcript(Transcript(text=""), "srt")[0] == b"\n"
     assert encode_transcript(Transcript(text=""), "vtt")[0] == b"WEBVTT\n\n"
 
@@ -187,8 +187,8 @@ class TestTheStreamedForm:
         assert json.loads(body)["usage"]["type"] == "tokens"
 
     def test_an_unstreamed_transcript_becomes_the_closing_event(self):
-        whole = decode_transcript(golden("openai/transcription_verbose"), "application/json", "verbose_json", "p")
-        sent = encode_transcript_events([TextDelta(text="Good"), whole])
+        complete = decode_transcript(golden("openai/transcription_verbose"), "application/json", "verbose_json", "p")
+        sent = encode_transcript_events([TextDelta(text="Good"), complete])
         first, last = TranscriptDecoder("p").feed(sent)
         assert isinstance(first, TextDelta)
         assert first.text == "Good"

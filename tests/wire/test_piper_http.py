@@ -7,20 +7,20 @@ from gw.wire import piper_http
 
 
 def test_a_body_there_and_back():
-    made = piper_http.body("Où ?", "en_US-lessac-medium", 1.25)
-    assert made == '{"text":"Où ?","voice":"en_US-lessac-medium","length_scale":0.8}'.encode()
-    assert piper_http.parse(made).length_scale == 0.8
+    built = piper_http.body("Où ?", "en_US-lessac-medium", 1.25)
+    assert built == '{"text":"Où ?","voice":"en_US-lessac-medium","length_scale":0.8}'.encode()
+    assert piper_http.parse(built).length_scale == 0.8
     assert piper_http.body("a", "", None) == b'{"text":"a"}'
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"voice":"v"}'])
-def test_what_is_no_body(data):
+def test_malformed_bodies(data):
     with pytest.raises(ClientProtocolError):
         piper_http.parse(data)
 
 
 @pytest.mark.parametrize(
-    ("asked", "model", "voice"),
+    ("requested", "model", "voice"),
     [
         ("", "piper", ""),
         ("alloy", "piper", "alloy"),
@@ -28,5 +28,5 @@ def test_what_is_no_body(data):
         ("de_DE-thorsten-low", "en_GB-alan-low", "de_DE-thorsten-low"),
     ],
 )
-def test_a_voice_of_another_vendor_does_not_stand_before_the_models(asked, model, voice):
-    assert piper_http.choose_voice(asked, model) == voice
+def test_a_voice_of_another_vendor_does_not_stand_before_the_models(requested, model, voice):
+    assert piper_http.choose_voice(requested, model) == voice

@@ -1,4 +1,4 @@
-"""Event streams, whole and cut anywhere."""
+"""Event streams, cut anywhere."""
 
 from itertools import pairwise
 
@@ -48,14 +48,14 @@ def test_an_event_is_out_as_soon_as_its_empty_line_is_in():
     assert decoder.feed(b"\ndata: b\n\n") == [SseEvent(b"b")]
 
 
-def test_several_events_in_one_piece_and_a_rest():
+def test_several_events_in_one_piece_and_a_partial_one():
     decoder = SseDecoder()
     assert decoder.feed(b"data: a\n\ndata: b\n\ndata: c") == [SseEvent(b"a"), SseEvent(b"b")]
     assert decoder.feed(b"") == []
     assert decoder.feed(b"\n\n") == [SseEvent(b"c")]
 
 
-def test_an_unfinished_event_is_told_only_when_asked_for():
+def test_an_unfinished_event_comes_only_at_the_end():
     decoder = SseDecoder()
     assert decoder.feed(b"data: [DONE]\n") == []
     assert decoder.end() == [SseEvent(b"[DONE]")]

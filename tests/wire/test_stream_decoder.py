@@ -1,4 +1,4 @@
-"""What came before a failure in the same piece is not lost, in every streamed dialect."""
+"""Events before a failure in the same piece are not lost, in every streamed dialect."""
 
 from __future__ import annotations
 

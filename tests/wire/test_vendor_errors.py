@@ -1,4 +1,4 @@
-"""What vendors' error answers mean for routing, and what of them may be shown."""
+"""Meaning of vendors' error answers for routing, and the parts of them that may be shown."""
 
 import json
 
@@ -53,19 +53,19 @@ def body(code: str | None = None, kind: str | None = "invalid_request_error", me
         (200, body(), UpstreamProtocolError, True),
     ],
 )
-def test_what_an_answer_means(status, content, error, retryable):
-    found = classify("p", status, None, content)
-    assert type(found) is error
-    assert found.provider == "p"
-    assert found.retryable is retryable
-    assert found.detail.startswith(f"HTTP {status}")
+def test_classification(status, content, error, retryable):
+    result = classify("p", status, None, content)
+    assert type(result) is error
+    assert result.provider == "p"
+    assert result.retryable is retryable
+    assert result.detail.startswith(f"HTTP {status}")
 
 
 def test_facts_of_a_limit():
-    found = classify("groq", 429, b"7.66", body("rate_limit_exceeded", "tokens", "Limit reached"))
-    assert isinstance(found, RateLimitError)
-    assert (found.limit_source, found.retry_after_s) == ("upstream", 7.66)
-    assert found.detail == "HTTP 429 rate_limit_exceeded: Limit reached"
+    result = classify("groq", 429, b"7.66", body("rate_limit_exceeded", "tokens", "Limit reached"))
+    assert isinstance(result, RateLimitError)
+    assert (result.limit_source, result.retry_after_s) == ("upstream", 7.66)
+    assert result.detail == "HTTP 429 rate_limit_exceeded: Limit reached"
     dated = classify("groq", 429, b"Wed, 21 Oct 2026 07:28:00 GMT", b"")
     assert isinstance(dated, RateLimitError)
     assert dated.retry_after_s is None, "a date needs a clock"
@@ -90,17 +90,17 @@ def test_facts_of_a_limit():
     ],
 )
 def test_shapes_of_error_bodies(content, code, text):
-    found = classify("p", 400, None, content)
-    assert isinstance(found, ProviderRejected)
-    assert found.upstream_code == code
-    assert found.detail.removeprefix("HTTP 400").removeprefix(f" {code}").removeprefix(": ") == text
+    result = classify("p", 400, None, content)
+    assert isinstance(result, ProviderRejected)
+    assert result.upstream_code == code
+    assert result.detail.removeprefix("HTTP 400").removeprefix(f" {code}").removeprefix(": ") == text
 
 
 def test_kokoros_unknown_model_is_the_candidates_fault():
     content = b'{"detail":{"error":"invalid_model","message":"no","type":"invalid_request_error"}}'
-    found = classify("kokoro", 400, None, content)
-    assert isinstance(found, ProviderRejected)
-    assert found.fault == "candidate"
+    result = classify("kokoro", 400, None, content)
+    assert isinstance(result, ProviderRejected)
+    assert result.fault == "candidate"
 
 
 @pytest.mark.parametrize(
@@ -112,18 +112,18 @@ def test_kokoros_unknown_model_is_the_candidates_fault():
 )
 def test_no_secret_in_an_error(secret):
     message = f"Incorrect API key provided: {secret}. See the docs."
-    found = classify("p", 401, None, body("invalid_api_key", message=message), secrets=["my own key", ""])
-    assert secret not in str(found)
-    assert secret not in repr(found)
-    assert "[removed]" in found.detail
-    assert "See the docs" in found.detail
+    result = classify("p", 401, None, body("invalid_api_key", message=message), secrets=["my own key", ""])
+    assert secret not in str(result)
+    assert secret not in repr(result)
+    assert "[removed]" in result.detail
+    assert "See the docs" in result.detail
 
 
 def test_a_secret_as_code_is_left_out():
-    found = classify("p", 400, None, body("sk-proj-abcdefghijklmnop", "x y"))
-    assert isinstance(found, ProviderRejected)
-    assert found.upstream_code == ""
-    assert found.detail == "HTTP 400: no"
+    result = classify("p", 400, None, body("sk-proj-abcdefghijklmnop", "x y"))
+    assert isinstance(result, ProviderRejected)
+    assert result.upstream_code == ""
+    assert result.detail == "HTTP 400: no"
 
 
 def test_details_are_short_plain_and_do_not_quote_prompts():
@@ -164,7 +164,7 @@ def test_every_status_is_a_provider_error():
 
 
 def test_a_failure_within_an_answer_tells_its_code_only():
-    found = error_within("p", {"message": "your prompt was: my secret", "code": "server_error"})
-    assert (found.upstream_status, found.upstream_code) == (200, "server_error")
-    assert found.detail == "an error inside the answer: server_error"
+    result = error_within("p", {"message": "your prompt was: my secret", "code": "server_error"})
+    assert (result.upstream_status, result.upstream_code) == (200, "server_error")
+    assert result.detail == "an error inside the answer: server_error"
     assert error_within("p", "my secret").detail == "an error inside the answer: upstream_error"

@@ -1,4 +1,4 @@
-"""What an error answer of the Messages API means for routing."""
+"""Meaning of an error answer of the Messages API for routing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def body(kind: str, message: str = "no", code: str | None = None) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("status", "told", "error", "fault"),
+    ("status", "data", "error", "fault"),
     [
         (400, body("invalid_request_error", "messages: at least one"), ProviderRejected, "caller"),
         (400, body("invalid_request_error", "prompt is too long: 209 tokens > 200 maximum"), ProviderRejected, "candidate"),
@@ -34,22 +34,22 @@ def body(kind: str, message: str = "no", code: str | None = None) -> bytes:
         (400, b"[]", ProviderRejected, "caller"),
     ],
 )
-def test_classify(status, told, error, fault):
-    found = classify("p", status, b"7", told, ("a-secret",))
-    assert type(found) is error
-    assert getattr(found, "fault", "") == fault
-    if isinstance(found, RateLimitError):
-        assert found.retry_after_s == 7
+def test_classify(status, data, error, fault):
+    result = classify("p", status, b"7", data, ("a-secret",))
+    assert type(result) is error
+    assert getattr(result, "fault", "") == fault
+    if isinstance(result, RateLimitError):
+        assert result.retry_after_s == 7
 
 
 def test_secrets_and_prompts_stay_out():
-    found = classify("p", 400, None, body("invalid_request_error", "bad key s3cret-value in 'x'"), ("s3cret-value",))
-    assert "s3cret" not in str(found)
+    result = classify("p", 400, None, body("invalid_request_error", "bad key s3cret-value in 'x'"), ("s3cret-value",))
+    assert "s3cret" not in str(result)
 
 
 def test_our_own_body():
-    told = msgspec.json.decode(error_body(status=402, message="m", request_id="r", project="p"))
-    assert told == {
+    data = msgspec.json.decode(error_body(status=402, message="m", request_id="r", project="p"))
+    assert data == {
         "type": "error", "error": {"type": "billing_error", "message": "m", "project": "p"}, "request_id": "r",
     }  # fmt: skip
     kinds = {s: msgspec.json.decode(error_body(status=s, message="", request_id=""))["error"]["type"] for s in (418, 502, 529)}

@@ -12,7 +12,7 @@ from gw.wire.cartesia_speak import error_body
 from gw.wire.vendor_errors import classify_cartesia as classify
 
 
-def told(code: str | None, message: str = "Something is wrong.", **more: object) -> bytes:
+def data(code: str | None, message: str = "Something is wrong.", **more: object) -> bytes:
     return msgspec.json.encode({"error_code": code, "title": "Title", "message": message, "request_id": "r", **more})
 
 
@@ -32,34 +32,34 @@ def told(code: str | None, message: str = "Something is wrong.", **more: object)
         (500, None, ProviderFailed, None),
     ],
 )
-def test_what_an_answer_means(status, code, error, fault):
-    made = classify("p", status, None, told(code))
-    assert type(made) is error
-    assert getattr(made, "fault", None) == fault
-    assert "Something is wrong." in made.detail
-    assert (code or "") in made.detail
+def test_classification(status, code, error, fault):
+    built = classify("p", status, None, data(code))
+    assert type(built) is error
+    assert getattr(built, "fault", None) == fault
+    assert "Something is wrong." in built.detail
+    assert (code or "") in built.detail
 
 
 def test_when_to_come_back():
-    made = classify("p", 429, b"7", told("concurrency_limited"))
-    assert isinstance(made, RateLimitError)
-    assert (made.retry_after_s, made.limit_source) == (7.0, "upstream")
+    built = classify("p", 429, b"7", data("concurrency_limited"))
+    assert isinstance(built, RateLimitError)
+    assert (built.retry_after_s, built.limit_source) == (7.0, "upstream")
 
 
-def test_the_title_where_there_is_no_message():
-    assert "Title" in classify("p", 400, None, told("x", message="")).detail
+def test_the_title_without_a_message():
+    assert "Title" in classify("p", 400, None, data("x", message="")).detail
 
 
 @pytest.mark.parametrize("body", [b"", b"Title: Message", b"[]", b"null", b'{"error_code":5}', b"\xff", b'{"message":{}}'])
-def test_what_is_no_such_body(body):
-    made = classify("p", 404, None, body)
-    assert isinstance(made, ProviderRejected)
-    assert made.fault == "candidate"
+def test_other_bodies(body):
+    built = classify("p", 404, None, body)
+    assert isinstance(built, ProviderRejected)
+    assert built.fault == "candidate"
 
 
 def test_no_key_comes_through():
-    made = classify("p", 401, None, told("unauthorized", "the key a-secret is wrong"), ("a-secret",))
-    assert "a-secret" not in made.detail
+    built = classify("p", 401, None, data("unauthorized", "the key a-secret is wrong"), ("a-secret",))
+    assert "a-secret" not in built.detail
 
 
 def test_our_body_is_read_as_it_was_meant():

@@ -1,4 +1,4 @@
-"""What Deepgram's error bodies mean for routing."""
+"""Meaning of Deepgram's error bodies for routing."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def new(category: str, message: str = "no", details: str = "") -> bytes:
     ],
 )
 def test_classify(status, body, error, fault, code):
-    found = classify("p", status, None, body, ("a-secret",))
-    assert type(found) is error
-    assert getattr(found, "fault", "") == fault
-    assert getattr(found, "upstream_code", "").startswith(code)
-    if isinstance(found, RateLimitError):
-        assert found.retry_after_s is None
+    result = classify("p", status, None, body, ("a-secret",))
+    assert type(result) is error
+    assert getattr(result, "fault", "") == fault
+    assert getattr(result, "upstream_code", "").startswith(code)
+    if isinstance(result, RateLimitError):
+        assert result.retry_after_s is None
 
 
 def test_both_shapes_are_quoted():

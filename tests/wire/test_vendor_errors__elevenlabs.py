@@ -1,4 +1,4 @@
-"""What ElevenLabs' error bodies mean for routing."""
+"""Meaning of ElevenLabs' error bodies for routing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def old(status: str, message: str = "no") -> bytes:
 
 
 def new(code: str, **more: object) -> bytes:
-    told = {"type": "t", "code": code, "message": "no", "status": code, "request_id": "r", "param": None}
-    return msgspec.json.encode({"detail": {**told, **more}})
+    data = {"type": "t", "code": code, "message": "no", "status": code, "request_id": "r", "param": None}
+    return msgspec.json.encode({"detail": {**data, **more}})
 
 
 @pytest.mark.parametrize("body", [old, new])
@@ -40,12 +40,12 @@ def new(code: str, **more: object) -> bytes:
     ],
 )
 def test_a_body(body, status, code, error, fault):
-    found = classify("p", status, b"7", body(code))
-    assert type(found) is error
-    assert getattr(found, "fault", "") == fault
-    assert getattr(found, "upstream_status", status) == status
-    assert code in found.message
-    assert getattr(found, "retry_after_s", 7.0) == 7.0
+    result = classify("p", status, b"7", body(code))
+    assert type(result) is error
+    assert getattr(result, "fault", "") == fault
+    assert getattr(result, "upstream_status", status) == status
+    assert code in result.message
+    assert getattr(result, "retry_after_s", 7.0) == 7.0
 
 
 def test_a_validation_is_the_callers_fault_and_does_not_repeat_its_text():

@@ -91,15 +91,15 @@ def test_chunks_before_the_data_are_stepped_over_with_their_padding():
         riff(fmt(1, 65_528), data(9)),
     ],
 )
-def test_what_is_no_usable_header(prefix):
+def test_unusable_headers(prefix):
     assert wav.parse(prefix) is None
 
 
 def test_every_prefix_is_read_without_an_error():
-    whole = riff(chunk(b"LIST", b"x" * 11), fmt(1, 16), data(32_000))
-    for at in range(len(whole)):
-        assert wav.parse(whole[:at]) is None
-    assert wav.parse(whole) is not None
+    complete = riff(chunk(b"LIST", b"x" * 11), fmt(1, 16), data(32_000))
+    for at in range(len(complete)):
+        assert wav.parse(complete[:at]) is None
+    assert wav.parse(complete) is not None
 
 
 @pytest.mark.parametrize(

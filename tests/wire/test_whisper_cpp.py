@@ -11,15 +11,15 @@ from tests.fakes.recording import Recording
 
 
 def test_the_golden_answer():
-    made = whisper_cpp.decode(golden("whisper/inference_verbose"), "p")
-    assert (made.text, made.language, made.duration_s) == ("And so my fellow Americans, ask not.", "english", 11.0)
-    assert [(s.text, s.start_s, s.end_s) for s in made.segments] == [("And so my fellow Americans, ask not.", 0.0, 10.5)]
-    assert [(w.text, w.start_s, w.confidence) for w in made.words] == [("And", 0.33, 0.78), ("so", 0.53, 0.97)]
+    built = whisper_cpp.decode(golden("whisper/inference_verbose"), "p")
+    assert (built.text, built.language, built.duration_s) == ("And so my fellow Americans, ask not.", "english", 11.0)
+    assert [(s.text, s.start_s, s.end_s) for s in built.segments] == [("And so my fellow Americans, ask not.", 0.0, 10.5)]
+    assert [(w.text, w.start_s, w.confidence) for w in built.words] == [("And", 0.33, 0.78), ("so", 0.53, 0.97)]
 
 
 def test_both_roles_understand_each_other():
-    told = whisper_cpp.decode(golden("whisper/inference_verbose"), "p")
-    assert whisper_cpp.decode(whisper_cpp.encode(told), "p") == told
+    data = whisper_cpp.decode(golden("whisper/inference_verbose"), "p")
+    assert whisper_cpp.decode(whisper_cpp.encode(data), "p") == data
 
 
 def test_fields():
@@ -32,7 +32,7 @@ def test_fields():
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'{"text":1}', b"{}", b'{"text":"a","segments":[{"start":"x"}]}'])
-def test_what_is_no_transcript(body):
+def test_malformed_transcripts(body):
     with pytest.raises(UpstreamProtocolError):
         whisper_cpp.decode(body, "p")
 

@@ -105,7 +105,7 @@ def test_unknown_events_are_left_out_with_their_payload():
         b"x" * (wyoming.LINE_BYTES + 1),
     ],
 )
-def test_what_is_no_event(data):
+def test_malformed_events(data):
     with pytest.raises(Fault) as caught:
         read(data)
     assert "tex" not in str(caught.value) or "event" in str(caught.value)

@@ -29,24 +29,24 @@ def test_tags_are_no_sound():
 
 
 @pytest.mark.parametrize("facts", [bytes(32) + b"Xing\0\0\0\1\0\x0f\xff\xff", bytes(17) + b"Info", bytes(32) + b"VBRI"])
-def test_a_frame_of_facts_is_no_sound_and_its_count_is_not_believed(facts):
+def test_a_metadata_frame_is_not_counted_and_its_count_is_ignored(facts):
     data = made.mp3_frame(body=facts) + made.mp3_frame() * 3
     assert walked(MpegWalk(), data, 5) == pytest.approx(3 * 1_152 / 44_100)
 
 
-def test_rubbish_between_frames_is_passed_over():
+def test_junk_between_frames_is_skipped():
     data = made.mp3_frame() * 2 + b"\xff\x00rubbish\xff\xff" * 20 + made.mp3_frame() * 2
     assert walked(MpegWalk(), data, 13) == pytest.approx(4 * 1_152 / 44_100)
 
 
 @pytest.mark.parametrize("walk", [MpegWalk, AdtsWalk])
 @pytest.mark.parametrize("junk", [b"\0", b"\xff"])
-def test_much_rubbish_ends_it(walk, junk):
+def test_much_junk_ends_it(walk, junk):
     frame = made.mp3_frame() if walk is MpegWalk else made.adts_frame()
-    begun = walk()
-    one = walked(begun, frame + junk * (MAX_JUNK_BYTES + 20_000))
+    started = walk()
+    one = walked(started, frame + junk * (MAX_JUNK_BYTES + 20_000))
     assert one > 0
-    assert walked(begun, frame * 10) == one
+    assert walked(started, frame * 10) == one
 
 
 def test_adts():

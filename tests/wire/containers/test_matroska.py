@@ -12,14 +12,14 @@ def walked(data, size=1_000):
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
-@pytest.mark.parametrize(("told", "live"), [(True, False), (False, False), (False, True), (True, True)])
-def test_declared_or_shown(told, live, size):
-    assert walked(made.webm(2.52, told=told, live=live), size) == pytest.approx(2.52)
+@pytest.mark.parametrize(("declared", "live"), [(True, False), (False, False), (False, True), (True, True)])
+def test_declared_or_shown(declared, live, size):
+    assert walked(made.webm(2.52, declared=declared, live=live), size) == pytest.approx(2.52)
 
 
 def test_the_blocks_outrank_a_false_declaration():
     false = made.element(0x1549A966, made.element(0x4489, b"\x7f\0\0\0"))
-    assert walked(false + made.webm(1.0, told=False)) == pytest.approx(1.0)
+    assert walked(false + made.webm(1.0, declared=False)) == pytest.approx(1.0)
 
 
 def test_only_declared():
@@ -38,5 +38,5 @@ def test_a_block_in_a_group_tells_its_own_length():
     [b"\x00\x00\x00", b"\x07\x81\x00", b"\xe7\x00\x00", b"\xec\xff\x00", made.element(0xA3, b""), made.element(0xA3, b"\0\0\0"),
      made.element(0x9B, b"\1"), made.element(0x4489, b"\xff\xf8\0\0"), made.element(0x4489, b"123")],
 )  # fmt: skip
-def test_what_tells_nothing(data):
+def test_content_that_reveals_nothing(data):
     assert walked(data + bytes(20)) == 0.0

@@ -15,7 +15,7 @@ def walked(data, size=1_000):
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("large", [True, False])
 @pytest.mark.parametrize("size", [3, 100_000])
-def test_wherever_the_movie_stands(at_end, version, large, size):
+def test_the_movie_header_anywhere(at_end, version, large, size):
     assert walked(made.m4a(12.5, at_end=at_end, version=version, large=large), size) == 12.5
 
 
@@ -45,5 +45,5 @@ def test_a_length_that_is_not_known(length):
     [bytes(16), b"\0\0\0\4abcd" + bytes(20), made.box(b"mvhd", b"\0\0"), made.box(b"trun", bytes(4)), made.box(b"hdlr", b"soun"),
      made.box(b"tkhd", b""), b"\0\0\0\1mdat\0\0\0\0\0\0\0\1"],
 )  # fmt: skip
-def test_what_tells_nothing(data):
+def test_content_that_reveals_nothing(data):
     assert walked(data + bytes(40)) == 0.0

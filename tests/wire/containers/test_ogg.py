@@ -48,7 +48,7 @@ def test_one_after_another_and_one_beside_another():
     assert walked(b"".join(heads + ends)) == pytest.approx(0.04)
 
 
-def test_what_is_no_sound_or_no_page():
+def test_streams_without_audio_and_malformed_pages():
     picture = made.ogg_page(1, 0, [b"\x80theora" + bytes(40)], first=True) + made.ogg_page(1, 999, [bytes(20)])
     assert walked(picture) == 0.0
     assert walked(made.ogg_page(1, 0, [b""], first=True) + made.ogg_page(2, 999, [bytes(20)])) == 0.0

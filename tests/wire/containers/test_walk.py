@@ -18,7 +18,7 @@ class Counting(Walk):
         return OVER if data[at] == 0 else MORE if data[at] == 255 else data[at]
 
 
-def test_what_is_passed_over_need_not_have_come():
+def test_skipped_bytes_need_not_have_come():
     walk = Counting()
     walk.feed(b"\x05")
     walk.feed(b"ab")

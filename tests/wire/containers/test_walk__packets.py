@@ -65,10 +65,10 @@ def webm(packets=PACKETS, tracks=None, blocks=None):
 
 
 def read(packets, data, step):
-    found = []
+    result = []
     for at in range(0, len(data), step):
-        found += packets.feed(data[at : at + step])
-    return found
+        result += packets.feed(data[at : at + step])
+    return result
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 1_000, 10_000])
@@ -114,13 +114,13 @@ def test_a_chain_goes_on():
         (MatroskaPackets, EBML + b"\xa3\x10\x20\x00\x00\x01"),
     ],
 )
-def test_what_is_not_read(make, data):
+def test_unreadable_containers(make, data):
     with pytest.raises(NoPackets):
         read(make(), data, 50)
 
 
 @given(st.binary(max_size=2_000), st.sampled_from([OggPackets, MatroskaPackets]), st.booleans(), st.integers(1, 300))
-def test_any_bytes_are_read_or_refused(data, make, begun, step):
-    head = (ogg()[0] if make is OggPackets else webm())[: len(data)] if begun else b""
+def test_any_bytes_are_read_or_refused(data, make, started, step):
+    head = (ogg()[0] if make is OggPackets else webm())[: len(data)] if started else b""
     with suppress(NoPackets):
         assert all(isinstance(packet, bytes) for packet in read(make(), head + data, step))
