@@ -78,6 +78,7 @@ def run(
     sys.setswitchinterval(_SWITCH_S)
     gc.freeze()  # modules and settings live as long as the process: no need to examine them again
     gc.set_threshold(_YOUNG_OBJECTS)
+    gc.enable()
     redactor = setup_logging()
     redactor.learn(_secrets(settings))
     _allow_streams(settings.serve.max_in_flight)

@@ -14,6 +14,7 @@ from gw.types.usage import Intent
 from gw.web.drain import Drain
 from gw.web.live_feed import BUFFER, KEEPALIVE_S, MAX_LISTENERS, Feed, FeedListener, Stream, event
 from tests.fakes.answers import as_json
+from tests.fakes.edge import open_host, request
 from tests.fakes.temporary_gateway import NOON, SHOP, call, record
 
 
@@ -145,6 +146,20 @@ async def test_the_drain_ends_the_stream(gateway, app_of):
         assert (await view.next())[0] == "finished"
         while not view.ended:
             await trio.lowlevel.checkpoint()
+    assert gateway.store.watcher is None
+
+
+async def test_a_drain_ends_the_connection_of_a_view_at_once(gateway, app_of):
+    drain = Drain()
+    async with open_host(app_of(gateway, drain=drain), counted=False) as host:
+        drain.at_begin(host.drain.begin)
+        await host.client.send(request("GET", "/api/live", host="localhost"))
+        assert (await host.client.response(head_only=True)).status == 200
+        drain.begin(30)
+        with trio.fail_after(0.5):
+            while await host.client.more():
+                pass
+            await host.done.wait()
     assert gateway.store.watcher is None
 
 
