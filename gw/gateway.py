@@ -109,9 +109,9 @@ async def open_gateway(
 ) -> AsyncIterator[Gateway]:
     """Build everything. The store is opened first and closes last.
 
-    `learn` receives every secret that must not get into a log; `report_process`: make reports in a process of their own. With `read_only`
-    another gateway may hold the database, stored provider keys are not decrypted and nothing can be recorded. Raise
-    ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
+    `learn` receives every secret that must not get into a log; `report_process`: make reports in a process of their
+    own. With `read_only` another gateway may hold the database, stored provider keys are not decrypted and nothing can
+    be recorded. Raise ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
     tracking = settings.cost_tracking

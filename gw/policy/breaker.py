@@ -5,8 +5,8 @@
                                        └────── trial fails ───────┘
 
 Every `allow` that returns true is followed by exactly one of `success`, `failure` or `abandoned`. A call may have begun
-before the breaker opened and report after: while it is open, such late reports change nothing. During a trial they cannot be
-distinguished from the trial's own.
+before the breaker opened and report after: while it is open, such late reports change nothing. During a trial they
+cannot be distinguished from the trial's own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Token bucket: bounds the requests a minute that one provider gets.
 
-The bucket begins full with one minute's tokens and refills evenly, `per_minute / 60` tokens a second. So any 60
-seconds see at most twice `per_minute` grants: one burst that empties a full bucket, and the tokens refilled meanwhile. In
-the long run the rate is exactly `per_minute`.
+The bucket begins full with one minute's tokens and refills evenly, `per_minute / 60` tokens a second. So any 60 seconds
+see at most twice `per_minute` grants: one burst that empties a full bucket, and the tokens refilled meanwhile. In the
+long run the rate is exactly `per_minute`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Bucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """Take a token and return 0.0; from an empty bucket, return the seconds until the next token and take nothing."""
+        """Take a token and return 0.0; of an empty bucket, return the seconds until the next token."""
         self._refill(now)
         if self._tokens >= 1 - _SLACK:
             self._tokens -= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ExpiringSet:
-    """Remembers at most `limit` values, each until its time, in the order in which they were added. Times in Unix seconds."""
+    """Remembers at most `limit` values, each until its time, in order of addition. Times in Unix seconds."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,8 +1,8 @@
 """Finds the requests that are one turn (listen, think, speak) by their words, where the caller sends no turn id.
 
-A language model that is asked the words that a transcript has just ended in, and speech with words that a language model has
-just written, belong together. Texts are remembered per project and key, and matched only if the match is unambiguous: a text
-that fits two conversations at once joins neither. Ids that the caller sent always win.
+A language model that is asked the words that a transcript has just ended in, and speech with words that a language
+model has just written, belong together. Texts are remembered per project and key, and matched only if the match is
+unambiguous: a text that fits two conversations at once joins neither. Ids that the caller sent always win.
 
     transcript  ── its text is in the last user message ──▶  chat request  ── its answer holds the text ──▶  speech
 
@@ -31,14 +31,14 @@ SPOKEN_S = 120.0
 PARALLEL_S = 3.0
 """Requests to several language models about the same words (a guard beside the answer) begin within this time."""
 SESSION_S = 10.0
-"""In a session that the caller names, a request that follows within this time joins the turn although its words differ."""
+"""In a session that the caller names, a request that follows within this time joins the turn with any words."""
 MAX_FINALS = 1_024
 """Remembered for all callers together, each of at most MAX_TEXT characters; beyond it the oldest are dropped."""
 MAX_ANSWERS = 1_024
 MAX_TEXT = 4_000
 MAX_KEYS = 1_024
 DISTINCTIVE = 12
-"""Letters that are enough to find a text within a longer one. A shorter text must be all of it, or the next to be spoken."""
+"""Letters that suffice to find a text within a longer one. A shorter one must be all of it, or spoken next."""
 SILENT_ANSWERS = 256
 """After so many answers in a row without any speech, a key has no voice app: its answers are not remembered."""
 
@@ -55,7 +55,7 @@ def compact(text: str) -> str:
 
 
 class Place(msgspec.Struct, eq=False, kw_only=True):
-    """Session and turn of one request, complete when its record is made at the latest. The caller's own ids come first."""
+    """Session and turn of one request, as far as known until its record is made. The caller's own ids come first."""
 
     request_id: str
     session_id: str | None = None

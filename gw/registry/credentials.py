@@ -1,7 +1,7 @@
 """The credentials of one gateway: its keys, and the short-lived tokens made with them.
 
-A credential is looked up by its SHA-256, so the time of a lookup reveals nothing about other credentials, and any bytes are
-allowed.
+A credential is looked up by its SHA-256, so the time of a lookup reveals nothing about other credentials, and any bytes
+are allowed.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class _KeyRing:
         self.auth = auth
         self.keys = keys
         self._tokens = tokens
-        self._principals: dict[bytes, Principal] = {
-            key.digest: Principal(kind="key", project=key.project, key_id=key.id, expires_at=key.expires_at) for key in keys
-        }
+        self._principals: dict[bytes, Principal] = {}
+        for key in keys:
+            principal = Principal(kind="key", project=key.project, key_id=key.id, expires_at=key.expires_at)
+            self._principals[key.digest] = principal
         for number, listed in enumerate(auth.keys, 1):
             principal = Principal(kind="key", project=listed.project, key_id=listed.name or f"key-{number}")
             self._principals[_digest(listed.key.reveal().encode())] = principal
@@ -81,6 +82,8 @@ def _digest(value: bytes) -> bytes:
 
 
 class Credentials:
+    """Keys and tokens of one gateway, and the principals they stand for."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tokens = ShortLivedTokens()
@@ -115,8 +118,8 @@ class Credentials:
 
     def use_up(self, principal: Principal) -> None:
         """Use up a token for one request; do nothing for other credentials. Raise Overloaded."""
-        single_use_id, expires_at = principal.single_use_id, principal.expires_at
-        if single_use_id and expires_at is not None and not self._tokens.used.add(single_use_id, expires_at, self._clock.now()):
+        id_, expires_at, now = principal.single_use_id, principal.expires_at, self._clock.now()
+        if id_ and expires_at is not None and not self._tokens.used.add(id_, expires_at, now):
             raise Overloaded(what="too many single-use tokens have been used lately")
 
     def grant(self, presented: bytes, project: str, lifetime_s: float, *, single_use: bool = False) -> str:

@@ -1,8 +1,9 @@
 """Short-lived tokens, which an app's server requests and hands to a browser in place of its key.
 
-A token names the key it was made with, its project and its end; it is signed, and not stored. The signing secret belongs to
-one gateway and one run: a restart ends every token, and the end of a key, or another secret under its name, ends those
-made with it. It is a credential of the data plane alone, with the rights of a project key except to make another token.
+A token names the key it was made with, its project and its end; it is signed, and not stored. The signing secret
+belongs to one gateway and one run: a restart ends every token, and the end of a key, or another secret under its name,
+ends those made with it. It is a credential of the data plane alone, with the rights of a project key except to make
+another token.
 
 A token for one request has a unique id, which is remembered once it was used, as long as the token would last.
 """
@@ -53,7 +54,7 @@ class ShortLivedTokens:
         self._secret = os.urandom(32)
 
     def key_fingerprint(self, digest: bytes) -> bytes:
-        """Return a value that identifies the credential with this SHA-256 within the gateway and reveals nothing of it."""
+        """Return a stand-in, valid in this gateway, for the credential with this SHA-256; it reveals nothing of it."""
         return hmac.digest(self._secret, b"mark" + digest, "sha256")[:_FINGERPRINT_BYTES]
 
     def issue(self, grant: Grant) -> str:

@@ -32,8 +32,8 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
 def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool) -> Reservation:
     """Reserve the estimate.
 
-    Raise Overloaded where the project has as many requests at once as it may, BudgetExceededError, or StoreUnavailable where
-    a blocking budget could not be enforced.
+    Raise Overloaded where the project has as many requests at once as it may, BudgetExceededError, or StoreUnavailable
+    where a blocking budget could not be enforced.
     """
     if project.max_concurrent is not None and ledger.in_flight(project.id) >= project.max_concurrent:
         raise Overloaded(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")

@@ -4,14 +4,14 @@ States of one attempt (`AttemptScope`); what raises goes to `try_in_turn`, which
 
     state     begins with                     ends with
     ───────   ─────────────────────────────   ─────────────────────────────────────────────────────────────────────
-    checked   the attempt is noted            gate entered → calling; disabled, at its limit, … → raises CandidateSkipped
+    checked   the attempt is noted            gate entered → calling; disabled, at a limit, … → raises CandidateSkipped
     calling   the intent is in the journal    content (a live session: its handshake) → ready; ProviderError → raises;
                                               `first_event_s` is over → raises UpstreamSlow; `InFlight.stop` → Stopping
-    ready     content goes to the caller      left by the caller, ended, failed by `fail`, silent for `idle_s`, `InFlight.stop`
+    ready     content goes to the caller      left by the caller, ended, `fail`, silent for `idle_s`, `InFlight.stop`
     closed    the upstream is closed          gate left, outcome noted
 
-An attempt is an async context manager: entering it means "content has come", leaving it closes the upstream. Without hedging
-everything runs in the request's own task: a task per attempt costs a fifth of the throughput.
+An attempt is an async context manager: entering it means "content has come", leaving it closes the upstream. Without
+hedging everything runs in the request's own task: a task per attempt costs a fifth of the throughput.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         return opened
 
     async def receive(self, receive: Callable[[], Awaitable[list[E]]], idle_s: float) -> list[E]:
-        """Return the next events of the open stream. Raise what `receive` raises, and UpstreamSlow after `idle_s` of silence."""
+        """Return the next events. Raise what `receive` raises, and UpstreamSlow after `idle_s` of silence."""
         if self._scope is None:  # a third of a cancel scope's price, and an answer has many pieces
             self._set_deadline(trio.current_time() + idle_s)
             try:
@@ -181,7 +181,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             self._request.in_flight.keeper.deadlines[self] = deadline
 
     def _watch(self, upstream: AbstractAsyncContextManager[S], deadline: float) -> None:
-        """Have the call ended at its deadline: by the keeper where one runs and the call can be aborted, else by a scope."""
+        """Arrange the deadline: with the keeper where one runs and the call can be aborted, else with a scope."""
         in_flight = self._request.in_flight
         if in_flight.keeper.running:
             self._abort = getattr(upstream, "abort", None)  # an Abortable; isinstance would cost three calls more
@@ -281,7 +281,7 @@ def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
 def first_ready(
     models: Sequence[Model], open_attempt: AttemptFactory[S, E], *, hedge_after_s: float = math.inf
 ) -> AbstractAsyncContextManager[OpenAttempt[S, E]]:
-    """Hold the first candidate that is ready open for the block. Raise as `try_in_turn`; later errors are the caller's."""
+    """Hold the first candidate that is ready open for the block. Raises like `try_in_turn`."""
     if hedge_after_s < math.inf and len(models) > 1:
         return _hedged(models, open_attempt, hedge_after_s)
     return _InTurn(models, open_attempt)

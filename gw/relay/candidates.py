@@ -76,7 +76,7 @@ class CandidatePlanner:
         self._cache: dict[tuple[str, Modality, str, str, bool], Candidates] = {}
 
     def plan(self, spec: RequestSpec, caller: Caller) -> Candidates:
-        """Return the candidates, looked up once per catalog. Raise what `Catalog.project` and `Catalog.resolve` raise."""
+        """Return the candidates, cached per catalog. Raise what `Catalog.project` and `Catalog.resolve` raise."""
         catalog, modality = self.current.catalog, spec.modality
         if catalog is not self._catalog:
             self._catalog, self._cache = catalog, {}

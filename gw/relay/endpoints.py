@@ -22,7 +22,7 @@ class Endpoints:
 
     @staticmethod
     def warm(catalog: Catalog) -> None:
-        """Import the providers in use now, so that no request waits for it. An unavailable type fails when it is called."""
+        """Import the providers in use, so that no request waits for it. An unavailable type fails when it is called."""
         for provider in catalog.providers.values():
             with suppress(UnknownProviderError, PluginMissing):
                 spec_of(provider.type)

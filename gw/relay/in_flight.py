@@ -17,7 +17,7 @@ class DeadlineKeeper:
 
     def __init__(self) -> None:
         self.deadlines: dict[_Abortable, float] = {}
-        """Abortable attempts, each with the time until which its next events must have come; infinity: nothing is awaited."""
+        """Abortable attempts, each with the time at which its next events are due; infinity: nothing is awaited."""
         self.running = False
         self._shortest_s = math.inf
         self._shorter = trio.Event()

@@ -1,8 +1,9 @@
 """A live transcription session that survives its provider.
 
-The caller's audio goes straight to the provider that serves the session, and is buffered until a final transcript covers it. When
-that provider fails, falls silent or takes no more audio, the next candidate gets the audio that is not final yet, as fast as it
-takes it, and goes on with the live audio; its times are shifted to the session's. So no final is repeated and none lost.
+The caller's audio goes straight to the provider that serves the session, and is buffered until a final transcript
+covers it. When that provider fails, falls silent or takes no more audio, the next candidate gets the audio that is not
+final yet, as fast as it takes it, and goes on with the live audio; its times are shifted to the session's. So no final
+is repeated and none lost.
 
 The states are those of `gw.relay.live_session`. The audio buffered, and the audio an attempt is sent first:
 
@@ -206,7 +207,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         await self._forward(lambda session: session.flush())
 
     async def send_frame(self, frame: str) -> None:
-        """Send a control frame of the caller's dialect to a provider that speaks it. The first one gets earlier frames too."""
+        """Send a control frame to a provider of the caller's dialect. The first provider gets earlier frames too."""
         attempt = self._current
         if attempt is None or not attempt.live:
             if not self.attempts[1:] and len(self._early_frames) < EARLY_FRAMES:
@@ -339,7 +340,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return None
 
     def _usage(self, attempt: ListeningAttempt) -> tuple[Usage, Usage]:
-        """Count audio as useful if no other provider had to hear it again and, in a failed session, if it became final."""
+        """Audio is of use if no other provider had to hear it again and, in a failed session, if it became final."""
         replay, length = self.replay, attempt.length
         sent_s = replay.seconds(attempt.sent_offset - attempt.start_offset) if length is None else length.seconds
         later = self.attempts[self.attempts.index(attempt) + 1 :]

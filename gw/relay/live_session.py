@@ -10,9 +10,10 @@ States of a session; `drive` runs the attempts in turn (see `gw.relay.attempts`)
     done         is dropped                    the record is written before the last event is let out
     failed       is dropped                    no candidate is left: `receive` raises
 
-Tasks, all inside the caller's block: the driver, which holds one provider after the other, and beside it, for each attempt, one
-that replays and one that watches for silence. The driver's failure is what the session's `receive` raises. Each vendor
-bills its own input, so the cost of a session that moved is the sum over its attempts, each of which records its own part.
+Tasks, all inside the caller's block: the driver, which holds one provider after the other, and beside it, for each
+attempt, one that replays and one that watches for silence. The driver's failure is what the session's `receive` raises.
+Each vendor bills its own input, so the cost of a session that moved is the sum over its attempts, each of which records
+its own part.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class SessionAttempt(Generic[S]):
         self.reported: Usage | None = None
 
     async def forward(self, send: Callable[[S], Awaitable[None]]) -> None:
-        """Have `send` pass on something that is not buffered for other providers. A failure is left to the reader to raise."""
+        """Have `send` pass on something that is not buffered. A failure is left to the reader to raise."""
         assert self.session is not None
         try:
             await send(self.session)

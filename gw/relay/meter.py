@@ -108,8 +108,8 @@ def total_cost(costs: list[Cost | None]) -> Cost:
 def record_error(raised: BaseException | None, *, stopping: bool) -> GwError | None:
     """Return the error that the record of a request that ended by `raised` names; None where its caller left.
 
-    A caller left when the dialect stopped reading, its connection broke, or its task was cancelled while the gateway was not
-    stopping. Any other exception is a defect of ours.
+    A caller left when the dialect stopped reading, its connection broke, or its task was cancelled while the gateway
+    was not stopping. Any other exception is a defect of ours.
     """
     if isinstance(raised, GwError):
         return raised
@@ -201,8 +201,9 @@ class Meter:
     def bill_unanswered_calls(self, catalog: Catalog) -> UnansweredCalls:
         """Price the upstream calls that gave no content but may be charged for, each noted on its attempt.
 
-        These are the calls that the caller did not wait for, or that were too slow or cut: what was sent to them is billed, as an
-        estimate. After a stale connection the same request is sent again, so only the last of them counts.
+        These are the calls that the caller did not wait for, or that were too slow or cut: what was sent to them is
+        billed, as an estimate. After a stale connection the same request is sent again, so only the last of them
+        counts.
         """
         last = self.attempts[-1] if self.attempts else None
         unanswered = [

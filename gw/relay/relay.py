@@ -1,8 +1,9 @@
 """Entry points of the data plane: chat, transcribe, speak, and the live sessions listen and speak_live.
 
 Each is an async context manager around one request: entering it admits, picks a candidate and waits for its first
-content; inside, the dialect reads the answer; leaving it closes the upstream and has written exactly one record, however
-it is left. `Response.receive` makes the record before it lets the last event out, so whoever got the last byte has one.
+content; inside, the dialect reads the answer; leaving it closes the upstream and has written exactly one record,
+however it is left. `Response.receive` makes the record before it lets the last event out, so whoever got the last byte
+has one.
 
     async with relay.chat(request, caller) as response:
         while not response.done:
@@ -90,7 +91,7 @@ class Relay:
 
     @asynccontextmanager
     async def listen(self, request: ListenRequest, caller: Caller) -> AsyncIterator[ListeningSession]:
-        """Hold a live session for the block. Entering raises admission errors; `receive` raises a provider's failure."""
+        """Hold a live session for the block. Entering raises admission errors, `receive` provider errors."""
         session = ListeningSession(self.planner, self.in_flight, self.turns, request)
         async with session.run(caller):
             yield session
@@ -99,7 +100,7 @@ class Relay:
     async def speak_live(
         self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None
     ) -> AsyncIterator[SpeakingSession]:
-        """Like `listen`, for text that is spoken as it comes. `prewarmed`: sockets of a caller who speaks more than once."""
+        """Like `listen`, for speech. `prewarmed`: sockets of a caller who speaks more than once."""
         session = SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed)
         async with session.run(caller):
             yield session

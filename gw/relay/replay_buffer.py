@@ -8,7 +8,7 @@ from gw.types.audio import AudioFormat
 
 
 class ReplayBuffer:
-    """Offsets count the session's bytes from its beginning. Holds at most `max_s` seconds of raw audio, else `max_bytes`.
+    """Offsets count the session's bytes. Holds at most `max_s` seconds of raw audio, else `max_bytes`.
 
     Beyond that the oldest audio is dropped and cannot be sent to another provider; `lost_s` adds it up.
     """
@@ -27,7 +27,7 @@ class ReplayBuffer:
 
     @property
     def seekable(self) -> bool:
-        """Raw audio can be cut anywhere, and has a time at each byte. Containers can only be sent from their beginning."""
+        """Raw audio can be cut anywhere. Containers can only be sent from their beginning."""
         return self._format.bytes_per_second > 0
 
     def seconds(self, offset: int) -> float:

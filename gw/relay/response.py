@@ -55,8 +55,8 @@ class Response(Generic[S, E]):
         self.stream = opened.stream
         self.done = False
         self.spoken_share: Callable[[], float] | None = None
-        """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the record
-        of a complete answer waits for `close`, to be called when the speech is over."""
+        """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
+        record of a complete answer waits for `close`, to be called when the speech is over."""
         self._waiting = False
         """For the upstream: all events before have been sent on."""
         self._first_events: list[E] | None = opened.events
@@ -71,7 +71,7 @@ class Response(Generic[S, E]):
         return self.meter.record
 
     async def receive(self) -> list[E]:
-        """Return the next events, as the upstream sends them. Raise ProviderError when it fails after its first content."""
+        """Return the next events. Raise ProviderError when the upstream fails after its first content."""
         events = self._first_events
         self._first_events = None
         if events is None:

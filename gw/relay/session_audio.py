@@ -3,7 +3,7 @@
     form        buffered                               becomes
     ─────────   ────────────────────────────────────   ─────────────────────────────────────────────────────────────
     raw         until a final transcript covers it     stays raw
-    container   from its beginning, while it is at     decoded, for the first provider that cannot take it or comes after a
+    container   from its beginning, while it is at     decoded, for the first provider that cannot take it or follows a
                 most MAX_BYTES                         final transcript, or when it grows larger
     decoded     samples, as raw audio is               stays decoded
     lost        nothing                                (a container that grew too large and cannot be decoded)
@@ -103,7 +103,7 @@ class SessionAudio:
             self.replay.final_until(at_s)
 
     def piece(self, number: int, provider: str) -> bytes | None:
-        """Return a piece of the container; None after the last. Raise UpstreamSlow for a provider that reads too slowly."""
+        """Return a piece of the container; None after the last. Raise UpstreamSlow if it is dropped already."""
         if self._pieces is None:
             raise UpstreamSlow(provider=provider, detail="takes no more audio")
         return self._pieces[number] if number < len(self._pieces) else None

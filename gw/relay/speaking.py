@@ -1,7 +1,7 @@
 """A live speech session that survives its provider.
 
-Text goes to the provider that serves the session. When it fails, the next candidate begins at the first word that was not
-heard completely, with its own voice for the caller's alias and in the caller's format.
+Text goes to the provider that serves the session. When it fails, the next candidate begins at the first word that was
+not heard completely, with its own voice for the caller's alias and in the caller's format.
 
 The states are those of `gw.relay.live_session`. What each input does in them:
 
@@ -138,7 +138,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return max(0, min(offset, until) - progress.start - attempt.dropped), played_s
 
     def _played_s(self, attempt: SpeakingAttempt) -> float:
-        """Return the seconds of this provider's audio that were played; for compressed audio, the time since the first came."""
+        """Return the seconds of this provider's audio played; for compressed audio, the time since the first piece."""
         now = trio.current_time()
         if not self.format.bytes_per_second:
             return now - self._playing_since if self._playing_since is not None else 0.0

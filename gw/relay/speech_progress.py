@@ -21,8 +21,8 @@ from gw.relay import waste
 
 CHARACTERS_PER_S = 11.0
 LEAD_IN_S = 0.3
-"""A slow voice's pace after a moment of silence, for vendors that report no word times: a word spoken twice is better than a
-word that is lost."""
+"""A slow voice's pace after a moment of silence, for vendors that report no word times: a word spoken twice is better
+than a word that is lost."""
 _WORD_START = re.compile(r"\S+")
 
 

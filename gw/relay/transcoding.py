@@ -22,7 +22,7 @@ from gw.wire.convert import CannotConvert, Converter
 _SOURCES: tuple[Encoding, ...] = (
     "pcm_s16le", "wav", "pcm_f32le", "mp3", "aac", "flac", "opus", "ogg", "mulaw", "alaw",
 )  # fmt: skip
-"""Best source first: lossless samples, formats that are decoded as they come, formats decoded only when complete, telephone."""
+"""Best source first: lossless samples, formats decoded as they come, formats decoded only when complete, telephone."""
 _USUAL_HZ = 24_000
 _LIVE_HZ = 16_000
 _RAW = frozenset({"pcm_s16le", "wav", "mulaw", "alaw", "pcm_f32le"})
@@ -39,8 +39,8 @@ AT_ONCE_S = 0.1
 def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat:
     """Return the format to request: the caller's where the provider can make it, else one that can be converted to it.
 
-    A type that claims no formats is asked for the caller's: its answer says which format it is. Raise CandidateSkipped where
-    the conversion takes a library that is not installed.
+    A type that claims no formats is asked for the caller's: its answer says which format it is. Raise CandidateSkipped
+    where the conversion takes a library that is not installed.
     """
     formats, rates = spec.speak_formats, spec.speak_rates_hz
     known = not formats or fmt.encoding in formats
@@ -60,7 +60,7 @@ def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> Audi
 
 
 def live_format(fmt: AudioFormat, formats: frozenset[str], rates_hz: frozenset[int]) -> AudioFormat:
-    """Return the format for a provider's live session: the caller's where it has that, else plain samples at a rate it has."""
+    """Return the format for a live session: the caller's where the provider has it, else samples at a rate it has."""
     fits = not rates_hz or fmt.sample_rate_hz in rates_hz
     if fmt.encoding in formats and (fits or not fmt.bytes_per_second):
         return fmt
@@ -116,7 +116,7 @@ class _SteadyStream:
         self._provider = provider
         self._idle_s = idle_s
         self._waited_s = 0.0
-        """Time spent waiting for the provider since it last sent `LEAST_S` of sound; the caller's time does not count."""
+        """Time spent waiting for the provider since it last sent `LEAST_S` of sound."""
         self._bytes = 0
         self._speaks = False
 

@@ -39,8 +39,8 @@ def speech_transcribed(
 ) -> None:
     """Remember a final transcript of a live session whose provider has been sent `sent_s` seconds of audio.
 
-    The time at which the speaker stopped follows from the audio sent since, so it is right at real time and never in the
-    future.
+    The time at which the speaker stopped follows from the audio sent since, so it is right at real time and never in
+    the future.
     """
     now = meter.now()
     end_s = final.words[-1].end_s if final.words else final.end_s

@@ -173,7 +173,7 @@ class TranscribeCounter:
         return True
 
     def usage(self) -> tuple[Usage, Usage | None]:
-        """Return the vendor's usage, else its duration, else ours; tokens are reported beside the seconds we measured."""
+        """Return the vendor's usage, else its duration, else our measure."""
         measured = Usage(audio_seconds=max(self._seconds, self._at_least_s)) if self._seconds else None
         if self._vendor is not None:
             return self._vendor, measured

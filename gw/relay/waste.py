@@ -1,18 +1,18 @@
 """Waste: the part of a request's cost that reached nobody.
 
-- An attempt that gave the caller nothing (too slow, cut off, or the slower of two hedged ones) is waste as a whole, as far as
-  its vendor may charge for it. So is a request that its caller left before the first content.
-- Speech: characters billed, less those heard. Where a vendor reports word times, a word counts when its end was played; else
-  text counts in proportion to its audio, and where that is not complete yet, at the pace so far, or at
-  `CHARACTERS_PER_S`. Audio is played as it is sent on, no faster than real time: audio that a caller received ten seconds
-  ahead and dropped when its user interrupted was not heard. Text that another provider repeats, from the first word that was
-  not heard completely, was wasted the first time.
-- Chat: output tokens generated, less those sent on; in a spoken conversation, less those spoken. The input counts as used once
-  any of the answer reached somebody.
+- An attempt that gave the caller nothing (too slow, cut off, or the slower of two hedged ones) is waste as a whole, as
+  far as its vendor may charge for it. So is a request that its caller left before the first content.
+- Speech: characters billed, less those heard. Where a vendor reports word times, a word counts when its end was played;
+  else text counts in proportion to its audio, and where that is not complete yet, at the pace so far, or at
+  `CHARACTERS_PER_S`. Audio is played as it is sent on, no faster than real time: audio that a caller received ten
+  seconds ahead and dropped when its user interrupted was not heard. Text that another provider repeats, from the first
+  word that was not heard completely, was wasted the first time.
+- Chat: output tokens generated, less those sent on; in a spoken conversation, less those spoken. The input counts as
+  used once any of the answer reached somebody.
 - Transcription: audio that another provider had to hear again; the complete recording when no text came of it.
 
-Units are counted as the record's are. The money is the difference between two costs by the same price, so it is exact: the
-cost billed, and the cost that the part that was used would have had by itself.
+Units are counted as the record's are. The money is the difference between two costs by the same price, so it is exact:
+the cost billed, and the cost that the part that was used would have had by itself.
 """
 
 from __future__ import annotations

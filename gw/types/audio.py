@@ -13,7 +13,7 @@ _BYTES_PER_SAMPLE: dict[str, int] = {"pcm_s16le": 2, "mulaw": 1, "alaw": 1, "pcm
 
 
 class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """Codec and container (`wav`: signed 16-bit PCM in a RIFF file). A rate of 0: the compressed stream carries its own."""
+    """Codec and container (`wav`: signed 16-bit PCM in RIFF). Rate 0: the compressed stream carries its own."""
 
     encoding: Encoding
     sample_rate_hz: int = 0

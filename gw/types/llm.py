@@ -1,9 +1,9 @@
 """Chat: the request and the events of an answer.
 
 The common form of a chat request is OpenAI's field set, kept as raw JSON per field, so that unknown fields pass through
-unchanged. A dialect with other fields translates into these; a provider with other fields decodes those it needs. Events
-carry `raw`, a piece of the answer as the upstream sent it, where caller and upstream speak the same dialect: it goes out
-unchanged.
+unchanged. A dialect with other fields translates into these; a provider with other fields decodes those it needs.
+Events carry `raw`, a piece of the answer as the upstream sent it, where caller and upstream speak the same dialect: it
+goes out unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Ability = Literal["tools", "stream", "vision", "audio_in"]
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Request with the model's name as the caller wrote it. `fields` are OpenAI's request members, JSON each, with `model`."""
+    """`model` is as the caller wrote it; `fields` are OpenAI's request members, JSON each, `model` included."""
 
     model: str
     fields: Mapping[str, msgspec.Raw]
@@ -44,7 +44,7 @@ class LastUser(msgspec.Struct, frozen=True):
 
 
 class ToolCallPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a tool call; `id` and `name` come with the first piece only, `arguments` is a fragment of JSON text."""
+    """A piece of a tool call; `id` and `name` come with the first only, `arguments` is a fragment of JSON text."""
 
     index: int
     id: str = ""

@@ -26,7 +26,7 @@ class AudioSource(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TranscribeRequest:
-    """Request for the transcript of a recording. `fields` are the other form or query fields in order, as `dialect` names them."""
+    """Request to transcribe a recording. `fields` are the other form or query fields, in the names of `dialect`."""
 
     model: str
     audio: AudioSource
@@ -63,7 +63,7 @@ class ListenRequest:
     keyterms: tuple[str, ...] = ()
     diarize: bool = False
     dialect: str = ""
-    """Dialect of the caller. An upstream of the same dialect gets `options` unchanged, and its frames are passed on as `raw`."""
+    """Dialect of the caller. An upstream of the same dialect gets `options` unchanged; its frames become `raw`."""
     options: tuple[tuple[str, str], ...] = ()
     """The dialect's own query fields, in order and with repeats."""
 
@@ -120,7 +120,7 @@ class TextDelta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """Complete transcript of a recording. `raw`: the body in the requested format and `content_type`, if the upstream made it."""
+    """Complete transcript of a recording. `raw`: the body in the requested format, if the upstream made it."""
 
     text: str
     language: str | None = None

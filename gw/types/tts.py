@@ -15,7 +15,7 @@ from gw.types.usage import Usage
 
 @attrs.frozen(kw_only=True)
 class SpeakRequest:
-    """Request to speak a complete text. `format` is the caller's; `voice` is a vendor's voice, or an alias of `voices`."""
+    """Request to speak a complete text. `format` is the caller's; `voice` is a vendor's, or an alias of `voices`."""
 
     model: str
     text: str
@@ -44,7 +44,7 @@ class SpeakLiveRequest:
     speed: float | None = None
     want_timings: bool = False
     dialect: str = ""
-    """Dialect of the caller. An upstream of the same dialect gets `options` unchanged, and its frames are passed on as `raw`."""
+    """Dialect of the caller. An upstream of the same dialect gets `options` unchanged; its frames become `raw`."""
     options: tuple[tuple[str, str], ...] = ()
     """The dialect's own query fields or settings, in order and with repeats; JSON where a value is not text."""
 

@@ -38,14 +38,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost, None for an unpriced model. `source`: `table:<file>@<valid-from>`, `config`, `vendor`, `local`, `unpriced`."""
+    """Unpriced: None. `source`: `table:<file>@<valid-from>`, `config`, `vendor`, `local` or `unpriced`."""
 
     nusd: int | None
     source: str
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One upstream call, or one candidate that was passed over. Times in ms; `started_ms` counts from the request's start."""
+    """An upstream call, or a candidate that was passed over. `started_ms` counts from the request's start."""
 
     model_id: str
     outcome: str
@@ -123,7 +123,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     heard: tuple[HeardSpeech, ...] = ()
     """Parts of live transcriptions in this request's turn."""
     earlier: tuple[str, ...] = ()
-    """Earlier requests found to be of this turn: their records get its ids, unless they have some. Not stored itself."""
+    """Earlier requests found to be of this turn: their records get its ids. Not stored itself."""
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
