@@ -67,7 +67,11 @@ def type_of(schema: dict[str, Any]) -> str:
     return "unknown"
 
 
-if __name__ == "__main__":
+def types() -> str:
     schemas = document()["components"]["schemas"]
     interfaces = (interface(name, schemas[name]) for name in reachable(used_names(), schemas))
-    TYPES.write_text(f"{HEAD}\nexport interface Shapes {{\n{''.join(interfaces)}}}\n", encoding="utf-8")
+    return f"{HEAD}\nexport interface Shapes {{\n{''.join(interfaces)}}}\n"
+
+
+if __name__ == "__main__":
+    TYPES.write_text(types(), encoding="utf-8")

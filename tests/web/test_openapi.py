@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+from pathlib import Path
 
 from openapi_spec_validator import validate
 
@@ -10,6 +12,7 @@ from gw import __version__
 from gw.web.openapi import document
 from tests.fakes.temporary_gateway import call
 
+ROOT = Path(__file__).resolve().parents[2]
 METHODS = {"get", "post", "put", "patch", "delete"}
 
 
@@ -65,3 +68,9 @@ def test_bodies_forbid_what_they_do_not_name():
     assert schemas["CreateProject"]["required"] == ["project_id"]
     assert schemas["CreateProvider"]["required"] == ["provider_id"]
     assert schemas["CreateModel"]["required"] == ["modality", "provider_id", "model_name"]
+
+
+def test_the_dashboards_types_are_those_of_the_document():
+    """If this fails: `python frontend/scripts/write_types.py`, then build the dashboard."""
+    script = runpy.run_path(str(ROOT / "frontend" / "scripts" / "write_types.py"))
+    assert script["types"]() == script["TYPES"].read_text(encoding="utf-8")

@@ -140,7 +140,7 @@ export interface Shapes {
     n_requests: number | null;
     credits: number | null;
     flagged: boolean;
-    cause: string;
+    cause: "" | "coverage" | "rate" | "units" | "unpriced";
   };
   FallbackMove: {
     from: string;
