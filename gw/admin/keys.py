@@ -80,13 +80,8 @@ def listing(registrar: Registrar) -> Keys:
     """Return the keys of gw.yaml, which cannot be revoked here, then those made through the API, the oldest first."""
     configured = [
         KeyEntry(
-            key_id=key.name or f"key-{number}",
-            name=key.name,
-            project=key.project,
-            key_masked=key.key.masked,
-            created_at=None,
-            expires_at=None,
-            source="yaml",
+            key_id=key.name or f"key-{number}", name=key.name, project=key.project, key_masked=key.key.masked,
+            created_at=None, expires_at=None, source="yaml",
         )
         for number, key in enumerate(registrar.settings.auth.keys, 1)
     ]
@@ -114,12 +109,4 @@ def _stored(registrar: Registrar, key_id: str) -> StoredKey:
 
 
 def _entry(key: StoredKey) -> KeyEntry:
-    return KeyEntry(
-        key_id=key.id,
-        name=key.name,
-        project=key.project,
-        key_masked=key.masked,
-        created_at=key.created_at,
-        expires_at=key.expires_at,
-        source="db",
-    )
+    return from_attributes(KeyEntry, key, key_id=key.id, key_masked=key.masked, source="db")

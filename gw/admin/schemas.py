@@ -25,7 +25,7 @@ class Schema(msgspec.Struct, kw_only=True):
     """Base class of documented answers."""
 
 
-def from_attributes(kind: type[S], source: object, **fields: object) -> S:
+def from_attributes(kind: type[S], source: object, /, **fields: object) -> S:
     """Make a `kind` of `fields`; every other field is the attribute of `source` with the same name."""
     return kind(**{name: fields[name] if name in fields else getattr(source, name) for name in kind.__struct_fields__})
 

@@ -14,7 +14,7 @@ async def test_a_chain_set_while_running_goes_before_the_files(registrar):
     assert (again.modality, again.models, again.source) == ("llm", ["openai/gpt-x", "sim/echo"], "yaml")
 
 
-async def test_it_is_there_after_a_restart_without_models_that_are_gone(tmp_path):
+async def test_a_chain_survives_a_restart_without_deleted_models(tmp_path):
     async with open_registrar(tmp_path) as first:
         await models.create(first, {"modality": "llm", "provider_id": "sim", "model_name": "scripted"}, BY)
         await fallbacks.put(first, "llm", {"models": ["sim/scripted", "sim/echo"]}, BY)
@@ -34,7 +34,7 @@ async def test_it_is_there_after_a_restart_without_models_that_are_gone(tmp_path
         ("llm", {}, "models"),
     ],
 )
-async def test_what_cannot_be_is_refused(registrar, modality, body, param):
+async def test_invalid_bodies_are_refused(registrar, modality, body, param):
     with pytest.raises(RequestError) as caught:
         await fallbacks.put(registrar, modality, body, BY)
     assert caught.value.param == param

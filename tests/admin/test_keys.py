@@ -45,7 +45,7 @@ async def test_revoking_takes_two_steps_and_counts_at_once(registrar):
         ({"rights": "admin"}, RequestError),
     ],
 )
-async def test_what_cannot_be_is_refused(registrar, body, error):
+async def test_invalid_bodies_are_refused(registrar, body, error):
     with pytest.raises(error):
         await keys.create(registrar, body, BY)
     assert registrar.stored == {}

@@ -37,14 +37,14 @@ async def test_a_name_may_hold_slashes(registrar):
         ({"price": 1}, "price"),
     ],
 )
-async def test_what_cannot_be_is_refused(registrar, fields, param):
+async def test_invalid_bodies_are_refused(registrar, fields, param):
     with pytest.raises(RequestError) as caught:
         await models.create(registrar, {**MODEL, **fields}, BY)
     assert caught.value.param == param
 
 
 @pytest.mark.parametrize("missing", ["modality", "provider_id", "model_name"])
-async def test_what_is_required(registrar, missing):
+async def test_missing_fields_are_named(registrar, missing):
     with pytest.raises(RequestError, match=f"'{missing}' is required"):
         await models.create(registrar, {k: v for k, v in MODEL.items() if k != missing}, BY)
 
@@ -57,7 +57,7 @@ async def test_its_provider_must_be_there_and_offer_it(registrar):
         await models.create(registrar, {**MODEL, "provider_id": "anthropic", "modality": "stt"}, BY)
 
 
-async def test_what_is_there_already(registrar):
+async def test_an_existing_id_is_a_conflict(registrar):
     await models.create(registrar, MODEL, BY)
     for taken in (MODEL, {**MODEL, "model_name": "echo"}):
         with pytest.raises(ConflictError, match="already"):
@@ -92,7 +92,7 @@ async def test_those_of_the_file_are_read_only(registrar):
         await models.delete(registrar, "sim/nothing", confirm=True, by=BY)
 
 
-async def test_the_audit_log_has_what_changed(registrar):
+async def test_the_audit_log_has_the_changed_fields(registrar):
     await models.create(registrar, MODEL, BY)
     await models.update(registrar, "sim/scripted", {"default_voice": "v", "display_name": None}, BY)
     newest, *_ = as_json(await audit.page(registrar.store, limit="1"))

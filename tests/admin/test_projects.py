@@ -61,14 +61,14 @@ async def test_only_the_id_is_required(registrar):
         ({"owner": "me"}, "owner"),
     ],
 )
-async def test_what_cannot_be_is_refused(registrar, fields, param):
+async def test_invalid_bodies_are_refused(registrar, fields, param):
     with pytest.raises(RequestError) as caught:
         await projects.create(registrar, {**WHOLE, **fields}, BY)
     assert caught.value.param == param
     assert "app" not in registrar.catalog.projects
 
 
-async def test_an_update_changes_what_it_names(registrar):
+async def test_an_update_changes_only_its_fields(registrar):
     await projects.create(registrar, WHOLE, BY)
     updated = await projects.update(registrar, "app", {"daily_budget": 3}, BY)
     assert updated == projects.ProjectUpdated(project_id="app", updated=True)
@@ -86,7 +86,7 @@ async def test_an_update_that_cannot_be(registrar, fields):
         await projects.update(registrar, "app", fields, BY)
 
 
-async def test_what_is_there_already(registrar):
+async def test_an_existing_id_is_a_conflict(registrar):
     for taken in ("shop", "default"):
         with pytest.raises(ConflictError):
             await projects.create(registrar, {"project_id": taken}, BY)

@@ -37,14 +37,14 @@ async def test_the_type_defaults_to_the_id(registrar):
         await providers.create(registrar, {"provider_id": "my-own"}, BY)
 
 
-async def test_it_is_there_after_a_restart(tmp_path):
+async def test_a_provider_survives_a_restart(tmp_path):
     async with open_registrar(tmp_path) as first:
         await made(first)
     async with open_registrar(tmp_path) as second:
         assert second.catalog.provider("mine").api_key.reveal() == KEY
 
 
-async def test_the_key_stands_nowhere_in_clear(registrar, tmp_path):
+async def test_the_key_is_never_stored_in_clear(registrar, tmp_path):
     await made(registrar)
     await providers.update(registrar, "mine", {"api_key": KEY + "x"}, BY)
     await providers.delete(registrar, "mine", confirm=True, cascade=False, by=BY)
@@ -87,7 +87,7 @@ async def test_every_key_is_hidden_from_the_log(registrar):
         ({"surprise": 1}, "surprise"),
     ],
 )
-async def test_what_cannot_be_is_refused(registrar, fields, param):
+async def test_invalid_bodies_are_refused(registrar, fields, param):
     with pytest.raises(RequestError) as caught:
         await made(registrar, **fields)
     assert caught.value.param == param
@@ -117,7 +117,7 @@ async def test_a_private_address_does_not_stay_when_the_type_becomes_a_cloud_one
     assert registrar.catalog.provider("mine").type == "ollama"
 
 
-async def test_what_is_there_already(registrar):
+async def test_an_existing_id_is_a_conflict(registrar):
     await made(registrar)
     for taken in ("mine", "sim"):
         with pytest.raises(ConflictError, match="already"):
@@ -135,7 +135,7 @@ async def test_those_of_the_file_are_read_only(registrar):
         await providers.update(registrar, "nobody", {}, BY)
 
 
-async def test_an_update_changes_what_it_names(registrar):
+async def test_an_update_changes_only_its_fields(registrar):
     await made(registrar)
     updated = await providers.update(registrar, "mine", {"api_key": "sk-new-0123456789"}, BY)
     assert updated == providers.ProviderUpdated(provider_id="mine", updated=True)
@@ -211,7 +211,7 @@ async def test_one_with_models_goes_only_with_them(registrar):
     ]
 
 
-async def test_another_type_must_offer_what_the_models_need(registrar):
+async def test_another_type_must_offer_the_modalities_of_the_models(registrar):
     await made(registrar)
     await models.create(registrar, {"modality": "tts", "provider_id": "mine", "model_name": "tts-1"}, BY)
     with pytest.raises(ConflictError, match="offers llm only; delete mine/tts-1 first"):
@@ -219,7 +219,7 @@ async def test_another_type_must_offer_what_the_models_need(registrar):
     assert registrar.catalog.provider("mine").type == "openai"
 
 
-async def test_of_two_who_delete_the_same_one_hears_that_it_is_gone(registrar):
+async def test_of_two_concurrent_deletes_one_fails(registrar):
     await made(registrar)
     heard = []
 
@@ -236,7 +236,7 @@ async def test_of_two_who_delete_the_same_one_hears_that_it_is_gone(registrar):
     assert [e["action"] for e in await entries(registrar)] == ["delete", "create"]
 
 
-async def test_what_fits_no_more_can_still_be_deleted(registrar):
+async def test_ignored_entries_can_still_be_deleted(registrar):
     async with registrar.change(BY) as draft:
         draft.replace_silently(StoredProvider(id="odd", type="hologram"))
         draft.replace_silently(Model(modality="llm", provider="gone", name="m"))

@@ -25,7 +25,7 @@ async def test_a_change_that_fails_changes_nothing(registrar):
     assert await registrar.store.meta("a") is None
 
 
-async def test_what_the_database_refuses_is_not_in_force(registrar, tmp_path):
+async def test_a_change_that_the_database_refuses_is_not_in_force(registrar, tmp_path):
     """The entity and its audit entry: both or neither."""
     await registrar.store.flush()
     import apsw
@@ -38,7 +38,7 @@ async def test_what_the_database_refuses_is_not_in_force(registrar, tmp_path):
     assert await registrar.store.entities() == []
 
 
-async def test_a_foreign_writer_is_waited_for_a_little_then_told(registrar, tmp_path, autojump_clock):
+async def test_a_foreign_writer_is_waited_for_a_little(registrar, tmp_path, autojump_clock):
     import apsw
 
     other = apsw.Connection(str(tmp_path / "gw.db"))
@@ -55,7 +55,7 @@ async def test_a_foreign_writer_is_waited_for_a_little_then_told(registrar, tmp_
     assert len(as_json(await audit.page(registrar.store, limit="9"))) == 1
 
 
-async def test_changes_at_the_same_time_are_made_one_after_the_other(registrar):
+async def test_concurrent_changes_run_one_at_a_time(registrar):
     async with trio.open_nursery() as nursery:
         for n in range(10):
             nursery.start_soon(projects.create, registrar, {"project_id": f"p{n}"}, BY)
@@ -63,7 +63,7 @@ async def test_changes_at_the_same_time_are_made_one_after_the_other(registrar):
     assert len(as_json(await audit.page(registrar.store, limit="50"))) == 10
 
 
-async def test_a_changed_secret_disables_what_was_stored_and_nothing_else(tmp_path):
+async def test_a_changed_secret_disables_only_stored_providers(tmp_path):
     async with open_registrar(tmp_path) as first:
         await providers.create(first, MINE, BY)
     with capture_logs() as logs:
@@ -87,7 +87,7 @@ async def test_the_key_can_be_stored_again_under_the_new_secret(tmp_path):
         assert third.catalog.provider("mine").api_key.reveal() == "sk-again-0123456789"
 
 
-async def test_without_stored_keys_no_secret_is_made(tmp_path):
+async def test_without_stored_keys_no_secret_is_created(tmp_path):
     async with open_registrar(tmp_path, secret="") as made:
         await projects.create(made, {"project_id": "app"}, BY)
         assert not (tmp_path / "config").exists()
@@ -117,7 +117,7 @@ async def test_rotation_of_the_secret_file(tmp_path):
         assert second.catalog.provider("mine").api_key.reveal() == MINE["api_key"]
 
 
-async def test_a_reload_keeps_what_was_made(registrar, tmp_path):
+async def test_a_reload_keeps_stored_entities(registrar, tmp_path):
     await providers.create(registrar, MINE, BY)
     text = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}"
     await registrar.reload(settings_of(tmp_path, text))
@@ -138,7 +138,7 @@ async def test_one_that_the_file_names_later_cannot_be_changed_any_more(registra
     assert registrar.catalog.provider("mine").api_key.reveal() == MINE["api_key"]
 
 
-async def test_a_caller_who_leaves_at_any_moment_leaves_a_whole_change_or_none(registrar):
+async def test_a_cancelled_change_is_complete_or_absent(registrar):
     """In the database, the audit log and the catalog alike."""
     for steps in range(12):
         async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.di
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # its first texts wait for Hypothesis' own tables on a new machine
 @given(st.sampled_from(KINDS), st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6))
-def test_whatever_is_sent_is_read_or_refused(kind, body):
+def test_any_body_is_decoded_or_refused(kind, body):
     try:
         read = request_models.read(body, kind)
     except RequestError:

@@ -22,7 +22,7 @@ BASE = "providers: {sim: }\nmodels: {llm: [sim/echo, sim/flaky]}\n"
         ),
     ],
 )
-def test_what_works_but_deserves_a_look(text, warning):
+def test_suspicious_settings_are_warnings(text, warning):
     assert parse(BASE + text, file="gw.yaml", env={}, data_dir=Path("/d")).warnings == (warning,)
 
 

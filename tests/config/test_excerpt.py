@@ -21,7 +21,7 @@ from gw.config.excerpt import secret_value, shown_line
         (("serve", "host"), "0.0.0.0", False),
     ],
 )
-def test_what_is_hidden(path, text, hidden):
+def test_secrets_are_hidden(path, text, hidden):
     assert secret_value(path, text) is hidden
 
 

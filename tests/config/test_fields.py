@@ -122,7 +122,7 @@ def test_secrets_are_not_described():
     assert "empty" in rejected(fields.required_secret, " ")
 
 
-def test_suggestions_list_what_there_is():
+def test_suggestions_list_known_names():
     assert suggestion("opnai", ["openai", "groq"]) == "did you mean 'openai'?"
     assert suggestion("zzz", []) == "known: none"
     assert suggestion("zzz", [f"n{i}" for i in range(40)]).endswith("n29 and 10 more")

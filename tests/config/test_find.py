@@ -35,7 +35,7 @@ def test_gw_config_that_is_missing_is_not_replaced_by_another_file(tmp_path):
     assert raised.value.searched == (f"{cwd / 'gone.yaml'} (from GW_CONFIG)",)
 
 
-def test_nothing_found_names_every_place(tmp_path):
+def test_a_missing_file_lists_every_place(tmp_path):
     cwd, user, system = folders(tmp_path)
     (cwd / "gw.yaml").mkdir()
     with pytest.raises(ConfigError, match="no config file was found") as raised:
@@ -43,7 +43,7 @@ def test_nothing_found_names_every_place(tmp_path):
     assert raised.value.searched == tuple(str(f / "gw.yaml") for f in (cwd, user, system))
 
 
-def test_find_uses_the_environment_given(tmp_path):
+def test_find_uses_the_given_environment(tmp_path):
     (tmp_path / "gw.yaml").write_text("")
     assert find.find({"GW_CONFIG": str(tmp_path / "gw.yaml")}) == tmp_path / "gw.yaml"
     assert find.user_config_dir().name == "gw"

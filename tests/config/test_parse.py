@@ -27,7 +27,7 @@ def problems(text, **env):
     return raised.value.problems
 
 
-def test_the_example_is_valid_and_changes_what_it_says():
+def test_the_example_is_valid_and_has_its_effect():
     env = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", example_text())}
     settings = parse(example_text(), file="conf/gw.yaml", env=env, data_dir=DATA)
     assert settings.warnings == ()

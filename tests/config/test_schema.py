@@ -28,7 +28,7 @@ def test_it_is_a_schema():
 
 
 @pytest.mark.parametrize("text", [example_text(), starter_text(), GOOD, "providers:\nmodels:\n"])
-def test_what_is_right(text):
+def test_valid_files(text):
     assert [error.message for error in VALIDATOR.iter_errors(yaml.safe_load(text))] == []
 
 
@@ -65,7 +65,7 @@ def test_it_has_the_settings_of_the_example_and_no_others():
         "providers: {sim: {}}\nmodels: {llm: {sim/echo: {price: {unit: gallon, usd: 1}}}}\n",
     ],
 )
-def test_what_is_wrong(text):
+def test_invalid_files(text):
     assert not valid(text)
 
 

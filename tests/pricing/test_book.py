@@ -45,7 +45,7 @@ def test_the_newest_row_that_is_valid():
     assert [price and price.input_tokens for price in found] == [None, 2, 2, 3, 3]
 
 
-def test_names_that_are_asked_for_do_not_pile_up():
+def test_the_cache_of_names_is_bounded():
     book = PriceBook([row("m")])
     for number in range(5_000):
         assert book.price("acme", f"m-{number}", at_day=0) is not None
@@ -78,7 +78,7 @@ def test_parts_of_the_input_are_billed_once():
     assert nusd(usage, price) == 30 * 100 + 40 * 10 + 10 * 125 + 20 * 400 + 20 * 200 + 30 * 800
 
 
-def test_parts_without_a_rate_of_their_own_cost_what_the_whole_costs():
+def test_tokens_without_a_separate_rate_cost_the_input_rate():
     price = Price(input_tokens=100_000_000, output_tokens=200_000_000)
     usage = Usage(
         input_tokens=100, cached_input_tokens=40, cache_write_tokens=10, input_audio_tokens=20,
@@ -195,7 +195,7 @@ def test_no_usage_makes_it_fail_or_pay_back(counts, seconds, by_audio):
 
 
 @pytest.mark.parametrize("seconds", [math.inf, math.nan, 1e308])
-def test_a_duration_nobody_heard_is_unpriced(seconds):
+def test_an_implausible_duration_is_unpriced(seconds):
     assert nusd(Usage(audio_seconds=seconds), Price(audio_seconds=5)) is None
 
 

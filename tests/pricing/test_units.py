@@ -21,7 +21,7 @@ def amounts(**values):
         ("hour", {"usd": "0.111", "min_seconds": "10"}, Price(audio_seconds=30_833_333_333, min_audio_seconds=10.0)),
     ],
 )
-def test_what_people_write(unit, given, price):
+def test_units_as_people_write_them(unit, given, price):
     assert price_in(unit, amounts(**given), source="") == price
 
 
@@ -37,12 +37,12 @@ def test_what_people_write(unit, given, price):
         ("1M_characters", {}, "needs usd"),
     ],
 )
-def test_what_is_refused(unit, given, what):
+def test_invalid_prices_are_refused(unit, given, what):
     with pytest.raises(ValueError, match=what):
         price_in(unit, amounts(**given), source="")
 
 
-def test_source_and_day_are_kept():
+def test_a_price_has_its_source_and_day():
     for unit in UNITS:
         name = "input" if unit == "1M_tokens" else "usd"
         price = price_in(unit, amounts(**{name: "1"}), source="config", valid_from=7)

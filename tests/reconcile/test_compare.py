@@ -255,7 +255,7 @@ async def test_only_the_window_and_the_modality_count(traffic, tmp_path, autojum
         ({"threshold": float("nan")}, "percentage"),
     ],
 )
-async def test_what_cannot_be_is_refused(traffic, tmp_path, fields, what, autojump_clock):
+async def test_invalid_bodies_are_refused(traffic, tmp_path, fields, what, autojump_clock):
     traffic.write_bill(tmp_path / "bill.csv")
     with pytest.raises(RequestError, match=what):
         await traffic.compare(tmp_path / "bill.csv", **fields)

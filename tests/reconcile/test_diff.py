@@ -42,7 +42,7 @@ def one(form, mine, bill, threshold=5.0):
     return row
 
 
-def test_what_agrees_is_not_flagged():
+def test_equal_figures_are_not_flagged():
     row = one(LLM, ours(), theirs())
     assert (row.model, row.matched, row.flagged, row.cause) == ("openai/m", "both", False, "")
     assert (row.cost_usd.diff, row.cost_usd.percent) == (0, 0.0)
@@ -109,7 +109,7 @@ def test_a_bill_of_nothing():
     assert not row.flagged
 
 
-def test_what_differs_most_comes_first():
+def test_the_largest_difference_comes_first():
     mine = [ours("a", usd=1), ours("b", usd=5), ours("c", usd=3)]
     bills = {name: theirs(usd=1.0) for name in "abc"}
     assert [row.model for row in reconcile(LLM, mine, bills, (1, 2)).rows] == ["openai/b", "openai/c", "openai/a"]

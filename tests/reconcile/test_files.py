@@ -70,7 +70,7 @@ def test_seconds_may_be_fractions(tmp_path):
     lambda text: text.replace("\n", "\r").encode(),
     lambda text: ("\n" + text + "\n,,,\n\n").encode()[1:],
 ])  # fmt: skip
-def test_what_other_programs_write(tmp_path, encode):
+def test_files_of_other_programs(tmp_path, encode):
     assert read(tmp_path, encode(HEAD + "gpt-4o,10,20,0.5\n"))["gpt-4o"].cost_nusd == 500_000_000
 
 
@@ -118,7 +118,7 @@ def test_missing_and_misspelt_columns(tmp_path):
         ('a,"1,1,1', "row 2", ""),
     ],
 )
-def test_bad_values_are_told_with_row_and_column(tmp_path, row, place, what):
+def test_bad_values_are_reported_with_row_and_column(tmp_path, row, place, what):
     message = refused(tmp_path, HEAD + row + "\n")
     assert place in message
     assert what in message
@@ -208,7 +208,7 @@ def test_both_forms_say_the_same(tmp_path_factory, rows):
 
 
 @pytest.mark.parametrize("name", ["usage.csv", "usage.json"])
-def test_how_much_is_read_is_told(tmp_path, name):
+def test_progress_is_reported(tmp_path, name):
     rows = [f"m{n % 7},{n},1,0.01" for n in range(3 * ROWS_PER_REPORT)]
     keys = HEAD.strip().split(",")
     content = HEAD + "\n".join(rows)
@@ -224,7 +224,7 @@ def test_how_much_is_read_is_told(tmp_path, name):
     assert done[0] < done[-1] == path.stat().st_size
 
 
-def test_who_is_told_may_end_it(tmp_path):
+def test_the_progress_callback_may_end_the_reading(tmp_path):
     def enough(done, total):
         raise KeyboardInterrupt
 

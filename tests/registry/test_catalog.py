@@ -97,7 +97,7 @@ def test_a_bare_name_may_hold_a_slash():
     assert catalog(model("groq/openai/oss")).resolve("openai/oss", "llm", PLAIN).id == "groq/openai/oss"
 
 
-def test_what_is_unknown_lists_what_is_there():
+def test_unknown_names_list_the_known_ones():
     full = catalog(model("sim/a"), *TONES)
     with pytest.raises(UnknownModelError) as raised:
         full.resolve("sim/zzz", "llm", PLAIN)

@@ -52,7 +52,7 @@ def test_models_stacks_chains_and_voices():
     assert catalog.voices == {"v": {"sim": "tone"}}
 
 
-def test_projects_count_in_nano_dollars_and_default_is_always_there():
+def test_budgets_are_nano_dollars_and_the_default_project_always_exists():
     projects = built().projects
     assert (projects["a"].daily_budget_nusd, projects["a"].budget_action) == (10_000_000, "block")
     assert projects["a"].accent == "#010203"
@@ -63,13 +63,13 @@ def test_projects_count_in_nano_dollars_and_default_is_always_there():
     assert (configured.name, configured.default_stack) == ("Default", "demo")
 
 
-def test_an_accent_is_made_from_the_id():
+def test_the_accent_is_derived_from_the_id():
     assert accent_of("a") == accent_of("a") != accent_of("b")
     assert re.fullmatch("#[0-9a-f]{6}", accent_of("ü"))
     assert built().projects["tiny"].accent == accent_of("tiny")
 
 
-def test_the_demo_resolves_what_its_first_minutes_need():
+def test_the_demo_resolves_its_default_models():
     catalog = build(demo_settings(Path("/d")))
     default = catalog.project("default")
     assert [catalog.resolve("", m, default).id for m in ("stt", "llm", "tts")] == ["sim/tone", "sim/echo", "sim/tone"]
@@ -87,8 +87,8 @@ def merged(*stored):
     return merge(settings, stored, lambda entry: Secret(f"key of {entry.id}"))
 
 
-def test_what_was_made_through_the_api_stands_beside_the_file():
-    found = merged(
+def test_stored_entities_are_added_to_those_of_the_file():
+    result = merged(
         StoredProvider(id="second", type="openai", key="token"),
         Model(modality="tts", provider="second", name="tts-1"),
         Model(modality="llm", provider="sim", name="echo"),
@@ -96,8 +96,8 @@ def test_what_was_made_through_the_api_stands_beside_the_file():
         StoredKey(id="k", digest=DIGEST, masked="", project="app"),
         StoredChain(modality="stt", models=("sim/tone",)),
     )
-    catalog = found.catalog
-    assert found.warnings == ()
+    catalog = result.catalog
+    assert result.warnings == ()
     second = catalog.provider("second")
     assert (second.source, second.api_key, second.public_only) == ("db", Secret("key of second"), True)
     assert [catalog.models[m].source for m in ("tts:second/tts-1", "llm:sim/echo")] == ["db", "db"]
@@ -120,14 +120,14 @@ def test_what_was_made_through_the_api_stands_beside_the_file():
         (StoredKey(id="k", digest="none", masked=""), "its digest is not a SHA-256"),
     ],
 )
-def test_what_does_not_fit_is_set_aside_and_said(stored, why):
-    found = merged(stored)
-    assert found.catalog == built()
-    assert len(found.warnings) == 1
-    assert why in found.warnings[0]
+def test_invalid_entries_are_ignored_with_a_warning(stored, why):
+    result = merged(stored)
+    assert result.catalog == built()
+    assert len(result.warnings) == 1
+    assert why in result.warnings[0]
 
 
-def test_an_address_of_the_list_may_be_inside():
+def test_listed_hosts_may_be_private():
     settings = parse(
         TEXT + "serve: {provider_base_url_hosts: [Proxy.inside]}", file="gw.yaml", env={}, data_dir=Path("/d")
     )
@@ -140,5 +140,10 @@ def test_an_address_of_the_list_may_be_inside():
     assert [providers[entry.id].public_only for entry in stored] == [False, True, False]
 
 
-def test_a_chain_loses_what_is_gone():
+def test_a_stored_provider_may_be_a_wyoming_server():
+    catalog = merged(StoredProvider(id="w", type="whisper", base_url="tcp://127.0.0.1:10300")).catalog
+    assert catalog.provider("w").base_url == "tcp://127.0.0.1:10300"
+
+
+def test_chains_lose_deleted_models():
     assert merged(StoredChain(modality="stt", models=("gone/m", "sim/tone"))).catalog.chains["stt"] == ("sim/tone",)

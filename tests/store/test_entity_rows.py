@@ -47,7 +47,7 @@ def db():
         yield made
 
 
-def test_what_was_put_comes_back(db):
+def test_stored_entities_are_read_back(db):
     entity_rows.apply(db, entity_rows.Change(put=ALL))
     assert sorted(map(name_of, entity_rows.entities(db))) == sorted(map(name_of, ALL))
     assert set(map(repr, entity_rows.entities(db))) == set(map(repr, ALL))
@@ -70,7 +70,7 @@ def test_a_change_is_all_or_nothing(db):
     assert entity_rows.meta(db, "a") is None
 
 
-def test_what_a_newer_version_wrote_is_left_out(db):
+def test_entries_of_a_newer_version_are_skipped(db):
     entity_rows.apply(db, entity_rows.Change(put=ALL[:1]))
     db.execute("insert into managed values ('hologram', 'h', '{\"kind\":\"hologram\"}')")
     with capture_logs() as logs:

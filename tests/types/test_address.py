@@ -25,7 +25,7 @@ def test_addresses(address):
         ("http://me:hunter2@h", "user name"),
     ],
 )  # fmt: skip
-def test_what_is_no_address_is_told_without_repeating_it(address, what):
+def test_invalid_addresses_are_reported_without_repeating_them(address, what):
     with pytest.raises(ValueError, match=what) as caught:
         split_address(address)
     assert "hunter2" not in str(caught.value)
