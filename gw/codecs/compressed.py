@@ -166,7 +166,7 @@ class _Sink:
         return self._output.write(data)
 
 
-class Resampler:
+class FrameResampler:
     """Decoded frames → 16-bit samples of the rate and channels of `pcm`."""
 
     def __init__(self, av: Any, pcm: AudioFormat) -> None:
@@ -191,7 +191,7 @@ class _FrameDecoder:
         self._av = av
         self._name = name
         self._codec = av.CodecContext.create(name, "r")
-        self._resampler = Resampler(av, pcm)
+        self._resampler = FrameResampler(av, pcm)
         self._has_bad = self._has_good = False
 
     def feed(self, data: bytes) -> bytes:
@@ -219,7 +219,7 @@ class _FileDecoder:
     def __init__(self, av: Any, source: AudioFormat, pcm: AudioFormat) -> None:
         self._av = av
         self._name = source.encoding
-        self._resampler = Resampler(av, pcm)
+        self._resampler = FrameResampler(av, pcm)
         self._file = BytesIO()
 
     def feed(self, data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from gw.codecs.compressed import EXTRA, Resampler, library
+from gw.codecs.compressed import EXTRA, FrameResampler, library
 from gw.types.audio import PCM_16K, AudioFormat, Encoding
 from gw.wire import convert, wav
 from gw.wire.containers.matroska import MatroskaPackets
@@ -112,7 +112,7 @@ class _PacketDecoder:
         if name == "opus":
             self._codec.sample_rate = 48_000
             self._codec.layout = "stereo" if len(head) > 9 and head[9] == 2 else "mono"
-        self._resampler = Resampler(av, PCM_16K)
+        self._resampler = FrameResampler(av, PCM_16K)
         self._bad_packets = 0
         self._has_samples = False
 

@@ -34,7 +34,7 @@ class UnknownVoice(ClientProtocolError):
 
 
 @attrs.frozen(kw_only=True)
-class Voice:
+class ListedVoice:
     """A voice and the ids of the `models` that speak with it."""
 
     id: str
@@ -42,9 +42,9 @@ class Voice:
     language: str | None
 
 
-def voices_of(catalog: Catalog) -> list[Voice]:
+def voices_of(catalog: Catalog) -> list[ListedVoice]:
     """Return aliases first, each name once. An alias belongs to the models of every provider that it names."""
-    voices: dict[str, Voice] = {}
+    voices: dict[str, ListedVoice] = {}
     speakers = list(catalog.by_modality["tts"].values())
     for alias, by_provider in catalog.voices.items():
         providers = {
@@ -52,10 +52,10 @@ def voices_of(catalog: Catalog) -> list[Voice]:
         }
         models = [model for model in speakers if model.provider in providers]
         language = next((model.default_language for model in models if model.default_language), None)
-        voices[alias] = Voice(id=alias, models=tuple(model.id for model in models), language=language)
+        voices[alias] = ListedVoice(id=alias, models=tuple(model.id for model in models), language=language)
     for model in speakers:
         if (name := model.default_voice) and name not in catalog.voices:
-            voice = voices.get(name) or Voice(id=name, models=(), language=model.default_language)
+            voice = voices.get(name) or ListedVoice(id=name, models=(), language=model.default_language)
             voices[name] = attrs.evolve(voice, models=(*voice.models, model.id))
     return list(voices.values())
 
@@ -79,7 +79,7 @@ def _count(text: str | None, default: int, most: int, param: str) -> int:
     return int(text)
 
 
-def _path_voice(exchange: HttpExchange) -> Voice:
+def _path_voice(exchange: HttpExchange) -> ListedVoice:
     """Return the voice in the path. Raises UnknownVoice."""
     name = exchange.scope["path_params"]["voice"]
     for voice in voices_of(exchange.gateway.live.catalog):
@@ -88,12 +88,12 @@ def _path_voice(exchange: HttpExchange) -> Voice:
     raise UnknownVoice(what=f"no voice is called {name!r} here", param="voice_id")
 
 
-def _matching_voices(exchange: HttpExchange, search: str) -> list[Voice]:
+def _matching_voices(exchange: HttpExchange, search: str) -> list[ListedVoice]:
     voices = voices_of(exchange.gateway.live.catalog)
     return [voice for voice in voices if search.casefold() in voice.id.casefold()]
 
 
-def _page(voices: list[Voice], after: str | None, size: int) -> tuple[list[Voice], bool]:
+def _page(voices: list[ListedVoice], after: str | None, size: int) -> tuple[list[ListedVoice], bool]:
     """Return the voices after the one named `after`, and whether there are more; none after an unknown name."""
     if after:
         names = [voice.id for voice in voices]
@@ -112,7 +112,7 @@ async def models_bare(exchange: HttpExchange) -> None:
 # ---- ElevenLabs
 
 
-def _elevenlabs_voice(voice: Voice) -> dict[str, Any]:
+def _elevenlabs_voice(voice: ListedVoice) -> dict[str, Any]:
     verified = [{"language": voice.language, "model_id": model} for model in voice.models if voice.language]
     return {
         "voice_id": voice.id, "name": voice.id, "samples": None, "category": "premade", "description": None,
@@ -174,7 +174,7 @@ async def cartesia_status(exchange: HttpExchange) -> None:
     await _send(exchange, {"ok": True, "version": exchange.gateway.version})
 
 
-def _cartesia_voice(voice: Voice) -> dict[str, Any]:
+def _cartesia_voice(voice: ListedVoice) -> dict[str, Any]:
     return {
         "id": voice.id, "name": voice.id, "tagline": "", "language": voice.language or "en", "locales": [],
         "description": f"Spoken by {', '.join(voice.models)}" if voice.models else "", "access": "private",

@@ -112,7 +112,7 @@ class EngineProcess(OwnedProcess):
     async def _use(self, process: trio.Process) -> None:
         self._stdin = process.stdin
         assert process.stdout is not None
-        decoder = wyoming.Decoder(lambda detail: EngineBroken(f"its engine sent an invalid message: {detail}"))
+        decoder = wyoming.WyomingDecoder(lambda detail: EngineBroken(f"its engine sent an invalid message: {detail}"))
         async for data in process.stdout:
             for message in decoder.feed(bytes(data)):
                 await self._receive(message)

@@ -89,7 +89,7 @@ class NotAnEvent(Exception):
 def _read(descriptor: int, inbox: Inbox) -> None:
     """Read requests until the gateway is gone, then exit this process."""
     try:
-        decoder = wyoming.Decoder(NotAnEvent)
+        decoder = wyoming.WyomingDecoder(NotAnEvent)
         while data := os.read(descriptor, _READ_BYTES):
             for message in decoder.feed(data):
                 inbox.put(message)

@@ -55,7 +55,7 @@ def transcribe(model: Any, job: Job) -> Iterator[Message]:
         vad_filter=True,
         **settings,
     )
-    segments: list[wyoming.Segment] = []
+    segments: list[wyoming.TranscriptSegment] = []
     for segment in results:
         text = segment.text if segments else segment.text.lstrip()
         segments.append(_segment(segment))
@@ -68,14 +68,14 @@ def transcribe(model: Any, job: Job) -> Iterator[Message]:
     )
 
 
-def _segment(segment: Any) -> wyoming.Segment:
+def _segment(segment: Any) -> wyoming.TranscriptSegment:
     words = tuple(
         wyoming.TimedWord(
             word=word.word, start=float(word.start), end=float(word.end), probability=float(word.probability)
         )
         for word in segment.words or ()
     )
-    return wyoming.Segment(text=segment.text, start=float(segment.start), end=float(segment.end), words=words)
+    return wyoming.TranscriptSegment(text=segment.text, start=float(segment.start), end=float(segment.end), words=words)
 
 
 if __name__ == "__main__":

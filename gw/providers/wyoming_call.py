@@ -57,7 +57,7 @@ class ServerPeer:
     def __init__(self, transport: Transport, provider: str) -> None:
         self._transport = transport
         self._provider = provider
-        self._decoder = wyoming.Decoder(lambda detail: UpstreamProtocolError(provider=provider, detail=detail))
+        self._decoder = wyoming.WyomingDecoder(lambda detail: UpstreamProtocolError(provider=provider, detail=detail))
         self._received: list[Message] = []
 
     async def send(self, *messages: Message) -> None:

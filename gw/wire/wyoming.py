@@ -86,7 +86,7 @@ class TimedWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     probability: float | None = None
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TranscriptSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     start: float
     end: float
@@ -97,7 +97,7 @@ class FinalTranscript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     text: str
     language: str | None = None
     duration: float | None = None
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[TranscriptSegment, ...] = ()
 
 
 class TranscriptStop(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +230,7 @@ def encode(message: Message) -> bytes:
     return b"".join((msgspec.json.encode(header), b"\n", body, payload))
 
 
-class Decoder:
+class WyomingDecoder:
     """Bytes in, messages out. Unknown types and members are ignored. For malformed input, raises `new_error(detail)`."""
 
     def __init__(self, new_error: Callable[[str], Exception]) -> None:

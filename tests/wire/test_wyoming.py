@@ -14,17 +14,20 @@ class Fault(Exception):
 
 
 def read(*pieces):
-    decoder = wyoming.Decoder(Fault)
+    decoder = wyoming.WyomingDecoder(Fault)
     messages = [message for piece in pieces for message in decoder.feed(piece)]
     return messages, decoder
 
 
-HEARD = wyoming.FinalTranscript(
+TRANSCRIPT = wyoming.FinalTranscript(
     text="Où?",
     language="fr",
     duration=1.5,
     segments=(
-        wyoming.Segment(text="Où?", start=0.0, end=1.5, words=(wyoming.TimedWord(word="Où?", start=0.1, end=1.4, probability=0.9),)),
+        wyoming.TranscriptSegment(
+            text="Où?", start=0.0, end=1.5,
+            words=(wyoming.TimedWord(word="Où?", start=0.1, end=1.4, probability=0.9),),
+        ),
     ),
 )
 MESSAGES = [
@@ -37,7 +40,7 @@ MESSAGES = [
     wyoming.AudioStop(),
     wyoming.TranscriptStart(),
     wyoming.TranscriptPiece(text="O"),
-    HEARD,
+    TRANSCRIPT,
     wyoming.TranscriptStop(),
     wyoming.Synthesize(text="a\nb 你好", voice=wyoming.Voice(name="v", speaker="2"), speed=1.25),
     wyoming.Ping(text="x"),

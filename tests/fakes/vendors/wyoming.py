@@ -35,7 +35,7 @@ class FakeWyoming:
     audio: bytearray = attrs.field(factory=bytearray)
 
     async def __call__(self, stream: trio.abc.Stream) -> None:
-        decoder = wyoming.Decoder(NotAnEvent)
+        decoder = wyoming.WyomingDecoder(NotAnEvent)
         while data := await stream.receive_some(65_536):
             for message in decoder.feed(bytes(data)):
                 if isinstance(message, wyoming.AudioPiece):
