@@ -27,16 +27,16 @@ def chat(connection: http.client.HTTPConnection, model: str, text: str, *, strea
 
 def test_idle_connections_of_both_planes_exit_at_once(start):
     daemon = start()
-    hot, cold = connect(daemon.url), connect(daemon.url)
-    assert chat(hot, "sim/echo", "hi", stream=False).read()
-    cold.request("GET", "/v1/status")
-    assert cold.getresponse().read()
+    voice, browser = connect(daemon.url), connect(daemon.url)
+    assert chat(voice, "sim/echo", "hi", stream=False).read()
+    browser.request("GET", "/v1/status")
+    assert browser.getresponse().read()
     code, took = daemon.stop()
     assert code == 0, daemon.text()
     assert took < 0.3 + 0.2  # the promise, and the interpreter's own end
-    assert hot.sock.recv(1) == b""
-    hot.close()
-    cold.close()
+    assert voice.sock.recv(1) == b""
+    voice.close()
+    browser.close()
 
 
 def test_a_running_stream_finishes_and_new_connections_are_refused(start):

@@ -16,7 +16,7 @@ from gw.web.http_server import HostedApp, HttpServer
 from tests.fakes.net import StreamTransport
 
 
-def request(method="POST", path="/hot", body=b"", *fields, host="gw"):
+def request(method="POST", path="/data", body=b"", *fields, host="gw"):
     lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: " + host.encode(), *fields]
     if body or method == "POST":
         lines.append(b"Content-Length: %d" % len(body))

@@ -32,9 +32,9 @@ async def guarded(tmp_path: Path):
 def app_of():
     """The control plane of a gateway, without a data plane and without a built dashboard unless one is given."""
 
-    def make(gateway, *, hot=_no_data_plane, serves=lambda method, path: False, drain=None, site=None) -> ASGIApp:
+    def make(gateway, *, data_plane=_no_data_plane, serves=lambda method, path: False, drain=None, site=None) -> ASGIApp:
         drain = drain or Drain()
-        return as_app(make_dispatch(gateway, hot, serves, drain, site or Frontend({})))
+        return as_app(make_dispatch(gateway, data_plane, serves, drain, site or Frontend({})))
 
     return make
 

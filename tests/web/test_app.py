@@ -9,7 +9,7 @@ import structlog
 from tests.fakes.temporary_gateway import call
 
 
-class Hot:
+class FakeDataPlane:
     """Stands for the data plane."""
 
     def __init__(self) -> None:
@@ -22,38 +22,38 @@ class Hot:
         self.scopes.append(scope)
         if scope["type"] == "http":
             await send({"type": "http.response.start", "status": 299, "headers": []})
-            await send({"type": "http.response.body", "body": b"hot"})
+            await send({"type": "http.response.body", "body": b"data"})
 
 
 @pytest.fixture
-def hot() -> Hot:
-    return Hot()
+def data_plane() -> FakeDataPlane:
+    return FakeDataPlane()
 
 
 @pytest.fixture
-def both(gateway, app_of, hot):
-    return app_of(gateway, hot=hot, serves=hot.serves)
+def both(gateway, app_of, data_plane):
+    return app_of(gateway, data_plane=data_plane, serves=data_plane.serves)
 
 
-async def test_hot_paths_that_come_this_way_reach_the_data_plane(both, hot):
+async def test_its_paths_reach_the_data_plane(both, data_plane):
     answer = await call(both, "/v1/chat/completions?x=1", method="POST", body=b"{}")
-    assert (answer.status, answer.body) == (299, b"hot")
-    assert hot.scopes[0]["path"] == "/v1/chat/completions"
+    assert (answer.status, answer.body) == (299, b"data")
+    assert data_plane.scopes[0]["path"] == "/v1/chat/completions"
 
 
-async def test_the_same_path_with_another_method_does_not(both, hot):
+async def test_the_same_path_with_another_method_does_not(both, data_plane):
     answer = await call(both, "/v1/chat/completions")
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
-    assert hot.scopes == []
+    assert data_plane.scopes == []
 
 
-async def test_a_websocket_of_the_data_plane_reaches_it(both, hot):
+async def test_a_websocket_of_the_data_plane_reaches_it(both, data_plane):
     scope = {"type": "websocket", "path": "/v1/listen", "raw_path": b"/v1/listen", "headers": [], "query_string": b""}
     await both(scope, None, None)
-    assert hot.scopes == [scope]
+    assert data_plane.scopes == [scope]
 
 
-async def test_other_websockets_are_refused(both, hot):
+async def test_other_websockets_are_refused(both, data_plane):
     sent = []
 
     async def send(message):
@@ -61,7 +61,7 @@ async def test_other_websockets_are_refused(both, hot):
 
     scope = {"type": "websocket", "path": "/v1/no", "raw_path": b"/v1/no", "headers": [], "extensions": {}}
     await both(scope, None, send)
-    assert hot.scopes == []
+    assert data_plane.scopes == []
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

@@ -14,90 +14,90 @@ def ends():
     return ours, Connection(StreamTransport(theirs), ServerLimits(write_s=30), Drain())
 
 
-async def reading(link, task_status):
-    async with link.reader():
+async def reading(connection, task_status):
+    async with connection.reader():
         task_status.started()
         await trio.sleep_forever()
 
 
 async def test_the_reader_rests_while_much_is_unread(ends, nursery):
-    client, link = ends
-    await nursery.start(reading, link)
+    client, connection = ends
+    await nursery.start(reading, connection)
     sent = 0
     with trio.move_on_after(0.05):
         while True:
             await client.send_all(b"x" * 65_536)
             sent += 65_536
-    assert UNREAD_BYTES < len(link.buffer) <= UNREAD_BYTES + 2 * 65_536
-    link.buffer.clear()
-    link.taken()
+    assert UNREAD_BYTES < len(connection.buffer) <= UNREAD_BYTES + 2 * 65_536
+    connection.buffer.clear()
+    connection.taken()
     await trio.testing.wait_all_tasks_blocked()
-    assert link.buffer
+    assert connection.buffer
 
 
 @pytest.mark.parametrize("beside", [False, True])
 async def test_leaving_is_told_once_and_wait_returns(ends, nursery, beside):
-    client, link = ends
+    client, connection = ends
     told = []
-    link.on_left = lambda: told.append(True)
+    connection.on_left = lambda: told.append(True)
     if beside:
-        await nursery.start(reading, link)
+        await nursery.start(reading, connection)
     nursery.start_soon(client.aclose)
-    await link.wait()
-    await link.wait()
-    link.hung_up()
-    assert link.left
+    await connection.wait()
+    await connection.wait()
+    connection.hung_up()
+    assert connection.left
     assert told == [True]
     nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("beside", [False, True])
 async def test_bytes_are_waited_for(ends, nursery, beside):
-    client, link = ends
+    client, connection = ends
     if beside:
-        await nursery.start(reading, link)
+        await nursery.start(reading, connection)
     nursery.start_soon(client.send_all, b"hello")
-    await link.wait()
-    assert link.buffer == b"hello"
+    await connection.wait()
+    assert connection.buffer == b"hello"
     nursery.cancel_scope.cancel()
 
 
 async def test_only_one_task_waits(ends, nursery):
-    _client, link = ends
-    nursery.start_soon(link.wait_changed)
+    _client, connection = ends
+    nursery.start_soon(connection.wait_changed)
     await trio.testing.wait_all_tasks_blocked()
     with pytest.raises(trio.BusyResourceError):
-        await link.wait_changed()
-    link.wake()
+        await connection.wait_changed()
+    connection.wake()
 
 
 async def test_a_cancelled_wait_leaves_no_waiter(ends, nursery):
-    _client, link = ends
+    _client, connection = ends
     with trio.move_on_after(0):
-        await link.wait_changed()
-    nursery.start_soon(link.wait_changed)
+        await connection.wait_changed()
+    nursery.start_soon(connection.wait_changed)
     await trio.testing.wait_all_tasks_blocked()
-    link.wake()
+    connection.wake()
 
 
 async def test_a_hang_up_wakes_who_does_not_read(ends, nursery):
-    _client, link = ends
-    nursery.start_soon(link.wait_changed)
+    _client, connection = ends
+    nursery.start_soon(connection.wait_changed)
     await trio.testing.wait_all_tasks_blocked()
-    link.hung_up()
-    await link.wait()
-    assert link.left
+    connection.hung_up()
+    await connection.wait()
+    assert connection.left
 
 
 async def test_a_stream_that_is_no_socket_cannot_be_watched(ends):
-    _client, link = ends
+    _client, connection = ends
     poller = Poller()
-    assert not link.watch(poller)
-    link.unwatch()
+    assert not connection.watch(poller)
+    connection.unwatch()
 
 
 async def test_each_piece_of_a_large_write_has_its_own_deadline(ends, nursery, autojump_clock):
-    client, link = ends
+    client, connection = ends
 
     async def read_slowly():
         while True:
@@ -107,27 +107,27 @@ async def test_each_piece_of_a_large_write_has_its_own_deadline(ends, nursery, a
                 got += len(await client.receive_some(PIECE_BYTES - got))
 
     nursery.start_soon(read_slowly)
-    await link.send(b"x" * (4 * PIECE_BYTES))
+    await connection.send(b"x" * (4 * PIECE_BYTES))
     nursery.cancel_scope.cancel()
     assert trio.current_time() >= 60
 
 
 async def test_a_write_nobody_takes_kills_the_connection(ends, autojump_clock):
-    _client, link = ends
+    _client, connection = ends
     with pytest.raises(TimeoutError, match="stopped reading"):
-        await link.send(b"x")
-    assert link.dead
+        await connection.send(b"x")
+    assert connection.dead
     with pytest.raises(OSError, match="gone"):
-        await link.send(b"x")
+        await connection.send(b"x")
 
 
 async def test_linger_drops_what_still_comes_and_gives_up(nursery, autojump_clock):
     client, theirs = trio.testing.memory_stream_pair()
-    link = Connection(StreamTransport(theirs), ServerLimits(), Drain())
-    await nursery.start(reading, link)
+    connection = Connection(StreamTransport(theirs), ServerLimits(), Drain())
+    await nursery.start(reading, connection)
     await client.send_all(b"x" * 1000)
     began = trio.current_time()
-    await link.linger()
-    assert link.dropped == 1000
-    assert not link.buffer
+    await connection.linger()
+    assert connection.dropped == 1000
+    assert not connection.buffer
     assert trio.current_time() - began == pytest.approx(LINGER_S)

@@ -9,15 +9,15 @@ from gw.web.http_server import HostedApp, HttpServer
 from tests.fakes.edge import Client, StalledStream, Stuck, echo, open_host, read_all, request, respond
 from tests.fakes.net import StreamTransport
 
-BAD = b"POST /hot HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc"
+BAD = b"POST /data HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc"
 
 
 async def test_serves_requests_one_after_another():
     async with open_host(echo) as host:
         for body in (b"one", b"", b"three"):
-            await host.client.send(request("POST", "/hot/a%20b?q=1", body))
+            await host.client.send(request("POST", "/data/a%20b?q=1", body))
             response = await host.client.response()
-            assert (response.status, response.body) == (200, b"POST /hot/a b " + body)
+            assert (response.status, response.body) == (200, b"POST /data/a b " + body)
             assert response.headers["x-app"] == "echo"
             assert "date" in response.headers
             assert "server" not in response.headers
@@ -36,24 +36,24 @@ async def test_what_was_found_about_a_head_is_kept_while_it_is_sent_again():
         await respond(send, b"")
 
     async with open_host(app) as host:
-        for path, body in (("/hot", b"a"), ("/hot", b"four"), ("/hot/2", b"b"), ("/hot", b"c")):
+        for path, body in (("/data", b"a"), ("/data", b"four"), ("/data/2", b"b"), ("/data", b"c")):
             await host.client.send(request("POST", path, body))
             assert (await host.client.response()).status == 200
-    assert seen == [(0, "/hot", b"1", b"a"), (0, "/hot", b"4", b"four"), (2, "/hot/2", b"1", b"b"), (3, "/hot", b"1", b"c")]
+    assert seen == [(0, "/data", b"1", b"a"), (0, "/data", b"4", b"four"), (2, "/data/2", b"1", b"b"), (3, "/data", b"1", b"c")]
 
 
 async def test_pipelined_requests_are_answered_in_order():
     async with open_host(echo) as host:
         await host.client.send(b"".join(request(body=b"%d" % n) for n in range(20)) + b"\r\n" + request(body=b"last"))
         bodies = [(await host.client.response()).body for _ in range(21)]
-    assert bodies == [b"POST /hot %d" % n for n in range(20)] + [b"POST /hot last"]
+    assert bodies == [b"POST /data %d" % n for n in range(20)] + [b"POST /data last"]
 
 
 @pytest.mark.parametrize(
     "data",
     [
         request(body=b"hello!"),
-        b"POST /hot HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n",
+        b"POST /data HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n",
     ],
 )
 async def test_a_request_may_be_cut_at_every_byte(data):
@@ -62,7 +62,7 @@ async def test_a_request_may_be_cut_at_every_byte(data):
             await host.client.send(data[:at])
             await trio.testing.wait_all_tasks_blocked()
             await host.client.send(data[at:])
-            assert (await host.client.response()).body == b"POST /hot hello!"
+            assert (await host.client.response()).body == b"POST /data hello!"
 
 
 @pytest.mark.parametrize("at", range(0, len(BAD), 7))
@@ -78,12 +78,12 @@ async def test_a_client_that_leaves_at_any_byte_leaves_nothing_behind(at):
     ("data", "status"),
     [
         (BAD, 400),
-        (b"GET /hot HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", 400),
+        (b"GET /data HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", 400),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
-        (b"GET /hot\r\n\r\n", 400),
-        (b"POST /hot HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"GET /hot HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 70_000, 431),
-        (b"GET /hot" + b"y" * 17_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
+        (b"GET /data\r\n\r\n", 400),
+        (b"POST /data HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"GET /data HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 70_000, 431),
+        (b"GET /data" + b"y" * 17_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
     ],
 )
 async def test_malformed_requests_get_one_4xx_and_a_close(data, status, autojump_clock):
@@ -173,8 +173,8 @@ async def test_a_body_must_keep_up_a_rate(autojump_clock):
     "data",
     [
         request(body=b"x" * 101),
-        b"POST /hot HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + b"x" * 100 + b"\r\n1\r\nx\r\n0\r\n\r\n",
-        request("POST", "/hot", b"x" * 101, b"Expect: 100-continue")[:-101],
+        b"POST /data HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + b"x" * 100 + b"\r\n1\r\nx\r\n0\r\n\r\n",
+        request("POST", "/data", b"x" * 101, b"Expect: 100-continue")[:-101],
     ],
 )
 async def test_a_body_beyond_the_limit_of_its_app_is_refused(data, autojump_clock):
@@ -191,7 +191,7 @@ async def test_a_body_beyond_the_limit_of_its_app_is_refused(data, autojump_cloc
 async def test_an_app_without_websockets_answers_an_upgrade_with_404(autojump_clock):
     async with open_host(echo, websockets=False) as host:
         upgrade = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Key: " + b"A" * 22 + b"==")
-        await host.client.send(request("GET", "/hot", b"", *upgrade))
+        await host.client.send(request("GET", "/data", b"", *upgrade))
         response = await host.client.response()
         assert (response.status, response.error()["code"]) == (404, "not_found")
         assert await host.client.ended()
@@ -278,13 +278,13 @@ async def test_continue_is_said_when_the_app_asks_for_the_body():
         await echo(scope, receive, send)
 
     async with open_host(app) as host:
-        data = request("POST", "/hot", b"hi", b"Expect: 100-continue")
+        data = request("POST", "/data", b"hi", b"Expect: 100-continue")
         await host.client.send(data[:-2])
         await trio.testing.wait_all_tasks_blocked()
         asked.set()
         assert (await host.client.response()).status == 100
         await host.client.send(data[-2:])
-        assert (await host.client.response()).body == b"POST /hot hi"
+        assert (await host.client.response()).body == b"POST /data hi"
 
 
 async def test_refusing_before_continue_closes_the_connection(autojump_clock):
@@ -292,7 +292,7 @@ async def test_refusing_before_continue_closes_the_connection(autojump_clock):
         await respond(send, b"no", 413)
 
     async with open_host(app) as host:
-        await host.client.send(request("POST", "/hot", b"hi", b"Expect: 100-continue")[:-2])
+        await host.client.send(request("POST", "/data", b"hi", b"Expect: 100-continue")[:-2])
         response = await host.client.response()
         assert (response.status, response.headers["connection"]) == (413, "close")
         assert await host.client.ended()
@@ -340,10 +340,10 @@ async def test_responses_without_a_body(method, status):
 
 async def test_http_1_0_is_answered_by_closing():
     async with open_host(echo) as host:
-        await host.client.send(b"GET /hot HTTP/1.0\r\n\r\n")
+        await host.client.send(b"GET /data HTTP/1.0\r\n\r\n")
         response = await host.client.response()
         assert response.headers["connection"] == "close"
-        assert response.body == b"GET /hot "
+        assert response.body == b"GET /data "
 
 
 async def test_a_crash_before_the_start_is_a_500_with_the_id_in_the_log():
@@ -357,7 +357,7 @@ async def test_a_crash_before_the_start_is_a_500_with_the_id_in_the_log():
     assert response.status == 500
     assert response.error()["code"] == "internal_error"
     (line,) = logs
-    assert (line["event"], line["exc_type"], line["path"]) == ("request_crashed", "ValueError", "/hot")
+    assert (line["event"], line["exc_type"], line["path"]) == ("request_crashed", "ValueError", "/data")
     assert line["request_id"] == response.headers["x-request-id"]
     assert "secret" not in str(logs).replace('raise ValueError("a secret of the request")', "")
 
@@ -493,9 +493,9 @@ async def test_scope_has_what_asgi_asks_for():
         await respond(send, b"")
 
     async with open_host(app) as host:
-        await host.client.send(request("GET", "/hot/x?y=z"))
+        await host.client.send(request("GET", "/data/x?y=z"))
         await host.client.response()
-    assert (seen["type"], seen["scheme"], seen["method"], seen["path"]) == ("http", "http", "GET", "/hot/x")
-    assert (seen["raw_path"], seen["query_string"], seen["http_version"]) == (b"/hot/x", b"y=z", "1.1")
+    assert (seen["type"], seen["scheme"], seen["method"], seen["path"]) == ("http", "http", "GET", "/data/x")
+    assert (seen["raw_path"], seen["query_string"], seen["http_version"]) == (b"/data/x", b"y=z", "1.1")
     assert "gw.cancels" in seen["extensions"]
     assert seen["state"]["drain"] is host.drain

@@ -16,7 +16,7 @@ class Peer:
 
     def __init__(self, client, **options):
         self.client = client
-        self.protocol = ClientProtocol(parse_uri("ws://gw/hot/ws?m=1"), max_size=None, **options)
+        self.protocol = ClientProtocol(parse_uri("ws://gw/data/ws?m=1"), max_size=None, **options)
 
     async def flush(self):
         for data in self.protocol.data_to_send():
@@ -133,7 +133,7 @@ async def test_scope_subprotocol_and_headers(autojump_clock):
         await peer.open()
         assert peer.protocol.subprotocol == "b"
         assert await peer.closed() == 1000
-    assert (seen["type"], seen["scheme"], seen["path"], seen["query_string"]) == ("websocket", "ws", "/hot/ws", b"m=1")
+    assert (seen["type"], seen["scheme"], seen["path"], seen["query_string"]) == ("websocket", "ws", "/data/ws", b"m=1")
     assert seen["subprotocols"] == ["a", "b"]
     assert {"websocket.http.response", "gw.cancels"} <= set(seen["extensions"])
 
@@ -169,7 +169,7 @@ async def test_an_app_that_does_not_accept(message, status, autojump_clock):
 def _handshake(version=b"13", method="GET", body=b""):
     return request(
         method,
-        "/hot/ws",
+        "/data/ws",
         body,
         b"Connection: keep-alive, Upgrade",
         b"Upgrade: websocket",
@@ -330,7 +330,7 @@ async def test_overload_denies_the_handshake(autojump_clock):
         assert (response.status, response.headers["retry-after"]) == (503, "1")
 
 
-async def test_http_after_a_hot_request_may_become_a_websocket(autojump_clock):
+async def test_a_connection_after_a_request_may_become_a_websocket(autojump_clock):
     async def app(scope, receive, send):
         await (ws_echo if scope["type"] == "websocket" else _ok)(scope, receive, send)
 

@@ -30,7 +30,7 @@ def _control_plane():
     return app
 
 
-async def _hot(scope, receive, send):
+async def _data_plane(scope, receive, send):
     if scope["type"] == "http":
         await echo(scope, receive, send)
         return
@@ -58,16 +58,16 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(hot=_hot, control=None, **options):
+async def serving(data_plane=_data_plane, control=None, **options):
     config = Serve(host="127.0.0.1", port=0, **options.pop("config", {}))
     drain = Drain()
     server = None
-    data = HostedApp(app=hot, counted=True, websockets=True)
+    data = HostedApp(app=data_plane, counted=True, websockets=True)
     changes = HostedApp(app=control or _control_plane(), max_body_bytes=1_000_000)
 
     async def run(task_status):
         await listener.serve(
-            dispatch=lambda method, path: data if path.startswith(b"/hot") else changes,
+            dispatch=lambda method, path: data if path.startswith(b"/data") else changes,
             config=config,
             drain=drain,
             task_status=task_status,
@@ -89,21 +89,21 @@ async def test_one_port_serves_both_planes_on_one_connection():
     async with serving() as server:
         client = await server.client()
         await client.send(request(body=b"1"))
-        assert (await client.response()).body == b"POST /hot 1"
+        assert (await client.response()).body == b"POST /data 1"
         await client.send(request(body=b"2") + request("POST", "/control", b"hello"))
-        assert (await client.response()).body == b"POST /hot 2"
+        assert (await client.response()).body == b"POST /data 2"
         response = await client.response()
         assert (response.status, response.body) == (200, b'{"body":"hello"}\n')
         assert "server" not in response.headers
         await client.send(request(body=b"3"))
-        assert (await client.response()).body == b"POST /hot 3"
+        assert (await client.response()).body == b"POST /data 3"
         await client.send(request("GET", "/control"))
         assert (await client.response()).status == 200
 
 
 async def test_a_websocket_client_of_the_real_world():
     def talk(port):
-        with connect(f"ws://127.0.0.1:{port}/hot/ws") as ws:
+        with connect(f"ws://127.0.0.1:{port}/data/ws") as ws:
             for message in ("text", b"bytes", b"", "x" * 300_000):
                 ws.send(message)
                 assert ws.recv() == message
@@ -122,7 +122,7 @@ async def test_a_websocket_on_a_connection_that_began_with_the_control_plane():
         await client.send(request("GET", "/control"))
         await client.response()
         await client.send(
-            b"GET /hot/ws HTTP/1.1\r\nHost: gw\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"GET /data/ws HTTP/1.1\r\nHost: gw\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         assert (await client.response()).status == 101
@@ -133,14 +133,14 @@ async def test_a_websocket_on_a_connection_that_began_with_the_control_plane():
 
 async def test_a_drain_closes_idle_connections_of_both_planes_at_once():
     async with serving() as server:
-        hot, control, silent = [await server.client() for _ in range(3)]
-        await hot.send(request())
-        await hot.response()
+        data, control, silent = [await server.client() for _ in range(3)]
+        await data.send(request())
+        await data.response()
         await control.send(request("GET", "/control"))
         await control.response()
         with trio.fail_after(0.3):
             server.drain.begin(30)
-            for client in (hot, control, silent):
+            for client in (data, control, silent):
                 assert await client.ended()
             await server.ended.wait()
         with pytest.raises(OSError, match="connect"):
@@ -159,9 +159,9 @@ async def test_a_drain_lets_a_running_answer_finish_on_both_planes():
         await go.wait()
         await respond(send, b"done", headers=[(b"content-length", b"4")])
 
-    async with serving(hot=app, control=app) as server:
+    async with serving(data_plane=app, control=app) as server:
         clients = [await server.client() for _ in range(2)]
-        for client, path in zip(clients, ("/hot", "/control"), strict=True):
+        for client, path in zip(clients, ("/data", "/control"), strict=True):
             await client.send(request("GET", path))
         await both.wait()
         server.drain.begin(30)
@@ -174,7 +174,7 @@ async def test_a_drain_lets_a_running_answer_finish_on_both_planes():
             await server.ended.wait()
 
 
-@pytest.mark.parametrize("path", ["/hot", "/control"])
+@pytest.mark.parametrize("path", ["/data", "/control"])
 async def test_a_client_that_never_reads_cannot_hold_up_the_end(path):
     begun = trio.Event()
 
@@ -184,7 +184,7 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end(path):
         while True:
             await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
 
-    async with serving(hot=app, control=app, limits=ServerLimits(write_s=100)) as server:
+    async with serving(data_plane=app, control=app, limits=ServerLimits(write_s=100)) as server:
         client = await server.client()
         await client.send(request("GET", path))
         await begun.wait()
@@ -203,7 +203,7 @@ async def test_cancelling_serve_does_not_wait_for_stalled_writes():
         await send({"type": "http.response.body", "body": b"x" * 50_000_000})
 
     with trio.fail_after(2):
-        async with serving(hot=app, control=app) as server:
+        async with serving(data_plane=app, control=app) as server:
             client = await server.client()
             await client.send(request("GET", "/control"))
             await begun.wait()
@@ -212,7 +212,7 @@ async def test_cancelling_serve_does_not_wait_for_stalled_writes():
 
 async def test_a_client_that_leaves_cancels_within_100_ms():
     app = Stuck()
-    async with serving(hot=app) as server:
+    async with serving(data_plane=app) as server:
         client = await server.client()
         await client.send(request())
         await app.started.wait()
@@ -224,7 +224,7 @@ async def test_a_client_that_leaves_cancels_within_100_ms():
 async def test_a_reset_in_the_middle_is_nobodys_crash():
     app = Stuck()
     with structlog.testing.capture_logs() as logs:
-        async with serving(hot=app) as server:
+        async with serving(data_plane=app) as server:
             client = await server.client()
             await client.send(request())
             await app.started.wait()
@@ -270,7 +270,7 @@ async def test_tls():
             stream = trio.SSLStream(tcp, client_context, server_hostname="localhost", https_compatible=True)
             client = Client(stream)
             await client.send(request(body=b"x" * 300_000))
-            assert len((await client.response()).body) == 300_010
+            assert len((await client.response()).body) == 300_011
             await client.send(request("GET", "/control"))
             assert (await client.response()).status == 200
             plain = await server.client()
@@ -314,7 +314,7 @@ class Exhausted:
 
 async def test_accepting_survives_exhaustion_and_says_so_once():
     drain = Drain()
-    hosted = HostedApp(app=_hot)
+    hosted = HostedApp(app=_data_plane)
     server = HttpServer(lambda method, path: hosted, drain)
     with structlog.testing.capture_logs() as logs:
         (inner,) = await listener.bind("127.0.0.1", 0)
@@ -334,7 +334,7 @@ async def test_an_app_that_reads_its_body_slowly_holds_nobody_else_up():
         body = await read_all(receive)
         await respond(send, b"%d" % len(body))
 
-    async with serving(hot=app) as server:
+    async with serving(data_plane=app) as server:
         slow, quick = await server.client(), await server.client()
         await slow.send(request(body=b"x" * 1_000_000)[:-10])
         await quick.send(request(body=b"x"))

@@ -186,7 +186,7 @@ async def test_reads_are_neither_counted_nor_shed(gateway):
     others, other_ends = trio.testing.memory_stream_pair()
     drain, stuck, reads = Drain(), Stuck(), routing(gateway, it=echo)
     data, reading = HostedApp(app=stuck, counted=True), HostedApp(app=reads)
-    host = HttpServer(lambda method, path: data if path == b"/hot" else reading, drain, max_in_flight=1)
+    host = HttpServer(lambda method, path: data if path == b"/data" else reading, drain, max_in_flight=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.run_connection, StreamTransport(other_ends))
         nursery.start_soon(host.run_connection, StreamTransport(host_end))
