@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -278,37 +278,6 @@ def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
     return AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
 
 
-def first_ready(
-    models: Sequence[Model], open_attempt: AttemptFactory[S, E], *, hedge_after_s: float = math.inf
-) -> AbstractAsyncContextManager[OpenAttempt[S, E]]:
-    """Hold the first candidate that is ready open for the block. Raises like `try_in_turn`."""
-    if hedge_after_s < math.inf and len(models) > 1:
-        return _hedged(models, open_attempt, hedge_after_s)
-    return _InTurn(models, open_attempt)
-
-
-class _InTurn(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):
-    """One candidate after the other, in the caller's task."""
-
-    __slots__ = ("_models", "_open", "_open_attempt")
-
-    def __init__(self, models: Sequence[Model], open_attempt: AttemptFactory[S, E]) -> None:
-        self._models = models
-        self._open_attempt = open_attempt
-
-    def __aenter__(self) -> Coroutine[None, None, OpenAttempt[S, E]]:
-        return try_in_turn(self._models, self._try)
-
-    def _try(self, model: Model) -> Coroutine[None, None, OpenAttempt[S, E]]:
-        self._open = self._open_attempt(model)
-        return self._open.__aenter__()
-
-    def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Coroutine[None, None, bool | None]:
-        return self._open.__aexit__(kind, error, trace)
-
-
 class _Race(Generic[S, E]):
     """Candidates that may be open at the same time. The winner's task keeps its upstream open until `done`."""
 
@@ -345,10 +314,13 @@ class _Race(Generic[S, E]):
 
 
 @asynccontextmanager
-async def _hedged(
+async def hedged(
     models: Sequence[Model], open_attempt: AttemptFactory[S, E], hedge_after_s: float
 ) -> AsyncIterator[OpenAttempt[S, E]]:
-    """Start the next candidate beside one that fails or is silent for `hedge_after_s`; the first ready one wins."""
+    """Hold the first candidate that is ready open for the block. Raises like `try_in_turn`.
+
+    The next candidate is tried beside one that fails or is silent for `hedge_after_s`.
+    """
     state: _Race[S, E] = _Race(open_attempt)
     with one_error():
         async with trio.open_nursery() as upstreams:

@@ -223,13 +223,6 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self._finishing = True
         await self._forward(lambda session: session.finish())
 
-    async def _forward(self, send: Callable[[ListenSession], Awaitable[None]]) -> None:
-        attempt = self._current
-        if attempt is None or not attempt.live:
-            await trio.lowlevel.checkpoint()
-        else:
-            await attempt.forward(send)
-
     # ------------------------------------------------------------------ the providers' side
 
     def _is_last(self, event: ListenEvent) -> bool:

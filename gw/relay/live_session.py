@@ -76,14 +76,6 @@ class SessionAttempt(Generic[S]):
         self.ended = False
         self.reported: Usage | None = None
 
-    async def forward(self, send: Callable[[S], Awaitable[None]]) -> None:
-        """Have `send` pass on something that is not buffered. A failure is left to the reader to raise."""
-        assert self.session is not None
-        try:
-            await send(self.session)
-        except ProviderError as error:
-            self.error = self.error or error
-
     def stop_sending(self, error: ProviderError) -> None:
         """Note that the provider takes no more input; the next one gets it from the buffer."""
         self.error = self.error or error
@@ -186,6 +178,17 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             cancelled=cancelled,
             waste=waste,
         )
+
+    async def _forward(self, send: Callable[[S], Awaitable[None]]) -> None:
+        """Have `send` pass on something that is not buffered. A failure is left to the provider's reader to raise."""
+        attempt = self._current
+        if attempt is None or not attempt.live or attempt.session is None:
+            await trio.lowlevel.checkpoint()
+            return
+        try:
+            await send(attempt.session)
+        except ProviderError as error:
+            attempt.error = attempt.error or error
 
     # ------------------------------------------------------------------ one provider after the other
 

@@ -12,9 +12,8 @@ has one.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -31,7 +30,7 @@ from gw.registry.catalog import Model
 from gw.registry.current import CurrentCatalog
 from gw.relay import turn_tracking, usage_counters
 from gw.relay.admission import RequestSpec
-from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, first_ready
+from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, hedged, try_in_turn
 from gw.relay.candidates import CandidatePlanner, OpenCall, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.limits import ProviderLimits
@@ -76,7 +75,7 @@ class Relay:
     def configure(self, routing: Routing) -> None:
         """Put the routing settings in force for requests that begin from now on."""
         self.planner.routing = routing
-        self.hedge_after_s = math.inf if routing.hedge_after_ms is None else routing.hedge_after_ms / 1000
+        self.hedge_after_s = None if routing.hedge_after_ms is None else routing.hedge_after_ms / 1000
         shortest_s = min(routing.whole_answer_s, routing.idle_s, *routing.first_event_s.values())
         self.in_flight.keeper.set_shortest(shortest_s)
 
@@ -140,9 +139,11 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         self.in_flight.requests += 1
         try:
             self.planner.admit(meter, self.spec, self.candidates)
-            hedge_after_s = self._relay.hedge_after_s
-            self._open = opening = first_ready(models, partial(AttemptScope, self), hedge_after_s=hedge_after_s)
-            opened = await opening.__aenter__()
+            if len(models) > 1 and (hedge_after_s := self._relay.hedge_after_s) is not None:
+                self._open = hedging = hedged(models, partial(AttemptScope, self), hedge_after_s)
+                opened = await hedging.__aenter__()
+            else:
+                opened = await try_in_turn(models, self._try)
         except BaseException as error:
             self._end(error)
             raise
@@ -150,6 +151,10 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         counter, catalog = self.counter_for(opened), self.candidates.catalog
         self._response = response = Response(meter, opened, counter, catalog, idle_s=self.idle_s)
         return response
+
+    def _try(self, model: Model) -> Awaitable[OpenAttempt[S, E]]:
+        self._open = scope = AttemptScope(self, model)
+        return scope.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -213,7 +218,8 @@ class _Transcription(_Request[TranscribeStream, TranscribeEvent]):
         super().__init__(relay, spec, caller)
         self._request = request
 
-    first_content = staticmethod(usage_counters.first_transcript)
+    def first_content(self, stream: TranscribeStream, provider: str) -> Awaitable[list[TranscribeEvent]]:
+        return stream.receive()
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[TranscribeStream]:
         call, request = offered(spec.transcribe, account), self._request

@@ -166,7 +166,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             attempt.progress.dropped()
         if attempt is not None and attempt.live:
             attempt.owes_since = math.inf
-            await attempt.forward(lambda session: session.clear())
+            await self._forward(lambda session: session.clear())
 
     async def send_frame(self, frame: str, text: str = "") -> None:
         """Send a frame of the caller's dialect to a provider that speaks it, or the `text` in it to any other."""
@@ -177,7 +177,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             await trio.lowlevel.checkpoint()
         elif attempt.call.spec.dialect == self.request.dialect:
             attempt.characters += len(text)
-            await attempt.forward(lambda session: session.send_frame(frame))
+            await self._forward(lambda session: session.send_frame(frame))
         elif text:
             await self._send(text)
 
@@ -188,7 +188,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         attempt = self._current
         if attempt is not None and attempt.live:
             attempt.owes_since = min(attempt.owes_since, trio.current_time())
-            await attempt.forward(lambda session: session.finish())
+            await self._forward(lambda session: session.finish())
 
     async def _send(self, text: str | None) -> None:
         attempt = self._current

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
 from gw.policy.turns import MAX_TEXT
-from gw.providers.spec import ChatStream, SpeakStream, TranscribeStream
+from gw.providers.spec import ChatStream, SpeakStream
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.waste import played_part, sent_part
 from gw.types.audio import CONTENT_TYPES, AudioFormat
@@ -83,10 +83,6 @@ def _failed(provider: str, event: StreamError) -> ProviderFailed:
     return ProviderFailed(
         provider=provider, upstream_status=200, upstream_code=event.code, detail="error event in the stream"
     )
-
-
-async def first_transcript(stream: TranscribeStream, provider: str) -> list[TranscribeEvent]:
-    return await stream.receive()
 
 
 async def first_audio(stream: SpeakStream, provider: str) -> list[SpeakEvent]:

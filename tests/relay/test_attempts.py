@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 
 import attrs
 import pytest
@@ -13,7 +13,7 @@ import trio.testing
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
 from gw.net.http1 import Pool
 from gw.registry.catalog import Model, Provider
-from gw.relay.attempts import AttemptScope, OpenAttempt, first_ready, try_in_turn
+from gw.relay.attempts import AttemptScope, OpenAttempt, hedged, try_in_turn
 from gw.relay.candidates import PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt
@@ -56,6 +56,18 @@ def models(*names: str) -> list[Model]:
 
 def failed(provider: str) -> ProviderFailed:
     return ProviderFailed(provider=provider, upstream_status=503)
+
+
+@asynccontextmanager
+async def first_ready(candidates, open_attempt, *, hedge_after_s=math.inf):
+    """Hold the first ready candidate open, as a request does with and without hedging."""
+    if hedge_after_s < math.inf:
+        async with hedged(candidates, open_attempt, hedge_after_s) as ready:
+            yield ready
+        return
+
+    async with AsyncExitStack() as stack:
+        yield await try_in_turn(candidates, lambda model: stack.enter_async_context(open_attempt(model)))
 
 
 async def test_first_candidate_answers_and_the_others_are_never_called(autojump_clock):
