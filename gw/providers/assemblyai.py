@@ -59,7 +59,7 @@ class _Job:
         account, secret = self._account, self._account.api_key.reveal()
         answer = await _fetch(account, method, path, body, [(b"content-type", b"application/json")] if body else [])
         keep_raw = self._request.dialect == "assemblyai"
-        return assemblyai_batch.job_of(answer, account.provider_id, (secret,), keep_raw=keep_raw)
+        return assemblyai_batch.decode_job(answer, account.provider_id, (secret,), keep_raw=keep_raw)
 
 
 async def _fetch(

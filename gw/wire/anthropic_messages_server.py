@@ -246,22 +246,18 @@ def _text(content: str | list[_Block] | None) -> str:
 
 
 def _settings(request: _Request) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    if request.max_tokens:
-        fields["max_completion_tokens"] = request.max_tokens
-    if request.stream:
-        fields["stream"] = True
-    if request.stop_sequences:
-        fields["stop"] = request.stop_sequences
-    if request.temperature is not None:
-        fields["temperature"] = request.temperature
-    if request.top_p is not None:
-        fields["top_p"] = request.top_p
-    if request.metadata is not None and request.metadata.user_id:
-        fields["user"] = request.metadata.user_id
-    shape = request.output_config.format if request.output_config is not None else None
-    if shape is not None and shape.type == "json_schema":
-        schema = {"name": "answer", "schema": shape.schema or {}, "strict": True}
+    optional = {
+        "max_completion_tokens": request.max_tokens or None,
+        "stream": request.stream or None,
+        "stop": request.stop_sequences or None,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "user": (request.metadata.user_id or None) if request.metadata is not None else None,
+    }
+    fields: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+    output_format = request.output_config.format if request.output_config is not None else None
+    if output_format is not None and output_format.type == "json_schema":
+        schema = {"name": "answer", "schema": output_format.schema or {}, "strict": True}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
     return fields | _tool_settings(request)
 

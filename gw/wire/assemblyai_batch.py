@@ -85,7 +85,7 @@ def spoken_language(language: str | None, regions: Collection[str] = _REGIONS) -
     return bare if len(bare) in (2, 3) and bare.isascii() and bare.isalpha() else None
 
 
-def job_of(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool) -> str | Transcript:
+def decode_job(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool) -> str | Transcript:
     """Return the id of a job that is not done yet, or its transcript. Raises ProviderError for one that failed."""
     job = decode_upstream(_JOB, body, provider, "the answer")
     match job.status:

@@ -239,15 +239,13 @@ def transcription_fields(request: TranscribeRequest, model: str) -> list[tuple[s
     For a caller of another dialect: the language without its region, key terms as the prompt, no further fields.
     """
     own = request.dialect == "openai"
+    optional = {
+        "language": request.language if own else bare_language(request.language),
+        "prompt": request.prompt if own or request.prompt is not None else ", ".join(request.keyterms) or None,
+        "temperature": f"{request.temperature:g}" if request.temperature is not None else None,
+    }
     fields = [("model", model), ("response_format", request.response_format)]
-    language = request.language if own else bare_language(request.language)
-    if language is not None:
-        fields.append(("language", language))
-    prompt = request.prompt if own or request.prompt is not None else ", ".join(request.keyterms) or None
-    if prompt is not None:
-        fields.append(("prompt", prompt))
-    if request.temperature is not None:
-        fields.append(("temperature", f"{request.temperature:g}"))
+    fields += [(name, value) for name, value in optional.items() if value is not None]
     fields += [("timestamp_granularities[]", kind) for kind in sorted(request.timestamps)]
     if request.stream:
         fields.append(("stream", "true"))

@@ -122,6 +122,7 @@ class _Usage(msgspec.Struct, gc=False):
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
 _NO_TOKENS = _Tokens()
+_NO_GROQ = _XGroq()
 
 
 def _usage(value: object) -> Usage | None:
@@ -271,7 +272,7 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     Raises UpstreamProtocolError (malformed, or without content), ProviderFailed (an error object with status 200).
     """
     answer = decode_upstream(_CHUNK, body, provider, "the answer")
-    groq = answer.x_groq or _XGroq()
+    groq = answer.x_groq or _NO_GROQ
     error = answer.error or groq.error
     if error is not None:
         raise error_within(provider, error)
@@ -281,7 +282,7 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     message = choice.message or _Message()
     text = _text(message.content)
     refusal = message.refusal or ""
-    calls = tuple([call.piece(i) for i, call in enumerate(message.tool_calls or ())])
+    calls = tuple([call.piece(i) for i, call in enumerate(message.tool_calls)]) if message.tool_calls else ()
     if message.function_call is not None and not calls:
         calls = (_Call(function=message.function_call).piece(0),)
     reasoning = message.reasoning or message.reasoning_content

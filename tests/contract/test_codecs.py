@@ -60,7 +60,7 @@ WHOLE = {
     "cartesia/transcript": partial(cartesia_listen.decode_transcript, provider="p", keep_raw=False),
     "deepgram/listen": partial(deepgram_batch.decode, provider="p", keep_raw=False),
     "elevenlabs/transcript": partial(elevenlabs_batch.decode_transcript, provider="p", keep_raw=False),
-    "assemblyai/transcript": partial(assemblyai_batch.job_of, provider="p", secrets=(), keep_raw=False),
+    "assemblyai/transcript": partial(assemblyai_batch.decode_job, provider="p", secrets=(), keep_raw=False),
     "whisper/inference_verbose": partial(whisper_cpp.decode, provider="p"),
 }
 SESSIONS = {

@@ -40,12 +40,12 @@ def requested(**more) -> dict:
     return msgspec.json.decode(batch.job_body(TranscribeRequest(model="m", audio=Recording(), **more), "universal-2", URL))
 
 
-def job_of(body: bytes, *, keep_raw: bool = False) -> str | Transcript:
-    return batch.job_of(body, "p", ("a-secret",), keep_raw=keep_raw)
+def decode_job(body: bytes, *, keep_raw: bool = False) -> str | Transcript:
+    return batch.decode_job(body, "p", ("a-secret",), keep_raw=keep_raw)
 
 
 def test_the_golden_transcript():
-    result = job_of(BODY)
+    result = decode_job(BODY)
     assert isinstance(result, Transcript)
     assert (result.text, result.language, result.duration_s) == ("Good morning. Hello.", "en_us", 2.0)
     assert result.usage == Usage(audio_seconds=2.0, source="vendor")
@@ -56,33 +56,33 @@ def test_the_golden_transcript():
 
 
 def test_a_caller_of_the_same_dialect_gets_the_body():
-    result = job_of(BODY, keep_raw=True)
+    result = decode_job(BODY, keep_raw=True)
     assert isinstance(result, Transcript)
     assert result.raw == BODY
 
 
 @pytest.mark.parametrize("status", ["queued", "processing"])
 def test_a_job_that_is_not_done(status):
-    assert job_of(batch.encode_job("t-1", status, audio_url=URL)) == "t-1"
+    assert decode_job(batch.encode_job("t-1", status, audio_url=URL)) == "t-1"
 
 
 def test_a_job_that_failed():
     with pytest.raises(ProviderFailed) as caught:
-        job_of(batch.encode_job("t-1", "error", audio_url=URL, error="Download error with key a-secret, see log"))
+        decode_job(batch.encode_job("t-1", "error", audio_url=URL, error="Download error with key a-secret, see log"))
     assert caught.value.upstream_status == 200
     assert "Download error" in caught.value.detail
     assert "a-secret" not in caught.value.detail
 
 
 def test_silence():
-    result = job_of(batch.encode_job("t-1", "completed", audio_url=URL, text="", words=[], audio_duration=1))
+    result = decode_job(batch.encode_job("t-1", "completed", audio_url=URL, text="", words=[], audio_duration=1))
     assert isinstance(result, Transcript)
     assert (result.text, result.words, result.duration_s) == ("", (), 1.0)
 
 
 @pytest.mark.parametrize("data", [b"null", b"-1"])
 def test_an_impossible_duration(data):
-    result = job_of(b'{"id":"1","status":"completed","text":"x","audio_duration":%b}' % data)
+    result = decode_job(b'{"id":"1","status":"completed","text":"x","audio_duration":%b}' % data)
     assert isinstance(result, Transcript)
     assert (result.duration_s, result.usage) == (None, None)
 
@@ -97,13 +97,13 @@ def test_an_impossible_duration(data):
 )  # fmt: skip
 def test_a_malformed_answer(body):
     with pytest.raises(UpstreamProtocolError):
-        job_of(body)
+        decode_job(body)
 
 
 def test_a_body_cut_anywhere():
     for at in range(len(BODY)):
         with pytest.raises(UpstreamProtocolError):
-            job_of(BODY[:at])
+            decode_job(BODY[:at])
 
 
 def test_the_address_of_an_upload():
@@ -170,7 +170,7 @@ def test_a_transcript_of_another_provider():
         {"text": "there", "start": 300, "end": 500, "confidence": 0.5, "speaker": "1"},
     ]
     assert (body["status"], body["audio_duration"], body["speech_models"]) == ("completed", 2, ["other/m"])
-    result = job_of(built)
+    result = decode_job(built)
     assert isinstance(result, Transcript)
     assert result.text == "hi there"
     assert [(w.text, w.start_s, w.end_s, w.speaker) for w in result.words] == [
@@ -197,7 +197,7 @@ def test_error_answers(status, error, retryable):
 @given(st.text(), st.lists(st.tuples(st.text(max_size=8), st.integers(0, 10**7), st.integers(0, 10**7)), max_size=4))
 def test_write_and_read(text, words):
     built = Transcript(text=text, words=tuple(Word(text=t, start_s=a / 1000, end_s=b / 1000) for t, a, b in words))
-    result = job_of(batch.encode_transcript("t-1", built, audio_url=URL, model="m", duration_s=3.0))
+    result = decode_job(batch.encode_transcript("t-1", built, audio_url=URL, model="m", duration_s=3.0))
     assert isinstance(result, Transcript)
     assert result.text == text
     assert [(w.text, w.start_s, w.end_s) for w in result.words] == [(w.text, w.start_s, w.end_s) for w in built.words]
@@ -206,4 +206,4 @@ def test_write_and_read(text, words):
 @given(st.binary(max_size=64))
 def test_any_bytes(body):
     with suppress(ProviderError):   # and no other
-        assert isinstance(job_of(body), str | Transcript)
+        assert isinstance(decode_job(body), str | Transcript)
