@@ -30,9 +30,7 @@ async def rejection(response: HttpResponse, account: Account, classify: Classify
     )
 
 
-async def check_get(
-    account: Account, path: bytes, accept: bytes, classify: Classify, headers: Headers = ()
-) -> None:
+async def check_get(account: Account, path: bytes, accept: bytes, classify: Classify, headers: Headers = ()) -> None:
     """Raise ProviderError unless `GET {base}{path}` answers 200."""
     lines = [(b"accept", accept), *headers]
     async with account.pool.open(account.provider_id, b"GET", account.origin, path, lines) as response:

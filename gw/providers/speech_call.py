@@ -106,9 +106,7 @@ def headed(requested: AudioFormat, samples: AudioFormat) -> tuple[AudioFormat, b
 class SpeechEvents(EventStream[SpeakEvent]):
     """A `SpeakStream` of an answer that is a stream of events."""
 
-    def __init__(
-        self, response: HttpResponse, provider: str, decoder: Decoder[SpeakEvent], fmt: AudioFormat
-    ) -> None:
+    def __init__(self, response: HttpResponse, provider: str, decoder: Decoder[SpeakEvent], fmt: AudioFormat) -> None:
         super().__init__(response, provider, decoder)
         self.format = fmt
 
@@ -120,9 +118,7 @@ class SpeechAudio:
     Raises UpstreamProtocolError, when made, for an answer of text or JSON.
     """
 
-    def __init__(
-        self, response: HttpResponse, provider: str, fmt: AudioFormat, characters_header: bytes = b""
-    ) -> None:
+    def __init__(self, response: HttpResponse, provider: str, fmt: AudioFormat, characters_header: bytes = b"") -> None:
         if is_text(response):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
         self._response = response

@@ -250,9 +250,7 @@ def _events(transcript: Transcript, from_s: float, ended: Ended) -> list[ListenE
     if (text := transcript.text.strip()) and _NOISE.fullmatch(text) is None and ended.voiced:
         words = tuple(_shifted(word, from_s) for word in transcript.words)
         until_s = max(from_s, ended.at_s)
-        events.append(
-            stt.Final(text=text, start_s=from_s, end_s=until_s, words=words, language=transcript.language)
-        )
+        events.append(stt.Final(text=text, start_s=from_s, end_s=until_s, words=words, language=transcript.language))
     if ended.pause:
         events.append(stt.UtteranceEnd(at_s=ended.at_s))
     return events

@@ -71,9 +71,7 @@ class Segment:
 class Journal:
     """Written by one thread, the event loop's. Every method takes a microsecond or two, except for a new segment every 1 MB."""
 
-    def __init__(
-        self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES
-    ) -> None:
+    def __init__(self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES) -> None:
         """Start a segment after the existing ones. Raises StoreUnavailable."""
         self._segment_bytes = segment_bytes
         self._spill_bytes = spill_bytes

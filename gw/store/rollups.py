@@ -308,8 +308,4 @@ def recorded_days(db: apsw.Connection, modality: Modality, providers: Collection
 
 def _bindings(since: int | None, until: int | None, project: str | None) -> dict[str, object]:
     first, last = _EVER
-    return {
-        "since": first if since is None else since,
-        "until": last if until is None else until,
-        "project": project,
-    }
+    return {"since": first if since is None else since, "until": last if until is None else until, "project": project}

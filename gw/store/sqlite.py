@@ -187,9 +187,7 @@ class ReaderPool:
         self._lock = threading.Lock()
         self._closed = False
 
-    async def read(
-        self, query: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    async def read(self, query: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `query(connection, …)` in a thread. A cancelled caller returns at once; its statement stops within about 1 ms.
 
         Raises StoreUnavailable, also after READ_LIMIT_S.

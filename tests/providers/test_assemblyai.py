@@ -90,28 +90,28 @@ def finals(events):
 
 
 async def test_a_recording(nursery, autojump_clock):
-    made = Rig(nursery, transcript="Grüß Gott, 世界!", asks=3)
+    rig = Rig(nursery, transcript="Grüß Gott, 世界!", asks=3)
     audio = wav.header(PCM_16K, 64_000) + bytes(64_000)
-    found = await made.transcribe(audio, language="de-AT", keyterms=("gw",))
+    found = await rig.transcribe(audio, language="de-AT", keyterms=("gw",))
     assert (found.text, found.duration_s, found.raw) == ("Grüß Gott, 世界!", 2.0, None)
     assert found.usage is not None
     assert (found.usage.audio_seconds, found.usage.source) == (2.0, "vendor")
-    upload, job, *questions = made.fake.ledger
+    upload, job, *questions = rig.fake.ledger
     assert (upload.path, upload.audio) == ("/v2/upload", audio)
-    assert all(entry.headers["authorization"] == KEY for entry in made.fake.ledger)
+    assert all(entry.headers["authorization"] == KEY for entry in rig.fake.ledger)
     assert job.fields == {
         "audio_url": "https://cdn.test/upload/1", "speech_models": ["a/b c"], "language_code": "de",
         "keyterms_prompt": ["gw"],
     }  # fmt: skip
     assert [entry.opened for entry in questions] == pytest.approx([0.5, 1.0, 2.0, 3.0])
-    assert len(made.net.transports) == 1
-    await made.check_nothing_left()
+    assert len(rig.net.transports) == 1
+    await rig.check_nothing_left()
 
 
 async def test_settings_and_answer_of_a_caller_of_the_same_dialect(nursery, autojump_clock):
-    made = Rig(nursery)
-    found = await made.transcribe(dialect="assemblyai", fields=(("punctuate", "false"),), language="en_us")
-    assert made.fake.ledger[1].fields == {
+    rig = Rig(nursery)
+    found = await rig.transcribe(dialect="assemblyai", fields=(("punctuate", "false"),), language="en_us")
+    assert rig.fake.ledger[1].fields == {
         "audio_url": "https://cdn.test/upload/1", "speech_models": ["a/b c"], "punctuate": False,
     }  # fmt: skip
     assert found.raw is not None
@@ -119,21 +119,21 @@ async def test_settings_and_answer_of_a_caller_of_the_same_dialect(nursery, auto
 
 
 async def test_a_recording_that_cannot_be_read(nursery, autojump_clock):
-    made = Rig(nursery, job_error="File type is no audio")
+    rig = Rig(nursery, job_error="File type is no audio")
     with pytest.raises(ProviderFailed) as caught:
-        await made.transcribe()
+        await rig.transcribe()
     assert "no audio" in caught.value.message
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_a_recording_that_is_never_done(nursery, autojump_clock):
-    made = Rig(nursery, asks=10**6, first_token_after_s=118)   # of each answer: an hour of quick ones would be 1800
+    rig = Rig(nursery, asks=10**6, first_token_after_s=118)   # of each answer: an hour of quick ones would be 1800
     with pytest.raises(ProviderFailed) as caught:
-        await made.transcribe()
+        await rig.transcribe()
     assert "within an hour" in caught.value.message
     assert trio.current_time() == pytest.approx(3_600, abs=1)
-    assert made.fake.asked == pytest.approx(30, abs=2)
-    await made.check_nothing_left()
+    assert rig.fake.asked == pytest.approx(30, abs=2)
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -142,26 +142,26 @@ async def test_a_recording_that_is_never_done(nursery, autojump_clock):
      ([200, 200, 200, 500], ProviderFailed)],
 )  # fmt: skip
 async def test_a_refusal_at_each_step(statuses, error, nursery, autojump_clock):
-    made = Rig(nursery, status=list(statuses), headers=[("retry-after", "7")])
+    rig = Rig(nursery, status=list(statuses), headers=[("retry-after", "7")])
     with pytest.raises(error) as caught:
-        await made.transcribe()
+        await rig.transcribe()
     assert caught.value.retryable
     assert getattr(caught.value, "retry_after_s", 7.0) == 7.0
-    assert len(made.fake.ledger) == len(statuses)
-    await made.check_nothing_left()
+    assert len(rig.fake.ledger) == len(statuses)
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("leaves_after", [0.0, 0.25, 1.7])
 async def test_leaving_stops_the_questions(leaves_after, nursery, autojump_clock):
-    made = Rig(nursery, asks=10**6)
+    rig = Rig(nursery, asks=10**6)
     with trio.move_on_after(leaves_after) as scope:
-        await made.transcribe()
+        await rig.transcribe()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(leaves_after)
-    seen = len(made.fake.ledger)
+    seen = len(rig.fake.ledger)
     await trio.sleep(10)
-    assert len(made.fake.ledger) == seen
-    await made.check_nothing_left()
+    assert len(rig.fake.ledger) == seen
+    await rig.check_nothing_left()
 
 
 async def test_a_name_that_is_no_name(nursery, autojump_clock):
@@ -170,11 +170,11 @@ async def test_a_name_that_is_no_name(nursery, autojump_clock):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body})
 
-    made = Rig(nursery)
-    made.net.hosts["stt.test", 80] = hosted(answer)
+    rig = Rig(nursery)
+    rig.net.hosts["stt.test", 80] = hosted(answer)
     with pytest.raises(UpstreamProtocolError):
-        await made.transcribe()
-    await made.check_nothing_left()
+        await rig.transcribe()
+    await rig.check_nothing_left()
 
 
 # ---- live sessions
@@ -191,19 +191,19 @@ async def test_a_name_that_is_no_name(nursery, autojump_clock):
     ],
 )
 async def test_the_host_of_live_sessions(address, host, nursery, autojump_clock):
-    made = Rig(nursery, address, hosts=(host,))
-    async with made.listen() as session:
+    rig = Rig(nursery, address, hosts=(host,))
+    async with rig.listen() as session:
         assert finals(await heard(session)) == []
-    entry = made.fake.ledger[0]
+    entry = rig.fake.ledger[0]
     assert entry.path == "/v3/ws"
     assert (entry.headers["authorization"], entry.headers["assemblyai-version"]) == (KEY, "2025-05-12")
     assert "speech_model=a%2Fb+c" in entry.fields["query"]
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_a_session_in_order(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         events = await heard(session, *fsk.encode("one two", 16_000), bytes(32_000), *fsk.encode("three", 16_000))
         assert finals(events) == ["one two", "three"]
         kinds = [type(event) for event in events]
@@ -212,48 +212,48 @@ async def test_a_session_in_order(nursery, autojump_clock):
         assert events[-1].usage.audio_seconds > 1
         with pytest.raises(UpstreamCut):
             await session.receive()
-    assert made.fake.ledger[0].outcome == "ended"
-    await made.check_nothing_left()
+    assert rig.fake.ledger[0].outcome == "ended"
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("piece_s", [0.003, 0.02, 0.05, 2.048])
 async def test_frames_of_any_length(piece_s, nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     pcm = b"".join(fsk.encode("one two three", 16_000)) + bytes(16_000)
     step = int(piece_s * 16_000) * 2
-    async with made.listen() as session:
+    async with rig.listen() as session:
         await session.send_audio(b"")
         events = await heard(session, *(pcm[at : at + step] for at in range(0, len(pcm), step)))
     assert finals(events) == ["one two three"]
-    entry = made.fake.ledger[0]
+    entry = rig.fake.ledger[0]
     assert entry.audio[: len(pcm)] == pcm
     assert all(0.05 <= frame <= 1 for frame in entry.fields["frames"] if isinstance(frame, float))
 
 
 async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello there", 8_000)]
-    async with made.listen(MULAW_8K) as session:
+    async with rig.listen(MULAW_8K) as session:
         assert finals(await heard(session, *pieces)) == ["hello there"]
-    assert made.fake.ledger[0].audio.startswith(b"".join(pieces))
-    assert "encoding=pcm_mulaw" in made.fake.ledger[0].fields["query"]
+    assert rig.fake.ledger[0].audio.startswith(b"".join(pieces))
+    assert "encoding=pcm_mulaw" in rig.fake.ledger[0].fields["query"]
 
 
 @pytest.mark.parametrize("encoding", ["opus", "alaw"])
 async def test_audio_it_does_not_take_is_for_another_candidate(encoding, nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     with pytest.raises(ProviderRejected) as caught:
-        async with made.listen(AudioFormat(encoding=encoding, sample_rate_hz=8_000)):
+        async with rig.listen(AudioFormat(encoding=encoding, sample_rate_hz=8_000)):
             pass
     assert caught.value.retryable
-    assert made.net.transports == []
+    assert rig.net.transports == []
 
 
 async def test_a_flush_ends_the_turn_and_the_session_goes_on(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     pcm = b"".join(fsk.encode("one two three four", 16_000))
     half = len(pcm) // 64 * 32
-    async with made.listen() as session:
+    async with rig.listen() as session:
         await session.send_audio(pcm[:half])
         await session.flush()
         events = []
@@ -263,14 +263,14 @@ async def test_a_flush_ends_the_turn_and_the_session_goes_on(nursery, autojump_c
         events += await heard(session, pcm[half:], bytes(16_000))
     assert len(finals(events)) == 2
     assert " ".join(finals(events)) == "one two three four"
-    assert made.fake.ledger[0].fields["frames"].count("ForceEndpoint") == 1
-    await made.check_nothing_left()
+    assert rig.fake.ledger[0].fields["frames"].count("ForceEndpoint") == 1
+    await rig.check_nothing_left()
 
 
 async def test_a_caller_of_the_same_dialect(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     options = (("sample_rate", "16000"), ("speech_model", "x"), ("format_turns", "true"), ("prompt", "ü"))
-    async with made.listen(dialect="assemblyai", options=options) as session:
+    async with rig.listen(dialect="assemblyai", options=options) as session:
         await session.send_frame('{"type":"UpdateConfiguration","max_turn_silence":100}')
         events = await heard(session, *fsk.encode("hello", 16_000), bytes(16_000))
     raws = [event.raw for event in events if event.raw is not None]
@@ -279,7 +279,7 @@ async def test_a_caller_of_the_same_dialect(nursery, autojump_clock):
     ends = [raw for raw in raws if '"end_of_turn":true' in raw]
     assert ['"turn_is_formatted":true' in raw for raw in ends] == [False, True]
     assert finals(events) == ["hello"]
-    entry = made.fake.ledger[0]
+    entry = rig.fake.ledger[0]
     assert entry.fields["frames"][0] == "UpdateConfiguration"
     assert entry.fields["query"] == (
         "sample_rate=16000&encoding=pcm_s16le&speech_model=a%2Fb+c&format_turns=true&prompt=%C3%BC"
@@ -295,21 +295,21 @@ async def test_a_caller_of_the_same_dialect(nursery, autojump_clock):
     ],
 )  # fmt: skip
 async def test_a_session_the_vendor_closes(code, error, nursery, autojump_clock):
-    made = Rig(nursery, close_after=(2, code))
+    rig = Rig(nursery, close_after=(2, code))
     with pytest.raises(error) as caught:
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await heard(session, bytes(3_200), bytes(3_200), bytes(3_200))
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_an_error_inside_a_session(nursery, autojump_clock):
-    made = Rig(nursery, session_error_after=2)
+    rig = Rig(nursery, session_error_after=2)
     with pytest.raises(ProviderFailed) as caught:
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await heard(session, bytes(3_200), bytes(3_200))
     assert caught.value.upstream_code == "3005"
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -318,12 +318,12 @@ async def test_an_error_inside_a_session(nursery, autojump_clock):
      (429, RateLimitError), (500, ProviderFailed)],
 )  # fmt: skip
 async def test_a_refused_handshake(status, error, nursery, autojump_clock):
-    made = Rig(nursery, status=status, error_body=b'{"error":"the key k-1 is no good"}')
+    rig = Rig(nursery, status=status, error_body=b'{"error":"the key k-1 is no good"}')
     with pytest.raises(error) as caught:
-        async with made.listen():
+        async with rig.listen():
             pass
     assert KEY not in caught.value.message
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("said", ["{", "[]", '{"type":"Turn","words":1}'])
@@ -335,30 +335,30 @@ async def test_rubbish_in_a_frame(said, nursery, autojump_clock):
         while (await receive())["type"] != "websocket.disconnect":
             pass
 
-    made = Rig(nursery)
-    made.net.hosts["stt.test", 80] = hosted(rubbish)
+    rig = Rig(nursery)
+    rig.net.hosts["stt.test", 80] = hosted(rubbish)
     with pytest.raises(UpstreamProtocolError):
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await session.receive()
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("leaves_at", ["connecting", "receiving"])
 async def test_leaving_closes_the_session_at_once(leaves_at, nursery, autojump_clock):
-    made = Rig(nursery, answer_after_s=10 if leaves_at == "connecting" else 0)
+    rig = Rig(nursery, answer_after_s=10 if leaves_at == "connecting" else 0)
     with trio.move_on_after(5) as scope:
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await session.receive()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(5, abs=0.06)
-    await made.fake.ledger[0].gone.wait()
-    await made.check_nothing_left()
+    await rig.fake.ledger[0].gone.wait()
+    await rig.check_nothing_left()
 
 
 async def test_nobody_there(nursery, autojump_clock):
-    made = Rig(nursery)
-    made.net.hosts.clear()
+    rig = Rig(nursery)
+    rig.net.hosts.clear()
     with pytest.raises(ProviderError) as caught:
-        async with made.listen():
+        async with rig.listen():
             pass
     assert caught.value.outcome == "unreachable"

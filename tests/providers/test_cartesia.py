@@ -117,34 +117,34 @@ def finals(events):
 
 
 async def test_speech(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak() as stream:
+    rig = Rig(nursery)
+    async with rig.speak() as stream:
         assert stream.format == PCM_24K
         assert said(pcm_of(await rest(stream, SpeakEnd))) == TEXT
-    assert made.seen.path == "/tts/bytes"
-    assert made.seen.headers["cartesia-version"] == "2026-03-01"
+    assert rig.seen.path == "/tts/bytes"
+    assert rig.seen.headers["cartesia-version"] == "2026-03-01"
 
 
 async def test_speech_with_word_times(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak(want_timings=True) as stream:
+    rig = Rig(nursery)
+    async with rig.speak(want_timings=True) as stream:
         events = await rest(stream, SpeakEnd)
-    assert made.seen.path == "/tts/sse"
+    assert rig.seen.path == "/tts/sse"
     assert said(pcm_of(events)) == TEXT
     assert [event.word for event in events if isinstance(event, WordTiming)] == TEXT.split()
 
 
 async def test_compressed_speech_has_no_word_times(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak(AudioFormat(encoding="wav", sample_rate_hz=16_000), want_timings=True) as stream:
+    rig = Rig(nursery)
+    async with rig.speak(AudioFormat(encoding="wav", sample_rate_hz=16_000), want_timings=True) as stream:
         await rest(stream, SpeakEnd)
-    assert made.seen.path == "/tts/bytes"
+    assert rig.seen.path == "/tts/bytes"
 
 
 async def test_events_that_stop(nursery, autojump_clock):
-    made = Rig(nursery, cut_after=2)
+    rig = Rig(nursery, cut_after=2)
     with pytest.raises((UpstreamCut, UpstreamProtocolError)):
-        async with made.speak(want_timings=True) as stream:
+        async with rig.speak(want_timings=True) as stream:
             await rest(stream, SpeakEnd)
 
 
@@ -155,30 +155,30 @@ async def test_an_answer_of_another_kind(want_timings, nursery, autojump_clock):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
         await send({"type": "http.response.body", "body": b"<html>"})
 
-    made = Rig(nursery)
-    made.net.hosts["cartesia.test", 80] = hosted(vendor)
+    rig = Rig(nursery)
+    rig.net.hosts["cartesia.test", 80] = hosted(vendor)
     with pytest.raises(UpstreamProtocolError):
-        async with made.speak(want_timings=want_timings):
+        async with rig.speak(want_timings=want_timings):
             pass
 
 
 async def test_without_a_voice_another_candidate_may_do(nursery, autojump_clock):
-    made = Rig(nursery)
-    for call in (made.speak, made.speak_live):
+    rig = Rig(nursery)
+    for call in (rig.speak, rig.speak_live):
         with pytest.raises(ProviderRejected) as caught:
             async with call(voice=""):
                 pass
         assert caught.value.retryable
         assert "default_voice" in str(caught.value)
-    assert made.net.transports == []
+    assert rig.net.transports == []
 
 
 # ---- live speech
 
 
 async def test_live_speech_in_order(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live() as session:
+    rig = Rig(nursery)
+    async with rig.speak_live() as session:
         for word in TEXT.split():
             await session.send_text(word + " ")
         await session.flush()
@@ -190,14 +190,14 @@ async def test_live_speech_in_order(nursery, autojump_clock):
             await session.receive()
     assert said(pcm_of(first)).strip() == TEXT
     assert [event.word for event in first + second if isinstance(event, WordTiming)] == [*TEXT.split(), "in", "Köln", "😀"]
-    assert made.seen.fields["text"] == f"{TEXT} in Köln 😀"
-    assert made.seen.headers["x-api-key"] == "k-1"
-    await made.check_nothing_left()
+    assert rig.seen.fields["text"] == f"{TEXT} in Köln 😀"
+    assert rig.seen.headers["x-api-key"] == "k-1"
+    await rig.check_nothing_left()
 
 
 async def test_a_pause_is_longer_than_the_vendor_remembers(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live() as session:
+    rig = Rig(nursery)
+    async with rig.speak_live() as session:
         for number in ("one", "two"):
             await session.send_text(number)
             await session.flush()
@@ -205,13 +205,13 @@ async def test_a_pause_is_longer_than_the_vendor_remembers(nursery, autojump_clo
             await trio.sleep(100)
         await session.finish()
         assert await rest(session, SpeakEnd) == [SpeakEnd()]
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("text", ["", " … "])
 async def test_nothing_to_speak(text, nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live() as session, trio.open_nursery() as waiting:
+    rig = Rig(nursery)
+    async with rig.speak_live() as session, trio.open_nursery() as waiting:
         events = []
 
         async def hear():
@@ -225,24 +225,24 @@ async def test_nothing_to_speak(text, nursery, autojump_clock):
         await session.clear()
         await session.finish()
     assert events == [Flushed(), SpeakEnd()]
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_an_interruption(nursery, autojump_clock):
-    made = Rig(nursery, speech_gap_s=0.1)
-    async with made.speak_live() as session:
+    rig = Rig(nursery, speech_gap_s=0.1)
+    async with rig.speak_live() as session:
         await session.send_text("one two three four five six seven")
         await session.flush()
         await session.receive()
         await session.clear()
         events = await spoken(session, "eight")
     assert said(pcm_of(events)) == "eight"
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_a_callers_own_settings(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live(MULAW_8K, dialect="cartesia", options=(("max_buffer_delay_ms", "0"),)) as session:
+    rig = Rig(nursery)
+    async with rig.speak_live(MULAW_8K, dialect="cartesia", options=(("max_buffer_delay_ms", "0"),)) as session:
         assert session.format == MULAW_8K
         await session.send_frame('{"context_id":"theirs","cancel":true}')
         pcm = pcm_of(await spoken(session, "one"))
@@ -254,42 +254,42 @@ async def test_a_callers_own_settings(nursery, autojump_clock):
     [(1000, UpstreamCut), (1008, ProviderRejected), (1011, ProviderFailed), (1013, ProviderFailed), (4000, UpstreamCut)],
 )
 async def test_speech_the_vendor_closes(code, error, nursery, autojump_clock):
-    made = Rig(nursery, close_after=(2, code))
+    rig = Rig(nursery, close_after=(2, code))
     with pytest.raises(error) as caught:
-        async with made.speak_live() as session:
+        async with rig.speak_live() as session:
             await spoken(session, "one")
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_an_error_in_speech(nursery, autojump_clock):
-    made = Rig(nursery, session_error_after=1)
+    rig = Rig(nursery, session_error_after=1)
     with pytest.raises(ProviderFailed):
-        async with made.speak_live() as session:
+        async with rig.speak_live() as session:
             await spoken(session, "one")
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 # ---- live transcription
 
 
 async def test_a_session_with_finalize(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen(language="en") as session:
+    rig = Rig(nursery)
+    async with rig.listen(language="en") as session:
         events = await heard(session, *HELLO)
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert finals(events) == ["hello there"]
     assert any(isinstance(event, Interim) for event in events)
-    assert made.seen.path == "/stt/websocket"
-    assert "language=en" in made.seen.fields["query"]
-    assert made.seen.audio == b"".join(HELLO)
-    await made.check_nothing_left()
+    assert rig.seen.path == "/stt/websocket"
+    assert "language=en" in rig.seen.fields["query"]
+    assert rig.seen.audio == b"".join(HELLO)
+    await rig.check_nothing_left()
 
 
 async def test_a_session_by_turns(nursery, autojump_clock):
-    made = Rig(nursery, "ink-2")
-    async with made.listen() as session:
+    rig = Rig(nursery, "ink-2")
+    async with rig.listen() as session:
         events = await heard(session, *HELLO)
         with pytest.raises(UpstreamCut):
             await session.receive()
@@ -297,41 +297,41 @@ async def test_a_session_by_turns(nursery, autojump_clock):
     kinds = [type(event) for event in events]
     assert kinds[0] is SpeechStarted
     assert kinds[-3:] == [Final, UtteranceEnd, ListenEnd]
-    assert made.seen.path == "/stt/turns/websocket"
-    await made.check_nothing_left()
+    assert rig.seen.path == "/stt/turns/websocket"
+    await rig.check_nothing_left()
 
 
 async def test_a_caller_with_the_vendors_words_decides_itself(nursery, autojump_clock):
-    made = Rig(nursery, "ink-2")
-    async with made.listen(dialect="cartesia", options=(("min_volume", "0.1"),)) as session:
+    rig = Rig(nursery, "ink-2")
+    async with rig.listen(dialect="cartesia", options=(("min_volume", "0.1"),)) as session:
         await session.send_frame("finalize")
         assert '"flush_done"' in (await session.receive())[0].raw
         events = await heard(session, *HELLO)
     assert all(event.raw is not None for event in events)
-    assert made.seen.path == "/stt/websocket"
-    assert "min_volume=0.1" in made.seen.fields["query"]
+    assert rig.seen.path == "/stt/websocket"
+    assert "min_volume=0.1" in rig.seen.fields["query"]
 
 
 @pytest.mark.parametrize("model", ["ink-whisper", "ink-2"])
 @pytest.mark.parametrize("fmt", [PCM_16K, MULAW_8K, AudioFormat(encoding="pcm_f32le", sample_rate_hz=16_000)])
 async def test_a_silent_session(model, fmt, nursery, autojump_clock):
-    made = Rig(nursery, model)
-    async with made.listen(fmt) as session:
+    rig = Rig(nursery, model)
+    async with rig.listen(fmt) as session:
         await session.send_audio(b"")
         assert await heard(session, bytes(fmt.bytes_per_second)) == [ListenEnd()]
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_a_flush_is_answered(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         await session.flush()
         assert await session.receive() == [UtteranceEnd(at_s=0.0)]
 
 
 async def test_a_flush_ends_a_turn(nursery, autojump_clock):
-    made = Rig(nursery, "ink-2")
-    async with made.listen() as session:
+    rig = Rig(nursery, "ink-2")
+    async with rig.listen() as session:
         for piece in HELLO[:-1]:
             await session.send_audio(piece)
         await session.flush()
@@ -339,8 +339,8 @@ async def test_a_flush_ends_a_turn(nursery, autojump_clock):
 
 
 async def test_a_turn_does_not_dangle_when_the_audio_stops(nursery, autojump_clock):
-    made = Rig(nursery, "ink-2")
-    async with made.listen() as session:
+    rig = Rig(nursery, "ink-2")
+    async with rig.listen() as session:
         for piece in HELLO[:-1]:
             await session.send_audio(piece)
         began_at = trio.current_time()
@@ -351,13 +351,13 @@ async def test_a_turn_does_not_dangle_when_the_audio_stops(nursery, autojump_clo
 
 @pytest.mark.parametrize("model", ["ink-whisper", "ink-2"])
 async def test_a_session_that_hears_nothing_is_kept_open(model, nursery, autojump_clock):
-    made = Rig(nursery, model)
-    async with made.listen() as session:
+    rig = Rig(nursery, model)
+    async with rig.listen() as session:
         await trio.sleep(175)
-        assert made.seen.audio == bytes(2 * 640)
+        assert rig.seen.audio == bytes(2 * 640)
         assert await heard(session) == [ListenEnd()]
         await trio.sleep(100)
-    assert made.seen.audio == bytes(2 * 640)
+    assert rig.seen.audio == bytes(2 * 640)
 
 
 @pytest.mark.parametrize("model", ["ink-whisper", "ink-2"])
@@ -366,21 +366,21 @@ async def test_a_session_that_hears_nothing_is_kept_open(model, nursery, autojum
     [(1000, UpstreamCut), (1008, ProviderRejected), (1011, ProviderFailed), (1013, ProviderFailed), (4000, UpstreamCut)],
 )
 async def test_a_session_the_vendor_closes(model, code, error, nursery, autojump_clock):
-    made = Rig(nursery, model, close_after=(2, code))
+    rig = Rig(nursery, model, close_after=(2, code))
     with pytest.raises(error) as caught:
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await overheard(session, bytes(3_200), bytes(3_200))
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("model", ["ink-whisper", "ink-2"])
 async def test_an_error_frame(model, nursery, autojump_clock):
-    made = Rig(nursery, model, session_error_after=1)
+    rig = Rig(nursery, model, session_error_after=1)
     with pytest.raises(ProviderFailed):
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await heard(session, bytes(3_200))
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("call", ["whisper", "ink-2", "speech"])
@@ -388,41 +388,41 @@ async def test_an_error_frame(model, nursery, autojump_clock):
     ("status", "error"), [(401, ProviderRejected), (404, ProviderRejected), (429, RateLimitError), (500, ProviderFailed)]
 )
 async def test_a_refused_handshake(call, status, error, nursery, autojump_clock):
-    made = Rig(nursery, call, status=status)
+    rig = Rig(nursery, call, status=status)
     with pytest.raises(error):
-        async with made.speak_live() if call == "speech" else made.listen():
+        async with rig.speak_live() if call == "speech" else rig.listen():
             pass
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("call", ["ink-whisper", "ink-2", "speech"])
 async def test_rubbish_in_a_frame(call, nursery, autojump_clock):
-    made = Rig(nursery, call)
-    made.answer("{")
+    rig = Rig(nursery, call)
+    rig.answer("{")
     with pytest.raises(UpstreamProtocolError):
-        async with made.speak_live() if call == "speech" else made.listen() as session:
+        async with rig.speak_live() if call == "speech" else rig.listen() as session:
             await session.receive()
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("call", ["ink-whisper", "ink-2", "speech"])
 @pytest.mark.parametrize("leaves_at", ["connecting", "receiving"])
 async def test_leaving_closes_the_session_at_once(call, leaves_at, nursery, autojump_clock):
-    made = Rig(nursery, call, answer_after_s=10 if leaves_at == "connecting" else 0)
+    rig = Rig(nursery, call, answer_after_s=10 if leaves_at == "connecting" else 0)
     with trio.move_on_after(5) as scope:
-        async with made.speak_live() if call == "speech" else made.listen() as session:
+        async with rig.speak_live() if call == "speech" else rig.listen() as session:
             while True:
                 await session.receive()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(5, abs=0.06)
-    await made.seen.gone.wait()
-    await made.check_nothing_left()
+    await rig.seen.gone.wait()
+    await rig.check_nothing_left()
 
 
 async def test_nobody_there(nursery, autojump_clock):
-    made = Rig(nursery)
-    made.net.hosts.clear()
+    rig = Rig(nursery)
+    rig.net.hosts.clear()
     with pytest.raises(ProviderError) as caught:
-        async with made.listen():
+        async with rig.listen():
             pass
     assert caught.value.outcome == "unreachable"

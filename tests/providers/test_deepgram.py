@@ -150,33 +150,33 @@ async def spoken(opened, text):
 
 
 async def test_a_recording(nursery, autojump_clock):
-    made = Rig(nursery, transcript=TEXT)
+    rig = Rig(nursery, transcript=TEXT)
     audio = wav.header(PCM_16K, 32_000) + bytes(32_000)
     request = TranscribeRequest(model="m", audio=Recording(audio), keyterms=("a b",))
-    async with deepgram.transcribe(request, made.account) as stream:
+    async with deepgram.transcribe(request, rig.account) as stream:
         (told,) = await stream.receive()
     assert isinstance(told, Transcript)
     assert (told.text, told.usage) == (TEXT, Usage(audio_seconds=1.0, source="vendor"))
-    (entry,) = made.fake.ledger
+    (entry,) = rig.fake.ledger
     assert (entry.headers["authorization"], entry.headers["content-type"]) == ("Token k-1", "audio/wav")
-    assert (entry.audio, made.query["keyterm"]) == (audio, "a b")
+    assert (entry.audio, rig.query["keyterm"]) == (audio, "a b")
 
 
 async def test_an_answer_that_is_no_transcript(nursery, autojump_clock):
-    made = Rig(nursery, malformed=True)
+    rig = Rig(nursery, malformed=True)
     with pytest.raises(UpstreamProtocolError):
-        async with deepgram.transcribe(TranscribeRequest(model="m", audio=Recording(b"ab")), made.account) as stream:
+        async with deepgram.transcribe(TranscribeRequest(model="m", audio=Recording(b"ab")), rig.account) as stream:
             await stream.receive()
 
 
 async def test_speech_is_billed_as_the_vendor_says(nursery, autojump_clock):
-    made = Rig(nursery, "aura-2-thalia-en")
-    async with deepgram.speak(SpeakRequest(model="m", text=TEXT, format=PCM_24K, speed=1.1), made.account) as stream:
+    rig = Rig(nursery, "aura-2-thalia-en")
+    async with deepgram.speak(SpeakRequest(model="m", text=TEXT, format=PCM_24K, speed=1.1), rig.account) as stream:
         events = await rest(stream)
     assert events[-1] == SpeakEnd(usage=Usage(characters=len(TEXT), source="vendor"))
     pcm = b"".join(event.data for event in events[:-1])
     assert [done.text for done in fsk.decode(pcm, 24_000)] == [TEXT]
-    assert made.query == {
+    assert rig.query == {
         "model": "aura-2-thalia-en", "encoding": "linear16", "sample_rate": "24000", "container": "none", "speed": "1.1"
     }  # fmt: skip
 
@@ -186,10 +186,10 @@ async def test_text_where_audio_was_expected(nursery, autojump_clock):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": b'{"request_id":"r"}'})
 
-    made = Rig(nursery)
-    made.net.hosts["api.deepgram.com", 443] = hosted(text)
+    rig = Rig(nursery)
+    rig.net.hosts["api.deepgram.com", 443] = hosted(text)
     with pytest.raises(UpstreamProtocolError):
-        async with deepgram.speak(SpeakRequest(model="m", text="a", format=PCM_24K), made.account):
+        async with deepgram.speak(SpeakRequest(model="m", text="a", format=PCM_24K), rig.account):
             pass
 
 
@@ -197,8 +197,8 @@ async def test_text_where_audio_was_expected(nursery, autojump_clock):
 
 
 async def test_a_live_session(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen(language="de", keyterms=("Köln",)) as session:
+    rig = Rig(nursery)
+    async with rig.listen(language="de", keyterms=("Köln",)) as session:
         events = await heard(session, *PCM)
         with pytest.raises(UpstreamCut):
             await session.receive()
@@ -207,61 +207,61 @@ async def test_a_live_session(nursery, autojump_clock):
     assert [event.text for event in events if isinstance(event, Final)] == [TEXT]
     seconds = sum(map(len, PCM)) / 32_000
     assert events[-1] == ListenEnd(usage=Usage(audio_seconds=pytest.approx(seconds, abs=0.001), source="vendor"))
-    (entry,) = made.fake.ledger
+    (entry,) = rig.fake.ledger
     assert (entry.path, entry.headers["authorization"], entry.audio) == ("/v1/listen", "Token k-1", b"".join(PCM))
-    assert (made.query["model"], made.query["language"], made.query["keyterm"]) == ("nova-3", "de", "Köln")
-    await made.check_nothing_left()
+    assert (rig.query["model"], rig.query["language"], rig.query["keyterm"]) == ("nova-3", "de", "Köln")
+    await rig.check_nothing_left()
 
 
 async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello", 8_000)]
-    async with made.listen(MULAW_8K) as session:
+    async with rig.listen(MULAW_8K) as session:
         events = await heard(session, *pieces)
     assert [event.text for event in events if isinstance(event, Final)] == ["hello"]
-    assert made.fake.ledger[0].audio == b"".join(pieces)
+    assert rig.fake.ledger[0].audio == b"".join(pieces)
 
 
 async def test_a_silent_session_ends_as_well(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         assert await heard(session, b"") == [ListenEnd(usage=Usage(source="vendor"))]
-    assert made.fake.ledger[0].audio == b""
+    assert rig.fake.ledger[0].audio == b""
 
 
 async def test_a_session_is_kept_open_while_nobody_speaks(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         for _ in range(10):
             await trio.sleep(1)
             await session.send_audio(bytes(320))
-        assert "kept" not in made.fake.ledger[0].fields
+        assert "kept" not in rig.fake.ledger[0].fields
         await trio.sleep(60)
-        assert 12 <= made.fake.ledger[0].fields["kept"] <= 15
+        assert 12 <= rig.fake.ledger[0].fields["kept"] <= 15
         await heard(session)
-        kept = made.fake.ledger[0].fields["kept"]
+        kept = rig.fake.ledger[0].fields["kept"]
         await trio.sleep(60)
-        assert made.fake.ledger[0].fields["kept"] == kept
-    await made.check_nothing_left()
+        assert rig.fake.ledger[0].fields["kept"] == kept
+    await rig.check_nothing_left()
 
 
 async def test_orders_of_a_session(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     configure = '{"type":"Configure","keyterms":["a"]}'
-    async with made.listen(dialect="deepgram") as session:
+    async with rig.listen(dialect="deepgram") as session:
         await session.flush()
         await session.send_frame(configure)
         await heard(session)
-    fields = made.fake.ledger[0].fields
+    fields = rig.fake.ledger[0].fields
     assert (fields["finalized"], fields["other"]) == (True, configure)
 
 
 async def test_a_caller_of_the_same_dialect_has_its_settings_and_every_frame(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     own = (("model", "x"), ("interim_results", "true"), ("utterance_end_ms", "1000"), ("no_delay", "true"))
-    async with made.listen(dialect="deepgram", options=own) as session:
+    async with rig.listen(dialect="deepgram", options=own) as session:
         events = await heard(session, *PCM)
-    assert made.query == {
+    assert rig.query == {
         "model": "nova-3", "encoding": "linear16", "sample_rate": "16000", "interim_results": "true",
         "utterance_end_ms": "1000", "no_delay": "true",
     }  # fmt: skip
@@ -275,68 +275,68 @@ async def test_a_caller_of_the_same_dialect_has_its_settings_and_every_frame(nur
 @pytest.mark.parametrize("model", ["nova-3", "flux-general-en"])
 @pytest.mark.parametrize(("status", "error"), REFUSALS)
 async def test_a_refused_handshake(model, status, error, nursery, autojump_clock):
-    made = Rig(nursery, model, status=status)
+    rig = Rig(nursery, model, status=status)
     with pytest.raises(error) as caught:
-        async with made.listen():
+        async with rig.listen():
             pass
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("model", ["nova-3", "flux-general-en"])
 @pytest.mark.parametrize(("code", "error"), CLOSES)
 async def test_a_session_the_vendor_closes(model, code, error, nursery, autojump_clock):
-    made = Rig(nursery, model, close_after=(3, code))
+    rig = Rig(nursery, model, close_after=(3, code))
     with pytest.raises(error) as caught:
-        await listened(made.listen(), *[bytes(3_200)] * 3)
+        await listened(rig.listen(), *[bytes(3_200)] * 3)
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("model", ["nova-3", "flux-general-en"])
 async def test_a_connection_that_ends(model, nursery, autojump_clock):
-    made = Rig(nursery, model)
-    made.replies([FLUX[0]])
+    rig = Rig(nursery, model)
+    rig.replies([FLUX[0]])
     with pytest.raises(UpstreamCut):
-        await listened(made.listen(), bytes(320))
-    await made.check_nothing_left()
+        await listened(rig.listen(), bytes(320))
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("model", ["nova-3", "flux-general-en"])
 async def test_an_error_frame(model, nursery, autojump_clock):
-    made = Rig(nursery, model, session_error_after=2, error_code="NET-0001")
+    rig = Rig(nursery, model, session_error_after=2, error_code="NET-0001")
     with pytest.raises(ProviderFailed) as caught:
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await heard(session, bytes(3_200))
     assert caught.value.upstream_code == "NET-0001"
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("model", ["nova-3", "flux-general-en"])
 async def test_rubbish_in_a_frame(model, nursery, autojump_clock):
-    made = Rig(nursery, model)
-    made.replies(["{"])
+    rig = Rig(nursery, model)
+    rig.replies(["{"])
     with pytest.raises(UpstreamProtocolError):
-        await listened(made.listen(), bytes(320))
-    await made.check_nothing_left()
+        await listened(rig.listen(), bytes(320))
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("model", ["nova-3", "flux-general-en"])
 async def test_leaving_in_mid_session_leaves_nothing(model, nursery, autojump_clock):
-    made = Rig(nursery, model)
+    rig = Rig(nursery, model)
     with trio.move_on_after(5):
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await session.send_audio(bytes(320))
             await rest(session)
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 # ---- live transcription by turns
 
 
 async def test_a_session_by_turns(nursery, autojump_clock):
-    made = Rig(nursery, "flux-general-multi")
-    async with made.listen(language="de-DE", keyterms=("Köln",), endpointing_ms=25) as session:
+    rig = Rig(nursery, "flux-general-multi")
+    async with rig.listen(language="de-DE", keyterms=("Köln",), endpointing_ms=25) as session:
         events = await heard(session, *PCM)
         with pytest.raises(UpstreamCut):
             await session.receive()
@@ -344,17 +344,17 @@ async def test_a_session_by_turns(nursery, autojump_clock):
     assert [event.text for event in events if isinstance(event, Final)] == [TEXT]
     assert [type(event) for event in events[-3:]] == [Final, UtteranceEnd, ListenEnd]
     assert all(event.raw is None for event in events)
-    (entry,) = made.fake.ledger
+    (entry,) = rig.fake.ledger
     assert (entry.path, entry.headers["authorization"], entry.audio) == ("/v2/listen", "Token k-1", b"".join(PCM))
-    assert made.query == {
+    assert rig.query == {
         "model": "flux-general-multi", "encoding": "linear16", "sample_rate": "16000", "language_hint": "de", "keyterm": "Köln"
     }  # fmt: skip
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_a_turn_is_ended_on_demand(nursery, autojump_clock):
-    made = Rig(nursery, "flux-general-en")
-    async with made.listen() as session:
+    rig = Rig(nursery, "flux-general-en")
+    async with rig.listen() as session:
         for piece in PCM[:40]:   # in the middle of a word
             await session.send_audio(piece)
         while not isinstance((await session.receive())[-1], Interim):
@@ -364,9 +364,9 @@ async def test_a_turn_is_ended_on_demand(nursery, autojump_clock):
 
 
 async def test_the_last_turn_stands_though_the_vendor_does_not_end_it(nursery, autojump_clock):
-    made = Rig(nursery, "flux-general-en")
-    made.replies(FLUX[:2], FLUX[9:], [None], [])
-    async with made.listen() as session:
+    rig = Rig(nursery, "flux-general-en")
+    rig.replies(FLUX[:2], FLUX[9:], [None], [])
+    async with rig.listen() as session:
         events = await heard(session, bytes(320), bytes(320))
         with pytest.raises(UpstreamCut):
             await session.receive()
@@ -375,30 +375,30 @@ async def test_the_last_turn_stands_though_the_vendor_does_not_end_it(nursery, a
 
 
 async def test_a_caller_of_the_same_protocol_has_its_settings_and_every_frame(nursery, autojump_clock):
-    made = Rig(nursery, "flux-general-en")
+    rig = Rig(nursery, "flux-general-en")
     options = (deepgram_listen.BY_TURNS, ("model", "x"), ("eager_eot_threshold", "0.4"), ("keyterm", "a"))
     configure = '{"type":"Configure","thresholds":{"eot_threshold":0.9}}'
-    async with made.listen(dialect="deepgram", options=options) as session:
+    async with rig.listen(dialect="deepgram", options=options) as session:
         await session.send_frame(configure)
         (answer,) = await session.receive()
         events = await heard(session, *PCM)
     assert isinstance(answer, VendorFrame)
     assert '"ConfigureSuccess"' in str(answer.raw)
-    assert made.fake.ledger[0].fields["other"] == configure
-    assert made.query["eager_eot_threshold"] == "0.4"
-    assert "/v2/listen" not in made.query
+    assert rig.fake.ledger[0].fields["other"] == configure
+    assert rig.query["eager_eot_threshold"] == "0.4"
+    assert "/v2/listen" not in rig.query
     assert '"StartOfTurn"' in str(events[0].raw)
     assert isinstance(events[0], SpeechStarted)
 
 
 async def test_callers_of_the_two_protocols_do_not_get_each_others_frames(nursery, autojump_clock):
     for model, options in (("flux-general-en", ()), ("nova-3", (deepgram_listen.BY_TURNS,))):
-        made = Rig(nursery, model)
-        async with made.listen(dialect="deepgram", options=options) as session:
+        rig = Rig(nursery, model)
+        async with rig.listen(dialect="deepgram", options=options) as session:
             if model.startswith("flux"):
                 await session.send_frame('{"type":"Configure","features":{"numerals":true}}')
             events = await heard(session, *PCM)
-        assert "other" not in made.fake.ledger[0].fields
+        assert "other" not in rig.fake.ledger[0].fields
         assert [event.text for event in events if isinstance(event, Final)] == [TEXT]
         assert all(event.raw is None for event in events)
 
@@ -407,8 +407,8 @@ async def test_callers_of_the_two_protocols_do_not_get_each_others_frames(nurser
 
 
 async def test_speech_in_pieces(nursery, autojump_clock):
-    made = Rig(nursery, "aura-2-thalia-en")
-    async with made.speak() as session:
+    rig = Rig(nursery, "aura-2-thalia-en")
+    async with rig.speak() as session:
         for piece in ("", "Grüß ", "Gott, ", "Köln"):
             await session.send_text(piece)
         await session.finish()
@@ -420,13 +420,13 @@ async def test_speech_in_pieces(nursery, autojump_clock):
     pcm = b"".join(event.data for event in events if isinstance(event, AudioChunk))
     assert [done.text for done in fsk.decode(pcm, 24_000)] == [TEXT]
     assert not any(isinstance(event, Flushed) for event in events)
-    assert made.fake.ledger[0].headers["authorization"] == "Token k-1"
-    await made.check_nothing_left()
+    assert rig.fake.ledger[0].headers["authorization"] == "Token k-1"
+    await rig.check_nothing_left()
 
 
 async def test_what_is_flushed_comes_before_what_is_said_later(nursery, autojump_clock):
-    made = Rig(nursery, "aura-2-thalia-en")
-    async with made.speak(MULAW_8K) as session:
+    rig = Rig(nursery, "aura-2-thalia-en")
+    async with rig.speak(MULAW_8K) as session:
         await session.send_text("one")
         await session.flush()
         first = await rest(session, Flushed)
@@ -438,12 +438,12 @@ async def test_what_is_flushed_comes_before_what_is_said_later(nursery, autojump
         for events in (first, second)
     ]
     assert [[done.text for done in fsk.decode(pcm, 8_000)] for pcm in said] == [["one"], ["two"]]
-    assert (made.query["encoding"], made.query["sample_rate"]) == ("mulaw", "8000")
+    assert (rig.query["encoding"], rig.query["sample_rate"]) == ("mulaw", "8000")
 
 
 async def test_what_was_cleared_is_not_spoken(nursery, autojump_clock):
-    made = Rig(nursery, "aura-2-thalia-en")
-    async with made.speak() as session:
+    rig = Rig(nursery, "aura-2-thalia-en")
+    async with rig.speak() as session:
         await session.send_text("never mind")
         await session.clear()
         await session.send_text("hello")
@@ -454,17 +454,17 @@ async def test_what_was_cleared_is_not_spoken(nursery, autojump_clock):
 
 
 async def test_nothing_to_say(nursery, autojump_clock):
-    made = Rig(nursery, "aura-2-thalia-en")
-    async with made.speak() as session:
+    rig = Rig(nursery, "aura-2-thalia-en")
+    async with rig.speak() as session:
         await session.send_text("")
         await session.finish()
         assert await rest(session) == [SpeakEnd(usage=Usage(source="measured"))]
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_frames_of_a_caller_of_the_same_dialect(nursery, autojump_clock):
-    made = Rig(nursery, "aura-2-thalia-en")
-    async with made.speak(dialect="deepgram", options=(("model", "x"), ("mip_opt_out", "true"))) as session:
+    rig = Rig(nursery, "aura-2-thalia-en")
+    async with rig.speak(dialect="deepgram", options=(("model", "x"), ("mip_opt_out", "true"))) as session:
         await session.send_frame('{"type":"Speak","text":"hello"}')
         await session.send_frame('{"type":"Flush"}')
         events = await rest(session, Flushed)
@@ -474,26 +474,26 @@ async def test_frames_of_a_caller_of_the_same_dialect(nursery, autojump_clock):
     assert '"Metadata"' in str(events[0].raw)
     assert '"Flushed"' in str(events[-1].raw)
     assert last == [SpeakEnd(usage=Usage(characters=5, source="measured"))]
-    assert (made.query["model"], made.query["mip_opt_out"]) == ("aura-2-thalia-en", "true")
+    assert (rig.query["model"], rig.query["mip_opt_out"]) == ("aura-2-thalia-en", "true")
 
 
 @pytest.mark.parametrize(("status", "error"), REFUSALS)
 async def test_a_refused_handshake_of_speech(status, error, nursery, autojump_clock):
-    made = Rig(nursery, status=status)
+    rig = Rig(nursery, status=status)
     with pytest.raises(error) as caught:
-        async with made.speak():
+        async with rig.speak():
             pass
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize(("code", "error"), CLOSES)
 async def test_speech_the_vendor_closes(code, error, nursery, autojump_clock):
-    made = Rig(nursery, close_after=(2, code))
+    rig = Rig(nursery, close_after=(2, code))
     with pytest.raises(error) as caught:
-        await spoken(made.speak(), "a")
+        await spoken(rig.speak(), "a")
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -504,12 +504,12 @@ async def test_speech_the_vendor_closes(code, error, nursery, autojump_clock):
     ],
 )  # fmt: skip
 async def test_faults_in_the_middle_of_speech(frames, error, nursery, autojump_clock):
-    made = Rig(nursery)
-    made.replies([], frames)
+    rig = Rig(nursery)
+    rig.replies([], frames)
     with pytest.raises(error) as caught:
-        await spoken(made.speak(), "a")
+        await spoken(rig.speak(), "a")
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 def test_no_key_is_no_header():
@@ -521,8 +521,8 @@ def test_no_key_is_no_header():
 
 
 async def test_flux_speaks_at_its_own_path(nursery, autojump_clock):
-    made = Rig(nursery, model="flux-alexis-en", speech_gap_s=0.1)
-    async with made.speak(dialect="deepgram", options=(("mip_opt_out", "true"),)) as session:
+    rig = Rig(nursery, model="flux-alexis-en", speech_gap_s=0.1)
+    async with rig.speak(dialect="deepgram", options=(("mip_opt_out", "true"),)) as session:
         await session.send_text("Hello there. ")
         await session.flush()
         await session.send_text("Bye.")
@@ -534,14 +534,14 @@ async def test_flux_speaks_at_its_own_path(nursery, autojump_clock):
     assert [done.text for done in fsk.decode(sound, 24_000)] == ["Hello there. ", "Bye."]
     assert sum(isinstance(event, Flushed) for event in events) == 1
     assert events[-1].usage == Usage(characters=17, source="vendor")
-    assert made.fake.ledger[0].path == "/v2/speak"
-    assert made.query == {"model": "flux-alexis-en", "encoding": "linear16", "sample_rate": "24000", "mip_opt_out": "true"}
-    await made.check_nothing_left()
+    assert rig.fake.ledger[0].path == "/v2/speak"
+    assert rig.query == {"model": "flux-alexis-en", "encoding": "linear16", "sample_rate": "24000", "mip_opt_out": "true"}
+    await rig.check_nothing_left()
 
 
 async def test_flux_is_interrupted(nursery, autojump_clock):
-    made = Rig(nursery, model="flux-alexis-en")
-    async with made.speak() as session:
+    rig = Rig(nursery, model="flux-alexis-en")
+    async with rig.speak() as session:
         await session.send_text("Never mind. ")
         await session.clear()
         await session.send_text("Bye.")
@@ -551,15 +551,15 @@ async def test_flux_is_interrupted(nursery, autojump_clock):
             events += await session.receive()
     sound = b"".join(event.data for event in events if isinstance(event, AudioChunk))
     assert [done.text for done in fsk.decode(sound, 24_000)] == ["Bye."]
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_flux_over_http(nursery, autojump_clock):
-    made = Rig(nursery, model="flux-alexis-en")
+    rig = Rig(nursery, model="flux-alexis-en")
     request = SpeakRequest(model="m", text="Hello.", voice="", format=PCM_24K)
-    async with deepgram.speak(request, made.account) as stream:
+    async with deepgram.speak(request, rig.account) as stream:
         events = []
         while not events or not isinstance(events[-1], SpeakEnd):
             events += await stream.receive()
-    assert made.fake.ledger[0].path == "/v2/speak"
+    assert rig.fake.ledger[0].path == "/v2/speak"
     assert any(isinstance(event, AudioChunk) for event in events)

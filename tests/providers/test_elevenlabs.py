@@ -80,12 +80,12 @@ def kinds(events, *which):
 
 
 async def test_speech_with_timestamps(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak(want_timings=True, text="Hi there") as stream:
+    rig = Rig(nursery)
+    async with rig.speak(want_timings=True, text="Hi there") as stream:
         events = await read(stream)
     assert said(events, 24_000) == ["Hi there"]
     assert [event.word for event in events if isinstance(event, WordTiming)] == ["Hi", "there"]
-    (entry,) = made.fake.ledger
+    (entry,) = rig.fake.ledger
     assert (entry.fields["voice"], entry.fields["form"]) == ("v", "/stream/with-timestamps")
 
 
@@ -94,28 +94,28 @@ async def test_speech_with_timestamps(nursery, autojump_clock):
     [(MULAW_8K, MULAW_8K), (AudioFormat(encoding="mulaw", sample_rate_hz=16_000), PCM_16K), (PCM_24K, PCM_24K)],
 )
 async def test_speech_is_told_in_the_form_in_which_it_comes(asked, comes, nursery, autojump_clock):
-    made = Rig(nursery, speech_pcm=bytes(480))
-    async with made.speak(fmt=asked) as stream:
+    rig = Rig(nursery, speech_pcm=bytes(480))
+    async with rig.speak(fmt=asked) as stream:
         assert stream.format == comes
         await read(stream)
-    async with made.speak_live(fmt=asked) as session:
+    async with rig.speak_live(fmt=asked) as session:
         assert session.format == comes
 
 
 @pytest.mark.parametrize("call", ["speak", "speak_live"])
 async def test_without_a_voice_another_candidate_is_tried(call, nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     with pytest.raises(ProviderRejected, match="default_voice") as caught:
-        async with getattr(made, call)(voice=""):
+        async with getattr(rig, call)(voice=""):
             raise AssertionError
     assert caught.value.retryable
-    assert made.fake.ledger == []
+    assert rig.fake.ledger == []
 
 
 async def test_a_model_that_does_not_speak_live(nursery, autojump_clock):
-    made = Rig(nursery, model="eleven_v3")
+    rig = Rig(nursery, model="eleven_v3")
     with pytest.raises(ProviderRejected, match="live") as caught:
-        async with made.speak_live():
+        async with rig.speak_live():
             raise AssertionError
     assert caught.value.retryable
 
@@ -124,8 +124,8 @@ async def test_a_model_that_does_not_speak_live(nursery, autojump_clock):
 
 
 async def test_live_speech_in_its_order(nursery, autojump_clock):
-    made = Rig(nursery, speech_gap_s=0.1)
-    async with made.speak_live() as session:
+    rig = Rig(nursery, speech_gap_s=0.1)
+    async with rig.speak_live() as session:
         for text in ("Grüß Gott, ", "wie ge", "ht es? "):
             await session.send_text(text)
         await session.flush()
@@ -142,12 +142,12 @@ async def test_live_speech_in_its_order(nursery, autojump_clock):
     words = [(event.word, event.start_s) for event in events if isinstance(event, WordTiming)]
     assert [word for word, _ in words] == ["Grüß", "Gott,", "wie", "geht", "es?", "你好", "🎈", "good", "bye"]
     assert [start for _, start in words] == sorted(start for _, start in words)
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_a_session_without_text(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live() as session:
+    rig = Rig(nursery)
+    async with rig.speak_live() as session:
         await session.flush()
         assert await session.receive() == [Flushed()]
         await session.finish()
@@ -155,8 +155,8 @@ async def test_a_session_without_text(nursery, autojump_clock):
 
 
 async def test_an_answer_without_a_frame_ends_the_wait_for_one(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live() as session:
+    rig = Rig(nursery)
+    async with rig.speak_live() as session:
         events = []
 
         async def receive():
@@ -172,8 +172,8 @@ async def test_an_answer_without_a_frame_ends_the_wait_for_one(nursery, autojump
 
 
 async def test_interrupted_in_mid_sentence(nursery, autojump_clock):
-    made = Rig(nursery, speech_gap_s=0.5)
-    async with made.speak_live() as session:
+    rig = Rig(nursery, speech_gap_s=0.5)
+    async with rig.speak_live() as session:
         await session.send_text("one two three four five six seven")
         await session.flush()
         first = await session.receive()
@@ -187,27 +187,27 @@ async def test_interrupted_in_mid_sentence(nursery, autojump_clock):
 
 
 async def test_speech_is_kept_alive_while_nobody_writes(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live() as session:
+    rig = Rig(nursery)
+    async with rig.speak_live() as session:
         await session.send_text("Hi ")
         await trio.sleep(25)
         await session.send_text("there.")
         await session.finish()
         assert [text.strip() for text in said(await read(session))] == ["Hi there."]
-    signs = [frame for frame in made.frames if frame.get("text") == ""]
+    signs = [frame for frame in rig.frames if frame.get("text") == ""]
     assert signs == [{"text": "", "context_id": "gw-1"}] * 2
 
 
 async def test_a_caller_of_the_same_dialect_gets_the_vendors_frames(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.speak_live(dialect="elevenlabs", options=(("frame:voice_settings", '{"style":0.5}'),)) as session:
+    rig = Rig(nursery)
+    async with rig.speak_live(dialect="elevenlabs", options=(("frame:voice_settings", '{"style":0.5}'),)) as session:
         await session.send_text("Hi")
         await session.send_frame('{"text":"not ours","context_id":"theirs"}')
         await session.finish()
         events = await read(session)
     assert all(msgspec.json.decode(event.raw)["contextId"] == "gw-1" for event in events if isinstance(event, AudioChunk))
-    assert made.frames[0]["voice_settings"] == {"style": 0.5}
-    assert "not ours" not in str(made.frames)
+    assert rig.frames[0]["voice_settings"] == {"style": 0.5}
+    assert "not ours" not in str(rig.frames)
 
 
 # ---- live transcription
@@ -225,28 +225,28 @@ def finals(events):
 
 
 async def test_live_transcription(nursery, autojump_clock):
-    made = Rig(nursery, model="scribe_v2_realtime")
-    async with made.listen() as session:
+    rig = Rig(nursery, model="scribe_v2_realtime")
+    async with rig.listen() as session:
         pcm = b"".join(fsk.encode("hello there ö", 16_000))
         events = await heard(session, b"", *(pcm[at : at + 4_001] for at in range(0, len(pcm), 4_001)))
     assert finals(events) == ["hello there ö"]
     assert isinstance(events[0], Interim)
     assert kinds(events, UtteranceEnd)
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_all_that_was_said_before_the_end_is_heard(nursery, autojump_clock):
     """Sent faster than it is heard: answers to the vendor's own commits come after ours."""
     texts = ["one two", "three four", "five six"]
-    made = Rig(nursery, speech_gap_s=0.4)
-    async with made.listen() as session:
+    rig = Rig(nursery, speech_gap_s=0.4)
+    async with rig.listen() as session:
         assert finals(await heard(session, *(piece for text in texts for piece in fsk.encode(text, 16_000)))) == texts
 
 
 @pytest.mark.parametrize("each", [False, True])
 async def test_the_vendor_says_nothing_after_the_last_answer(each, nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen(dialect="elevenlabs", options=(("commit_strategy", "manual"),)) as session:
+    rig = Rig(nursery)
+    async with rig.listen(dialect="elevenlabs", options=(("commit_strategy", "manual"),)) as session:
         for piece in fsk.encode("hello there", 16_000):
             await session.send_audio(piece)
         began = trio.current_time()
@@ -261,17 +261,17 @@ async def test_the_vendor_says_nothing_after_the_last_answer(each, nursery, auto
 
 
 async def test_a_session_without_audio(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         assert await heard(session) == [ListenEnd()]
         with pytest.raises(UpstreamCut):
             await session.receive()
-    assert made.fake.ledger[0].fields["commits"] == 1
+    assert rig.fake.ledger[0].fields["commits"] == 1
 
 
 async def test_a_flush_commits(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen(dialect="elevenlabs", options=(("commit_strategy", "manual"),)) as session:
+    rig = Rig(nursery)
+    async with rig.listen(dialect="elevenlabs", options=(("commit_strategy", "manual"),)) as session:
         for text in ("hello there", "good bye"):
             for piece in fsk.encode(text, 16_000):
                 await session.send_audio(piece)
@@ -284,25 +284,25 @@ async def test_a_flush_commits(nursery, autojump_clock):
 
 
 async def test_transcription_is_kept_alive_while_nobody_speaks(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         await trio.sleep(15)
         await session.send_audio(bytes(320))
         await trio.sleep(25)
         await heard(session)
-    empty = [frame for frame in made.frames if not frame["audio_base_64"] and not frame["commit"]]
+    empty = [frame for frame in rig.frames if not frame["audio_base_64"] and not frame["commit"]]
     assert len(empty) == 3
 
 
 # ---- what ends a session otherwise
 
 
-async def begin(made, kind):
+async def begin(rig, kind):
     if kind == "listen":
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await heard(session, *fsk.encode("hello there", 16_000))
     else:
-        async with made.speak_live() as session:
+        async with rig.speak_live() as session:
             for word in ("one ", "two ", "three "):
                 await session.send_text(word)
             await session.finish()
@@ -318,13 +318,13 @@ KINDS = pytest.mark.parametrize("kind", ["listen", "speak_live"])
     [(401, ProviderRejected), (402, ProviderFailed), (403, ProviderRejected), (429, RateLimitError), (503, ProviderFailed)],
 )
 async def test_refused_at_the_handshake(kind, status, error, nursery, autojump_clock):
-    made = Rig(nursery, status=status, headers=[("retry-after", "7")])
+    rig = Rig(nursery, status=status, headers=[("retry-after", "7")])
     with pytest.raises(error) as caught:
-        await begin(made, kind)
+        await begin(rig, kind)
     assert type(caught.value) is error
     assert caught.value.retryable
     assert getattr(caught.value, "retry_after_s", 7) == 7
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @KINDS
@@ -332,21 +332,21 @@ async def test_refused_at_the_handshake(kind, status, error, nursery, autojump_c
     ("code", "error"), [(1000, UpstreamCut), (1008, ProviderRejected), (1011, ProviderFailed), (1013, ProviderFailed), (4000, UpstreamCut)]
 )
 async def test_closed_in_mid_session(kind, code, error, nursery, autojump_clock):
-    made = Rig(nursery, close_after=(2, code))
+    rig = Rig(nursery, close_after=(2, code))
     with pytest.raises(error) as caught:
-        await begin(made, kind)
+        await begin(rig, kind)
     assert type(caught.value) is error
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @KINDS
 async def test_an_error_in_mid_session(kind, nursery, autojump_clock):
-    made = Rig(nursery, session_error_after=2, error_code="scripted")
+    rig = Rig(nursery, session_error_after=2, error_code="scripted")
     with pytest.raises(ProviderFailed) as caught:
-        await begin(made, kind)
+        await begin(rig, kind)
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @KINDS
@@ -357,10 +357,10 @@ async def test_the_reason_of_a_close_frame_is_read_and_not_shown(kind, reason, e
         await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
         await send({"type": "websocket.close", "code": 1008, "reason": reason})
 
-    made = Rig(nursery)
-    made.net.hosts["eleven.test", 80] = hosted(closing)
+    rig = Rig(nursery)
+    rig.net.hosts["eleven.test", 80] = hosted(closing)
     with pytest.raises(error) as caught:
-        await begin(made, kind)
+        await begin(rig, kind)
     assert type(caught.value) is error
     assert "nothing left" not in caught.value.message
     assert "bye" not in caught.value.message
@@ -368,19 +368,19 @@ async def test_the_reason_of_a_close_frame_is_read_and_not_shown(kind, reason, e
 
 @KINDS
 async def test_nobody_there(kind, nursery, autojump_clock):
-    made = Rig(nursery)
-    made.net.hosts.clear()
+    rig = Rig(nursery)
+    rig.net.hosts.clear()
     with pytest.raises(ProviderUnreachable):
-        await begin(made, kind)
+        await begin(rig, kind)
 
 
 @KINDS
 @pytest.mark.parametrize("after_s", [0.0, 0.3, 5.0])
 async def test_cancelling_leaves_nothing(kind, after_s, nursery, autojump_clock):
-    made = Rig(nursery, answer_after_s=0.2, speech_gap_s=10.0)
+    rig = Rig(nursery, answer_after_s=0.2, speech_gap_s=10.0)
     with trio.move_on_after(after_s) as scope:
-        await begin(made, kind)
+        await begin(rig, kind)
     assert scope.cancelled_caught
-    assert made.net.open == 0
+    assert rig.net.open == 0
     await trio.sleep(60)   # the vendor notices when it would say something
-    await made.check_nothing_left()
+    await rig.check_nothing_left()

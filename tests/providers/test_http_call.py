@@ -38,59 +38,59 @@ class Rig:
 
 
 async def test_a_call_gives_what_is_read_and_keeps_its_connection(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     for _ in range(2):
-        async with made.call(lambda response: (response.status, response)) as (status, response):
+        async with rig.call(lambda response: (response.status, response)) as (status, response):
             assert (status, await response.read()) == (200, b"hi")
-    assert (made.pool.opened, made.pool.reused) == (1, 1)
+    assert (rig.pool.opened, rig.pool.reused) == (1, 1)
 
 
 async def test_an_unread_end_is_waited_for_and_an_unread_answer_is_not(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.call():
+    rig = Rig(nursery)
+    async with rig.call():
         pass  # all of it has come: the connection is as good as before
-    assert made.pool.idle == 1
-    made.answer = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi"
-    async with made.call():
+    assert rig.pool.idle == 1
+    rig.answer = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi"
+    async with rig.call():
         pass
-    await made.closed.wait()
-    assert made.pool.idle == 0
+    await rig.closed.wait()
+    assert rig.pool.idle == 0
 
 
 async def test_another_status_is_raised_and_leaves_nothing_open(nursery, autojump_clock):
-    made = Rig(nursery, b"HTTP/1.1 503 No\r\ncontent-length: 13\r\n\r\nsk-never-told")
+    rig = Rig(nursery, b"HTTP/1.1 503 No\r\ncontent-length: 13\r\n\r\nsk-never-told")
     with pytest.raises(ProviderFailed) as caught:
-        async with made.call():
+        async with rig.call():
             pass
     assert caught.value.upstream_status == 503
     assert "sk-never-told" not in repr(caught.value) + str(caught.value)
-    assert made.pool.in_use == {}
+    assert rig.pool.in_use == {}
 
 
 async def test_an_answer_that_cannot_be_read_closes_the_call(nursery, autojump_clock):
-    made = Rig(nursery, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n<html>")
+    rig = Rig(nursery, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n<html>")
 
     def read(response):
         raise UpstreamProtocolError(provider="p", detail="text where audio was expected")
 
     with pytest.raises(UpstreamProtocolError):
-        async with made.call(read):
+        async with rig.call(read):
             pass
-    await made.closed.wait()
-    assert made.pool.in_use == {}
+    await rig.closed.wait()
+    assert rig.pool.in_use == {}
 
 
 async def test_an_error_inside_closes_the_upstream(nursery, autojump_clock):
-    made = Rig(nursery, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nhi")
+    rig = Rig(nursery, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nhi")
     with pytest.raises(KeyError):
-        async with made.call():
+        async with rig.call():
             raise KeyError
-    await made.closed.wait()
+    await rig.closed.wait()
 
 
 async def test_another_task_ends_a_call_that_waits(nursery, autojump_clock):
-    made = Rig(nursery, b"")
-    call = made.call()
+    rig = Rig(nursery, b"")
+    call = rig.call()
 
     async def wait():
         with pytest.raises(ProviderUnreachable):
@@ -100,7 +100,7 @@ async def test_another_task_ends_a_call_that_waits(nursery, autojump_clock):
         waiting.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
         call.abort()
-    await made.closed.wait()
+    await rig.closed.wait()
 
 
 def test_the_header_lines_are_made_once_per_account():

@@ -58,38 +58,38 @@ async def heard(session, *pieces):
     [("api.openai.com", "intent=transcription"), ("stt.test", "intent=transcription&model=a%2Fb%20c")],
 )
 async def test_the_address(host, query, nursery, autojump_clock):
-    made = Rig(nursery, host, "a/b c")
-    async with made.listen() as session:
+    rig = Rig(nursery, host, "a/b c")
+    async with rig.listen() as session:
         await heard(session)
-    assert made.paths == [f"/v1/realtime?{query}"]
-    assert made.fake.ledger[0].fields["model"] == "a/b c"
-    await made.check_nothing_left()
+    assert rig.paths == [f"/v1/realtime?{query}"]
+    assert rig.fake.ledger[0].fields["model"] == "a/b c"
+    await rig.check_nothing_left()
 
 
 async def test_the_end_of_a_silent_session(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         ended, last = await heard(session, bytes(32_000))
         assert (type(ended), type(last)) == (UtteranceEnd, ListenEnd)
         assert ended.at_s == pytest.approx(1, abs=0.001)
         with pytest.raises(UpstreamCut):
             await session.receive()
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello there", 8_000)]
-    async with made.listen(MULAW_8K) as session:
+    async with rig.listen(MULAW_8K) as session:
         events = await heard(session, *pieces)
     assert [e.text for e in events if isinstance(e, Final)] == ["hello there"]
-    assert made.fake.ledger[0].audio == b"".join(pieces)
-    assert made.fake.ledger[0].fields["format"] == MULAW_8K
+    assert rig.fake.ledger[0].audio == b"".join(pieces)
+    assert rig.fake.ledger[0].fields["format"] == MULAW_8K
 
 
 async def test_a_flush_commits_what_came(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen() as session:
+    rig = Rig(nursery)
+    async with rig.listen() as session:
         await session.flush()   # nothing came: nothing is sent
         await session.send_audio(bytes(3_200))
         await session.flush()
@@ -97,12 +97,12 @@ async def test_a_flush_commits_what_came(nursery, autojump_clock):
 
 
 async def test_audio_that_is_not_raw_is_for_another_candidate(nursery, autojump_clock):
-    made = Rig(nursery)
+    rig = Rig(nursery)
     with pytest.raises(ProviderRejected) as caught:
-        async with made.listen(AudioFormat(encoding="opus")):
+        async with rig.listen(AudioFormat(encoding="opus")):
             pass
     assert caught.value.retryable
-    assert made.net.transports == []
+    assert rig.net.transports == []
 
 
 @pytest.mark.parametrize(
@@ -110,29 +110,29 @@ async def test_audio_that_is_not_raw_is_for_another_candidate(nursery, autojump_
     [(1000, UpstreamCut), (1008, ProviderRejected), (1011, ProviderFailed), (1013, ProviderFailed), (4000, UpstreamCut)],
 )
 async def test_a_session_the_vendor_closes(code, error, nursery, autojump_clock):
-    made = Rig(nursery, close_after=(3, code))
+    rig = Rig(nursery, close_after=(3, code))
     with pytest.raises(error) as caught:
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await heard(session, bytes(3_200), bytes(3_200), bytes(3_200))
     assert caught.value.retryable
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_an_error_event(nursery, autojump_clock):
-    made = Rig(nursery, session_error_after=2)
+    rig = Rig(nursery, session_error_after=2)
     with pytest.raises(ProviderFailed):
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await heard(session, bytes(3_200))
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize(("status", "error"), [(401, ProviderRejected), (404, ProviderRejected), (500, ProviderFailed)])
 async def test_a_refused_handshake(status, error, nursery, autojump_clock):
-    made = Rig(nursery, status=status)
+    rig = Rig(nursery, status=status)
     with pytest.raises(error):
-        async with made.listen():
+        async with rig.listen():
             pass
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 async def test_rubbish_in_a_frame(nursery, autojump_clock):
@@ -143,31 +143,31 @@ async def test_rubbish_in_a_frame(nursery, autojump_clock):
         while (await receive())["type"] != "websocket.disconnect":
             pass
 
-    made = Rig(nursery)
-    made.net.hosts["stt.test", 80] = hosted(rubbish)
+    rig = Rig(nursery)
+    rig.net.hosts["stt.test", 80] = hosted(rubbish)
     with pytest.raises(UpstreamProtocolError):
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await session.receive()
-    await made.check_nothing_left()
+    await rig.check_nothing_left()
 
 
 @pytest.mark.parametrize("leaves_at", ["connecting", "receiving"])
 async def test_leaving_closes_the_session_at_once(leaves_at, nursery, autojump_clock):
-    made = Rig(nursery, answer_after_s=10 if leaves_at == "connecting" else 0)
+    rig = Rig(nursery, answer_after_s=10 if leaves_at == "connecting" else 0)
     with trio.move_on_after(5) as scope:
-        async with made.listen() as session:
+        async with rig.listen() as session:
             await session.receive()
             while True:
                 await session.receive()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(5, abs=0.06)
-    await made.fake.ledger[0].gone.wait()
-    await made.check_nothing_left()
+    await rig.fake.ledger[0].gone.wait()
+    await rig.check_nothing_left()
 
 
 async def test_a_caller_of_the_same_dialect_sends_its_own_frames(nursery, autojump_clock):
-    made = Rig(nursery)
-    async with made.listen(dialect="openai") as session:
+    rig = Rig(nursery)
+    async with rig.listen(dialect="openai") as session:
         await session.send_frame('{"type":"input_audio_buffer.clear"}')
         raws = []
         while not raws or b"cleared" not in raws[-1]:
@@ -186,18 +186,18 @@ async def test_a_caller_of_the_same_dialect_sends_its_own_frames(nursery, autoju
     ],
 )
 async def test_the_limit_by_the_name_a_model_takes(model, asked, sent, nursery, autojump_clock):
-    made = Rig(nursery, model=model)
+    rig = Rig(nursery, model=model)
     body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hi"}], **asked})
-    async with openai.chat(openai_chat_server.parse_request(body), made.account) as answer:
+    async with openai.chat(openai_chat_server.parse_request(body), rig.account) as answer:
         await answer.receive()
-    fields = made.fake.ledger[0].fields
+    fields = rig.fake.ledger[0].fields
     assert {name: value for name, value in fields.items() if name.startswith("max_")} == sent
 
 
 async def test_nobody_there(nursery, autojump_clock):
-    made = Rig(nursery)
-    made.net.hosts.clear()
+    rig = Rig(nursery)
+    rig.net.hosts.clear()
     with pytest.raises(ProviderError) as caught:
-        async with made.listen():
+        async with rig.listen():
             pass
     assert caught.value.outcome == "unreachable"

@@ -76,8 +76,8 @@ def texts(events):
 
 @pytest.fixture
 def cpp(net):
-    net.hosts["cpp.test", 8_080] = made = FakeWhisperCpp()
-    return made
+    net.hosts["cpp.test", 8_080] = server = FakeWhisperCpp()
+    return server
 
 
 @pytest.fixture
@@ -87,9 +87,9 @@ def at_cpp(account_at, cpp):
 
 @pytest.fixture
 def fake(net):
-    made = FakeSpeaches()
-    net.hosts["speaches.test", 8_000] = hosted(made)
-    return made
+    server = FakeSpeaches()
+    net.hosts["speaches.test", 8_000] = hosted(server)
+    return server
 
 
 @pytest.fixture
@@ -240,8 +240,8 @@ async def test_an_engine_that_is_not_installed(account_at, autojump_clock):
 
 @pytest.fixture
 def wyoming_server(net):
-    net.hosts["voice.test", 10_300] = made = FakeWyoming(streams=True)
-    return made
+    net.hosts["voice.test", 10_300] = server = FakeWyoming(streams=True)
+    return server
 
 
 @pytest.fixture

@@ -52,8 +52,8 @@ class WhisperCpp:
 
 @pytest.fixture
 def server(net):
-    net.hosts["cpp.test", 8_080] = made = WhisperCpp()
-    return made
+    net.hosts["cpp.test", 8_080] = server = WhisperCpp()
+    return server
 
 
 @pytest.fixture

@@ -175,9 +175,7 @@ class _ListenSession(SimSession[bytes]):
                     events.append(stt.SpeechStarted(at_s=event.at_s))
                 case fsk.Partial() if self._interims:
                     words = tone_audio.words(event.text, event.start_s)
-                    events.append(
-                        stt.Interim(text=event.text, start_s=event.start_s, end_s=event.end_s, words=words)
-                    )
+                    events.append(stt.Interim(text=event.text, start_s=event.start_s, end_s=event.end_s, words=words))
                 case fsk.Done():
                     events += [tone_audio.final(event), stt.UtteranceEnd(at_s=event.end_s)]
                 case fsk.ToneLost():
