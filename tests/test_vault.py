@@ -92,24 +92,24 @@ def test_the_variable_wins_over_the_file(tmp_path):
 def test_secrets_that_are_being_replaced_still_decrypt(tmp_path):
     token = Vault(Secret("old")).encrypt(KEY, **WHERE)
     assert load_secrets(Secret("new"), Secret("old"), tmp_path) == (Secret("new"), Secret("old"))
-    made = new_secret()
-    replace_secret_file(tmp_path, [made, Secret("old")])
+    result = new_secret()
+    replace_secret_file(tmp_path, [result, Secret("old")])
     assert stat.S_IMODE((tmp_path / ".secret").stat().st_mode) == 0o600
     first, *others = load_secrets(NONE, NONE, tmp_path)
-    assert first == made
+    assert first == result
     assert Vault(first, others).decrypt(token, **WHERE) == KEY
-    replace_secret_file(tmp_path, [made])
-    assert load_secrets(NONE, NONE, tmp_path) == (made,)
+    replace_secret_file(tmp_path, [result])
+    assert load_secrets(NONE, NONE, tmp_path) == (result,)
 
 
 def test_a_secret_is_made_once_and_kept_private(tmp_path):
     folder = tmp_path / "config"
-    [made] = load_secrets(NONE, NONE, folder)
-    assert load_secrets(NONE, NONE, folder) == (made,)
+    [result] = load_secrets(NONE, NONE, folder)
+    assert load_secrets(NONE, NONE, folder) == (result,)
     assert stat.S_IMODE((folder / ".secret").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [path.name for path in folder.iterdir()] == [".secret"]
-    assert len(base64.urlsafe_b64decode(made.reveal())) == 32
+    assert len(base64.urlsafe_b64decode(result.reveal())) == 32
 
 
 def test_a_file_open_to_others_is_closed(tmp_path):

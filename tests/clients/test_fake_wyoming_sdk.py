@@ -17,7 +17,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import TranscribeRequest
 from gw.types.tts import SpeakRequest
-from tests.fakes.recording import heard, spoken, wav_of
+from tests.fakes.recording import recognized, spoken, wav_of
 from tests.fakes.vendors.wyoming import FakeWyoming
 
 with warnings.catch_warnings():
@@ -110,7 +110,7 @@ async def test_our_providers_at_the_librarys_server(library_server):
         await piper.check(tts)
         wav = AudioFormat(encoding="wav", sample_rate_hz=16_000)
         request = TranscribeRequest(model="m", audio=wav_of(SOUND), format=wav, language="en-GB")
-        (transcript,) = await heard(whisper.transcribe(request, stt))
+        (transcript,) = await recognized(whisper.transcribe(request, stt))
         assert transcript.text == f"{len(SOUND)} bytes of en"
         fmt, sound = await spoken(piper.speak(SpeakRequest(model="m", text="Hello!", format=PCM_24K), tts))
         assert (fmt.sample_rate_hz, sound) == (22_050, b"en_US-x-low: Hello!")

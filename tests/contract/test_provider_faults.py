@@ -24,7 +24,7 @@ from gw.types.llm import StreamError
 from gw.types.stt import Transcript
 from tests.contract import faults
 from tests.contract.faults import Good, Play
-from tests.contract.test_providers import FAR, LAST, audio, opened, said
+from tests.contract.test_providers import FAR, LAST, audio, opened, spoken
 from tests.contract.vendors import VENDORS, Rig, rig
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import ResettingTransport
@@ -44,8 +44,8 @@ IDS = [f"{type_} {kind}{' stream' if stream else ''}" for type_, kind, stream in
 class _Tape:
     """Connects like its rig, and keeps what was received on each connection."""
 
-    def __init__(self, made: Rig) -> None:
-        self._connect = made.net
+    def __init__(self, target: Rig) -> None:
+        self._connect = target.net
         self.received: list[bytearray] = []
 
     async def __call__(self, origin):
@@ -73,60 +73,60 @@ class Taped:
 
 def _answers(tape: bytes) -> list[Taped]:
     """The answers on one connection, one after another."""
-    found: list[Taped] = []
+    received: list[Taped] = []
     while tape:
-        head, _, rest = tape.partition(b"\r\n\r\n")
+        head, _, remainder = tape.partition(b"\r\n\r\n")
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-        pieces, size = _body(fields, rest)
+        pieces, size = _body(fields, remainder)
         if len(pieces) == 1 and len(pieces[0]) > 1:
             (one,) = pieces
             pieces = [one[: len(one) // 2], one[len(one) // 2 :]]
         good = Good(content_type=fields.get(b"content-type", b""), pieces=tuple(pieces), content="")
-        found.append(Taped(tape[: len(head) + 4 + size], good))
-        tape = rest[size:]
-    return found
+        received.append(Taped(tape[: len(head) + 4 + size], good))
+        tape = remainder[size:]
+    return received
 
 
-def _body(fields: dict[bytes, bytes], rest: bytes) -> tuple[list[bytes], int]:
+def _body(fields: dict[bytes, bytes], remainder: bytes) -> tuple[list[bytes], int]:
     """The pieces of a body, and how many bytes it took on the wire."""
     if fields.get(b"transfer-encoding") != b"chunked":
         size = int(fields.get(b"content-length", b"0"))
-        return [rest[:size]], size
+        return [remainder[:size]], size
     pieces, at = [], 0
     while True:
-        end = rest.index(b"\r\n", at)
-        size = int(rest[at:end], 16)
+        end = remainder.index(b"\r\n", at)
+        size = int(remainder[at:end], 16)
         if not size:
             return pieces, end + 4
-        pieces.append(rest[end + 2 : end + 2 + size])
+        pieces.append(remainder[end + 2 : end + 2 + size])
         at = end + 2 + size + 2
 
 
-async def ask(made: Rig, kind: str, stream: bool) -> str | bytes:
+async def ask(target: Rig, kind: str, stream: bool) -> str | bytes:
     """The content of one call's answer. Raises ProviderError."""
     options = {"chat": {"text": TEXT, "stream": stream}, "speak": {"text": TEXT, "events": stream}}.get(
         kind, {"stream": stream}
     )
     events: list[object] = []
-    async with opened(made, kind, **options) as answer:
+    async with opened(target, kind, **options) as answer:
         while not events or not isinstance(events[-1], LAST):
             events += await answer.receive()
             for event in events:
                 if isinstance(event, StreamError):
-                    raise ProviderFailed(provider=f"my-{made.type}", upstream_status=200, upstream_code=event.code)
+                    raise ProviderFailed(provider=f"my-{target.type}", upstream_status=200, upstream_code=event.code)
     if kind == "chat":
-        return said(events)
+        return spoken(events)
     if kind == "speak":
         return audio(events)
     return next(event.text for event in events if isinstance(event, Transcript))
 
 
 async def tape(type_: str, kind: str, stream: bool, nursery: trio.Nursery) -> tuple[list[Taped], str | bytes]:
-    made = rig(type_, nursery)
-    taping = _Tape(made)
-    made = attrs.evolve(made, pool=Pool(connect=taping))
-    content = await ask(made, kind, stream)
-    await made.pool.aclose()
+    target = rig(type_, nursery)
+    taping = _Tape(target)
+    target = attrs.evolve(target, pool=Pool(connect=taping))
+    content = await ask(target, kind, stream)
+    await target.pool.aclose()
     answers = [answer for received in taping.received for answer in _answers(bytes(received))]
     assert answers
     return answers, content
@@ -193,10 +193,10 @@ def _no_usage(good: Good) -> list[bytes]:
     names = ("usage", "x_groq", "prompt_eval_count", "eval_count")
     lines = []
     for line in good.body.split(b"\n"):
-        mark, payload = (b"data: ", line[6:]) if line.startswith(b"data: ") else (b"", line)
+        position, payload = (b"data: ", line[6:]) if line.startswith(b"data: ") else (b"", line)
         if payload.startswith(b"{"):
             payload = msgspec.json.encode(_without(names, msgspec.json.decode(payload)))
-        lines.append(mark + payload)
+        lines.append(position + payload)
     return [b"\n".join(lines)]
 
 
@@ -208,8 +208,8 @@ def _blocks(good: Good) -> list[bytes]:
 
 def _error_event(good: Good) -> bytes:
     """Every dialect of event streams has an `error` member or type, by which it is known."""
-    told = b'{"type":"error","error":{"type":"overloaded_error","message":"over capacity","code":"overloaded"}}'
-    return b"event: error\ndata: " + told + b"\n\n" if _is_sse(good) else b'{"error":"over capacity"}\n'
+    decoded = b'{"type":"error","error":{"type":"overloaded_error","message":"over capacity","code":"overloaded"}}'
+    return b"event: error\ndata: " + decoded + b"\n\n" if _is_sse(good) else b'{"error":"over capacity"}\n'
 
 
 def _in_bytes(good: Good) -> list[bytes]:
@@ -303,7 +303,7 @@ CUTS = {"content-length too short", "clean end in mid-stream", "an error event a
 """With these raw audio just ends early."""
 
 
-def spoilt(made: Rig, fault: Fault, answers: list[Taped], at: int) -> list[int]:
+def spoilt(target: Rig, fault: Fault, answers: list[Taped], at: int) -> list[int]:
     """Put a host there that answers well but for request number `at`. The list holds one entry per request."""
     seen: list[int] = []
 
@@ -319,12 +319,12 @@ def spoilt(made: Rig, fault: Fault, answers: list[Taped], at: int) -> list[int]:
                 return
             await server.send(answers[min(number, len(answers) - 1)].raw)
 
-    for key in list(made.net.hosts):
-        made.net.hosts[key] = host
+    for key in list(target.net.hosts):
+        target.net.hosts[key] = host
     if isinstance(fault.connect, Exception):
-        made.net.hosts.update(dict.fromkeys(made.net.hosts, fault.connect))
+        target.net.hosts.update(dict.fromkeys(target.net.hosts, fault.connect))
     elif fault.connect == "nobody":
-        made.net.hosts.clear()
+        target.net.hosts.clear()
     return seen
 
 
@@ -340,22 +340,22 @@ async def _until_left(stream: trio.abc.Stream, play: Play, server: ServerSide, g
         nursery.cancel_scope.cancel()
 
 
-def connecting(made: Rig, fault: Fault) -> Callable[..., Awaitable[object]]:
+def connecting(target: Rig, fault: Fault) -> Callable[..., Awaitable[object]]:
     async def connect(origin):
         if fault.connect == "dark":
             await trio.sleep_forever()
-        transport = await made.net(origin)
+        transport = await target.net(origin)
         return ResettingTransport(transport) if fault.resets else transport
 
     return connect
 
 
-async def meet(made: Rig, kind: str, stream: bool) -> str | bytes | ProviderError | None:
+async def meet(target: Rig, kind: str, stream: bool) -> str | bytes | ProviderError | None:
     """Content, the error, or None when the caller's deadline came first."""
     began = trio.current_time()
     with trio.move_on_after(DEADLINE_S) as scope:
         try:
-            return await ask(made, kind, stream)
+            return await ask(target, kind, stream)
         except ProviderError as error:
             return error
     assert scope.cancelled_caught
@@ -363,23 +363,23 @@ async def meet(made: Rig, kind: str, stream: bool) -> str | bytes | ProviderErro
     return None
 
 
-def check(found: str | bytes | ProviderError | None, content: str | bytes, fault: Fault, expect: Expect) -> None:
+def check(received: str | bytes | ProviderError | None, content: str | bytes, fault: Fault, expect: Expect) -> None:
     expected = {
         "error": (ProviderError,),
         "answer": (str, bytes),
         "either": (ProviderError, str, bytes),
         "deadline": (type(None),),
     }[expect]
-    assert isinstance(found, expected), found
-    if isinstance(found, ProviderError):
-        assert isinstance(found, fault.error), found
-        assert getattr(found, "retry_after_s", None) == fault.retry_after_s
-        assert found.outcome
-        assert "correct horse" not in f"{found} {found.facts()}"
-    elif isinstance(found, bytes) and isinstance(content, bytes) and fault.name in CUTS:
-        assert content[: len(found)] == found
-    elif found is not None:
-        assert found == content
+    assert isinstance(received, expected), received
+    if isinstance(received, ProviderError):
+        assert isinstance(received, fault.error), received
+        assert getattr(received, "retry_after_s", None) == fault.retry_after_s
+        assert received.outcome
+        assert "correct horse" not in f"{received} {received.facts()}"
+    elif isinstance(received, bytes) and isinstance(content, bytes) and fault.name in CUTS:
+        assert content[: len(received)] == received
+    elif received is not None:
+        assert received == content
 
 
 @pytest.mark.parametrize(("type_", "kind", "stream"), FORMS, ids=IDS)
@@ -396,18 +396,18 @@ async def test_every_fault_is_an_error_in_time_or_does_no_harm(type_, kind, stre
 
 async def meet_fault(type_, kind, stream, fault: Fault, answers: list[Taped], content, nursery: trio.Nursery) -> None:
     for at in range(len(answers) if fault.play is not None else 1):
-        made = rig(type_, nursery)
-        seen = spoilt(made, fault, answers, at)
-        made = attrs.evolve(made, pool=Pool(connect=connecting(made, fault)))
-        found = await meet(made, kind, stream)
+        target = rig(type_, nursery)
+        seen = spoilt(target, fault, answers, at)
+        target = attrs.evolve(target, pool=Pool(connect=connecting(target, fault)))
+        received = await meet(target, kind, stream)
         asks_again = fault.name in VENDORS[type_].survives
         expected = "either" if asks_again else fault.expected(answers[at].good)
-        check(found, content, attrs.evolve(fault, error=ProviderError) if asks_again else fault, expected)
+        check(received, content, attrs.evolve(fault, error=ProviderError) if asks_again else fault, expected)
         assert len(seen) <= len(answers) + asks_again   # no request is repeated, nor sent elsewhere
-        assert made.pool.in_use == {}
-        await made.pool.aclose()
+        assert target.pool.in_use == {}
+        await target.pool.aclose()
         await trio.testing.wait_all_tasks_blocked()
-        assert (made.net.open, made.net.live) == (0, 0)
+        assert (target.net.open, target.net.live) == (0, 0)
 
 
 def test_the_matrix_is_as_large_as_it_was():

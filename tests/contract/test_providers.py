@@ -64,21 +64,21 @@ def speak_request(text=TEXT, *, events=False, encoding="pcm_s16le"):
     return SpeakRequest(model="m", text=text, voice="v", format=fmt, want_events=events)
 
 
-def opened(made, kind, **options):
+def opened(target, kind, **options):
     """One call of `kind` with a request of the usual size."""
-    call = getattr(spec_of(made.type), kind)
+    call = getattr(spec_of(target.type), kind)
     match kind:
         case "chat":
-            return call(chat_request(**options), made.account("llm"))
+            return call(chat_request(**options), target.account("llm"))
         case "speak":
-            return call(speak_request(**options), made.account("tts"))
+            return call(speak_request(**options), target.account("tts"))
         case _:
-            made.vendor.hear(TEXT)
+            target.vendor.hear(TEXT)
             recording = Recording(TEXT)
             request = TranscribeRequest(
                 model="m", audio=recording, format=PCM_16K, audio_seconds=1.5, stream=options.get("stream", True)
             )
-            return call(request, made.account("stt"))
+            return call(request, target.account("stt"))
 
 
 LAST = (ChatEnd, Completion, Transcript, SpeakEnd, ListenEnd)
@@ -95,11 +95,11 @@ async def read(stream):
     return events, times
 
 
-def said(events):
+def spoken(events):
     return "".join(e.text for e in events if isinstance(e, (Delta, Completion)))
 
 
-def heard(events):
+def recognized(events):
     return "".join(e.text for e in events if isinstance(e, TextDelta))
 
 
@@ -113,12 +113,12 @@ def audio(events):
 @pytest.mark.parametrize("type_", CHAT)
 @pytest.mark.parametrize("text", [TEXT, *TEXTS])
 async def test_chat_streams_in_order(type_, text, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    async with opened(made, "chat", text=text) as stream:
+    target = rig(type_, nursery)
+    async with opened(target, "chat", text=text) as stream:
         events, _ = await read(stream)
         with pytest.raises(ProviderError):
             await stream.receive()
-    assert said(events) == text
+    assert spoken(events) == text
     assert [type(e) for e in events].count(ChatEnd) == 1
     reasons = [e.finish_reason for e in events if isinstance(e, Delta) and e.finish_reason]
     assert reasons == ["stop"]
@@ -131,12 +131,12 @@ async def test_chat_streams_in_order(type_, text, nursery, autojump_clock):
 @pytest.mark.parametrize("type_", CHAT)
 @pytest.mark.parametrize("text", [TEXT, *TEXTS])
 async def test_chat_answers_whole(type_, text, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    async with opened(made, "chat", text=text, stream=False) as stream:
+    target = rig(type_, nursery)
+    async with opened(target, "chat", text=text, stream=False) as stream:
         events, _ = await read(stream)
         with pytest.raises(ProviderError):
             await stream.receive()
-    assert said(events) == text
+    assert spoken(events) == text
     usage = next(e.usage for e in events if isinstance(e, (Completion, UsageReport)))
     assert usage.output_tokens > 0
 
@@ -145,12 +145,12 @@ async def test_chat_answers_whole(type_, text, nursery, autojump_clock):
 @pytest.mark.parametrize("stream", [True, False])
 async def test_chat_of_nothing_ends(type_, stream, nursery, autojump_clock):
     """An empty reply is an end without text, or said to be empty: never a wait."""
-    made = rig(type_, nursery)
+    target = rig(type_, nursery)
     outcomes = []
     with trio.fail_after(5):
         try:
-            async with opened(made, "chat", text="", stream=stream) as answer:
-                outcomes.append(said((await read(answer))[0]))
+            async with opened(target, "chat", text="", stream=stream) as answer:
+                outcomes.append(spoken((await read(answer))[0]))
         except ProviderError as error:
             outcomes.append(error.outcome)
     assert outcomes in (["malformed"], [""])
@@ -159,12 +159,12 @@ async def test_chat_of_nothing_ends(type_, stream, nursery, autojump_clock):
 @pytest.mark.parametrize("type_", CHAT)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_chat_calls_tools(type_, stream, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.call("weather", '{"city":"Où?"}')
+    target = rig(type_, nursery)
+    target.vendor.call("weather", '{"city":"Où?"}')
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     tools = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
     request = chat_request("Où?", stream=stream, tools=tools)
-    async with spec_of(type_).chat(request, made.account("tools")) as answer:
+    async with spec_of(type_).chat(request, target.account("tools")) as answer:
         events, _ = await read(answer)
     pieces = [p for e in events if isinstance(e, (Delta, Completion)) for p in e.tool_calls]
     assert {p.index for p in pieces} == {0}
@@ -179,10 +179,10 @@ async def test_chat_calls_tools(type_, stream, nursery, autojump_clock):
 @pytest.mark.parametrize("how", ["content_filter", "refusal"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_refusal_can_be_told_before_any_content(type_, how, stream, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.refuse(how)
+    target = rig(type_, nursery)
+    target.vendor.refuse(how)
     with pytest.raises(ProviderRefused):
-        async with opened(made, "chat", stream=stream) as answer:
+        async with opened(target, "chat", stream=stream) as answer:
             await usage_counters.first_chat(answer, "p")
 
 
@@ -193,8 +193,8 @@ async def test_a_refusal_can_be_told_before_any_content(type_, how, stream, nurs
 @pytest.mark.parametrize("text", ["hello there", "", "ça va, 你好"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_transcribe(type_, text, stream, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.hear(text)
+    target = rig(type_, nursery)
+    target.vendor.hear(text)
     recording = Recording(text)
     request = TranscribeRequest(
         model="m",
@@ -205,7 +205,7 @@ async def test_transcribe(type_, text, stream, nursery, autojump_clock):
         language="en",
         response_format="json" if stream else "verbose_json",
     )
-    async with spec_of(type_).transcribe(request, made.account("stt")) as answer:
+    async with spec_of(type_).transcribe(request, target.account("stt")) as answer:
         events, _ = await read(answer)
     assert events[-1].text == text
     if VENDORS[type_].reports_audio:
@@ -213,19 +213,19 @@ async def test_transcribe(type_, text, stream, nursery, autojump_clock):
     else:
         assert events[-1].usage is None
     if stream and VENDORS[type_].streams_transcripts:
-        assert heard(events) == text
-    assert not made.vendor.ledger or made.vendor.ledger[0].audio == recording.data
+        assert recognized(events) == text
+    assert not target.vendor.ledger or target.vendor.ledger[0].audio == recording.data
 
 
 @pytest.mark.parametrize("type_", TRANSCRIBE)
 @pytest.mark.parametrize("form", ["json", "text", "srt", "vtt", "verbose_json"])
 async def test_transcribe_in_every_format(type_, form, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.hear("hello there")
+    target = rig(type_, nursery)
+    target.vendor.hear("hello there")
     request = TranscribeRequest(
         model="m", audio=Recording("hello there"), format=PCM_16K, audio_seconds=1.5, response_format=form
     )
-    async with spec_of(type_).transcribe(request, made.account("stt")) as answer:
+    async with spec_of(type_).transcribe(request, target.account("stt")) as answer:
         events, _ = await read(answer)
     (transcript,) = events
     assert transcript.text == "hello there"
@@ -238,31 +238,31 @@ async def test_transcribe_in_every_format(type_, form, nursery, autojump_clock):
 @pytest.mark.parametrize("text", ["hello", "ça va, 你好 🎈", "word " * 200])
 @pytest.mark.parametrize("events", [False, True])
 async def test_speak(type_, text, events, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    async with opened(made, "speak", text=text, events=events) as stream:
-        told, _ = await read(stream)
+    target = rig(type_, nursery)
+    async with opened(target, "speak", text=text, events=events) as stream:
+        decoded, _ = await read(stream)
         assert stream.format == PCM_24K
-    assert len(audio(told)) > 1_000
-    assert all(isinstance(e, AudioChunk) and e.data for e in told[:-1])
-    for entry in made.vendor.ledger:
+    assert len(audio(decoded)) > 1_000
+    assert all(isinstance(e, AudioChunk) and e.data for e in decoded[:-1])
+    for entry in target.vendor.ledger:
         assert entry.fields.get("input", entry.fields.get("text")) == text
         assert entry.fields.get("voice", "v") == "v"
 
 
 @pytest.mark.parametrize("type_", [t for t in SPEAK if "wav" in (spec_of(t).speak_formats or {"wav"})])
 async def test_speak_in_a_wav_tells_its_real_format(type_, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    async with opened(made, "speak", encoding="wav") as stream:
-        told, _ = await read(stream)
-        info = wav.parse(audio(told))
+    target = rig(type_, nursery)
+    async with opened(target, "speak", encoding="wav") as stream:
+        decoded, _ = await read(stream)
+        info = wav.parse(audio(decoded))
         assert (stream.format.encoding, stream.format.sample_rate_hz) == ("wav", info.format.sample_rate_hz)
 
 
 @pytest.mark.parametrize("type_", SPEAK)
 async def test_speak_of_nothing_is_a_rejection(type_, nursery, autojump_clock):
-    made = rig(type_, nursery)
+    target = rig(type_, nursery)
     with pytest.raises(ProviderError) as caught, trio.fail_after(5):
-        async with opened(made, "speak", text="") as stream:
+        async with opened(target, "speak", text="") as stream:
             await read(stream)
     assert not caught.value.retryable
 
@@ -272,8 +272,8 @@ async def test_speak_of_nothing_is_a_rejection(type_, nursery, autojump_clock):
 
 @pytest.mark.parametrize("type_", LISTEN)
 async def test_listen_tells_what_it_hears_while_audio_comes(type_, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    async with spec_of(type_).listen(ListenRequest(model="m", format=PCM_16K), made.account("stt")) as session:
+    target = rig(type_, nursery)
+    async with spec_of(type_).listen(ListenRequest(model="m", format=PCM_16K), target.account("stt")) as session:
         events, times = [], []
 
         async def speak():
@@ -293,8 +293,8 @@ async def test_listen_tells_what_it_hears_while_audio_comes(type_, nursery, auto
 
 @pytest.mark.parametrize("type_", SPEAK_LIVE)
 async def test_speak_live_speaks_while_text_comes(type_, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    async with spec_of(type_).speak_live(SpeakLiveRequest(model="m", voice="v", format=PCM_16K), made.account("tts")) as session:
+    target = rig(type_, nursery)
+    async with spec_of(type_).speak_live(SpeakLiveRequest(model="m", voice="v", format=PCM_16K), target.account("tts")) as session:
 
         async def write():
             await session.send_text("Hello there. ")
@@ -319,9 +319,9 @@ def in_pieces(calls):
 
 @pytest.mark.parametrize(("type_", "kind"), in_pieces(CALLS))
 async def test_the_first_event_is_passed_on_before_the_last_is_made(type_, kind, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.pace(1)
-    async with opened(made, kind) as stream:
+    target = rig(type_, nursery)
+    target.vendor.pace(1)
+    async with opened(target, kind) as stream:
         _, times = await read(stream)
     assert times[0] == pytest.approx(1, abs=0.1)
     assert times[-1] >= times[0] + 2
@@ -329,50 +329,50 @@ async def test_the_first_event_is_passed_on_before_the_last_is_made(type_, kind,
 
 @pytest.mark.parametrize(("type_", "kind"), FAR)
 async def test_a_whole_answer_keeps_the_connection_for_the_next(type_, kind, nursery, autojump_clock):
-    made = rig(type_, nursery)
+    target = rig(type_, nursery)
     for _ in range(3):
-        async with opened(made, kind) as stream:
+        async with opened(target, kind) as stream:
             await read(stream)
-    assert (made.pool.opened, made.pool.idle, made.pool.in_use) == (1, 1, {})
-    assert [entry.outcome for entry in made.vendor.ledger] == ["ended"] * len(made.vendor.ledger)
-    assert len(made.vendor.ledger) >= 3
+    assert (target.pool.opened, target.pool.idle, target.pool.in_use) == (1, 1, {})
+    assert [entry.outcome for entry in target.vendor.ledger] == ["ended"] * len(target.vendor.ledger)
+    assert len(target.vendor.ledger) >= 3
 
 
 @pytest.mark.parametrize(("type_", "kind"), in_pieces(FAR))
 async def test_leaving_early_closes_the_upstream_at_once(type_, kind, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.pace(1)
-    async with opened(made, kind) as stream:
+    target = rig(type_, nursery)
+    target.vendor.pace(1)
+    async with opened(target, kind) as stream:
         await stream.receive()
     left_at = trio.current_time()
-    (entry,) = made.vendor.ledger
-    await entry.gone.wait()
+    (entry,) = target.vendor.ledger
+    await entry.aborted.wait()
     assert (entry.outcome, entry.closed) == ("cancelled", left_at)
-    assert (made.net.open, made.pool.in_use) == (0, {})
+    assert (target.net.open, target.pool.in_use) == (0, {})
 
 
 @pytest.mark.parametrize(("type_", "kind"), in_pieces(FAR))
 @pytest.mark.parametrize("after_s", [0.5, 2.5])
 async def test_cancelling_closes_the_upstream_at_once(type_, kind, after_s, nursery, autojump_clock):
     """Before the first piece, and between two."""
-    made = rig(type_, nursery)
-    made.vendor.pace(1)
+    target = rig(type_, nursery)
+    target.vendor.pace(1)
     with trio.move_on_after(after_s) as scope:
-        async with opened(made, kind) as stream:
+        async with opened(target, kind) as stream:
             await read(stream)
     assert scope.cancelled_caught
-    (entry,) = made.vendor.ledger
-    await entry.gone.wait()
+    (entry,) = target.vendor.ledger
+    await entry.aborted.wait()
     assert (entry.outcome, entry.closed) == ("cancelled", pytest.approx(after_s))
-    assert (made.net.open, made.pool.in_use) == (0, {})
+    assert (target.net.open, target.pool.in_use) == (0, {})
 
 
 @pytest.mark.parametrize(("type_", "kind"), [(t, kind) for t, kind in CALLS if (t, kind) not in FAR])
 async def test_an_engine_inside_is_cancelled_as_well(type_, kind, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.pace(1)
+    target = rig(type_, nursery)
+    target.vendor.pace(1)
     with trio.move_on_after(2.5) as scope:
-        async with opened(made, kind) as stream:
+        async with opened(target, kind) as stream:
             await read(stream)
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(2.5)
@@ -384,10 +384,10 @@ async def test_an_engine_inside_is_cancelled_as_well(type_, kind, nursery, autoj
     ids=lambda value: getattr(value, "name", value),
 )
 async def test_errors_say_whose_fault_it_is(type_, kind, case, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.fail(case)
+    target = rig(type_, nursery)
+    target.vendor.fail(case)
     with pytest.raises(ProviderError) as caught:
-        async with opened(made, kind) as stream:
+        async with opened(target, kind) as stream:
             await read(stream)
     error = caught.value
     assert type(error) is case.error
@@ -395,27 +395,27 @@ async def test_errors_say_whose_fault_it_is(type_, kind, case, nursery, autojump
     assert getattr(error, "fault", "") == case.fault
     assert getattr(error, "retry_after_s", None) == case.retry_after_s
     assert getattr(error, "upstream_status", case.status) == case.status
-    assert made.pool.in_use == {}
+    assert target.pool.in_use == {}
 
 
 @pytest.mark.parametrize(("type_", "kind"), FAR)
 @pytest.mark.parametrize("status", [400, 401, 429, 500])
 async def test_a_key_in_a_vendors_error_is_not_shown(type_, kind, status, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.vendor.leak(status, KEY)
+    target = rig(type_, nursery)
+    target.vendor.leak(status, KEY)
     with pytest.raises(ProviderError) as caught:
-        async with opened(made, kind) as stream:
+        async with opened(target, kind) as stream:
             await read(stream)
     error = caught.value
-    shown = f"{error} {error!r} {error.facts()} {error.args} {error.__cause__!r} {made.account('llm')!r}"
+    shown = f"{error} {error!r} {error.facts()} {error.args} {error.__cause__!r} {target.account('llm')!r}"
     assert KEY not in shown
 
 
 @pytest.mark.parametrize(("type_", "kind"), FAR)
 async def test_nobody_there(type_, kind, nursery, autojump_clock):
-    made = rig(type_, nursery)
-    made.net.hosts.clear()
+    target = rig(type_, nursery)
+    target.net.hosts.clear()
     with pytest.raises(ProviderError) as caught:
-        async with opened(made, kind) as stream:
+        async with opened(target, kind) as stream:
             await read(stream)
     assert (caught.value.outcome, caught.value.retryable) == ("unreachable", True)

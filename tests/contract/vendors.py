@@ -383,9 +383,9 @@ def rig(provider_type: str, nursery: object) -> Rig:
     """The fake stands where the type's default address says: a wrong default does not reach it."""
     net = FakeNet(nursery)  # type: ignore[arg-type]
     vendor = VENDORS[provider_type].vendor()
-    made = Rig(type=provider_type, vendor=vendor, net=net, pool=Pool(connect=net))
+    result = Rig(type=provider_type, vendor=vendor, net=net, pool=Pool(connect=net))
     if vendor.app is not None:
-        origin = made.account("llm").origin
+        origin = result.account("llm").origin
         for host in (origin.host, *VENDORS[provider_type].hosts):
             net.hosts[host, origin.port] = hosted(vendor.app)
-    return made
+    return result

@@ -6,33 +6,33 @@ from gw.wire import wyoming
 START = (wyoming.Transcribe(language="en"), wyoming.AudioStart(rate=16_000), wyoming.AudioPiece(rate=16_000, audio=b"ab"))
 
 
-def told(work, *messages):
+def decoded(work, *messages):
     inbox = Inbox()
     for message in messages:
         inbox.put(message)
-    made = []
+    result = []
     while not inbox.jobs.empty():
         job = inbox.jobs.get()
-        made.append(list(answers(job, lambda job: work(job, inbox))))
-    return made
+        result.append(list(answers(job, lambda job: work(job, inbox))))
+    return result
 
 
-def heard(job, inbox):
+def transcript(job, inbox):
     yield wyoming.FinalTranscript(text=bytes(job.audio).decode())
 
 
 def test_a_job_is_whole_when_its_audio_has_ended():
-    assert told(heard, *START) == []
-    assert told(heard, *START, *START[2:], wyoming.AudioStop()) == [[wyoming.FinalTranscript(text="abab")]]
-    assert told(heard, wyoming.AudioPiece(rate=16_000, audio=b"x"), wyoming.AudioStop(), wyoming.Abort()) == []
+    assert decoded(transcript, *START) == []
+    assert decoded(transcript, *START, *START[2:], wyoming.AudioStop()) == [[wyoming.FinalTranscript(text="abab")]]
+    assert decoded(transcript, wyoming.AudioPiece(rate=16_000, audio=b"x"), wyoming.AudioStop(), wyoming.Abort()) == []
 
 
 def test_an_aborted_job_still_ends():
-    gone = [wyoming.ErrorMessage(text="aborted", code="aborted")]
-    assert told(heard, *START, wyoming.Abort()) == [gone]
-    assert told(heard, *START, wyoming.AudioStop(), wyoming.Abort()) == [gone]
+    aborted = [wyoming.ErrorMessage(text="aborted", code="aborted")]
+    assert decoded(transcript, *START, wyoming.Abort()) == [aborted]
+    assert decoded(transcript, *START, wyoming.AudioStop(), wyoming.Abort()) == [aborted]
     last = [wyoming.FinalTranscript(text="ab")]
-    assert told(heard, *START, wyoming.Abort(), *START, wyoming.AudioStop()) == [gone, last]
+    assert decoded(transcript, *START, wyoming.Abort(), *START, wyoming.AudioStop()) == [aborted, last]
 
 
 def test_a_job_may_be_aborted_in_the_middle():
@@ -42,8 +42,8 @@ def test_a_job_may_be_aborted_in_the_middle():
         yield wyoming.AudioPiece(rate=24_000, audio=b"ab")
         raise AssertionError
 
-    (said,) = told(spoken, wyoming.Synthesize(text="x"))
-    assert [type(message).__name__ for message in said] == ["AudioStart", "AudioPiece", "ErrorMessage"]
+    (sentence_text,) = decoded(spoken, wyoming.Synthesize(text="x"))
+    assert [type(message).__name__ for message in sentence_text] == ["AudioStart", "AudioPiece", "ErrorMessage"]
 
 
 def test_what_fails_says_no_more_than_its_kind():
@@ -55,9 +55,9 @@ def test_what_fails_says_no_more_than_its_kind():
         yield wyoming.AudioStart(rate=24_000)
         raise ValueError("the text itself")
 
-    assert told(refuses, wyoming.Synthesize(text="x")) == [[wyoming.ErrorMessage(text="voice", code="voice")]]
-    assert told(fails, wyoming.Synthesize(text="x"))[0][-1] == wyoming.ErrorMessage(text="ValueError", code="failed")
-    assert told(lambda job, inbox: iter(()), wyoming.Synthesize(text="x"))[0][-1].code == "aborted"
+    assert decoded(refuses, wyoming.Synthesize(text="x")) == [[wyoming.ErrorMessage(text="voice", code="voice")]]
+    assert decoded(fails, wyoming.Synthesize(text="x"))[0][-1] == wyoming.ErrorMessage(text="ValueError", code="failed")
+    assert decoded(lambda job, inbox: iter(()), wyoming.Synthesize(text="x"))[0][-1].code == "aborted"
 
 
 def test_options_of_the_command_line():

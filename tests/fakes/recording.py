@@ -26,7 +26,7 @@ def wav_of(samples: bytes, rate_hz: int = 16_000) -> Recording:
     return Recording(wav.header(fmt, len(samples)) + samples)
 
 
-async def heard(opening):
+async def recognized(opening):
     """The events of a transcription."""
     events = []
     async with opening as stream:

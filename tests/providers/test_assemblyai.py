@@ -43,11 +43,11 @@ class Rig:
         return assemblyai.listen(ListenRequest(model="m", format=fmt, **request), self.account)
 
     async def transcribe(self, audio=b"abc", **request):
-        asked = TranscribeRequest(model="m", audio=Recording(audio), **request)
-        async with assemblyai.transcribe(asked, self.account) as answer:
-            (found,) = await answer.receive()
-        assert isinstance(found, Transcript)
-        return found
+        requested = TranscribeRequest(model="m", audio=Recording(audio), **request)
+        async with assemblyai.transcribe(requested, self.account) as answer:
+            (matches,) = await answer.receive()
+        assert isinstance(matches, Transcript)
+        return matches
 
     async def check_nothing_left(self):
         await self.account.pool.aclose()
@@ -68,7 +68,7 @@ class Recording:
             yield self._data[at : at + 65_536]
 
 
-async def heard(session, *pieces):
+async def recognized(session, *pieces):
     for piece in pieces:
         await session.send_audio(piece)
     await session.finish()
@@ -90,12 +90,12 @@ def finals(events):
 
 
 async def test_a_recording(nursery, autojump_clock):
-    rig = Rig(nursery, transcript="Grüß Gott, 世界!", asks=3)
+    rig = Rig(nursery, transcript="Grüß Gott, 世界!", polls=3)
     audio = wav.header(PCM_16K, 64_000) + bytes(64_000)
-    found = await rig.transcribe(audio, language="de-AT", keyterms=("gw",))
-    assert (found.text, found.duration_s, found.raw) == ("Grüß Gott, 世界!", 2.0, None)
-    assert found.usage is not None
-    assert (found.usage.audio_seconds, found.usage.source) == (2.0, "vendor")
+    matches = await rig.transcribe(audio, language="de-AT", keyterms=("gw",))
+    assert (matches.text, matches.duration_s, matches.raw) == ("Grüß Gott, 世界!", 2.0, None)
+    assert matches.usage is not None
+    assert (matches.usage.audio_seconds, matches.usage.source) == (2.0, "vendor")
     upload, job, *questions = rig.fake.ledger
     assert (upload.path, upload.audio) == ("/v2/upload", audio)
     assert all(entry.headers["authorization"] == KEY for entry in rig.fake.ledger)
@@ -110,12 +110,12 @@ async def test_a_recording(nursery, autojump_clock):
 
 async def test_settings_and_answer_of_a_caller_of_the_same_dialect(nursery, autojump_clock):
     rig = Rig(nursery)
-    found = await rig.transcribe(dialect="assemblyai", fields=(("punctuate", "false"),), language="en_us")
+    matches = await rig.transcribe(dialect="assemblyai", fields=(("punctuate", "false"),), language="en_us")
     assert rig.fake.ledger[1].fields == {
         "audio_url": "https://cdn.test/upload/1", "speech_models": ["a/b c"], "punctuate": False,
     }  # fmt: skip
-    assert found.raw is not None
-    assert b'"status":"completed"' in found.raw
+    assert matches.raw is not None
+    assert b'"status":"completed"' in matches.raw
 
 
 async def test_a_recording_that_cannot_be_read(nursery, autojump_clock):
@@ -127,12 +127,12 @@ async def test_a_recording_that_cannot_be_read(nursery, autojump_clock):
 
 
 async def test_a_recording_that_is_never_done(nursery, autojump_clock):
-    rig = Rig(nursery, asks=10**6, first_token_after_s=118)   # of each answer: an hour of quick ones would be 1800
+    rig = Rig(nursery, polls=10**6, first_token_after_s=118)   # of each answer: an hour of quick ones would be 1800
     with pytest.raises(ProviderFailed) as caught:
         await rig.transcribe()
     assert "within an hour" in caught.value.message
     assert trio.current_time() == pytest.approx(3_600, abs=1)
-    assert rig.fake.asked == pytest.approx(30, abs=2)
+    assert rig.fake.polled == pytest.approx(30, abs=2)
     await rig.check_nothing_left()
 
 
@@ -153,7 +153,7 @@ async def test_a_refusal_at_each_step(statuses, error, nursery, autojump_clock):
 
 @pytest.mark.parametrize("leaves_after", [0.0, 0.25, 1.7])
 async def test_leaving_stops_the_questions(leaves_after, nursery, autojump_clock):
-    rig = Rig(nursery, asks=10**6)
+    rig = Rig(nursery, polls=10**6)
     with trio.move_on_after(leaves_after) as scope:
         await rig.transcribe()
     assert scope.cancelled_caught
@@ -193,7 +193,7 @@ async def test_a_name_that_is_no_name(nursery, autojump_clock):
 async def test_the_host_of_live_sessions(address, host, nursery, autojump_clock):
     rig = Rig(nursery, address, hosts=(host,))
     async with rig.listen() as session:
-        assert finals(await heard(session)) == []
+        assert finals(await recognized(session)) == []
     entry = rig.fake.ledger[0]
     assert entry.path == "/v3/ws"
     assert (entry.headers["authorization"], entry.headers["assemblyai-version"]) == (KEY, "2025-05-12")
@@ -204,7 +204,7 @@ async def test_the_host_of_live_sessions(address, host, nursery, autojump_clock)
 async def test_a_session_in_order(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.listen() as session:
-        events = await heard(session, *fsk.encode("one two", 16_000), bytes(32_000), *fsk.encode("three", 16_000))
+        events = await recognized(session, *fsk.encode("one two", 16_000), bytes(32_000), *fsk.encode("three", 16_000))
         assert finals(events) == ["one two", "three"]
         kinds = [type(event) for event in events]
         assert kinds.index(Interim) < kinds.index(Final)
@@ -223,7 +223,7 @@ async def test_frames_of_any_length(piece_s, nursery, autojump_clock):
     step = int(piece_s * 16_000) * 2
     async with rig.listen() as session:
         await session.send_audio(b"")
-        events = await heard(session, *(pcm[at : at + step] for at in range(0, len(pcm), step)))
+        events = await recognized(session, *(pcm[at : at + step] for at in range(0, len(pcm), step)))
     assert finals(events) == ["one two three"]
     entry = rig.fake.ledger[0]
     assert entry.audio[: len(pcm)] == pcm
@@ -234,7 +234,7 @@ async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
     rig = Rig(nursery)
     pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello there", 8_000)]
     async with rig.listen(MULAW_8K) as session:
-        assert finals(await heard(session, *pieces)) == ["hello there"]
+        assert finals(await recognized(session, *pieces)) == ["hello there"]
     assert rig.fake.ledger[0].audio.startswith(b"".join(pieces))
     assert "encoding=pcm_mulaw" in rig.fake.ledger[0].fields["query"]
 
@@ -260,7 +260,7 @@ async def test_a_flush_ends_the_turn_and_the_session_goes_on(nursery, autojump_c
         while not finals(events):
             events += await session.receive()
         assert events[-1] == UtteranceEnd(at_s=events[-2].end_s)
-        events += await heard(session, pcm[half:], bytes(16_000))
+        events += await recognized(session, pcm[half:], bytes(16_000))
     assert len(finals(events)) == 2
     assert " ".join(finals(events)) == "one two three four"
     assert rig.fake.ledger[0].fields["frames"].count("ForceEndpoint") == 1
@@ -272,7 +272,7 @@ async def test_a_caller_of_the_same_dialect(nursery, autojump_clock):
     options = (("sample_rate", "16000"), ("speech_model", "x"), ("format_turns", "true"), ("prompt", "ü"))
     async with rig.listen(dialect="assemblyai", options=options) as session:
         await session.send_frame('{"type":"UpdateConfiguration","max_turn_silence":100}')
-        events = await heard(session, *fsk.encode("hello", 16_000), bytes(16_000))
+        events = await recognized(session, *fsk.encode("hello", 16_000), bytes(16_000))
     raws = [event.raw for event in events if event.raw is not None]
     assert all(raw.startswith('{"type":"') for raw in raws)
     assert "Termination" in raws[-1]
@@ -298,7 +298,7 @@ async def test_a_session_the_vendor_closes(code, error, nursery, autojump_clock)
     rig = Rig(nursery, close_after=(2, code))
     with pytest.raises(error) as caught:
         async with rig.listen() as session:
-            await heard(session, bytes(3_200), bytes(3_200), bytes(3_200))
+            await recognized(session, bytes(3_200), bytes(3_200), bytes(3_200))
     assert caught.value.retryable
     await rig.check_nothing_left()
 
@@ -307,7 +307,7 @@ async def test_an_error_inside_a_session(nursery, autojump_clock):
     rig = Rig(nursery, session_error_after=2)
     with pytest.raises(ProviderFailed) as caught:
         async with rig.listen() as session:
-            await heard(session, bytes(3_200), bytes(3_200))
+            await recognized(session, bytes(3_200), bytes(3_200))
     assert caught.value.upstream_code == "3005"
     await rig.check_nothing_left()
 
@@ -326,12 +326,12 @@ async def test_a_refused_handshake(status, error, nursery, autojump_clock):
     await rig.check_nothing_left()
 
 
-@pytest.mark.parametrize("said", ["{", "[]", '{"type":"Turn","words":1}'])
-async def test_rubbish_in_a_frame(said, nursery, autojump_clock):
+@pytest.mark.parametrize("spoken", ["{", "[]", '{"type":"Turn","words":1}'])
+async def test_rubbish_in_a_frame(spoken, nursery, autojump_clock):
     async def rubbish(scope, receive, send):
         await receive()
         await send({"type": "websocket.accept"})
-        await send({"type": "websocket.send", "text": said})
+        await send({"type": "websocket.send", "text": spoken})
         while (await receive())["type"] != "websocket.disconnect":
             pass
 
@@ -351,7 +351,7 @@ async def test_leaving_closes_the_session_at_once(leaves_at, nursery, autojump_c
             await session.receive()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(5, abs=0.06)
-    await rig.fake.ledger[0].gone.wait()
+    await rig.fake.ledger[0].aborted.wait()
     await rig.check_nothing_left()
 
 

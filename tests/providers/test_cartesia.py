@@ -74,7 +74,7 @@ class Rig:
         self.net.hosts["cartesia.test", 80] = hosted(vendor)
 
 
-async def rest(session, last):
+async def remainder(session, last):
     events = []
     while not events or not isinstance(events[-1], last):
         events += await session.receive()
@@ -85,27 +85,27 @@ async def overheard(session, *pieces):
     """The end is the vendor's."""
     for piece in pieces:
         await session.send_audio(piece)
-    return await rest(session, ListenEnd)
+    return await remainder(session, ListenEnd)
 
 
-async def heard(session, *pieces):
+async def transcript(session, *pieces):
     for piece in pieces:
         await session.send_audio(piece)
     await session.finish()
-    return await rest(session, ListenEnd)
+    return await remainder(session, ListenEnd)
 
 
 async def spoken(session, text):
     await session.send_text(text)
     await session.finish()
-    return await rest(session, SpeakEnd)
+    return await remainder(session, SpeakEnd)
 
 
 def pcm_of(events):
     return b"".join(event.data for event in events if isinstance(event, AudioChunk))
 
 
-def said(pcm, rate=24_000):
+def sentence_text(pcm, rate=24_000):
     return " ".join(done.text for done in fsk.decode(pcm, rate))
 
 
@@ -120,7 +120,7 @@ async def test_speech(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.speak() as stream:
         assert stream.format == PCM_24K
-        assert said(pcm_of(await rest(stream, SpeakEnd))) == TEXT
+        assert sentence_text(pcm_of(await remainder(stream, SpeakEnd))) == TEXT
     assert rig.seen.path == "/tts/bytes"
     assert rig.seen.headers["cartesia-version"] == "2026-03-01"
 
@@ -128,16 +128,16 @@ async def test_speech(nursery, autojump_clock):
 async def test_speech_with_word_times(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.speak(want_timings=True) as stream:
-        events = await rest(stream, SpeakEnd)
+        events = await remainder(stream, SpeakEnd)
     assert rig.seen.path == "/tts/sse"
-    assert said(pcm_of(events)) == TEXT
+    assert sentence_text(pcm_of(events)) == TEXT
     assert [event.word for event in events if isinstance(event, WordTiming)] == TEXT.split()
 
 
 async def test_compressed_speech_has_no_word_times(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.speak(AudioFormat(encoding="wav", sample_rate_hz=16_000), want_timings=True) as stream:
-        await rest(stream, SpeakEnd)
+        await remainder(stream, SpeakEnd)
     assert rig.seen.path == "/tts/bytes"
 
 
@@ -145,7 +145,7 @@ async def test_events_that_stop(nursery, autojump_clock):
     rig = Rig(nursery, cut_after=2)
     with pytest.raises((UpstreamCut, UpstreamProtocolError)):
         async with rig.speak(want_timings=True) as stream:
-            await rest(stream, SpeakEnd)
+            await remainder(stream, SpeakEnd)
 
 
 @pytest.mark.parametrize("want_timings", [True, False])
@@ -182,13 +182,13 @@ async def test_live_speech_in_order(nursery, autojump_clock):
         for word in TEXT.split():
             await session.send_text(word + " ")
         await session.flush()
-        first = await rest(session, Flushed)
+        first = await remainder(session, Flushed)
         await session.send_text("in Köln 😀")
         await session.finish()
-        second = await rest(session, SpeakEnd)
+        second = await remainder(session, SpeakEnd)
         with pytest.raises(UpstreamCut):
             await session.receive()
-    assert said(pcm_of(first)).strip() == TEXT
+    assert sentence_text(pcm_of(first)).strip() == TEXT
     assert [event.word for event in first + second if isinstance(event, WordTiming)] == [*TEXT.split(), "in", "Köln", "😀"]
     assert rig.seen.fields["text"] == f"{TEXT} in Köln 😀"
     assert rig.seen.headers["x-api-key"] == "k-1"
@@ -201,10 +201,10 @@ async def test_a_pause_is_longer_than_the_vendor_remembers(nursery, autojump_clo
         for number in ("one", "two"):
             await session.send_text(number)
             await session.flush()
-            assert said(pcm_of(await rest(session, Flushed))) == number
+            assert sentence_text(pcm_of(await remainder(session, Flushed))) == number
             await trio.sleep(100)
         await session.finish()
-        assert await rest(session, SpeakEnd) == [SpeakEnd()]
+        assert await remainder(session, SpeakEnd) == [SpeakEnd()]
     await rig.check_nothing_left()
 
 
@@ -215,7 +215,7 @@ async def test_nothing_to_speak(text, nursery, autojump_clock):
         events = []
 
         async def hear():
-            events.extend(await rest(session, SpeakEnd))
+            events.extend(await remainder(session, SpeakEnd))
 
         waiting.start_soon(hear)
         await trio.testing.wait_all_tasks_blocked()
@@ -236,7 +236,7 @@ async def test_an_interruption(nursery, autojump_clock):
         await session.receive()
         await session.clear()
         events = await spoken(session, "eight")
-    assert said(pcm_of(events)) == "eight"
+    assert sentence_text(pcm_of(events)) == "eight"
     await rig.check_nothing_left()
 
 
@@ -246,7 +246,7 @@ async def test_a_callers_own_settings(nursery, autojump_clock):
         assert session.format == MULAW_8K
         await session.send_frame('{"context_id":"theirs","cancel":true}')
         pcm = pcm_of(await spoken(session, "one"))
-    assert said(g711.mulaw_to_pcm16(pcm), 8_000) == "one"
+    assert sentence_text(g711.mulaw_to_pcm16(pcm), 8_000) == "one"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ async def test_an_error_in_speech(nursery, autojump_clock):
 async def test_a_session_with_finalize(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.listen(language="en") as session:
-        events = await heard(session, *HELLO)
+        events = await transcript(session, *HELLO)
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert finals(events) == ["hello there"]
@@ -290,7 +290,7 @@ async def test_a_session_with_finalize(nursery, autojump_clock):
 async def test_a_session_by_turns(nursery, autojump_clock):
     rig = Rig(nursery, "ink-2")
     async with rig.listen() as session:
-        events = await heard(session, *HELLO)
+        events = await transcript(session, *HELLO)
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert finals(events) == ["hello there"]
@@ -306,7 +306,7 @@ async def test_a_caller_with_the_vendors_words_decides_itself(nursery, autojump_
     async with rig.listen(dialect="cartesia", options=(("min_volume", "0.1"),)) as session:
         await session.send_frame("finalize")
         assert '"flush_done"' in (await session.receive())[0].raw
-        events = await heard(session, *HELLO)
+        events = await transcript(session, *HELLO)
     assert all(event.raw is not None for event in events)
     assert rig.seen.path == "/stt/websocket"
     assert "min_volume=0.1" in rig.seen.fields["query"]
@@ -318,7 +318,7 @@ async def test_a_silent_session(model, fmt, nursery, autojump_clock):
     rig = Rig(nursery, model)
     async with rig.listen(fmt) as session:
         await session.send_audio(b"")
-        assert await heard(session, bytes(fmt.bytes_per_second)) == [ListenEnd()]
+        assert await transcript(session, bytes(fmt.bytes_per_second)) == [ListenEnd()]
     await rig.check_nothing_left()
 
 
@@ -335,7 +335,7 @@ async def test_a_flush_ends_a_turn(nursery, autojump_clock):
         for piece in HELLO[:-1]:
             await session.send_audio(piece)
         await session.flush()
-        assert finals(await rest(session, UtteranceEnd)) == ["hello there"]
+        assert finals(await remainder(session, UtteranceEnd)) == ["hello there"]
 
 
 async def test_a_turn_does_not_dangle_when_the_audio_stops(nursery, autojump_clock):
@@ -344,7 +344,7 @@ async def test_a_turn_does_not_dangle_when_the_audio_stops(nursery, autojump_clo
         for piece in HELLO[:-1]:
             await session.send_audio(piece)
         began_at = trio.current_time()
-        events = await rest(session, UtteranceEnd)
+        events = await remainder(session, UtteranceEnd)
     assert finals(events) == ["hello there"]
     assert trio.current_time() - began_at < 3
 
@@ -355,7 +355,7 @@ async def test_a_session_that_hears_nothing_is_kept_open(model, nursery, autojum
     async with rig.listen() as session:
         await trio.sleep(175)
         assert rig.seen.audio == bytes(2 * 640)
-        assert await heard(session) == [ListenEnd()]
+        assert await transcript(session) == [ListenEnd()]
         await trio.sleep(100)
     assert rig.seen.audio == bytes(2 * 640)
 
@@ -379,7 +379,7 @@ async def test_an_error_frame(model, nursery, autojump_clock):
     rig = Rig(nursery, model, session_error_after=1)
     with pytest.raises(ProviderFailed):
         async with rig.listen() as session:
-            await heard(session, bytes(3_200))
+            await transcript(session, bytes(3_200))
     await rig.check_nothing_left()
 
 
@@ -415,7 +415,7 @@ async def test_leaving_closes_the_session_at_once(call, leaves_at, nursery, auto
                 await session.receive()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(5, abs=0.06)
-    await rig.seen.gone.wait()
+    await rig.seen.aborted.wait()
     await rig.check_nothing_left()
 
 

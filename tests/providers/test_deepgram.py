@@ -117,18 +117,18 @@ class Recording:
         yield self.data
 
 
-async def rest(session, last=(ListenEnd, SpeakEnd)):
+async def remainder(session, last=(ListenEnd, SpeakEnd)):
     events = []
     while not events or not isinstance(events[-1], last):
         events += await session.receive()
     return events
 
 
-async def heard(session, *pieces):
+async def recognized(session, *pieces):
     for piece in pieces:
         await session.send_audio(piece)
     await session.finish()
-    return await rest(session)
+    return await remainder(session)
 
 
 async def listened(opened, *pieces):
@@ -136,14 +136,14 @@ async def listened(opened, *pieces):
     async with opened as session:
         for piece in pieces:
             await session.send_audio(piece)
-        return await rest(session)
+        return await remainder(session)
 
 
 async def spoken(opened, text):
     async with opened as session:
         await session.send_text(text)
         await session.flush()
-        return await rest(session)
+        return await remainder(session)
 
 
 # ---- whole requests
@@ -154,9 +154,9 @@ async def test_a_recording(nursery, autojump_clock):
     audio = wav.header(PCM_16K, 32_000) + bytes(32_000)
     request = TranscribeRequest(model="m", audio=Recording(audio), keyterms=("a b",))
     async with deepgram.transcribe(request, rig.account) as stream:
-        (told,) = await stream.receive()
-    assert isinstance(told, Transcript)
-    assert (told.text, told.usage) == (TEXT, Usage(audio_seconds=1.0, source="vendor"))
+        (decoded,) = await stream.receive()
+    assert isinstance(decoded, Transcript)
+    assert (decoded.text, decoded.usage) == (TEXT, Usage(audio_seconds=1.0, source="vendor"))
     (entry,) = rig.fake.ledger
     assert (entry.headers["authorization"], entry.headers["content-type"]) == ("Token k-1", "audio/wav")
     assert (entry.audio, rig.query["keyterm"]) == (audio, "a b")
@@ -172,7 +172,7 @@ async def test_an_answer_that_is_no_transcript(nursery, autojump_clock):
 async def test_speech_is_billed_as_the_vendor_says(nursery, autojump_clock):
     rig = Rig(nursery, "aura-2-thalia-en")
     async with deepgram.speak(SpeakRequest(model="m", text=TEXT, format=PCM_24K, speed=1.1), rig.account) as stream:
-        events = await rest(stream)
+        events = await remainder(stream)
     assert events[-1] == SpeakEnd(usage=Usage(characters=len(TEXT), source="vendor"))
     pcm = b"".join(event.data for event in events[:-1])
     assert [done.text for done in fsk.decode(pcm, 24_000)] == [TEXT]
@@ -199,7 +199,7 @@ async def test_text_where_audio_was_expected(nursery, autojump_clock):
 async def test_a_live_session(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.listen(language="de", keyterms=("Köln",)) as session:
-        events = await heard(session, *PCM)
+        events = await recognized(session, *PCM)
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert isinstance(events[0], SpeechStarted)
@@ -217,7 +217,7 @@ async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
     rig = Rig(nursery)
     pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello", 8_000)]
     async with rig.listen(MULAW_8K) as session:
-        events = await heard(session, *pieces)
+        events = await recognized(session, *pieces)
     assert [event.text for event in events if isinstance(event, Final)] == ["hello"]
     assert rig.fake.ledger[0].audio == b"".join(pieces)
 
@@ -225,7 +225,7 @@ async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
 async def test_a_silent_session_ends_as_well(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.listen() as session:
-        assert await heard(session, b"") == [ListenEnd(usage=Usage(source="vendor"))]
+        assert await recognized(session, b"") == [ListenEnd(usage=Usage(source="vendor"))]
     assert rig.fake.ledger[0].audio == b""
 
 
@@ -238,10 +238,10 @@ async def test_a_session_is_kept_open_while_nobody_speaks(nursery, autojump_cloc
         assert "kept" not in rig.fake.ledger[0].fields
         await trio.sleep(60)
         assert 12 <= rig.fake.ledger[0].fields["kept"] <= 15
-        await heard(session)
-        kept = rig.fake.ledger[0].fields["kept"]
+        await recognized(session)
+        keep_alives = rig.fake.ledger[0].fields["kept"]
         await trio.sleep(60)
-        assert rig.fake.ledger[0].fields["kept"] == kept
+        assert rig.fake.ledger[0].fields["kept"] == keep_alives
     await rig.check_nothing_left()
 
 
@@ -251,7 +251,7 @@ async def test_orders_of_a_session(nursery, autojump_clock):
     async with rig.listen(dialect="deepgram") as session:
         await session.flush()
         await session.send_frame(configure)
-        await heard(session)
+        await recognized(session)
     fields = rig.fake.ledger[0].fields
     assert (fields["finalized"], fields["other"]) == (True, configure)
 
@@ -260,7 +260,7 @@ async def test_a_caller_of_the_same_dialect_has_its_settings_and_every_frame(nur
     rig = Rig(nursery)
     own = (("model", "x"), ("interim_results", "true"), ("utterance_end_ms", "1000"), ("no_delay", "true"))
     async with rig.listen(dialect="deepgram", options=own) as session:
-        events = await heard(session, *PCM)
+        events = await recognized(session, *PCM)
     assert rig.query == {
         "model": "nova-3", "encoding": "linear16", "sample_rate": "16000", "interim_results": "true",
         "utterance_end_ms": "1000", "no_delay": "true",
@@ -307,7 +307,7 @@ async def test_an_error_frame(model, nursery, autojump_clock):
     rig = Rig(nursery, model, session_error_after=2, error_code="NET-0001")
     with pytest.raises(ProviderFailed) as caught:
         async with rig.listen() as session:
-            await heard(session, bytes(3_200))
+            await recognized(session, bytes(3_200))
     assert caught.value.upstream_code == "NET-0001"
     await rig.check_nothing_left()
 
@@ -327,7 +327,7 @@ async def test_leaving_in_mid_session_leaves_nothing(model, nursery, autojump_cl
     with trio.move_on_after(5):
         async with rig.listen() as session:
             await session.send_audio(bytes(320))
-            await rest(session)
+            await remainder(session)
     await rig.check_nothing_left()
 
 
@@ -337,7 +337,7 @@ async def test_leaving_in_mid_session_leaves_nothing(model, nursery, autojump_cl
 async def test_a_session_by_turns(nursery, autojump_clock):
     rig = Rig(nursery, "flux-general-multi")
     async with rig.listen(language="de-DE", keyterms=("Köln",), endpointing_ms=25) as session:
-        events = await heard(session, *PCM)
+        events = await recognized(session, *PCM)
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert isinstance(events[0], SpeechStarted)
@@ -360,14 +360,14 @@ async def test_a_turn_is_ended_on_demand(nursery, autojump_clock):
         while not isinstance((await session.receive())[-1], Interim):
             pass
         await session.flush()
-        assert isinstance((await rest(session, UtteranceEnd))[-1], UtteranceEnd)
+        assert isinstance((await remainder(session, UtteranceEnd))[-1], UtteranceEnd)
 
 
 async def test_the_last_turn_stands_though_the_vendor_does_not_end_it(nursery, autojump_clock):
     rig = Rig(nursery, "flux-general-en")
     rig.replies(FLUX[:2], FLUX[9:], [None], [])
     async with rig.listen() as session:
-        events = await heard(session, bytes(320), bytes(320))
+        events = await recognized(session, bytes(320), bytes(320))
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert [event.text for event in events if isinstance(event, Final)] == ["Moment"]
@@ -381,7 +381,7 @@ async def test_a_caller_of_the_same_protocol_has_its_settings_and_every_frame(nu
     async with rig.listen(dialect="deepgram", options=options) as session:
         await session.send_frame(configure)
         (answer,) = await session.receive()
-        events = await heard(session, *PCM)
+        events = await recognized(session, *PCM)
     assert isinstance(answer, VendorFrame)
     assert '"ConfigureSuccess"' in str(answer.raw)
     assert rig.fake.ledger[0].fields["other"] == configure
@@ -397,7 +397,7 @@ async def test_callers_of_the_two_protocols_do_not_get_each_others_frames(nurser
         async with rig.listen(dialect="deepgram", options=options) as session:
             if model.startswith("flux"):
                 await session.send_frame('{"type":"Configure","features":{"numerals":true}}')
-            events = await heard(session, *PCM)
+            events = await recognized(session, *PCM)
         assert "other" not in rig.fake.ledger[0].fields
         assert [event.text for event in events if isinstance(event, Final)] == [TEXT]
         assert all(event.raw is None for event in events)
@@ -412,7 +412,7 @@ async def test_speech_in_pieces(nursery, autojump_clock):
         for piece in ("", "Grüß ", "Gott, ", "Köln"):
             await session.send_text(piece)
         await session.finish()
-        events = await rest(session)
+        events = await remainder(session)
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert session.format == PCM_24K
@@ -429,15 +429,15 @@ async def test_what_is_flushed_comes_before_what_is_said_later(nursery, autojump
     async with rig.speak(MULAW_8K) as session:
         await session.send_text("one")
         await session.flush()
-        first = await rest(session, Flushed)
+        first = await remainder(session, Flushed)
         await session.send_text("two")
         await session.finish()
-        second = await rest(session)
-    said = [
+        second = await remainder(session)
+    sentence_text = [
         b"".join(g711.mulaw_to_pcm16(event.data) for event in events if isinstance(event, AudioChunk))
         for events in (first, second)
     ]
-    assert [[done.text for done in fsk.decode(pcm, 8_000)] for pcm in said] == [["one"], ["two"]]
+    assert [[done.text for done in fsk.decode(pcm, 8_000)] for pcm in sentence_text] == [["one"], ["two"]]
     assert (rig.query["encoding"], rig.query["sample_rate"]) == ("mulaw", "8000")
 
 
@@ -448,7 +448,7 @@ async def test_what_was_cleared_is_not_spoken(nursery, autojump_clock):
         await session.clear()
         await session.send_text("hello")
         await session.finish()
-        events = await rest(session)
+        events = await remainder(session)
     pcm = b"".join(event.data for event in events if isinstance(event, AudioChunk))
     assert [done.text for done in fsk.decode(pcm, 24_000)] == ["hello"]
 
@@ -458,7 +458,7 @@ async def test_nothing_to_say(nursery, autojump_clock):
     async with rig.speak() as session:
         await session.send_text("")
         await session.finish()
-        assert await rest(session) == [SpeakEnd(usage=Usage(source="measured"))]
+        assert await remainder(session) == [SpeakEnd(usage=Usage(source="measured"))]
     await rig.check_nothing_left()
 
 
@@ -467,9 +467,9 @@ async def test_frames_of_a_caller_of_the_same_dialect(nursery, autojump_clock):
     async with rig.speak(dialect="deepgram", options=(("model", "x"), ("mip_opt_out", "true"))) as session:
         await session.send_frame('{"type":"Speak","text":"hello"}')
         await session.send_frame('{"type":"Flush"}')
-        events = await rest(session, Flushed)
+        events = await remainder(session, Flushed)
         await session.send_frame('{"type":"Close"}')
-        last = await rest(session)
+        last = await remainder(session)
     assert isinstance(events[0], VendorFrame)
     assert '"Metadata"' in str(events[0].raw)
     assert '"Flushed"' in str(events[-1].raw)

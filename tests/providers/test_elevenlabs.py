@@ -67,7 +67,7 @@ async def read(session):
     return events
 
 
-def said(events, rate=16_000):
+def spoken(events, rate=16_000):
     pcm = b"".join(event.data for event in events if isinstance(event, AudioChunk))
     return [done.text for done in fsk.decode(pcm, rate)]
 
@@ -83,22 +83,22 @@ async def test_speech_with_timestamps(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.speak(want_timings=True, text="Hi there") as stream:
         events = await read(stream)
-    assert said(events, 24_000) == ["Hi there"]
+    assert spoken(events, 24_000) == ["Hi there"]
     assert [event.word for event in events if isinstance(event, WordTiming)] == ["Hi", "there"]
     (entry,) = rig.fake.ledger
     assert (entry.fields["voice"], entry.fields["form"]) == ("v", "/stream/with-timestamps")
 
 
 @pytest.mark.parametrize(
-    ("asked", "comes"),
+    ("requested", "comes"),
     [(MULAW_8K, MULAW_8K), (AudioFormat(encoding="mulaw", sample_rate_hz=16_000), PCM_16K), (PCM_24K, PCM_24K)],
 )
-async def test_speech_is_told_in_the_form_in_which_it_comes(asked, comes, nursery, autojump_clock):
+async def test_speech_is_told_in_the_form_in_which_it_comes(requested, comes, nursery, autojump_clock):
     rig = Rig(nursery, speech_pcm=bytes(480))
-    async with rig.speak(fmt=asked) as stream:
+    async with rig.speak(fmt=requested) as stream:
         assert stream.format == comes
         await read(stream)
-    async with rig.speak_live(fmt=asked) as session:
+    async with rig.speak_live(fmt=requested) as session:
         assert session.format == comes
 
 
@@ -137,7 +137,7 @@ async def test_live_speech_in_its_order(nursery, autojump_clock):
         events = await read(session)
         with pytest.raises(UpstreamCut):
             await session.receive()
-    assert " ".join(" ".join(said(events)).split()) == "Grüß Gott, wie geht es? 你好 🎈 good bye"
+    assert " ".join(" ".join(spoken(events)).split()) == "Grüß Gott, wie geht es? 你好 🎈 good bye"
     assert kinds(events, Flushed, SpeakEnd) == [Flushed, Flushed, SpeakEnd]
     words = [(event.word, event.start_s) for event in events if isinstance(event, WordTiming)]
     assert [word for word, _ in words] == ["Grüß", "Gott,", "wie", "geht", "es?", "你好", "🎈", "good", "bye"]
@@ -182,7 +182,7 @@ async def test_interrupted_in_mid_sentence(nursery, autojump_clock):
         await session.finish()
         events = await read(session)
     assert kinds(first, AudioChunk) == [AudioChunk]
-    assert [text.strip() for text in said(events)] == ["Good bye."]
+    assert [text.strip() for text in spoken(events)] == ["Good bye."]
     assert kinds(events, Flushed) == []
 
 
@@ -193,7 +193,7 @@ async def test_speech_is_kept_alive_while_nobody_writes(nursery, autojump_clock)
         await trio.sleep(25)
         await session.send_text("there.")
         await session.finish()
-        assert [text.strip() for text in said(await read(session))] == ["Hi there."]
+        assert [text.strip() for text in spoken(await read(session))] == ["Hi there."]
     signs = [frame for frame in rig.frames if frame.get("text") == ""]
     assert signs == [{"text": "", "context_id": "gw-1"}] * 2
 
@@ -213,7 +213,7 @@ async def test_a_caller_of_the_same_dialect_gets_the_vendors_frames(nursery, aut
 # ---- live transcription
 
 
-async def heard(session, *pieces):
+async def transcript(session, *pieces):
     for piece in pieces:
         await session.send_audio(piece)
     await session.finish()
@@ -228,7 +228,7 @@ async def test_live_transcription(nursery, autojump_clock):
     rig = Rig(nursery, model="scribe_v2_realtime")
     async with rig.listen() as session:
         pcm = b"".join(fsk.encode("hello there ö", 16_000))
-        events = await heard(session, b"", *(pcm[at : at + 4_001] for at in range(0, len(pcm), 4_001)))
+        events = await transcript(session, b"", *(pcm[at : at + 4_001] for at in range(0, len(pcm), 4_001)))
     assert finals(events) == ["hello there ö"]
     assert isinstance(events[0], Interim)
     assert kinds(events, UtteranceEnd)
@@ -240,7 +240,7 @@ async def test_all_that_was_said_before_the_end_is_heard(nursery, autojump_clock
     texts = ["one two", "three four", "five six"]
     rig = Rig(nursery, speech_gap_s=0.4)
     async with rig.listen() as session:
-        assert finals(await heard(session, *(piece for text in texts for piece in fsk.encode(text, 16_000)))) == texts
+        assert finals(await transcript(session, *(piece for text in texts for piece in fsk.encode(text, 16_000)))) == texts
 
 
 @pytest.mark.parametrize("each", [False, True])
@@ -263,7 +263,7 @@ async def test_the_vendor_says_nothing_after_the_last_answer(each, nursery, auto
 async def test_a_session_without_audio(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.listen() as session:
-        assert await heard(session) == [ListenEnd()]
+        assert await transcript(session) == [ListenEnd()]
         with pytest.raises(UpstreamCut):
             await session.receive()
     assert rig.fake.ledger[0].fields["commits"] == 1
@@ -289,7 +289,7 @@ async def test_transcription_is_kept_alive_while_nobody_speaks(nursery, autojump
         await trio.sleep(15)
         await session.send_audio(bytes(320))
         await trio.sleep(25)
-        await heard(session)
+        await transcript(session)
     empty = [frame for frame in rig.frames if not frame["audio_base_64"] and not frame["commit"]]
     assert len(empty) == 3
 
@@ -300,7 +300,7 @@ async def test_transcription_is_kept_alive_while_nobody_speaks(nursery, autojump
 async def begin(rig, kind):
     if kind == "listen":
         async with rig.listen() as session:
-            await heard(session, *fsk.encode("hello there", 16_000))
+            await transcript(session, *fsk.encode("hello there", 16_000))
     else:
         async with rig.speak_live() as session:
             for word in ("one ", "two ", "three "):

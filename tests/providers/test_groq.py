@@ -18,7 +18,7 @@ CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{
 
 
 @pytest.mark.parametrize(
-    ("asked", "sent"),
+    ("requested", "sent"),
     [
         ({}, {}),
         ({"logprobs": True, "top_logprobs": 2, "logit_bias": {"1": 2}, "seed": 3}, {"seed": 3}),
@@ -29,7 +29,7 @@ CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{
         ),
     ],
 )
-async def test_what_is_sent(asked, sent, nursery, autojump_clock):
+async def test_what_is_sent(requested, sent, nursery, autojump_clock):
     fake = FakeOpenAI(prefix="/openai/v1")
     net = FakeNet(nursery)
     net.hosts["api.groq.com", 443] = hosted(fake)
@@ -41,7 +41,7 @@ async def test_what_is_sent(asked, sent, nursery, autojump_clock):
         pool=Pool(connect=net),
     )
     plain = {"messages": [{"role": "user", "content": "hi"}]}
-    request = openai_chat_server.parse_request(msgspec.json.encode({"model": "m", **plain, **asked}))
+    request = openai_chat_server.parse_request(msgspec.json.encode({"model": "m", **plain, **requested}))
     async with groq.chat(request, account) as answer:
         await answer.receive()
     (entry,) = fake.ledger

@@ -63,6 +63,6 @@ async def test_a_caller_of_the_same_dialect_gets_what_was_sent(stream, nursery, 
             events += await answer.receive()
     assert fake.ledger[0].fields["logprobs"] is True
     encoder = ollama_chat.OllamaEncoder(model="x", created_at="x")
-    told = encoder.encode(events) if stream else encoder.answer(events)
-    assert b"2026-11-20T10:00:00.123456789Z" in told
-    assert (b" there" if stream else b"Hello there") in told
+    decoded = encoder.encode(events) if stream else encoder.answer(events)
+    assert b"2026-11-20T10:00:00.123456789Z" in decoded
+    assert (b" there" if stream else b"Hello there") in decoded

@@ -43,7 +43,7 @@ class Rig:
         assert (self.net.open, self.net.live) == (0, 0)
 
 
-async def heard(session, *pieces):
+async def transcript(session, *pieces):
     for piece in pieces:
         await session.send_audio(piece)
     await session.finish()
@@ -60,7 +60,7 @@ async def heard(session, *pieces):
 async def test_the_address(host, query, nursery, autojump_clock):
     rig = Rig(nursery, host, "a/b c")
     async with rig.listen() as session:
-        await heard(session)
+        await transcript(session)
     assert rig.paths == [f"/v1/realtime?{query}"]
     assert rig.fake.ledger[0].fields["model"] == "a/b c"
     await rig.check_nothing_left()
@@ -69,7 +69,7 @@ async def test_the_address(host, query, nursery, autojump_clock):
 async def test_the_end_of_a_silent_session(nursery, autojump_clock):
     rig = Rig(nursery)
     async with rig.listen() as session:
-        ended, last = await heard(session, bytes(32_000))
+        ended, last = await transcript(session, bytes(32_000))
         assert (type(ended), type(last)) == (UtteranceEnd, ListenEnd)
         assert ended.at_s == pytest.approx(1, abs=0.001)
         with pytest.raises(UpstreamCut):
@@ -81,7 +81,7 @@ async def test_telephone_audio_goes_as_it_is(nursery, autojump_clock):
     rig = Rig(nursery)
     pieces = [g711.pcm16_to_mulaw(piece) for piece in fsk.encode("hello there", 8_000)]
     async with rig.listen(MULAW_8K) as session:
-        events = await heard(session, *pieces)
+        events = await transcript(session, *pieces)
     assert [e.text for e in events if isinstance(e, Final)] == ["hello there"]
     assert rig.fake.ledger[0].audio == b"".join(pieces)
     assert rig.fake.ledger[0].fields["format"] == MULAW_8K
@@ -113,7 +113,7 @@ async def test_a_session_the_vendor_closes(code, error, nursery, autojump_clock)
     rig = Rig(nursery, close_after=(3, code))
     with pytest.raises(error) as caught:
         async with rig.listen() as session:
-            await heard(session, bytes(3_200), bytes(3_200), bytes(3_200))
+            await transcript(session, bytes(3_200), bytes(3_200), bytes(3_200))
     assert caught.value.retryable
     await rig.check_nothing_left()
 
@@ -122,7 +122,7 @@ async def test_an_error_event(nursery, autojump_clock):
     rig = Rig(nursery, session_error_after=2)
     with pytest.raises(ProviderFailed):
         async with rig.listen() as session:
-            await heard(session, bytes(3_200))
+            await transcript(session, bytes(3_200))
     await rig.check_nothing_left()
 
 
@@ -161,7 +161,7 @@ async def test_leaving_closes_the_session_at_once(leaves_at, nursery, autojump_c
                 await session.receive()
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(5, abs=0.06)
-    await rig.fake.ledger[0].gone.wait()
+    await rig.fake.ledger[0].aborted.wait()
     await rig.check_nothing_left()
 
 
@@ -178,16 +178,16 @@ async def test_a_caller_of_the_same_dialect_sends_its_own_frames(nursery, autoju
 
 
 @pytest.mark.parametrize(
-    ("model", "asked", "sent"),
+    ("model", "requested", "sent"),
     [
         ("gpt-5.6-sol", {"max_tokens": 5}, {"max_completion_tokens": 5}),
         ("o3", {"max_tokens": 5, "max_completion_tokens": 6}, {"max_tokens": 5, "max_completion_tokens": 6}),
         ("gpt-4.1", {"max_tokens": 5}, {"max_tokens": 5}),
     ],
 )
-async def test_the_limit_by_the_name_a_model_takes(model, asked, sent, nursery, autojump_clock):
+async def test_the_limit_by_the_name_a_model_takes(model, requested, sent, nursery, autojump_clock):
     rig = Rig(nursery, model=model)
-    body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hi"}], **asked})
+    body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hi"}], **requested})
     async with openai.chat(openai_chat_server.parse_request(body), rig.account) as answer:
         await answer.receive()
     fields = rig.fake.ledger[0].fields

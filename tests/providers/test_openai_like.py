@@ -31,7 +31,7 @@ class Server:
     """Answers every request in the same way, and keeps what it was asked."""
 
     def __init__(self, nursery, status=200, body=b"", *headers, cut=0):
-        self.asked = []
+        self.requested = []
         net = FakeNet(nursery)
         net.hosts["api.test", 80] = self.serve
         self.answer = (status, body, headers)
@@ -42,7 +42,7 @@ class Server:
         server = ServerSide(stream)
         status, body, headers = self.answer
         while (request := await server.request()) is not None:
-            self.asked.append(request)
+            self.requested.append(request)
             lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
             await server.send(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n%b\r\n" % (status, len(body) + self.cut, lines))
             await server.send(body)
@@ -98,11 +98,11 @@ async def test_what_is_asked(call, request_, path, accept, key, nursery):
     with pytest.raises(ProviderError):
         async with call(request_, server.account(key)):
             raise AssertionError("there was no answer")
-    (asked,) = server.asked
-    assert (asked.method, asked.path, asked.headers[b"accept"]) == (b"POST", path, accept)
-    assert asked.headers.get(b"authorization") == (b"Bearer k-1" if key else None)
-    assert b"vendor/m" in asked.body
-    assert int(asked.headers[b"content-length"]) == len(asked.body)
+    (requested,) = server.requested
+    assert (requested.method, requested.path, requested.headers[b"accept"]) == (b"POST", path, accept)
+    assert requested.headers.get(b"authorization") == (b"Bearer k-1" if key else None)
+    assert b"vendor/m" in requested.body
+    assert int(requested.headers[b"content-length"]) == len(requested.body)
 
 
 async def test_a_whole_answer_in_place_of_a_stream_is_handed_out_as_one(nursery):

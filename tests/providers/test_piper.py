@@ -53,7 +53,7 @@ async def test_sentences_in_one_wav(account, autojump_clock):
 
 
 @pytest.mark.parametrize(
-    ("base_url", "path", "asked"),
+    ("base_url", "path", "requested"),
     [
         ("http://127.0.0.1:5000", "/synthesize", ["/synthesize", "/synthesize"]),
         ("http://127.0.0.1:5000", "/", ["/synthesize", "/", "/"]),
@@ -61,12 +61,12 @@ async def test_sentences_in_one_wav(account, autojump_clock):
         ("http://127.0.0.1:5000/piper", "/piper/synthesize", ["/piper", "/piper/synthesize", "/piper/synthesize"]),
     ],
 )
-async def test_the_path_that_worked_is_kept(account_at, server, base_url, path, asked, autojump_clock):
+async def test_the_path_that_worked_is_kept(account_at, server, base_url, path, requested, autojump_clock):
     server.path = path
     account = account_at("piper", base_url)
     for _ in range(2):
         await spoken(piper.speak(request("Hello."), account))
-    assert [entry.path for entry in server.ledger] == asked
+    assert [entry.path for entry in server.ledger] == requested
 
 
 async def test_a_server_without_any_known_path(account, server, autojump_clock):

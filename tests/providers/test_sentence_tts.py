@@ -50,8 +50,8 @@ async def test_a_sentence_is_spoken_when_it_is_complete(opened, server, autojump
         assert texts(server) == [FIRST]
         await session.flush()
         await session.finish()
-        sound, rest = await read(session)
-        assert rest == [Flushed, SpeakEnd]
+        sound, remainder = await read(session)
+        assert remainder == [Flushed, SpeakEnd]
         assert texts(server) == [FIRST, SECOND + " "]
         with pytest.raises(UpstreamCut):
             await session.receive()
@@ -76,10 +76,10 @@ async def test_an_interruption_drops_what_is_not_spoken(opened, server, net, nur
         await session.send_text(FIRST + SECOND)
         await session.flush()
         assert await session.receive()
-        heard = []
+        transcript = []
 
         async def listen():
-            heard.append(await read(session))
+            transcript.append(await read(session))
 
         if receiving:
             nursery.start_soon(listen)
@@ -92,7 +92,7 @@ async def test_an_interruption_drops_what_is_not_spoken(opened, server, net, nur
             await trio.sleep(20)
         else:
             await listen()
-    assert heard == [(SOUND, [SpeakEnd])]
+    assert transcript == [(SOUND, [SpeakEnd])]
     assert texts(server) == [FIRST, "Anew."]
     assert net.open <= 1
 

@@ -39,7 +39,7 @@ def speech(texts=SAID):
     return PAUSE + b"".join(b"".join(fsk.encode(text, 16_000)) + PAUSE for text in texts)
 
 
-def asked(**fields):
+def requested(**fields):
     return ListenRequest(**{"model": "m", "format": PCM_16K, **fields})
 
 
@@ -53,12 +53,12 @@ async def talk(session, pcm, gap_s=0.02, finish=True):
 
 async def listened(account, pcm=None, **fields):
     """The events of a session at the pace of speech, each with its time."""
-    events, begun = [], trio.current_time()
+    events, started_at = [], trio.current_time()
     with one_error():
-        async with whisper.listen(asked(**fields), account) as session, trio.open_nursery() as nursery:
+        async with whisper.listen(requested(**fields), account) as session, trio.open_nursery() as nursery:
             nursery.start_soon(talk_on, session, speech() if pcm is None else pcm)
             while not events or not isinstance(events[-1][1], ListenEnd):
-                events += [(trio.current_time() - begun, event) for event in await session.receive()]
+                events += [(trio.current_time() - started_at, event) for event in await session.receive()]
             with pytest.raises(UpstreamCut):
                 await session.receive()
     return events
@@ -105,9 +105,9 @@ async def test_each_utterance_is_transcribed_when_it_has_ended(at_cpp, cpp, net,
     assert texts(events) == SAID
     assert [type(event) for _, event in events] == [SpeechStarted, Final, UtteranceEnd] * 3 + [ListenEnd]
     assert cpp.requests == 3
-    (_, started), (told_at, final), (_, ended) = events[:3]
+    (_, started), (reported_at, final), (_, ended) = events[:3]
     assert started.at_s == pytest.approx(1.0, abs=0.05)
-    assert told_at == pytest.approx(final.end_s + utterance_stt.SILENCE_S, abs=0.1)
+    assert reported_at == pytest.approx(final.end_s + utterance_stt.SILENCE_S, abs=0.1)
     assert final.start_s <= started.at_s
     assert final.words[0].start_s == pytest.approx(final.start_s + 0.25)
     assert ended.at_s == final.end_s
@@ -120,7 +120,7 @@ async def test_the_caller_says_how_long_a_pause_is(at_cpp, cpp, autojump_clock):
 
 
 async def test_a_flush_ends_an_utterance(at_cpp, cpp, autojump_clock):
-    async with whisper.listen(asked(), at_cpp) as session:
+    async with whisper.listen(requested(), at_cpp) as session:
         await session.flush()
         await talk(session, b"".join(fsk.encode("now", 16_000)), finish=False)
         await session.flush()
@@ -131,9 +131,9 @@ async def test_a_flush_ends_an_utterance(at_cpp, cpp, autojump_clock):
         await session.send_frame("{}")
 
 
-@pytest.mark.parametrize("said", ["[BLANK_AUDIO]", " (music) [Applause]", "♪"])
-async def test_what_models_write_about_a_noise_is_no_speech(at_cpp, cpp, said, autojump_clock):
-    cpp.said = said
+@pytest.mark.parametrize("spoken", ["[BLANK_AUDIO]", " (music) [Applause]", "♪"])
+async def test_what_models_write_about_a_noise_is_no_speech(at_cpp, cpp, spoken, autojump_clock):
+    cpp.transcript = spoken
     events = await listened(at_cpp)
     assert texts(events) == []
     assert sum(isinstance(event, UtteranceEnd) for _, event in events) == 3
@@ -156,20 +156,20 @@ async def test_the_next_speaks_while_one_is_transcribed(at_cpp, cpp, autojump_cl
 
 async def test_a_server_that_hangs(at_cpp, net, autojump_clock):
     net.hosts["cpp.test", 8_080] = black_hole
-    begun = trio.current_time()
-    async with whisper.listen(asked(), at_cpp) as session:
+    started_at = trio.current_time()
+    async with whisper.listen(requested(), at_cpp) as session:
         await talk(session, speech(["one"]), finish=False)
         assert isinstance((await session.receive())[0], SpeechStarted)
         for calling in (session.receive(), session.receive(), session.send_audio(speech())):
             with pytest.raises(UpstreamSlow):
                 await calling
-        assert utterance_stt.ANSWER_S < trio.current_time() - begun < utterance_stt.ANSWER_S + 4
+        assert utterance_stt.ANSWER_S < trio.current_time() - started_at < utterance_stt.ANSWER_S + 4
     assert net.open == 0
 
 
 async def test_a_server_that_cannot_keep_up_holds_the_speaker(at_cpp, cpp, autojump_clock):
     cpp.answer_after_s = 15
-    async with whisper.listen(asked(), at_cpp) as session:
+    async with whisper.listen(requested(), at_cpp) as session:
         with trio.move_on_after(60) as scope:
             for _ in range(20):
                 await session.send_audio(speech(["a"]))
@@ -192,7 +192,7 @@ async def test_a_server_that_fails_or_is_not_there(at_cpp, cpp, net, autojump_cl
 
 async def test_leaving_stops_what_is_under_way(at_cpp, cpp, net, autojump_clock):
     cpp.answer_after_s = 10
-    async with whisper.listen(asked(), at_cpp) as session:
+    async with whisper.listen(requested(), at_cpp) as session:
         await talk(session, speech(["one"]), finish=False)
         assert isinstance((await session.receive())[0], SpeechStarted)
         assert net.open == 1
@@ -221,7 +221,7 @@ async def test_an_utterance_is_heard_as_it_grows():
 @pytest.mark.process
 async def test_an_engine_of_ours(account_at, tmp_path, engine_libraries):
     account = account_at("whisper", pool=Pool(), model_path=tmp_path, device="cpu", compute_type="int8")
-    async with whisper.listen(asked(), account) as session:
+    async with whisper.listen(requested(), account) as session:
         await session.send_audio(speech(["hello|there"]))
         await session.finish()
         events = []
@@ -250,7 +250,7 @@ def at_wyoming(account_at, wyoming_server):
 
 
 async def test_a_wyoming_server_hears_it_as_it_is_spoken(at_wyoming, wyoming_server, net, autojump_clock):
-    async with whisper.listen(asked(language="en-US"), at_wyoming) as session:
+    async with whisper.listen(requested(language="en-US"), at_wyoming) as session:
         await talk(session, speech(["one two three"])[: 32_000 + 16_000], finish=False)
         await trio.testing.wait_all_tasks_blocked()
         assert wyoming_server.seen == [wyoming.Transcribe(name="small", language="en"), wyoming.AudioStart(rate=16_000)]
@@ -261,9 +261,9 @@ async def test_a_wyoming_server_hears_it_as_it_is_spoken(at_wyoming, wyoming_ser
 async def test_a_wyoming_server_says_pieces_before_the_whole(at_wyoming, wyoming_server, autojump_clock):
     wyoming_server.gap_s = 0.1
     events = await listened(at_wyoming, speech(["one"]))
-    said = [event for _, event in events if not isinstance(event, (SpeechStarted, UtteranceEnd, ListenEnd))]
-    assert [event.text for event in said] == ["hello", "hellothere", "hello there"]
-    assert [type(event) for event in said] == [Interim, Interim, Final]
+    spoken = [event for _, event in events if not isinstance(event, (SpeechStarted, UtteranceEnd, ListenEnd))]
+    assert [event.text for event in spoken] == ["hello", "hellothere", "hello there"]
+    assert [type(event) for event in spoken] == [Interim, Interim, Final]
     assert not any(isinstance(e, Interim) for _, e in await listened(at_wyoming, speech(["one"]), interim_results=False))
     assert read_tone(bytes(wyoming_server.audio)) == "one one"
 

@@ -13,7 +13,7 @@ from gw.types.audio import MULAW_8K, AudioFormat
 from gw.types.stt import Final, TextDelta, TranscribeRequest, Transcript, Word
 from gw.wire import multipart, wav, whisper_cpp
 from tests.fakes.net import ServerSide
-from tests.fakes.recording import Recording, heard, wav_of
+from tests.fakes.recording import Recording, recognized, wav_of
 
 WAV = AudioFormat(encoding="wav", sample_rate_hz=16_000)
 HEARD = Transcript(
@@ -34,11 +34,11 @@ class WhisperCpp:
 
     async def __call__(self, stream):
         server = ServerSide(stream)
-        while (asked := await server.request()) is not None:
-            self.paths.append(asked.path)
-            if asked.body:
-                decoder = multipart.MultipartDecoder(multipart.boundary_of(asked.headers[b"content-type"]))
-                self.form = decoder.feed(asked.body)
+        while (requested := await server.request()) is not None:
+            self.paths.append(requested.path)
+            if requested.body:
+                decoder = multipart.MultipartDecoder(multipart.boundary_of(requested.headers[b"content-type"]))
+                self.form = decoder.feed(requested.body)
             await server.respond(self.status, self.body, (b"content-type", b"application/json"))
 
     @property
@@ -66,20 +66,20 @@ def request(audio=None, fmt=WAV, **more):
 
 
 async def test_whisper_cpp_is_asked_at_its_own_path(cpp, server, autojump_clock):
-    asked = request(language="de-DE", prompt="Namen", temperature=0.2, task="translate", fields=(("beam_size", "3"),))
-    (transcript,) = await heard(whisper.transcribe(asked, cpp))
+    requested = request(language="de-DE", prompt="Namen", temperature=0.2, task="translate", fields=(("beam_size", "3"),))
+    (transcript,) = await recognized(whisper.transcribe(requested, cpp))
     assert server.paths == [b"/inference"]
     assert server.fields == {
         "response_format": "verbose_json", "language": "de", "translate": "true", "prompt": "Namen", "temperature": "0.2",
         "beam_size": "3",
     }  # fmt: skip
-    assert server.file == asked.audio.data
+    assert server.file == requested.audio.data
     assert msgspec.structs.replace(transcript, words=()) == HEARD
     assert transcript.words == HEARD.segments[0].words
 
 
 async def test_whisper_cpp_hears_wav_only(cpp, server, autojump_clock):
-    await heard(whisper.transcribe(request(Recording(b"\xff" * 800, "a.ulaw", "audio/basic"), MULAW_8K), cpp))
+    await recognized(whisper.transcribe(request(Recording(b"\xff" * 800, "a.ulaw", "audio/basic"), MULAW_8K), cpp))
     info = wav.parse(server.file)
     assert (info.format.sample_rate_hz, info.data_bytes) == (16_000, 3_200)
 
@@ -98,7 +98,7 @@ async def test_whisper_cpp_hears_wav_only(cpp, server, autojump_clock):
 async def test_whisper_cpp_fails(cpp, server, status, body, error, autojump_clock):
     server.status, server.body = status, body
     with pytest.raises(error):
-        await heard(whisper.transcribe(request(), cpp))
+        await recognized(whisper.transcribe(request(), cpp))
 
 
 async def test_health_of_servers(cpp, account_at, server, autojump_clock):
@@ -118,7 +118,7 @@ async def test_the_address_chooses(account_at):
 
 async def test_an_engine_that_is_not_installed(account_at, autojump_clock):
     account = account_at("whisper", model_path="x")
-    for calling in (heard(whisper.transcribe(request(), account)), whisper.check(account)):
+    for calling in (recognized(whisper.transcribe(request(), account)), whisper.check(account)):
         with pytest.raises(PluginMissing, match=r"'faster_whisper'.*gw\[whisper\]"):
             await calling
 
@@ -128,9 +128,9 @@ async def test_an_engine(account_at, tmp_path, engine_libraries):
     account = account_at("whisper", pool=Pool(), model_path=tmp_path, device="cpu", compute_type="int8")
     await whisper.check(account)
     audio = wav_of(b"".join(fsk.encode("hello|there", 16_000)))
-    *deltas, transcript = await heard(whisper.transcribe(request(audio, stream=True, timestamps=frozenset({"word"})), account))
+    *deltas, transcript = await recognized(whisper.transcribe(request(audio, stream=True, timestamps=frozenset({"word"})), account))
     assert deltas == [TextDelta(text="hello"), TextDelta(text=" there")]
     assert (transcript.text, transcript.words[1].text) == ("hello there", "there")
     with pytest.raises(ProviderRejected) as caught:
-        await heard(whisper.transcribe(request(audio, language="tl"), account))
+        await recognized(whisper.transcribe(request(audio, language="tl"), account))
     assert caught.value.retryable

@@ -23,7 +23,7 @@ from gw.types.stt import TextDelta, TranscribeRequest
 from gw.types.tts import SpeakRequest
 from gw.wire import wav, wyoming
 from tests.fakes.net import black_hole
-from tests.fakes.recording import Recording, heard, spoken, wav_of
+from tests.fakes.recording import Recording, recognized, spoken, wav_of
 from tests.fakes.vendors.wyoming import FakeWyoming
 
 SOUND = bytes(range(256)) * 40
@@ -60,7 +60,7 @@ def speech(text="Hello.", **more):
 
 
 async def test_a_recording_is_sent_as_samples(stt, server, net, autojump_clock):
-    (transcript,) = await heard(whisper.transcribe(transcription(language="en-US"), stt))
+    (transcript,) = await recognized(whisper.transcribe(transcription(language="en-US"), stt))
     assert (transcript.text, transcript.language, transcript.usage) == ("hello there", "en", None)
     assert bytes(server.audio) == SOUND
     assert server.seen == [
@@ -72,13 +72,13 @@ async def test_a_recording_is_sent_as_samples(stt, server, net, autojump_clock):
 @pytest.mark.parametrize("stream", [True, False])
 async def test_pieces_are_passed_on_to_who_asked_for_them(stt, server, stream, autojump_clock):
     server.streams = True
-    events = await heard(whisper.transcribe(transcription(stream=stream), stt))
+    events = await recognized(whisper.transcribe(transcription(stream=stream), stt))
     assert [event.text for event in events if isinstance(event, TextDelta)] == (["hello", "there"] if stream else [])
     assert events[-1].text == "hello there"
 
 
 @pytest.mark.parametrize(
-    ("audio", "told", "length"),
+    ("audio", "decoded", "length"),
     [
         (Recording(SOUND, "a.raw", "audio/pcm;rate=16000"), None, len(SOUND)),
         (Recording(SOUND, "a.raw", ""), AudioFormat(encoding="pcm_s16le", sample_rate_hz=16_000), len(SOUND)),
@@ -86,8 +86,8 @@ async def test_pieces_are_passed_on_to_who_asked_for_them(stt, server, stream, a
         (wav_of(SOUND, 48_000), None, pytest.approx(len(SOUND) / 3, abs=4)),
     ],
 )
-async def test_other_samples_are_converted(stt, server, audio, told, length):
-    await heard(whisper.transcribe(attrs.evolve(transcription(audio), format=told), stt))
+async def test_other_samples_are_converted(stt, server, audio, decoded, length):
+    await recognized(whisper.transcribe(attrs.evolve(transcription(audio), format=decoded), stt))
     assert len(server.audio) == length
 
 
@@ -96,13 +96,13 @@ async def test_what_cannot_be_converted_is_for_another_candidate(stt, fmt, monke
     monkeypatch.setitem(sys.modules, "av", None)
     request = attrs.evolve(transcription(Recording(b"ID3" + bytes(99), "a.mp3", "audio/mpeg")), format=fmt)
     with pytest.raises(ProviderRejected, match=r"install gw\[audio\]") as caught:
-        await heard(whisper.transcribe(request, stt))
+        await recognized(whisper.transcribe(request, stt))
     assert caught.value.fault == "candidate"
 
 
 async def test_translation_is_for_another_candidate(stt, autojump_clock):
     with pytest.raises(ProviderRejected) as caught:
-        await heard(whisper.transcribe(transcription(task="translate"), stt))
+        await recognized(whisper.transcribe(transcription(task="translate"), stt))
     assert caught.value.retryable
 
 
@@ -110,10 +110,10 @@ async def test_translation_is_for_another_candidate(stt, autojump_clock):
 
 
 @pytest.mark.parametrize(
-    ("asked", "voice"), [("", "en_US-lessac-medium"), ("alloy", "en_US-lessac-medium"), ("de_DE-thorsten-low", "de_DE-thorsten-low")]
+    ("requested", "voice"), [("", "en_US-lessac-medium"), ("alloy", "en_US-lessac-medium"), ("de_DE-thorsten-low", "de_DE-thorsten-low")]
 )
-async def test_speech_has_the_rate_of_its_voice(tts, server, asked, voice, autojump_clock):
-    fmt, sound = await spoken(piper.speak(speech(voice=asked), tts))
+async def test_speech_has_the_rate_of_its_voice(tts, server, requested, voice, autojump_clock):
+    fmt, sound = await spoken(piper.speak(speech(voice=requested), tts))
     assert (fmt, sound) == (AudioFormat(encoding="pcm_s16le", sample_rate_hz=22_050), SOUND)
     assert server.seen == [wyoming.Synthesize(text="Hello.", voice=wyoming.Voice(name=voice))]
 
@@ -141,7 +141,7 @@ async def test_nothing_to_say_and_nothing_said(tts, server, autojump_clock):
 )
 async def test_an_error_tells_its_code_and_no_more(tts, stt, server, code, error, autojump_clock):
     server.error = code
-    for opening, read in ((piper.speak(speech(), tts), spoken), (whisper.transcribe(transcription(), stt), heard)):
+    for opening, read in ((piper.speak(speech(), tts), spoken), (whisper.transcribe(transcription(), stt), recognized)):
         with pytest.raises(error) as caught:
             await read(opening)
         assert caught.value.retryable
@@ -159,7 +159,7 @@ async def test_an_error_tells_its_code_and_no_more(tts, stt, server, code, error
 )
 async def test_an_answer_that_is_none(tts, stt, server, net, answer, error, autojump_clock):
     server.answer = answer
-    for opening, read in ((piper.speak(speech(), tts), spoken), (whisper.transcribe(transcription(), stt), heard)):
+    for opening, read in ((piper.speak(speech(), tts), spoken), (whisper.transcribe(transcription(), stt), recognized)):
         with pytest.raises(error):
             await read(opening)
     assert net.open == 0

@@ -42,9 +42,9 @@ def entry(**fields):
 
 @pytest.fixture
 def db():
-    with closing(apsw.Connection(":memory:")) as made:
-        migrate(made)
-        yield made
+    with closing(apsw.Connection(":memory:")) as result:
+        migrate(result)
+        yield result
 
 
 def test_stored_entities_are_read_back(db):
@@ -56,9 +56,9 @@ def test_stored_entities_are_read_back(db):
 def test_putting_again_replaces_and_removing_removes(db):
     entity_rows.apply(db, entity_rows.Change(put=ALL))
     entity_rows.apply(db, entity_rows.Change(put=(Project(id="j", name="new"),), remove=(("key", "k"),)))
-    found = {name_of(entity): entity for entity in entity_rows.entities(db)}
-    assert found["project", "j"] == Project(id="j", name="new")
-    assert ("key", "k") not in found
+    matches = {name_of(entity): entity for entity in entity_rows.entities(db)}
+    assert matches["project", "j"] == Project(id="j", name="new")
+    assert ("key", "k") not in matches
 
 
 def test_a_change_is_all_or_nothing(db):

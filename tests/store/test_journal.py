@@ -31,11 +31,11 @@ def test_a_torn_end_was_not_written(db):
     journal.finish(record("b"))
     path = segment_paths(db)[0]
     space = path.read_bytes()
-    whole = space.rstrip(b"\0")
-    for cut in range(1, len(whole) // 2):
-        path.write_bytes(whole[:-cut])
+    complete = space.rstrip(b"\0")
+    for cut in range(1, len(complete) // 2):
+        path.write_bytes(complete[:-cut])
         assert lines(db) == [record("a")]
-        path.write_bytes(whole[:-cut].ljust(len(space), b"\0"))  # killed in the middle of copying
+        path.write_bytes(complete[:-cut].ljust(len(space), b"\0"))  # killed in the middle of copying
         assert lines(db) == [record("a")]
 
 
@@ -75,8 +75,8 @@ def test_reading_goes_on_where_it_stopped(db):
         journal.finish(record(name))
     path = segment_paths(db)[0]
     first, offset = read_records(path, 0, 2)
-    rest, end = read_records(path, offset, 2)
-    assert [r.id for r in first + rest] == ["a", "b", "c"]
+    remainder, end = read_records(path, offset, 2)
+    assert [r.id for r in first + remainder] == ["a", "b", "c"]
     assert end == journal.current.size
 
 
@@ -89,11 +89,11 @@ def test_the_offset_of_the_last_record(db):
 
 def test_a_segment_goes_when_all_of_it_is_committed(db):
     journal = Journal(db, segment_bytes=1)  # every line begins one
-    held = {name: journal.finish(record(name)) for name in "abc"}
-    journal.committed("b", held["b"])
+    acquired = {name: journal.finish(record(name)) for name in "abc"}
+    journal.committed("b", acquired["b"])
     assert [path.name for path in journal.take_finished()] == ["gw.db.journal.1", "gw.db.journal.3"]  # nothing fits the first
-    journal.committed("a", held["a"])
-    journal.committed("c", held["c"])
+    journal.committed("a", acquired["a"])
+    journal.committed("c", acquired["c"])
     assert [path.name for path in journal.take_finished()] == ["gw.db.journal.2"]  # the last is still being written
     assert journal.bytes == journal.current.size
 
@@ -179,13 +179,13 @@ def test_an_intent_stays_open_until_a_record_without_a_line_is_committed(db):
 
 def test_the_spill_has_a_bound(db):
     journal = Journal(db, segment_bytes=2_000, spill_bytes=10_000)
-    held = {}
+    acquired = {}
     while not journal.trouble:
-        name = f"r{len(held)}"
-        held[name] = journal.finish(record(name))
+        name = f"r{len(acquired)}"
+        acquired[name] = journal.finish(record(name))
     assert "wait for the database" in journal.trouble
     assert journal.bytes < 11_000
-    for name, segment in held.items():
+    for name, segment in acquired.items():
         if segment:
             journal.committed(name, segment)
     assert journal.probe()
@@ -195,9 +195,9 @@ def test_the_oldest_line_is_known(db):
     journal = Journal(db)
     assert journal.oldest == float("inf")
     journal.intent(intent(timestamp=50.0))
-    held = journal.finish(record(timestamp=60.0))
+    acquired = journal.finish(record(timestamp=60.0))
     assert journal.oldest == 50.0
-    journal.committed("r1", held)
+    journal.committed("r1", acquired)
     journal.rotate_if_older(before=40.0)
     assert journal.oldest == 50.0
     journal.rotate_if_older(before=55.0)

@@ -8,30 +8,30 @@ from gw.store import lock
 
 
 async def test_a_second_opener_is_told_who_holds_it(tmp_path, autojump_clock):
-    held = await lock.acquire(tmp_path / "gw.db", started=5.0, facts={"version": "1"})
-    held.set_address("http://127.0.0.1:8080")
+    acquired = await lock.acquire(tmp_path / "gw.db", started=5.0, facts={"version": "1"})
+    acquired.set_address("http://127.0.0.1:8080")
     with pytest.raises(DatabaseLocked, match=rf"database is locked: .*process {os.getpid()} on .*http://127.0.0.1:8080"):
         await lock.acquire(tmp_path / "gw.db", started=6.0, facts={})
-    held.release()
+    acquired.release()
 
 
 async def test_the_holder_can_be_asked_for(tmp_path):
     path = tmp_path / "gw.db"
     assert lock.holder(path) is None
-    held = await lock.acquire(path, started=5.0, facts={"version": "1"})
+    acquired = await lock.acquire(path, started=5.0, facts={"version": "1"})
     facts = lock.holder(path)
     assert facts["pid"] == os.getpid()
     assert (facts["url"], facts["started"], facts["version"]) == ("", 5.0, "1")
-    held.release()
+    acquired.release()
     assert lock.holder(path) is None
 
 
 async def test_a_shorter_address_replaces_a_longer_one(tmp_path):
-    held = await lock.acquire(tmp_path / "gw.db", started=5.0, facts={})
-    held.set_address("http://127.0.0.1:8080/a/long/one")
-    held.set_address("http://[::1]:1")
+    acquired = await lock.acquire(tmp_path / "gw.db", started=5.0, facts={})
+    acquired.set_address("http://127.0.0.1:8080/a/long/one")
+    acquired.set_address("http://[::1]:1")
     assert lock.holder(tmp_path / "gw.db")["url"] == "http://[::1]:1"
-    held.release()
+    acquired.release()
 
 
 async def test_what_a_dead_holder_left_does_not_matter(tmp_path):
@@ -42,16 +42,16 @@ async def test_what_a_dead_holder_left_does_not_matter(tmp_path):
 
 async def test_two_names_of_one_database_share_a_lock(tmp_path, autojump_clock):
     (tmp_path / "link.db").symlink_to(tmp_path / "gw.db")
-    held = await lock.acquire(tmp_path / "gw.db", started=1.0, facts={})
+    acquired = await lock.acquire(tmp_path / "gw.db", started=1.0, facts={})
     with pytest.raises(DatabaseLocked):
         await lock.acquire(tmp_path / "link.db", started=1.0, facts={})
-    held.release()
+    acquired.release()
 
 
 async def test_the_file_is_private(tmp_path):
-    held = await lock.acquire(tmp_path / "gw.db", started=1.0, facts={})
+    acquired = await lock.acquire(tmp_path / "gw.db", started=1.0, facts={})
     assert stat.S_IMODE((tmp_path / "gw.db.lock").stat().st_mode) == 0o600
-    held.release()
+    acquired.release()
 
 
 async def test_a_lock_file_that_cannot_be_opened(tmp_path):

@@ -40,9 +40,9 @@ def test_a_step_that_fails_leaves_the_version_before_it(db):
 
 
 def test_how_far_it_is_is_told_after_each_step(db):
-    told = []
+    decoded = []
     migrations.MIGRATIONS[0](db)
     db.pragma("user_version", 1)
-    migrations.migrate(db, on_progress=lambda done, total: told.append((done, total)))
+    migrations.migrate(db, on_progress=lambda done, total: decoded.append((done, total)))
     steps = migrations.VERSION - 1
-    assert told == [(n, steps) for n in range(1, steps + 1)]
+    assert decoded == [(n, steps) for n in range(1, steps + 1)]

@@ -106,24 +106,24 @@ def test_an_interrupted_request_has_what_was_estimated():
     half = Usage(audio_seconds=1.5, source="estimated")
     second = intent(attempt=1, model_id="deepgram/b/c", timestamp=NOON + 2, estimate=half, estimate_nusd=4, **stt)
     first = intent(attempt=0, model_id="openai/a", timestamp=NOON, estimate=half, estimate_nusd=3, **stt)
-    made = interrupted([second, first])
-    assert (made.id, made.timestamp, made.status, made.error_code) == ("r1", NOON, "error", "interrupted")
-    assert (made.model_id, made.provider, made.requested_model) == ("deepgram/b/c", "deepgram", "default")
-    assert (made.cost_nusd, made.pricing_source) == (7, "estimated")
-    assert made.usage == Usage(audio_seconds=3.0, source="estimated")
-    assert [(a.model_id, a.outcome, a.started_ms) for a in made.attempts] == [
+    result = interrupted([second, first])
+    assert (result.id, result.timestamp, result.status, result.error_code) == ("r1", NOON, "error", "interrupted")
+    assert (result.model_id, result.provider, result.requested_model) == ("deepgram/b/c", "deepgram", "default")
+    assert (result.cost_nusd, result.pricing_source) == (7, "estimated")
+    assert result.usage == Usage(audio_seconds=3.0, source="estimated")
+    assert [(a.model_id, a.outcome, a.started_ms) for a in result.attempts] == [
         ("openai/a", "interrupted", 0.0),
         ("deepgram/b/c", "interrupted", 2000.0),
     ]
-    assert (made.session_id, made.stream, made.modality) == ("s", True, "stt")
+    assert (result.session_id, result.stream, result.modality) == ("s", True, "stt")
 
 
 @pytest.mark.parametrize(
     ("estimates", "cost", "source"), [([None], None, "unpriced"), ([None, 5], 5, "estimated"), ([0], 0, "estimated")]
 )
 def test_an_interrupted_request_without_a_price(estimates, cost, source):
-    made = interrupted([intent(attempt=n, estimate_nusd=estimate) for n, estimate in enumerate(estimates)])
-    assert (made.cost_nusd, made.pricing_source) == (cost, source)
+    result = interrupted([intent(attempt=n, estimate_nusd=estimate) for n, estimate in enumerate(estimates)])
+    assert (result.cost_nusd, result.pricing_source) == (cost, source)
 
 
 class Killed(RuleBasedStateMachine):

@@ -53,7 +53,7 @@ async def ready(store):
     await until(lambda: store._report_process.ready)
 
 
-def _pid(desk):
+def _pid(context):
     return os.getpid()
 
 
@@ -61,12 +61,12 @@ def _names(records):
     return [one.id for one in records]
 
 
-def _bug(desk):
+def _bug(context):
     raise ZeroDivisionError("a bug")
 
 
-def _long(desk):
-    return desk.db.execute("with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n").get
+def _long(context):
+    return context.db.execute("with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n").get
 
 
 async def test_the_answers_are_those_of_a_thread(path):
@@ -104,8 +104,8 @@ async def test_one_who_leaves_stops_the_query(path):
             assert (await stored.totals(store)).requests == 0
 
 
-def _long_elsewhere(desk, pid):
-    return 1 if os.getpid() == pid else _long(desk)
+def _long_elsewhere(context, pid):
+    return 1 if os.getpid() == pid else _long(context)
 
 
 async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
@@ -158,11 +158,11 @@ async def test_it_goes_when_nobody_needs_it(path):
         nursery.cancel_scope.cancel()
 
 
-def _encoded(desk, size):
+def _encoded(context, size):
     return Encoded((b"a" * (size // 2), b"b" * (size - size // 2)))
 
 
-def _length(desk, text):
+def _length(context, text):
     return len(text), os.getpid()
 
 
@@ -171,9 +171,9 @@ async def test_what_is_encoded_comes_in_pieces_and_other_answers_after_it(path, 
     async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         for _ in range(3):
-            found = await store.read(_encoded, size)
-            assert bytes(found) == bytes(_encoded(None, size))
-            assert all(len(piece) <= PIECE_BYTES for piece in found.pieces)
+            matches = await store.read(_encoded, size)
+            assert bytes(matches) == bytes(_encoded(None, size))
+            assert all(len(piece) <= PIECE_BYTES for piece in matches.pieces)
         assert await store.read(_pid) != os.getpid()
 
 
@@ -181,9 +181,9 @@ async def test_who_leaves_in_the_middle_of_a_long_answer_leaves_nothing_behind(p
     async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
         for passes in range(1, 30):
-            asked = store._report_process.submit(partial(_encoded, size=700_000), None)
+            requested = store._report_process.submit(partial(_encoded, size=700_000), None)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(asked.result)
+                nursery.start_soon(requested.result)
                 for _ in range(passes):
                     await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
@@ -200,8 +200,8 @@ async def test_a_question_that_a_pipe_might_take_in_parts_only_is_answered_here(
 async def test_no_more_questions_are_given_to_it_than_it_may_have(path):
     async with open_store(path, clock=HandClock(), report_process=True) as store:
         await ready(store)
-        asked = [store._report_process.submit(_long, None) for _ in range(WAITING)]
-        assert None not in asked
+        requested = [store._report_process.submit(_long, None) for _ in range(WAITING)]
+        assert None not in requested
         assert await store.read(_pid) == os.getpid()
 
 

@@ -83,9 +83,9 @@ def test_absurd_numbers_do_not_hold_up_the_rest(db, n):
         usage=Usage(input_tokens=n, audio_seconds=math.inf),
     )
     requests.insert(db, [odd, record("next")])
-    kept = requests.find(db, "r1")
-    assert abs(kept.cost_nusd) == abs(kept.usage.input_tokens) == requests.LARGEST
-    assert (kept.timestamp, kept.total_latency_ms, kept.ttfb_ms, kept.usage.audio_seconds) == (0, 0, 0, 0)
+    limited = requests.find(db, "r1")
+    assert abs(limited.cost_nusd) == abs(limited.usage.input_tokens) == requests.LARGEST
+    assert (limited.timestamp, limited.total_latency_ms, limited.ttfb_ms, limited.usage.audio_seconds) == (0, 0, 0, 0)
     assert requests.count(db) == 2
 
 
@@ -182,5 +182,5 @@ def test_numbers_are_brought_within_their_column(value, as_int, as_float):
 
 
 def test_cleaning_reaches_everything():
-    found = requests.clean({"a": ["x\udcff", (math.inf, 10**400)], "b": {"c": True, "d": None}})
-    assert found == {"a": ["x?", [0.0, requests.LARGEST]], "b": {"c": True, "d": None}}
+    matches = requests.clean({"a": ["x\udcff", (math.inf, 10**400)], "b": {"c": True, "d": None}})
+    assert matches == {"a": ["x?", [0.0, requests.LARGEST]], "b": {"c": True, "d": None}}

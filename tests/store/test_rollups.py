@@ -70,10 +70,10 @@ def test_reports_are_the_sums_of_the_records(batches, project, since_day):
     )
     assert (totals.cost_nusd, totals.unpriced) == (sum(r.cost_nusd for r in costs), sum(r.unpriced for r in costs))
     for model_id, row in latency.by_model(db, since_day, project, MergedBuckets(None)).items():
-        mine = [r for r in counted if r.model_id == model_id]
-        _same(row.ttfb, [r.ttfb_ms for r in mine if r.ttfb_ms is not None])
-        _same(row.total, [r.total_latency_ms for r in mine if r.status in ("success", "fallback")])
-        assert row.requests == len(mine)
+        own = [r for r in counted if r.model_id == model_id]
+        _same(row.ttfb, [r.ttfb_ms for r in own if r.ttfb_ms is not None])
+        _same(row.total, [r.total_latency_ms for r in own if r.status in ("success", "fallback")])
+        assert row.requests == len(own)
     assert _hours(db) == _days(db)
     db.close()
 
@@ -142,11 +142,11 @@ def test_where_the_buckets_begin_and_end_is_looked_up_not_searched_for(db, grain
         write_batch(db, [record(f"{number}", timestamp=NOON + days * 86_400)])
     plans = []
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
-    found = latency.series(
+    matches = latency.series(
         db, grain, 0, 10**6, by="none", project=None, model_id=None, merged=MergedBuckets(None)
     )
     db.exec_trace = None
-    assert [row.requests for row in found.values()] == [1, 1, 1]
+    assert [row.requests for row in matches.values()] == [1, 1, 1]
     steps = [row[3] for sql, bindings in plans for row in db.execute(f"explain query plan {sql}", bindings)]
     assert [step for step in steps if step.startswith("SCAN rollup")] == []
 

@@ -138,8 +138,8 @@ async def test_text_that_utf8_cannot_carry_is_kept_readable(path):
         store.intent(intent(session_id="caf\udce9"))
         store.finish(record(session_id="caf\udce9", attempts=(attempt,)))
         await store.flush()
-        kept = await store.request("r1")
-        assert (kept.session_id, kept.attempts[0].model_id) == ("caf?", "x?")
+        scrubbed = await store.request("r1")
+        assert (scrubbed.session_id, scrubbed.attempts[0].model_id) == ("caf?", "x?")
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e308])
@@ -151,10 +151,10 @@ async def test_what_a_line_cannot_hold_is_readable_after_a_kill(path, seconds):
         store.finish(record(usage=usage, cost_nusd=10**5000))
         store.finish(record("seconds alone", usage=Usage(audio_seconds=seconds)))
         [segment] = segment_paths(path)
-        found = [line for _, line in read_lines(segment)]
-        assert [line.id for line in found] == ["open", "r1", "seconds alone"]
-        assert found[1].usage.input_tokens == found[1].cost_nusd == requests.LARGEST
-        assert 0 <= found[2].usage.audio_seconds <= requests.LARGEST
+        matches = [line for _, line in read_lines(segment)]
+        assert [line.id for line in matches] == ["open", "r1", "seconds alone"]
+        assert matches[1].usage.input_tokens == matches[1].cost_nusd == requests.LARGEST
+        assert 0 <= matches[2].usage.audio_seconds <= requests.LARGEST
         await store.flush()
         assert (await store.stats()).requests == 2
 
@@ -165,8 +165,8 @@ async def test_pages_follow_each_other(path):
             store.finish(record(f"{n}", timestamp=NOON + n))
         await store.flush()
         first = await stored.logs(store, limit=3)
-        rest = await stored.logs(store, limit=3, before=first[-1].id)
-        assert [r.id for r in first + rest] == ["4", "3", "2", "1", "0"]
+        remainder = await stored.logs(store, limit=3, before=first[-1].id)
+        assert [r.id for r in first + remainder] == ["4", "3", "2", "1", "0"]
 
 
 async def test_loaded_records_are_in_the_reports_once(path):
@@ -212,8 +212,8 @@ def _run_and_kill(path, tag, after):
         lines = [child.stdout.readline() for _ in range(after)]
         child.send_signal(signal.SIGKILL)
         lines += child.stdout.readlines()
-    said = [line.split() for line in lines if line.endswith("\n") and line.startswith(("called", "acknowledged"))]
-    return {name for word, name in said if word == "called"}, {name for word, name in said if word == "acknowledged"}
+    spoken = [line.split() for line in lines if line.endswith("\n") and line.startswith(("called", "acknowledged"))]
+    return {name for word, name in spoken if word == "called"}, {name for word, name in spoken if word == "acknowledged"}
 
 
 @pytest.mark.process

@@ -27,9 +27,9 @@ def test_what_was_heard_is_kept_with_the_record(db):
     written = record("think", heard=(HEARD, msgspec.structs.replace(HEARD, request_id="other", cost_nusd=5)))
     write_batch(db, [written, record("plain")])
     assert requests.find(db, "think") == written
-    found = requests.find(db, "plain")
-    assert found is not None
-    assert found.heard == ()
+    matches = requests.find(db, "plain")
+    assert matches is not None
+    assert matches.heard == ()
 
 
 def test_earlier_records_get_the_turn_that_was_found(db):
@@ -45,8 +45,8 @@ def test_ids_that_are_there_stand(db):
     write_batch(db, [record("named", turn_id="mine"), record("called", session_id="call")])
     others = record("others", project="other")
     write_batch(db, [others, record("speak", turn_id="t", session_id="s", earlier=("named", "called", "others"))])
-    found = {name: requests.find(db, name) for name in ("named", "called", "others")}
-    assert {name: (one.turn_id, one.session_id) for name, one in found.items() if one} == {
+    matches = {name: requests.find(db, name) for name in ("named", "called", "others")}
+    assert {name: (one.turn_id, one.session_id) for name, one in matches.items() if one} == {
         "named": ("mine", None),
         "called": ("t", "call"),
         "others": (None, None),

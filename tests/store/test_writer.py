@@ -317,11 +317,11 @@ async def test_housekeeping_kept_off_by_a_foreign_writer_comes_soon(path):
     async with open_store(path, clock=HandClock()) as store:
         store.finish(record("old", timestamp=NOON - 91 * DAY_S))
         await store.flush()
-    async with AsyncExitStack() as held:
-        await held.enter_async_context(foreign_writer(path))  # before the store, which prunes as soon as it is open
+    async with AsyncExitStack() as acquired:
+        await acquired.enter_async_context(foreign_writer(path))  # before the store, which prunes as soon as it is open
         async with open_store(path, clock=HandClock()) as store:
             await until(lambda: store.degraded)
             assert store.counters.pruned == 0
-            await held.aclose()
+            await acquired.aclose()
             await until(lambda: store.counters.pruned)  # and not in an hour
             assert store.degraded == ""

@@ -39,9 +39,9 @@ def record(**changes) -> RequestRecord:
 
 @pytest.fixture
 def metrics() -> Metrics:
-    made = Metrics()
-    made.know(models=["groq/llama", "openai/gpt"], providers=["groq", "openai"])
-    return made
+    result = Metrics()
+    result.know(models=["groq/llama", "openai/gpt"], providers=["groq", "openai"])
+    return result
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -79,24 +79,24 @@ def test_the_specified_lines_are_there_verbatim(metrics):
 
 
 def test_known_providers_stand_at_zero_before_their_first_request(metrics):
-    found = samples(metrics)
-    assert found["gw_requests_total", (("provider", "openai"),)] == 0
-    assert found["gw_cost_usd_total", (("provider", "openai"),)] == 0
+    matches = samples(metrics)
+    assert matches["gw_requests_total", (("provider", "openai"),)] == 0
+    assert matches["gw_cost_usd_total", (("provider", "openai"),)] == 0
 
 
 def test_latency_histograms_are_cumulative_and_in_seconds(metrics):
     metrics.observe(record(total_latency_ms=40.0, ttfb_ms=20.0))
     metrics.observe(record(total_latency_ms=2_000.0, ttfb_ms=None))
-    found = samples(metrics)
+    matches = samples(metrics)
     labels = (("modality", "llm"), ("model", "groq/llama"), ("provider", "groq"))
 
     def bucket(le: str) -> float:
-        return found["gw_request_duration_seconds_bucket", (("le", le), *labels)]
+        return matches["gw_request_duration_seconds_bucket", (("le", le), *labels)]
 
     assert (bucket("0.025"), bucket("0.05"), bucket("1.5"), bucket("2.5"), bucket("+Inf")) == (0, 1, 1, 2, 2)
-    assert found["gw_request_duration_seconds_sum", labels] == pytest.approx(2.04)
-    assert found["gw_time_to_first_byte_seconds_count", labels] == 1
-    assert found["gw_gateway_overhead_seconds_count", (("modality", "llm"),)] == 2
+    assert matches["gw_request_duration_seconds_sum", labels] == pytest.approx(2.04)
+    assert matches["gw_time_to_first_byte_seconds_count", labels] == 1
+    assert matches["gw_gateway_overhead_seconds_count", (("modality", "llm"),)] == 2
 
 
 def test_a_value_on_a_bound_belongs_to_that_bucket():
@@ -133,29 +133,29 @@ def test_hops_and_rate_limits_come_from_the_attempts(metrics):
             ),
         )
     )
-    found = samples(metrics)
+    matches = samples(metrics)
     first = (("from", "openai/gpt"), ("reason", "rate_limited"), ("to", "groq/llama"))
-    assert found["gw_fallbacks_total", first] == 1
-    assert found["gw_rate_limited_total", (("provider", "openai"), ("source", "upstream"))] == 1
-    assert found["gw_rate_limited_total", (("provider", "groq"), ("source", "configured"))] == 1
+    assert matches["gw_fallbacks_total", first] == 1
+    assert matches["gw_rate_limited_total", (("provider", "openai"), ("source", "upstream"))] == 1
+    assert matches["gw_rate_limited_total", (("provider", "groq"), ("source", "configured"))] == 1
 
 
 def test_a_lone_rate_limited_attempt_is_counted_without_a_hop(metrics):
     metrics.observe(record(status="error", attempts=(attempt("groq/llama", "rate_limited"),)))
-    found = samples(metrics)
-    assert found["gw_rate_limited_total", (("provider", "groq"), ("source", "configured"))] == 1
-    assert not [key for key in found if key[0] == "gw_fallbacks_total"]
+    matches = samples(metrics)
+    assert matches["gw_rate_limited_total", (("provider", "groq"), ("source", "configured"))] == 1
+    assert not [key for key in matches if key[0] == "gw_fallbacks_total"]
 
 
 def test_gauges_and_the_budget_counter(metrics):
     metrics.observe(record(status="error", error_code="budget_exceeded"))
-    found = samples(metrics)
-    assert found["gw_requests_in_flight", ()] == 4
-    assert found["gw_budget_blocked_total", ()] == 1
-    assert found["gw_write_queue_depth", ()] == 3
-    assert found["gw_provider_up", (("provider", "groq"),)] == 1
-    assert found["gw_provider_up", (("provider", "openai"),)] == 0
-    assert found["gw_build_info", (("version", "1.2.3"),)] == 1
+    matches = samples(metrics)
+    assert matches["gw_requests_in_flight", ()] == 4
+    assert matches["gw_budget_blocked_total", ()] == 1
+    assert matches["gw_write_queue_depth", ()] == 3
+    assert matches["gw_provider_up", (("provider", "groq"),)] == 1
+    assert matches["gw_provider_up", (("provider", "openai"),)] == 0
+    assert matches["gw_build_info", (("version", "1.2.3"),)] == 1
 
 
 def test_an_unpriced_request_costs_nothing_here(metrics):

@@ -29,19 +29,19 @@ class FakeAnthropic(ScriptedVendor):
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         return error_body(status=status, message=message, request_id=f"req_{len(self.ledger)}")
 
-    def told_stream_error(self, code: str) -> bytes:
+    def stream_error_event(self, code: str) -> bytes:
         return anthropic_messages_server.MessagesEncoder(id="", model="").encode(
             [StreamError(code=code, message="scripted failure")]
         )
 
     async def _models(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        made = {"type": "model", "display_name": "Claude", "created_at": "2026-01-01T00:00:00Z", "lifecycle": "active"}
-        data = [{"id": name, **made} for name in self.models]
+        result = {"type": "model", "display_name": "Claude", "created_at": "2026-01-01T00:00:00Z", "lifecycle": "active"}
+        data = [{"id": name, **result} for name in self.models]
         listed = {"data": data, "has_more": False, "first_id": self.models[0], "last_id": self.models[-1]}
-        await answer.whole(msgspec.json.encode(listed), "application/json")
+        await answer.send_complete(msgspec.json.encode(listed), "application/json")
 
     async def _messages(self, entry: Entry, body: bytes, answer: Answer) -> None:
         if entry.headers.get("anthropic-version") not in self.versions:
@@ -50,15 +50,15 @@ class FakeAnthropic(ScriptedVendor):
         request = anthropic_messages_server.parse_request(body)
         entry.fields = json_of(body)
         pieces = self.pieces_for(request)
-        events = self.said(request, pieces)
+        events = self.chat_events(request, pieces)
         entry.usage = self.used(request, len(events) - 1)
         encoder = anthropic_messages_server.MessagesEncoder(
             id=f"msg_{len(self.ledger)}", model=request.model, thinking=anthropic_messages_server.wants_thinking(body)
         )
         if not request.stream:
             await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
-            whole = encoder.message([*events, UsageReport(usage=entry.usage)])
-            await answer.whole(b'{"id":' if self.malformed else whole, "application/json")
+            complete = encoder.message([*events, UsageReport(usage=entry.usage)])
+            await answer.send_complete(b'{"id":' if self.malformed else complete, "application/json")
             return
         await answer.start("text/event-stream; charset=utf-8")
         await trio.sleep(self.first_token_after_s)

@@ -13,7 +13,7 @@ from gw.wire import assemblyai_batch, assemblyai_stream, wav
 from gw.wire.assemblyai_stream import AssemblyListenServer
 from gw.wire.json_frames import frame_type
 from gw.wire.listen_messages import Audio, Control
-from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
+from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
 URL = "https://cdn.test/upload/1"
@@ -24,14 +24,14 @@ SHORTEST_S, LONGEST_S = 0.05, 1.0
 @attrs.define(kw_only=True)
 class FakeAssemblyAI(LiveVendor):
     models: tuple[str, ...] = ("universal-3-6-pro",)
-    asks: int = 1
+    polls: int = 1
     """Questions that are answered "processing" first."""
     job_error: str = ""
     """Of a transcript that fails."""
     measures: bool = False
     """An audio frame of a live session that is too short or too long ends it."""
     uploaded: bytes = b""
-    asked: int = 0
+    polled: int = 0
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         return {
@@ -47,45 +47,45 @@ class FakeAssemblyAI(LiveVendor):
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "")
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         return assemblyai_batch.error_body(f"{code}: {message}")
 
-    def told_socket_error(self) -> str:
+    def socket_error_frame(self) -> str:
         return assemblyai_stream.error_frame(3005, "scripted failure")
 
     async def _list(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        await answer.whole(b'{"page_details":{},"transcripts":[]}', "application/json")
+        await answer.send_complete(b'{"page_details":{},"transcripts":[]}', "application/json")
 
     async def _upload(self, entry: Entry, body: bytes, answer: Answer) -> None:
         entry.audio = self.uploaded = body
-        await answer.whole(msgspec.json.encode({"upload_url": URL}), "application/json")
+        await answer.send_complete(msgspec.json.encode({"upload_url": URL}), "application/json")
 
     async def _transcript(self, entry: Entry, body: bytes, answer: Answer) -> None:
         entry.fields = msgspec.json.decode(body)
-        self.asked = 0
-        await answer.whole(assemblyai_batch.encode_job("t1", "queued", audio_url=URL), "application/json")
+        self.polled = 0
+        await answer.send_complete(assemblyai_batch.encode_job("t1", "queued", audio_url=URL), "application/json")
 
     async def _look(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        self.asked += 1
+        self.polled += 1
         await trio.sleep(self.first_token_after_s)
-        if self.asked <= self.asks:
-            await answer.whole(assemblyai_batch.encode_job("t1", "processing", audio_url=URL), "application/json")
+        if self.polled <= self.polls:
+            await answer.send_complete(assemblyai_batch.encode_job("t1", "processing", audio_url=URL), "application/json")
             return
         if self.job_error:
-            told = assemblyai_batch.encode_job("t1", "error", audio_url=URL, error=self.job_error)
-            await answer.whole(told, "application/json")
+            decoded = assemblyai_batch.encode_job("t1", "error", audio_url=URL, error=self.job_error)
+            await answer.send_complete(decoded, "application/json")
             return
         info = wav.parse(self.uploaded)
         length_s = info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
-        made = Transcript(text=self.transcript, duration_s=length_s)
-        told = assemblyai_batch.encode_transcript("t1", made, audio_url=URL, model=self.models[0], duration_s=length_s)
-        await answer.whole(b'{"id":' if self.malformed else told, "application/json")
+        result = Transcript(text=self.transcript, duration_s=length_s)
+        decoded = assemblyai_batch.encode_transcript("t1", result, audio_url=URL, model=self.models[0], duration_s=length_s)
+        await answer.send_complete(b'{"id":' if self.malformed else decoded, "application/json")
 
     async def _listen(self, peer: Peer) -> None:
-        asked = assemblyai_stream.parse_query(peer.query)
-        fmt = asked.request.format
-        ears, open_turn = Ears(fmt), _OpenTurn()
-        server = AssemblyListenServer(asked, session_id="s", expires_at=2_000_000_000, elapsed_s=lambda: ears.seconds)
+        requested = assemblyai_stream.parse_query(peer.query)
+        fmt = requested.request.format
+        listener, open_turn = FakeListener(fmt), _OpenTurn()
+        server = AssemblyListenServer(requested, session_id="s", expires_at=2_000_000_000, elapsed_s=lambda: listener.seconds)
         frames: list[float | str] = []
         peer.entry.fields["frames"] = frames   # seconds of audio, and types of commands
         await peer.send(*server.opening())
@@ -99,7 +99,7 @@ class FakeAssemblyAI(LiveVendor):
                     await peer.close(3007)
                     return
                 peer.entry.audio += message.data
-                await peer.send(*server.encode(open_turn.heard(ears.feed(message.data))))
+                await peer.send(*server.encode(open_turn.in_turn(listener.feed(message.data))))
             elif message is Control.FLUSH:
                 await peer.send(*server.encode(open_turn.ended()))
             elif message is Control.FINISH:
@@ -111,27 +111,27 @@ class FakeAssemblyAI(LiveVendor):
 
 @attrs.define
 class _OpenTurn:
-    """What was heard of a turn whose end has not been. An end that is forced leaves the rest of the sentence to the next."""
+    """Words of the open turn. A forced end leaves the remainder of the sentence to the next turn."""
 
-    _said: Interim | None = None
-    _told: str = ""
-    """Of the sentence, in turns before."""
+    _latest: Interim | None = None
+    _before: str = ""
+    """Text of the sentence in earlier turns."""
 
-    def heard(self, events: list[ListenEvent]) -> list[ListenEvent]:
-        return [self._rest(event) if isinstance(event, Interim | Final) else event for event in events]
+    def in_turn(self, events: list[ListenEvent]) -> list[ListenEvent]:
+        return [self._remainder(event) if isinstance(event, Interim | Final) else event for event in events]
 
-    def _rest(self, event: Interim | Final) -> Interim | Final:
-        event = msgspec.structs.replace(event, text=event.text.removeprefix(self._told).strip())
+    def _remainder(self, event: Interim | Final) -> Interim | Final:
+        event = msgspec.structs.replace(event, text=event.text.removeprefix(self._before).strip())
         if isinstance(event, Interim):
-            self._said = event
+            self._latest = event
         else:
-            self._said, self._told = None, ""
+            self._latest, self._before = None, ""
         return event
 
     def ended(self) -> list[ListenEvent]:
-        said, self._said = self._said, None
-        if said is None or not said.text:
+        latest, self._latest = self._latest, None
+        if latest is None or not latest.text:
             return []
-        self._told = f"{self._told} {said.text}".strip()
-        final = Final(text=said.text, start_s=said.start_s, end_s=said.end_s)
-        return [final, UtteranceEnd(at_s=said.end_s)]
+        self._before = f"{self._before} {latest.text}".strip()
+        final = Final(text=latest.text, start_s=latest.start_s, end_s=latest.end_s)
+        return [final, UtteranceEnd(at_s=latest.end_s)]

@@ -12,7 +12,7 @@ from gw.types.stt import ListenEnd, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns, wav
 from gw.wire.speak_messages import CancelContext, ContextText
-from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
 FORGOTTEN_S = 1.0
@@ -51,17 +51,17 @@ class FakeCartesia(LiveVendor):
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         return cartesia_speak.error_body(code, message, "r")
 
-    def told_stream_error(self, code: str) -> bytes:
-        return cartesia_speak.as_sse([self.told_socket_error()])
+    def stream_error_event(self, code: str) -> bytes:
+        return cartesia_speak.as_sse([self.socket_error_frame()])
 
-    def told_socket_error(self) -> str:
+    def socket_error_frame(self) -> str:
         return cartesia_speak.error_frame(500, self.error_code, "scripted failure", None, "r")
 
     async def _voices(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        await answer.whole(b'{"data":[],"has_more":false,"next_page":null}', "application/json")
+        await answer.send_complete(b'{"data":[],"has_more":false,"next_page":null}', "application/json")
 
     async def _bytes(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = cartesia_speak.parse_body(body, events=False)
@@ -90,51 +90,51 @@ class FakeCartesia(LiveVendor):
         info = wav.parse(entry.audio)
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
-        told = cartesia_listen.encode_transcript(
+        decoded = cartesia_listen.encode_transcript(
             Transcript(text=self.transcript, duration_s=length_s), request_id="r", words=True
         )
-        await answer.whole(b'{"type":' if self.malformed else told, "application/json")
+        await answer.send_complete(b'{"type":' if self.malformed else decoded, "application/json")
 
     async def _speak(self, peer: Peer) -> None:
         contexts: dict[str, _Context | None] = {}
         while (frame := await peer.receive()) is not None:
-            told = cartesia_speak.parse_frame(frame)
-            if isinstance(told, CancelContext):
-                contexts[told.context] = None
+            decoded = cartesia_speak.parse_frame(frame)
+            if isinstance(decoded, CancelContext):
+                contexts[decoded.context] = None
                 continue
-            fault = _fault(told, contexts)
+            fault = _fault(decoded, contexts)
             if fault:
-                contexts[told.context] = None
-                await peer.send(cartesia_speak.error_frame(400, "invalid_request", fault, told.context, "r"))
+                contexts[decoded.context] = None
+                await peer.send(cartesia_speak.error_frame(400, "invalid_request", fault, decoded.context, "r"))
                 continue
-            context = contexts.get(told.context)
+            context = contexts.get(decoded.context)
             if context is None:
-                server = cartesia_speak.CartesiaSpeakServer(told.context, timestamps=told.request.want_timings)
-                context = contexts[told.context] = _Context(server)
-            context.text += told.text
-            if told.flush or told.finish:
-                await self._say(peer, context, told)
-            if told.finish:
-                contexts[told.context] = None
+                server = cartesia_speak.CartesiaSpeakServer(decoded.context, timestamps=decoded.request.want_timings)
+                context = contexts[decoded.context] = _Context(server)
+            context.text += decoded.text
+            if decoded.flush or decoded.finish:
+                await self._send_event(peer, context, decoded)
+            if decoded.finish:
+                contexts[decoded.context] = None
 
-    async def _say(self, peer: Peer, context: _Context, told: ContextText) -> None:
+    async def _send_event(self, peer: Peer, context: _Context, decoded: ContextText) -> None:
         text, context.text = context.text, ""
-        for piece in self.voice(text, told.request.format) if text.strip() else ():
+        for piece in self.voice(text, decoded.request.format) if text.strip() else ():
             await trio.sleep(self.speech_gap_s)
             await peer.send(*context.server.encode([AudioChunk(data=piece)]))
         timings = _timings(text, context.words)
         context.words += len(timings)
-        await peer.send(*context.server.encode([*timings, SpeakEnd() if told.finish else Flushed()]))
+        await peer.send(*context.server.encode([*timings, SpeakEnd() if decoded.finish else Flushed()]))
         context.spoken_at = trio.current_time()
         peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
 
     async def _listen(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, ears = cartesia_listen.CartesiaListenServer("r"), Ears(request.format)
+        server, listener = cartesia_listen.CartesiaListenServer("r"), FakeListener(request.format)
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
-                await peer.send(*server.encode(ears.feed(frame)))
+                await peer.send(*server.encode(listener.feed(frame)))
             elif frame == "finalize":
                 await peer.send(server.flush_done())
             else:
@@ -145,12 +145,12 @@ class FakeCartesia(LiveVendor):
 
     async def _turns(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, ears = cartesia_turns.CartesiaTurnsServer("r"), Ears(request.format)
+        server, listener = cartesia_turns.CartesiaTurnsServer("r"), FakeListener(request.format)
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
-                await peer.send(*server.encode(ears.feed(frame)))
+                await peer.send(*server.encode(listener.feed(frame)))
             elif server.receive(frame):
                 peer.entry.outcome = "ended"
                 await peer.send(*server.encode([ListenEnd()]))
@@ -158,11 +158,11 @@ class FakeCartesia(LiveVendor):
                 return
 
 
-def _fault(told: ContextText, contexts: Mapping[str, _Context | None]) -> str:
+def _fault(decoded: ContextText, contexts: Mapping[str, _Context | None]) -> str:
     """What the vendor refuses, or nothing."""
-    context = contexts.get(told.context)
-    if told.context not in contexts:
-        return "" if any(map(str.isalnum, told.text)) else "transcript empty or contains only punctuation"
+    context = contexts.get(decoded.context)
+    if decoded.context not in contexts:
+        return "" if any(map(str.isalnum, decoded.text)) else "transcript empty or contains only punctuation"
     if context is None:
         return "the context is over"
     forgotten = context.spoken_at is not None and trio.current_time() - context.spoken_at > FORGOTTEN_S

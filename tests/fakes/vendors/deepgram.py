@@ -16,7 +16,7 @@ from gw.wire.deepgram_flux_listen import FluxListenServer
 from gw.wire.deepgram_listen import DeepgramListenServer
 from gw.wire.listen_messages import Audio, Control, DirectReply, Forward
 from gw.wire.speak_messages import Text, TtsCommand
-from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session
+from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
 SHA = "0" * 64
@@ -48,10 +48,10 @@ class FakeDeepgram(LiveVendor):
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "").removeprefix("Token ").removeprefix("Bearer ")
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         return msgspec.json.encode({"err_code": code, "err_msg": message, "request_id": "r"})
 
-    def told_socket_error(self) -> str:
+    def socket_error_frame(self) -> str:
         return deepgram_listen.error_frame(self.error_code, "scripted failure")
 
     def _seen(self, scope):  # type: ignore[no-untyped-def]
@@ -60,17 +60,17 @@ class FakeDeepgram(LiveVendor):
         return entry
 
     async def _projects(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        await answer.whole(b'{"projects":[{"project_id":"p","name":"n"}]}', "application/json")
+        await answer.send_complete(b'{"projects":[{"project_id":"p","name":"n"}]}', "application/json")
 
     async def _recording(self, entry: Entry, body: bytes, answer: Answer) -> None:
         entry.audio = body
         info = wav.parse(body)
         length_s = info.format.seconds(len(body) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
-        told = deepgram_batch.encode(
+        decoded = deepgram_batch.encode(
             Transcript(text=self.transcript, duration_s=length_s), request_id="r", created="", duration_s=length_s, sha256=SHA
         )
-        await answer.whole(b'{"results":' if self.malformed else told, "application/json")
+        await answer.send_complete(b'{"results":' if self.malformed else decoded, "application/json")
 
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         query = entry.fields["query"].encode()
@@ -83,18 +83,18 @@ class FakeDeepgram(LiveVendor):
         await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
         await answer.end()
 
-    def ears(self, fmt: AudioFormat) -> Ears:
+    def listener(self, fmt: AudioFormat) -> FakeListener:
         """Of a live session."""
-        return Ears(fmt)
+        return FakeListener(fmt)
 
     async def _listen(self, peer: Peer) -> None:
-        asked = deepgram_listen.parse_query(peer.query)
-        server, ears = DeepgramListenServer(asked, request_id="r"), self.ears(asked.request.format)
+        requested = deepgram_listen.parse_query(peer.query)
+        server, listener = DeepgramListenServer(requested, request_id="r"), self.listener(requested.request.format)
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
                 case (Audio(data=data),):
                     peer.entry.audio += data
-                    await peer.send(*server.encode(ears.feed(data)))
+                    await peer.send(*server.encode(listener.feed(data)))
                 case (Control.FLUSH,):
                     peer.entry.fields["finalized"] = True
                 case ():
@@ -110,15 +110,15 @@ class FakeDeepgram(LiveVendor):
     async def _turns(self, peer: Peer) -> None:
         """Ends no turn when it is told to close."""
         request = deepgram_flux_listen.parse_query(peer.query)
-        server, ears = FluxListenServer(request_id="r"), Ears(request.format)
+        server, listener = FluxListenServer(request_id="r"), FakeListener(request.format)
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
                 case (Audio(data=data),):
                     peer.entry.audio += data
-                    await peer.send(*server.encode(ears.feed(data)))
+                    await peer.send(*server.encode(listener.feed(data)))
                 case (Control.FLUSH,):
-                    await peer.send(*server.encode([UtteranceEnd(at_s=ears.seconds)]))
+                    await peer.send(*server.encode([UtteranceEnd(at_s=listener.seconds)]))
                 case (Forward(frame=other), *replies):
                     peer.entry.fields["other"] = other
                     await peer.send(*(reply.frame for reply in replies if isinstance(reply, DirectReply)))
@@ -131,10 +131,10 @@ class FakeDeepgram(LiveVendor):
         """Flux TTS."""
         request = deepgram_speak.parse_live_query(peer.query)
 
-        async def say(kind: str, **members: object) -> None:
+        async def send_event(kind: str, **members: object) -> None:
             await peer.send(msgspec.json.encode({"type": kind, **members}).decode())
 
-        await say("Connected", request_id="r", model_name=request.model, model_version="1", model_uuids=["u"])
+        await send_event("Connected", request_id="r", model_name=request.model, model_version="1", model_uuids=["u"])
         text, speech = "", 0
         while (frame := await peer.receive()) is not None:
             order = msgspec.json.decode(frame)
@@ -143,22 +143,22 @@ class FakeDeepgram(LiveVendor):
                     text += order["text"]
                 case "Flush":
                     speech += 1
-                    await say("SpeechStarted", speech_id=f"dg_sp_{speech}")
+                    await send_event("SpeechStarted", speech_id=f"dg_sp_{speech}")
                     for piece in self.voice(text, request.format):
                         await trio.sleep(self.speech_gap_s)
                         await peer.send(piece)
                     counts = {"input_character_count": len(text), "billable_character_count": len(text)}
-                    await say("SpeechMetadata", speech_id=f"dg_sp_{speech}", audio_duration_ms=1, controls_applied={}, **counts)
-                    await say("Flushed", speech_id=f"dg_sp_{speech}")
+                    await send_event("SpeechMetadata", speech_id=f"dg_sp_{speech}", audio_duration_ms=1, controls_applied={}, **counts)
+                    await send_event("Flushed", speech_id=f"dg_sp_{speech}")
                     peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
                     text = ""
                 case "Interrupt":
                     counts = {"input_character_count": len(text), "billable_character_count": len(text)}
                     text = ""
-                    await say("SpeechInterrupted", audio_played_ms=0, metadata={"speech_id": "s", "audio_duration_ms": 0, **counts})
+                    await send_event("SpeechInterrupted", audio_played_ms=0, metadata={"speech_id": "s", "audio_duration_ms": 0, **counts})
                 case "Close":
                     peer.entry.outcome = "ended"
-                    await say("SessionMetadata", total_billable_character_count=0)
+                    await send_event("SessionMetadata", total_billable_character_count=0)
                     await _part(peer)
                     return
 

@@ -16,7 +16,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import elevenlabs_batch, elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
 from gw.wire.listen_messages import Audio, Control
 from gw.wire.speak_messages import TtsCommand
-from tests.fakes.vendors.live import Ears, LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
 _SPEECH = re.compile(r"/v1/text-to-speech/([^/]+)(/.*)?")
@@ -48,19 +48,19 @@ class FakeElevenLabs(LiveVendor):
             entry.path = self.prefix + "/v1/text-to-speech"
         return entry
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         return elevenlabs_speak.error_body(status, code, message, "r")
 
-    def told_stream_error(self, code: str) -> bytes:
+    def stream_error_event(self, code: str) -> bytes:
         return elevenlabs_speak.error_body(500, code, "scripted failure", "r") + b"\n"
 
-    def told_socket_error(self) -> str:
+    def socket_error_frame(self) -> str:
         """One for both sockets: each reads its own members."""
-        told = {"message_type": "transcriber_error", "error": self.error_code, "message": "scripted failure", "code": 1011}
-        return msgspec.json.encode(told).decode()
+        decoded = {"message_type": "transcriber_error", "error": self.error_code, "message": "scripted failure", "code": 1011}
+        return msgspec.json.encode(decoded).decode()
 
     async def _subscription(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        await answer.whole(b'{"tier":"pro","character_count":1,"character_limit":10}', "application/json")
+        await answer.send_complete(b'{"tier":"pro","character_count":1,"character_limit":10}', "application/json")
 
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         timed = entry.fields["form"].endswith("with-timestamps")
@@ -73,8 +73,8 @@ class FakeElevenLabs(LiveVendor):
             await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
         elif entry.fields["form"] == "/with-timestamps":
             timings = [WordTiming(word=w, start_s=a, end_s=b) for w, a, b in fsk.word_spans(request.text)]
-            told = elevenlabs_speak.timed_object(b"".join(pieces), timings)
-            await answer.whole(msgspec.json.encode(told), "application/json")
+            decoded = elevenlabs_speak.timed_object(b"".join(pieces), timings)
+            await answer.send_complete(msgspec.json.encode(decoded), "application/json")
             return
         else:
             await answer.start("application/json")
@@ -90,28 +90,28 @@ class FakeElevenLabs(LiveVendor):
         info = wav.parse(entry.audio)
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
-        made = Transcript(text=self.transcript, duration_s=length_s)
-        told = elevenlabs_batch.encode_transcript(made, request_id="r", duration_s=length_s)
-        await answer.whole(b'{"text":' if self.malformed else told, "application/json")
+        result = Transcript(text=self.transcript, duration_s=length_s)
+        decoded = elevenlabs_batch.encode_transcript(result, request_id="r", duration_s=length_s)
+        await answer.send_complete(b'{"text":' if self.malformed else decoded, "application/json")
 
     async def _speak(self, peer: Peer) -> None:
         many = peer.entry.fields["form"] == "/multi-stream-input"
         request = elevenlabs_speak_live.parse_query(peer.entry.fields["voice"], peer.query)
-        said: dict[str, str] = {}
+        spoken: dict[str, str] = {}
         servers: dict[str, elevenlabs_speak_live.ElevenSpeakServer] = {}
         while (frame := await peer.receive()) is not None:
-            told = elevenlabs_speak_live.parse_frame(frame, many=many)
-            if isinstance(told, TtsCommand):
+            decoded = elevenlabs_speak_live.parse_frame(frame, many=many)
+            if isinstance(decoded, TtsCommand):
                 break
-            peer.entry.fields.setdefault("set", dict(told.settings))
-            name = told.context
+            peer.entry.fields.setdefault("set", dict(decoded.settings))
+            name = decoded.context
             server = servers.setdefault(name, elevenlabs_speak_live.ElevenSpeakServer(name if many else None, request.format))
-            said[name] = said.get(name, "") + told.text
-            if told.flush or told.finish:
-                text = said.pop(name).lstrip()
+            spoken[name] = spoken.get(name, "") + decoded.text
+            if decoded.flush or decoded.finish:
+                text = spoken.pop(name).lstrip()
                 if text.strip():
                     await self._utter(peer, server, text, request)
-                if told.finish:
+                if decoded.finish:
                     await peer.send(*server.encode([SpeakEnd()]))
                     if not many:
                         break
@@ -128,10 +128,10 @@ class FakeElevenLabs(LiveVendor):
             timings = []
 
     async def _listen(self, peer: Peer) -> None:
-        asked = elevenlabs_listen.parse_query(peer.query)
-        server, ears = elevenlabs_listen.ElevenListenServer(asked, session_id="s"), Ears(asked.request.format)
-        by_ear = dict(asked.request.options).get("commit_strategy") == "vad"
-        held: list[Final] = []
+        requested = elevenlabs_listen.parse_query(peer.query)
+        server, listener = elevenlabs_listen.ElevenListenServer(requested, session_id="s"), FakeListener(requested.request.format)
+        by_ear = dict(requested.request.options).get("commit_strategy") == "vad"
+        acquired: list[Final] = []
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             messages = server.receive(frame)
@@ -139,14 +139,14 @@ class FakeElevenLabs(LiveVendor):
             commit = Control.FLUSH in messages
             peer.entry.audio += data
             peer.entry.fields["commits"] = peer.entry.fields.get("commits", 0) + commit
-            events = ears.feed(data)
+            events = listener.feed(data)
             if not by_ear:
-                held += [event for event in events if isinstance(event, Final)]
+                acquired += [event for event in events if isinstance(event, Final)]
                 events = [event for event in events if isinstance(event, Interim)]
             await trio.sleep(self.speech_gap_s if any(isinstance(event, Final) for event in events) else 0)
             await peer.send(*server.encode(events))
             if commit:
-                text = " ".join(final.text for final in held)
-                end_s = max((final.end_s for final in held), default=0.0)
-                await peer.send(*(server.encode([Final(text=text, end_s=end_s)]) if held else server.committed(Final(text=""))))
-                held.clear()
+                text = " ".join(final.text for final in acquired)
+                end_s = max((final.end_s for final in acquired), default=0.0)
+                await peer.send(*(server.encode([Final(text=text, end_s=end_s)]) if acquired else server.committed(Final(text=""))))
+                acquired.clear()

@@ -47,7 +47,7 @@ class Peer:
             await self.close(fault[1])
             raise Closed
         if self.fake.session_error_after == self.frames:
-            await self.send(self.fake.told_socket_error())
+            await self.send(self.fake.socket_error_frame())
         data = message.get("bytes")
         return data if data is not None else message.get("text") or ""
 
@@ -82,7 +82,7 @@ class LiveVendor(ScriptedVendor):
     def socket_key(self, headers: dict[str, str], query: bytes) -> str:
         return self.key_in(headers)
 
-    def told_socket_error(self) -> str:
+    def socket_error_frame(self) -> str:
         raise AssertionError
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -107,7 +107,7 @@ class LiveVendor(ScriptedVendor):
         await receive()  # websocket.connect
         await trio.sleep(self.answer_after_s)
         if status != 200 or run is None:
-            body = self.error_body or self.told_error(status, self.error_code, "scripted failure")
+            body = self.error_body or self.error_response(status, self.error_code, "scripted failure")
             head = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in self.headers)]
             await send({"type": "websocket.http.response.start", "status": status, "headers": head})
             await send({"type": "websocket.http.response.body", "body": body})
@@ -127,13 +127,13 @@ class LiveVendor(ScriptedVendor):
     def _cut(self, pcm: bytes, fmt: AudioFormat) -> Iterator[bytes]:
         rate = fmt.sample_rate_hz or 24_000
         step = int(rate * self.piece_s) * 2
-        made = converter(AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate), fmt)
+        result = converter(AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate), fmt)
         for at in range(0, len(pcm), step):
             piece = pcm[at : at + step]
-            yield piece if made is None else made.feed(piece)
+            yield piece if result is None else result.feed(piece)
 
 
-class Ears:
+class FakeListener:
     """Hears tone in raw audio of any form."""
 
     def __init__(self, fmt: AudioFormat) -> None:
@@ -145,13 +145,13 @@ class Ears:
     def feed(self, data: bytes) -> list[ListenEvent]:
         self.seconds += self._format.seconds(len(data))
         events: list[ListenEvent] = []
-        for told in self._decoder.feed(self._converter.feed(data) if self._converter is not None else data):
-            events += _events(told)
+        for decoded in self._decoder.feed(self._converter.feed(data) if self._converter is not None else data):
+            events += _events(decoded)
         return events
 
 
-def _events(told: fsk.ToneEvent) -> list[ListenEvent]:
-    match told:
+def _events(decoded: fsk.ToneEvent) -> list[ListenEvent]:
+    match decoded:
         case fsk.Started(at_s=at_s):
             return [SpeechStarted(at_s=at_s)]
         case fsk.Partial(text=text, start_s=start_s, end_s=end_s):

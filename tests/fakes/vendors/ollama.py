@@ -29,31 +29,31 @@ class FakeOllama(ScriptedVendor):
             ("GET", "/api/version"): self._version,
         }
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         return ollama_chat.error_body(message)
 
-    def told_stream_error(self, code: str) -> bytes:
+    def stream_error_event(self, code: str) -> bytes:
         return ollama_chat.error_body(f"{code}: scripted failure") + b"\n"
 
     async def _version(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        await answer.whole(b'{"version":"0.13.1"}', "application/json")
+        await answer.send_complete(b'{"version":"0.13.1"}', "application/json")
 
     async def _tags(self, entry: Entry, body: bytes, answer: Answer) -> None:
         facts = {"modified_at": CREATED_AT, "size": 1, "digest": "d", "details": {"family": "llama"}}
         models = [{"name": name, "model": name, **facts} for name in self.models]
-        await answer.whole(msgspec.json.encode({"models": models}), "application/json")
+        await answer.send_complete(msgspec.json.encode({"models": models}), "application/json")
 
     async def _chat(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = ollama_chat.parse_request(body)
         entry.fields = json_of(body)
         pieces = self.pieces_for(request)
-        events = self.said(request, pieces)
+        events = self.chat_events(request, pieces)
         entry.usage = self.used(request, len(events) - 1)
         encoder = ollama_chat.OllamaEncoder(model=request.model, created_at=CREATED_AT)
         if not request.stream:
             await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
-            whole = encoder.answer([*events, UsageReport(usage=entry.usage)])
-            await answer.whole(b'{"message":' if self.malformed else whole, "application/json; charset=utf-8")
+            complete = encoder.answer([*events, UsageReport(usage=entry.usage)])
+            await answer.send_complete(b'{"message":' if self.malformed else complete, "application/json; charset=utf-8")
             return
         await answer.start("application/x-ndjson")
         await trio.sleep(self.first_token_after_s)

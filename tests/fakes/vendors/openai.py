@@ -79,7 +79,7 @@ class FakeOpenAI(ScriptedVendor):
             status = 404
         if status != 200:
             await receive()
-            await openai_realtime.refuse(send, status, self.told_error(status, self.error_code, "scripted failure"))
+            await openai_realtime.refuse(send, status, self.error_response(status, self.error_code, "scripted failure"))
             return
         subprotocol = "realtime" if "realtime" in offered else None
         await openai_realtime.accept(receive, send, self.answer_after_s, subprotocol)
@@ -97,25 +97,25 @@ class FakeOpenAI(ScriptedVendor):
             ("GET", "/models"): self._models,
         }
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         kind = "invalid_request_error" if status < 500 else "server_error"
         return openai_chat_server.error_body(
             type=kind, code=code, message=message, param=None, request_id=f"req_{len(self.ledger)}"
         )
 
-    def told_stream_error(self, code: str) -> bytes:
+    def stream_error_event(self, code: str) -> bytes:
         encoder = openai_chat_server.ChatEncoder(id="", created=0, model="", include_usage=False)
         return encoder.encode([StreamError(code=code, message="scripted failure")])
 
     async def _models(self, entry: Entry, body: bytes, answer: Answer) -> None:
         data = [{"id": m, "object": "model", "created": 1_790_000_000, "owned_by": "fake"} for m in self.models]
-        await answer.whole(msgspec.json.encode({"object": "list", "data": data}), "application/json")
+        await answer.send_complete(msgspec.json.encode({"object": "list", "data": data}), "application/json")
 
     async def _chat(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = openai_chat_server.parse_request(body)
         entry.fields = json_of(body)
         pieces = self.pieces_for(request)
-        events = self.said(request, pieces)
+        events = self.chat_events(request, pieces)
         entry.usage = self.used(request, len(events) - 1)
         encoder = openai_chat_server.ChatEncoder(
             id=f"chatcmpl-{len(self.ledger)}", created=1_790_000_000, model=request.model,
@@ -132,8 +132,8 @@ class FakeOpenAI(ScriptedVendor):
             await answer.end(encoder.encode(last))
             return
         await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
-        whole = encoder.completion([*events, UsageReport(usage=entry.usage)])
-        await answer.whole(b'{"id":' if self.malformed else whole, "application/json")
+        complete = encoder.completion([*events, UsageReport(usage=entry.usage)])
+        await answer.send_complete(b'{"id":' if self.malformed else complete, "application/json")
 
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = openai_audio.parse_speech(body)
@@ -167,23 +167,23 @@ class FakeOpenAI(ScriptedVendor):
         fmt, seconds = wav.sniff(entry.audio[:65_536], upload.size, upload.content_type)
         task = "translate" if entry.path.endswith("translations") else "transcribe"
         request = openai_audio.parse_transcription(fields, upload, fmt, seconds, task)
-        made = self.transcript if isinstance(self.transcript, str | Transcript) else self.transcript(request)
-        if isinstance(made, str):
-            made = Transcript(text="" if self.empty else made, language="english", duration_s=seconds)
-        entry.usage = made.usage or self.usage or Usage(audio_seconds=seconds, source="vendor")
-        made = msgspec.structs.replace(made, usage=entry.usage)
+        result = self.transcript if isinstance(self.transcript, str | Transcript) else self.transcript(request)
+        if isinstance(result, str):
+            result = Transcript(text="" if self.empty else result, language="english", duration_s=seconds)
+        entry.usage = result.usage or self.usage or Usage(audio_seconds=seconds, source="vendor")
+        result = msgspec.structs.replace(result, usage=entry.usage)
         await trio.sleep(self.first_token_after_s)
         if not request.stream:
-            told, content_type = openai_transcript.encode_transcript(made, request.response_format)
-            await answer.whole(b'{"tex' if self.malformed else told, content_type)
+            decoded, content_type = openai_transcript.encode_transcript(result, request.response_format)
+            await answer.send_complete(b'{"tex' if self.malformed else decoded, content_type)
             return
         await answer.start("text/event-stream")
         await answer.paced(
-            words(made.text),
+            words(result.text),
             self.token_gap_s,
             lambda piece: openai_transcript.encode_transcript_events([TextDelta(text=piece)]),
         )
-        await answer.end(b"" if self.omit_done else openai_transcript.encode_transcript_events([made]))
+        await answer.end(b"" if self.omit_done else openai_transcript.encode_transcript_events([result]))
 
 
 def _form(content_type: bytes, body: bytes) -> tuple[list[tuple[str, str]], _Upload]:

@@ -34,7 +34,7 @@ class RealtimeSession:
         self._frames = 0
 
     async def run(self, receive: Receive) -> None:
-        await self._tell(self._server.opening())
+        await self._report(self._server.opening())
         while True:
             message = await receive()
             if message["type"] != "websocket.receive":
@@ -42,7 +42,7 @@ class RealtimeSession:
                 return
             self._frames += 1
             if self._error_after == self._frames:
-                await self._tell([self._server.error(type="server_error", code="overloaded", message="scripted failure")])
+                await self._report([self._server.error(type="server_error", code="overloaded", message="scripted failure")])
             if self._close_after is not None and self._close_after[0] == self._frames:
                 self._entry.outcome = "cut"
                 await self._send({"type": "websocket.close", "code": self._close_after[1]})
@@ -54,26 +54,26 @@ class RealtimeSession:
         for message in server.receive(frame):
             match message:
                 case DirectReply(frame=reply):
-                    await self._tell([reply])
+                    await self._report([reply])
                 case Audio(data=data):
                     self._entry.audio += data
-                    heard = [_event(told) for told in self._decoder.feed(self._converter.feed(data))]
-                    await self._tell(server.encode([found for found in heard if found is not None]))
+                    transcript = [_event(decoded) for decoded in self._decoder.feed(self._converter.feed(data))]
+                    await self._report(server.encode([matches for matches in transcript if matches is not None]))
                 case Control.FLUSH:
-                    await self._tell(server.encode([UtteranceEnd(at_s=0.0)]))
+                    await self._report(server.encode([UtteranceEnd(at_s=0.0)]))
         request = server.request
         if request is not None and (self._converter is None or request != self._request):
             self._request = request
             self._entry.fields = {"model": request.model, "language": request.language, "format": request.format}
             self._converter = converter(request.format, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
 
-    async def _tell(self, frames: Sequence[Frame]) -> None:
+    async def _report(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
             await self._send({"type": "websocket.send", "text": frame})
 
 
-def _event(told: fsk.ToneEvent) -> ListenEvent | None:
-    match told:
+def _event(decoded: fsk.ToneEvent) -> ListenEvent | None:
+    match decoded:
         case fsk.Started(at_s=at_s):
             return SpeechStarted(at_s=at_s)
         case fsk.Partial(text=text, start_s=start_s, end_s=end_s):

@@ -33,28 +33,28 @@ class FakePiper(ScriptedVendor):
     def key_in(self, headers: dict[str, str]) -> str:
         return self.api_key
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         return b"<!doctype html>\n<title>%d Error</title>\n<h1>%s</h1>" % (status, message.encode())
 
     async def _voices(self, entry: Entry, body: bytes, answer: Answer) -> None:
         voice = {"audio": {"sample_rate": self.rate_hz}, "num_speakers": 1}
-        await answer.whole(msgspec.json.encode({"en_US-lessac-medium": voice}), "application/json")
+        await answer.send_complete(msgspec.json.encode({"en_US-lessac-medium": voice}), "application/json")
 
     async def _synthesize(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        asked = piper_http.parse(body)
+        requested = piper_http.parse(body)
         entry.fields = json_of(body)
-        if not asked.text.strip():
+        if not requested.text.strip():
             await answer.error(500, "", "Internal Server Error")
             return
         await trio.sleep(self.first_token_after_s)
         fmt = AudioFormat(encoding="wav", sample_rate_hz=self.rate_hz)
-        made = self.speech_pcm
-        sound = b"".join(fsk.encode(asked.text, self.rate_hz)) if made is None else made
-        whole = wav.header(fmt, len(sound)) + sound
+        result = self.speech_pcm
+        sound = b"".join(fsk.encode(requested.text, self.rate_hz)) if result is None else result
+        complete = wav.header(fmt, len(sound)) + sound
         if self.empty:
-            whole = b""
+            complete = b""
         size = max(2, int(self.rate_hz * self.piece_s) * 2)
-        await answer.start(self.content_type, ("content-length", str(len(whole))))
-        pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+        await answer.start(self.content_type, ("content-length", str(len(complete))))
+        pieces = [complete[at : at + size] for at in range(0, len(complete), size)]
         await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
         await answer.end()

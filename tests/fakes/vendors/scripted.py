@@ -39,7 +39,7 @@ class Entry:
     audio: bytes = b""
     usage: Usage | None = None
     """What was reported for it."""
-    gone: trio.Event = attrs.field(factory=trio.Event)
+    aborted: trio.Event = attrs.field(factory=trio.Event)
     """Set when the request is over, however it ended."""
 
 
@@ -95,10 +95,10 @@ class ScriptedVendor:
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "").removeprefix("Bearer ")
 
-    def told_error(self, status: int, code: str, message: str) -> bytes:
+    def error_response(self, status: int, code: str, message: str) -> bytes:
         raise AssertionError
 
-    def told_stream_error(self, code: str) -> bytes:
+    def stream_error_event(self, code: str) -> bytes:
         raise AssertionError
 
     # ---- serving
@@ -151,7 +151,7 @@ class ScriptedVendor:
         text = self.reply if isinstance(self.reply, str) else self.reply(request)
         return self.tokens if self.tokens is not None else words(text)
 
-    def said(self, request: ChatRequest, pieces: list[str]) -> list[ChatEvent]:
+    def chat_events(self, request: ChatRequest, pieces: list[str]) -> list[ChatEvent]:
         """What is said, the last with the reason to stop."""
         if self.refuse == "refusal":
             return [Delta(refusal="I cannot help with that."), Delta(finish_reason="stop")]
@@ -171,8 +171,8 @@ class ScriptedVendor:
         return [*(Delta(text=piece) for piece in pieces), Delta(finish_reason="stop")]
 
     def used(self, request: ChatRequest, pieces: int) -> Usage:
-        heard = sum(len(message.text.split()) for message in chat_messages.messages(request))
-        return self.usage or Usage(input_tokens=heard, output_tokens=pieces, source="vendor")
+        transcript = sum(len(message.text.split()) for message in chat_messages.messages(request))
+        return self.usage or Usage(input_tokens=transcript, output_tokens=pieces, source="vendor")
 
 
 def over(entry: Entry) -> None:
@@ -180,7 +180,7 @@ def over(entry: Entry) -> None:
     entry.closed = trio.current_time()
     if entry.outcome == "open":
         entry.outcome = "cancelled"
-    entry.gone.set()
+    entry.aborted.set()
 
 
 class Answer:
@@ -210,7 +210,7 @@ class Answer:
         self._entry.outcome = "ended"   # before: a caller who has all may be gone before `send` returns
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
-    async def whole(self, body: bytes, content_type: str, status: int = 200) -> None:
+    async def send_complete(self, body: bytes, content_type: str, status: int = 200) -> None:
         await self.start(content_type, ("content-length", str(len(body))), status=status)
         if self._fake.cut_after is not None:
             await self.send(body[: len(body) // 2])
@@ -218,9 +218,9 @@ class Answer:
         await self.end(body)
 
     async def error(self, status: int, code: str, message: str, body: bytes | None = None) -> None:
-        told = self._fake.told_error(status, code, message) if body is None else body
-        await self.start("application/json", ("content-length", str(len(told))), status=status)
-        await self.end(told)
+        decoded = self._fake.error_response(status, code, message) if body is None else body
+        await self.start("application/json", ("content-length", str(len(decoded))), status=status)
+        await self.end(decoded)
 
     async def paced(self, pieces: Iterable[Any], gap_s: float, encode: Callable[[Any], bytes]) -> None:
         """Send `pieces` with a pause between them; broken off or ended with an error as scripted."""
@@ -232,7 +232,7 @@ class Answer:
                 await self.flush()
                 raise Cut
             if fake.error_in_stream and fake.error_after == count:
-                await self.send(fake.told_stream_error(fake.error_in_stream))
+                await self.send(fake.stream_error_event(fake.error_in_stream))
                 raise Cut
             await self.send(encode(piece))
 
@@ -258,13 +258,13 @@ async def _leave(receive: Receive, scope: trio.CancelScope) -> None:
 def json_of(body: bytes) -> dict[str, Any]:
     """The members of a JSON object; {} for what is none."""
     try:
-        found = msgspec.json.decode(body)
+        matches = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return matches if isinstance(matches, dict) else {}
 
 
 def words(text: str) -> list[str]:
     """Words, each with the space before it."""
-    first, *rest = text.split(" ")
-    return [first, *(f" {word}" for word in rest)]
+    first, *remainder = text.split(" ")
+    return [first, *(f" {word}" for word in remainder)]

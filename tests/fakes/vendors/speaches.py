@@ -47,16 +47,16 @@ class _Session:
         self._fake = fake
         self._entry = entry
         self._send = send
-        self._ears = fsk.ToneDecoder(HZ)
+        self._listener = fsk.ToneDecoder(HZ)
         self._buffers = 0
-        self._begun_ms = self._heard_ms = 0.0
+        self._begun_ms = self._received_ms = 0.0
 
     @property
     def _item(self) -> str:
         return f"item_{self._buffers}"
 
     async def run(self, receive: Receive) -> None:
-        await self._say("session.created", session={"id": "sess_1"})
+        await self._send_event("session.created", session={"id": "sess_1"})
         frames = 0
         while (message := await receive())["type"] == "websocket.receive":
             frames += 1
@@ -67,49 +67,49 @@ class _Session:
             await self._take(msgspec.json.decode(message["text"]))
         self._entry.outcome = "ended"
 
-    async def _take(self, told: dict[str, Any]) -> None:
-        match told["type"]:
+    async def _take(self, decoded: dict[str, Any]) -> None:
+        match decoded["type"]:
             case "session.update":
-                self._entry.fields["session"] = told["session"]
-                await self._say("session.updated", session={"id": "sess_1"})
+                self._entry.fields["session"] = decoded["session"]
+                await self._send_event("session.updated", session={"id": "sess_1"})
             case "input_audio_buffer.append":
-                pcm = b64decode(told["audio"])
+                pcm = b64decode(decoded["audio"])
                 self._entry.audio += pcm
-                self._heard_ms += len(pcm) / 48
-                for event in self._ears.feed(pcm):
-                    await self._heard(event)
+                self._received_ms += len(pcm) / 48
+                for event in self._listener.feed(pcm):
+                    await self._transcribe_turn(event)
             case "input_audio_buffer.commit":
-                if self._heard_ms - self._begun_ms < _LEAST_MS:
+                if self._received_ms - self._begun_ms < _LEAST_MS:
                     await self._error("invalid_request_error", "Error committing input audio buffer: buffer too small.")
                 else:
                     await self._commit("")
 
-    async def _heard(self, event: fsk.ToneEvent) -> None:
+    async def _transcribe_turn(self, event: fsk.ToneEvent) -> None:
         match event:
             case fsk.Started(at_s=at_s):
                 at = round(at_s * 1000 - self._begun_ms)
-                await self._say("input_audio_buffer.speech_started", item_id=self._item, audio_start_ms=at)
+                await self._send_event("input_audio_buffer.speech_started", item_id=self._item, audio_start_ms=at)
             case fsk.Partial(text=text):
-                await self._say("input_audio_buffer.partial_transcription", item_id=self._item, transcript=" " + text)
+                await self._send_event("input_audio_buffer.partial_transcription", item_id=self._item, transcript=" " + text)
             case fsk.Done(text=text, end_s=end_s):
                 at = round(end_s * 1000 - self._begun_ms)
-                await self._say("input_audio_buffer.speech_stopped", item_id=self._item, audio_end_ms=at)
+                await self._send_event("input_audio_buffer.speech_stopped", item_id=self._item, audio_end_ms=at)
                 await self._commit(text)
 
     async def _commit(self, text: str) -> None:
-        item, self._begun_ms = self._item, self._heard_ms
+        item, self._begun_ms = self._item, self._received_ms
         self._buffers += 1
-        await self._say("input_audio_buffer.committed", item_id=item, previous_item_id=None)
+        await self._send_event("input_audio_buffer.committed", item_id=item, previous_item_id=None)
         if self._fake.fails:
             await self._error("server_error", "Transcription failed")
             return
         usage = {"type": "duration", "seconds": 1.0}
-        await self._say(_TRANSCRIPTION + "completed", item_id=item, content_index=0, transcript=text, usage=usage)
+        await self._send_event(_TRANSCRIPTION + "completed", item_id=item, content_index=0, transcript=text, usage=usage)
 
     async def _error(self, kind: str, message: str) -> None:
         error = {"type": kind, "message": message, "code": None, "event_id": None, "param": None}
-        await self._say("error", error=error)
+        await self._send_event("error", error=error)
 
-    async def _say(self, kind: str, **members: Any) -> None:
+    async def _send_event(self, kind: str, **members: Any) -> None:
         text = msgspec.json.encode({"type": kind, "event_id": "event_1", **members}).decode()
         await self._send({"type": "websocket.send", "text": text})

@@ -13,27 +13,27 @@ from tests.fakes.net import ServerSide
 
 def read_tone(samples: bytes) -> str:
     """All utterances in samples of 16 kHz."""
-    heard = fsk.ToneDecoder(16_000).feed(samples)
-    return " ".join(event.text for event in heard if isinstance(event, fsk.Done))
+    events = fsk.ToneDecoder(16_000).feed(samples)
+    return " ".join(event.text for event in events if isinstance(event, fsk.Done))
 
 
 @attrs.define(kw_only=True)
 class FakeWhisperCpp:
     answer_after_s: float = 0.0
-    said: str = ""
-    """In place of what is in the recording."""
+    transcript: str = ""
+    """Answer in place of the recording's text."""
     requests: int = 0
 
     async def __call__(self, stream: trio.abc.Stream) -> None:
         server = ServerSide(stream)
-        while (asked := await server.request()) is not None:
+        while (request := await server.request()) is not None:
             self.requests += 1
-            body = asked.body[asked.body.index(b"RIFF") :]
+            body = request.body[request.body.index(b"RIFF") :]
             info = wav.parse(body)
             assert info is not None
             samples = body[info.data_offset : info.data_offset + (info.data_bytes or 0)]
-            said = self.said or read_tone(samples)
+            text = self.transcript or read_tone(samples)
             await trio.sleep(self.answer_after_s)
             words = (Word(text="w", start_s=0.25, end_s=0.5, confidence=0.5),)
-            heard = Transcript(text=said, language="en", segments=(Final(text=said, end_s=1.0, words=words),))
-            await server.respond(200, whisper_cpp.encode(heard), (b"content-type", b"application/json"))
+            answer = Transcript(text=text, language="en", segments=(Final(text=text, end_s=1.0, words=words),))
+            await server.respond(200, whisper_cpp.encode(answer), (b"content-type", b"application/json"))

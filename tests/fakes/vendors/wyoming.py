@@ -46,9 +46,9 @@ class FakeWyoming:
                     if self.answer is not None:
                         await stream.send_all(self.answer)
                         return
-                    for told in self._answers(message):
+                    for decoded in self._answers(message):
                         await trio.sleep(self.gap_s)
-                        await stream.send_all(wyoming.encode(told))
+                        await stream.send_all(wyoming.encode(decoded))
 
     def _answers(self, message: Message) -> list[Message]:
         if isinstance(message, wyoming.Describe):
@@ -61,8 +61,8 @@ class FakeWyoming:
             pieces = [piece for piece in (self.speech_pcm[:half], self.speech_pcm[half:]) if piece]
             sound = [wyoming.AudioPiece(rate=fmt.sample_rate_hz, audio=piece) for piece in pieces]
             return [wyoming.AudioStart(rate=self.rate_hz), *sound, wyoming.AudioStop()]
-        whole: Message = wyoming.FinalTranscript(text=f" {self.transcript}", language="en")
+        complete: Message = wyoming.FinalTranscript(text=f" {self.transcript}", language="en")
         if not self.streams:
-            return [whole]
+            return [complete]
         pieces_of_text = [wyoming.TranscriptPiece(text=word) for word in self.transcript.split(" ")]
-        return [wyoming.TranscriptStart(), *pieces_of_text, whole, wyoming.TranscriptStop()]
+        return [wyoming.TranscriptStart(), *pieces_of_text, complete, wyoming.TranscriptStop()]

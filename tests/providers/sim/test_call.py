@@ -123,14 +123,14 @@ async def test_a_cut_in_the_middle_comes_after_so_many_pieces():
 
 
 async def outcomes(n, account_):
-    found = []
+    matches = []
     for _ in range(n):
         try:
             await chat(account_)
-            found.append(True)
+            matches.append(True)
         except ProviderFailed as error:
-            found.append(error.upstream_status)
-    return found
+            matches.append(error.upstream_status)
+    return matches
 
 
 async def test_flaky_fails_three_in_ten_and_first_of_all():

@@ -41,11 +41,11 @@ async def test_events_carry_no_raw_chunks():
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("spoken", "answer"),
     [("What is the WEATHER in Paris?", "It is sunny in Paris."), ("xyzzy", "I am glad to help. Ask me about the weather.")],
 )
-async def test_scripted_answers_by_keyword(said, answer):
-    assert text_of(await chat(account("scripted"), said)) == answer
+async def test_scripted_answers_by_keyword(spoken, answer):
+    assert text_of(await chat(account("scripted"), spoken)) == answer
 
 
 async def test_the_script_of_the_configuration_goes_first():

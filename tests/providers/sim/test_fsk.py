@@ -83,9 +83,9 @@ def test_the_telephone_changes_nothing(rate, there_and_back):
     source = array("h", bytes(2 * 77) + speech("hello, who is there?", rate))
     step = rate // 8_000
     narrow = array("h", [source[i] + (source[i + 1] - source[i]) // 3 for i in range(0, len(source) - 1, step)]).tobytes()
-    heard = there_and_back[1](there_and_back[0](narrow))
-    wide = array("h", [v for v in array("h", heard) for _ in range(step)]).tobytes()
-    assert texts_of(heard, 8_000) == ["hello, who is there?"]
+    transcript = there_and_back[1](there_and_back[0](narrow))
+    wide = array("h", [v for v in array("h", transcript) for _ in range(step)]).tobytes()
+    assert texts_of(transcript, 8_000) == ["hello, who is there?"]
     assert texts_of(wide, rate) == ["hello, who is there?"]
 
 

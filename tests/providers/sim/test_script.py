@@ -65,6 +65,6 @@ def test_a_deep_schema_is_followed_so_far():
 
 @given(st.text())
 def test_tool_pieces_join_to_the_arguments(text):
-    first, *rest = tool_pieces(ToolReply("f", text), "call_1")
+    first, *remainder = tool_pieces(ToolReply("f", text), "call_1")
     assert (first.id, first.name, first.arguments) == ("call_1", "f", "")
-    assert "".join(piece.arguments for piece in rest) == text
+    assert "".join(piece.arguments for piece in remainder) == text

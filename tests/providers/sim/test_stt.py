@@ -140,7 +140,7 @@ async def test_past_the_end():
 # --- live -------------------------------------------------------------------------------------------------------------
 
 
-async def heard(session, data, piece=640):
+async def recognized(session, data, piece=640):
     """Everything the session says to `data`, sent in pieces; like an app, which sends and receives at the same time."""
 
     async def send():
@@ -155,7 +155,7 @@ async def heard(session, data, piece=640):
 
 async def test_a_live_utterance():
     async with listen() as session:
-        events = await heard(session, bytes(16_000) + PCM)
+        events = await recognized(session, bytes(16_000) + PCM)
     assert isinstance(events[0], SpeechStarted)
     assert events[0].at_s == pytest.approx(0.5, abs=0.001)
     assert [e.text for e in events[1:-3]] == ["What", "What is", "What is the"]
@@ -170,14 +170,14 @@ async def test_a_live_utterance():
 
 async def test_no_interims_when_none_are_wanted():
     async with listen(interim_results=False) as session:
-        events = await heard(session, PCM)
+        events = await recognized(session, PCM)
     assert [type(e) for e in events] == [SpeechStarted, Final, UtteranceEnd, ListenEnd]
 
 
 async def test_live_telephone_audio_in_odd_pieces():
     narrow = g711.pcm16_to_mulaw(b"".join(fsk.encode("hello?", 8_000)))
     async with listen(fmt=MULAW_8K) as session:
-        events = await heard(session, narrow, piece=77)
+        events = await recognized(session, narrow, piece=77)
     assert [e.text for e in events if isinstance(e, Final)] == ["hello?"]
 
 
@@ -192,7 +192,7 @@ async def test_the_final_comes_before_the_session_ends(autojump_clock):
 
 async def test_speech_that_breaks_off_ends_without_a_final():
     async with listen() as session:
-        events = await heard(session, PCM[: len(PCM) // 2] + bytes(16_000))
+        events = await recognized(session, PCM[: len(PCM) // 2] + bytes(16_000))
     assert [type(e) for e in events if not isinstance(e, Interim)] == [SpeechStarted, UtteranceEnd, ListenEnd]
 
 

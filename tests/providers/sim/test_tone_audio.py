@@ -14,7 +14,7 @@ def pcm_at(rate, encoding="pcm_s16le", channels=1):
 
 
 @pytest.mark.parametrize(
-    ("asked", "sent"),
+    ("requested", "sent"),
     [
         (pcm_at(8_000), pcm_at(8_000)),
         (pcm_at(48_000), pcm_at(48_000)),
@@ -28,8 +28,8 @@ def pcm_at(rate, encoding="pcm_s16le", channels=1):
         (pcm_at(16_000, "pcm_f32le"), pcm_at(24_000, "wav")),
     ],
 )
-def test_what_is_sent_for_what_is_asked(asked, sent):
-    assert tone_audio.spoken_format(asked) == sent
+def test_what_is_sent_for_what_is_asked(requested, sent):
+    assert tone_audio.spoken_format(requested) == sent
 
 
 def test_a_live_session_sends_no_containers():
@@ -39,9 +39,9 @@ def test_a_live_session_sends_no_containers():
 
 def test_layout_of_a_wav_waits_for_its_header():
     head = wav.header(WAV_16K, 100)
-    found = [tone_audio.layout(head[:n], None, complete=False) for n in range(len(head) + 1)]
-    assert found[44] == tone_audio.Layout(format=WAV_16K, offset=44, n_bytes=100)
-    assert found[4:44] == [None] * 40
+    matches = [tone_audio.layout(head[:n], None, complete=False) for n in range(len(head) + 1)]
+    assert matches[44] == tone_audio.Layout(format=WAV_16K, offset=44, n_bytes=100)
+    assert matches[4:44] == [None] * 40
 
 
 def test_layout_of_a_header_that_never_ends_is_unknown():
@@ -55,10 +55,10 @@ def test_layout_of_raw_samples_is_what_was_told():
     assert tone_audio.layout(b"\0" * 10, pcm_at(8_000), complete=False) == tone_audio.Layout(format=pcm_at(8_000))
 
 
-@pytest.mark.parametrize("told", [None, WAV_16K])
+@pytest.mark.parametrize("decoded", [None, WAV_16K])
 @pytest.mark.parametrize("data", [b"", b"no audio at all"])
-def test_layout_of_anything_else_is_unknown(data, told):
-    assert tone_audio.layout(data, told, complete=True).format.encoding == "unknown"
+def test_layout_of_anything_else_is_unknown(data, decoded):
+    assert tone_audio.layout(data, decoded, complete=True).format.encoding == "unknown"
 
 
 @pytest.mark.parametrize("n_channels", [1, 2, 3])

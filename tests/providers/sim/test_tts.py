@@ -18,9 +18,9 @@ def audio_of(events):
 
 @pytest.mark.parametrize("rate", [8_000, 16_000, 24_000, 48_000])
 async def test_pcm_at_the_asked_rate(rate):
-    asked = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate)
-    fmt, events = await speak(TEXT, asked)
-    assert fmt == asked
+    requested = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate)
+    fmt, events = await speak(TEXT, requested)
+    assert fmt == requested
     assert [done.text for done in fsk.decode(audio_of(events), rate)] == [TEXT]
 
 

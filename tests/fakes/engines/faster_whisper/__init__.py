@@ -60,8 +60,8 @@ class WhisperModel:
             raise RuntimeError("out of memory: 'secret text'")
         if name == "crashing":
             raise SystemExit(3)
-        for said in fsk.decode(data, 16_000):
-            for number, text in enumerate(said.text.split("|")):
+        for spoken in fsk.decode(data, 16_000):
+            for number, text in enumerate(spoken.text.split("|")):
                 if name == "slow" and number:
                     time.sleep(0.2)
                 words = [Word(float(number), number + 1.0, f" {text}", 0.5)] if word_timestamps else None

@@ -19,8 +19,8 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, b"{}", "application/json")
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if asked["text"] == "die":
+        requested = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if requested["text"] == "die":
             os._exit(4)
         samples = b"\1\2" * 2_205
         self._answer(200, wav.header(FMT, len(samples)) + samples, "text/html; charset=utf-8")
