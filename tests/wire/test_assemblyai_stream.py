@@ -42,17 +42,17 @@ def server(query=b"format_turns=true", **more):
     return AssemblyListenServer(stream.parse_query(query), session_id="s-1", expires_at=1_795_230_000, elapsed_s=lambda: 3.4, **more)
 
 
-def heard(client, frames):
+def received_events(client, frames):
     return [event for frame in frames for event in client.receive(frame)]
 
 
 def turn(order: int, text: str, *, end: bool, formatted: bool, **more: object) -> str:
     words = [{"text": w, "start": 0, "end": 10, "confidence": 0.9, "word_is_final": True} for w in text.split()]
-    told = {"turn_order": order, "transcript": text, "end_of_turn": end, "turn_is_formatted": formatted, "words": words}
-    return msgspec.json.encode({"type": "Turn", "end_of_turn_confidence": 0.5, **told, **more}).decode()
+    decoded = {"turn_order": order, "transcript": text, "end_of_turn": end, "turn_is_formatted": formatted, "words": words}
+    return msgspec.json.encode({"type": "Turn", "end_of_turn_confidence": 0.5, **decoded, **more}).decode()
 
 
-def told(frames: list[str]) -> list[dict]:
+def decoded(frames: list[str]) -> list[dict]:
     return [msgspec.json.decode(frame) for frame in frames]
 
 
@@ -61,7 +61,7 @@ def told(frames: list[str]) -> list[dict]:
 
 def test_the_golden_session_whose_turns_end_twice():
     client = listener()
-    events = heard(client, FORMATTED)
+    events = received_events(client, FORMATTED)
     texts = [(type(e), e.text) for e in events if isinstance(e, Interim | Final)]
     assert texts == [
         (Interim, "good"), (Interim, "good mor"), (Interim, "good morning"), (Interim, "good morning"),
@@ -76,7 +76,7 @@ def test_the_golden_session_whose_turns_end_twice():
 
 def test_the_golden_session_of_a_newer_model():
     client = listener()
-    events = heard(client, PRO)
+    events = received_events(client, PRO)
     assert [type(e) for e in events] == [SpeechStarted, Interim, Final, UtteranceEnd, ListenEnd]
     assert events[0] == SpeechStarted(at_s=1.12)
     assert (events[2].text, events[2].language) == ("Grüß Gott, 世界!", "de")
@@ -86,16 +86,16 @@ def test_the_golden_session_of_a_newer_model():
 @pytest.mark.parametrize("frames", [FORMATTED, PRO], ids=["formatted", "pro"])
 def test_a_caller_of_the_same_dialect_gets_every_frame_but_the_greeting(frames):
     client = listener(keep_raw=True, dialect="assemblyai", options=(("format_turns", "True"),))
-    events = heard(client, frames)
+    events = received_events(client, frames)
     assert [e.raw for e in events if e.raw is not None] == frames[1:]
     assert [e.text for e in events if isinstance(e, Final)] == [
-        e.text for e in heard(listener(), frames) if isinstance(e, Final)
+        e.text for e in received_events(listener(), frames) if isinstance(e, Final)
     ]
 
 
 def test_without_formatting_a_turn_ends_at_once():
     client = listener(dialect="assemblyai", options=(("sample_rate", "16000"),))
-    events = heard(client, FORMATTED)
+    events = received_events(client, FORMATTED)
     assert [e.text for e in events if isinstance(e, Final)] == ["good morning", "bye"]
 
 
@@ -123,9 +123,9 @@ def test_empty_turns_say_nothing():
 
 def test_no_interims_for_who_wants_none():
     client = listener(interim_results=False)
-    assert not any(isinstance(e, Interim) for e in heard(client, FORMATTED))
+    assert not any(isinstance(e, Interim) for e in received_events(client, FORMATTED))
     same = listener(interim_results=False, keep_raw=True)
-    assert [e.raw for e in heard(same, FORMATTED) if e.raw is not None] == FORMATTED[1:]
+    assert [e.raw for e in received_events(same, FORMATTED) if e.raw is not None] == FORMATTED[1:]
 
 
 def test_an_unknown_speaker_is_none():
@@ -196,10 +196,10 @@ def test_the_address():
 
 
 def test_the_address_for_a_caller_of_the_same_dialect():
-    asked = stream.parse_query(
+    requested = stream.parse_query(
         b"sample_rate=16000&speech_model=theirs&format_turns=True&prompt=a%20b&token=t-1&gw_session=s&encoding=pcm_s16le"
     )
-    assert query(asked.request, "ours") == {
+    assert query(requested.request, "ours") == {
         "sample_rate": ["16000"], "encoding": ["pcm_s16le"], "speech_model": ["ours"], "format_turns": ["True"],
         "prompt": ["a b"],
     }  # fmt: skip
@@ -224,13 +224,13 @@ def test_a_format_that_is_not_taken():
 
 
 def test_what_the_sdk_asks():
-    asked = stream.parse_query(
+    requested = stream.parse_query(
         b"format_turns=True&keyterms_prompt=%5B%22a%22%2C+%22b%22%5D&sample_rate=16000"
         b"&speech_model=universal-streaming-english"
     )
-    request = asked.request
+    request = requested.request
     assert (request.model, request.format, request.keyterms) == ("universal-streaming-english", PCM_16K, ("a", "b"))
-    assert asked.formatted
+    assert requested.formatted
     assert not stream.parse_query(b"format_turns=False").formatted
 
 
@@ -271,7 +271,7 @@ def test_what_the_server_reads():
 
 
 def test_a_greeting_names_the_session():
-    assert told(server().opening()) == [{"type": "Begin", "id": "s-1", "expires_at": 1_795_230_000}]
+    assert decoded(server().opening()) == [{"type": "Begin", "id": "s-1", "expires_at": 1_795_230_000}]
 
 
 STRICT = {
@@ -292,7 +292,7 @@ def test_turns(formatted):
         UtteranceEnd(at_s=0.6),
         Interim(text="bye", start_s=1.0, end_s=1.1),
     ]
-    turns = [frame for event in events for frame in told(side.encode([event]))]
+    turns = [frame for event in events for frame in decoded(side.encode([event]))]
     assert all(turn.keys() >= STRICT for turn in turns)
     told_texts = [(t["turn_order"], t["transcript"], t["end_of_turn"], t["turn_is_formatted"]) for t in turns]
     ends = [(0, "hello you", True, False), (0, "hello you", True, True)] if formatted else [(0, "hello you", True, True)]
@@ -303,7 +303,7 @@ def test_turns(formatted):
     assert [word["word_is_final"] for word in turns[2]["words"]] == [True, False]
     assert turns[0]["words"] == [{"text": "hel", "start": 100, "end": 200, "confidence": 0.99, "word_is_final": False}]
     assert (turns[1]["language_code"], turns[4]["speaker_label"]) == ("en", "1")
-    assert told(side.encode([ListenEnd()])) == [
+    assert decoded(side.encode([ListenEnd()])) == [
         {"type": "Termination", "audio_duration_seconds": 2, "session_duration_seconds": 3}
     ]
 
@@ -311,7 +311,7 @@ def test_turns(formatted):
 def test_the_end_of_a_session_ends_its_turn():
     side = server(b"")
     side.encode([Final(text="bye")])
-    assert [frame["type"] for frame in told(side.encode([ListenEnd()]))] == ["Turn", "Termination"]
+    assert [frame["type"] for frame in decoded(side.encode([ListenEnd()]))] == ["Turn", "Termination"]
     assert side.encode([UtteranceEnd(at_s=1.0)]) == []
 
 
@@ -330,11 +330,11 @@ def test_what_the_server_says_the_client_hears(sentences, formatted):
     side = server(query)
     request = attrs.evolve(stream.parse_query(query).request, keyterms=())
     client = AssemblyListenClient("p", request)
-    events = heard(client, side.opening())
+    events = received_events(client, side.opening())
     for text in sentences:
-        said = [Interim(text=text[:1]), Final(text=text, start_s=1.0, end_s=2.0), UtteranceEnd(at_s=2.0)]
-        events += [event for one in said for event in heard(client, side.encode([one]))]
-    events += heard(client, side.encode([ListenEnd()]))
+        sent = [Interim(text=text[:1]), Final(text=text, start_s=1.0, end_s=2.0), UtteranceEnd(at_s=2.0)]
+        events += [event for one in sent for event in received_events(client, side.encode([one]))]
+    events += received_events(client, side.encode([ListenEnd()]))
     assert [e.text for e in events if isinstance(e, Final)] == sentences
     assert sum(isinstance(e, UtteranceEnd) for e in events) == len(sentences)
     assert events[-1] == ListenEnd(usage=Usage(audio_seconds=3.0, source="vendor"))

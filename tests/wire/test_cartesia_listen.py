@@ -89,17 +89,17 @@ def test_raw_samples_are_told_in_the_query(fmt, path):
 
 
 def test_the_golden_transcript():
-    made = cartesia_listen.decode_transcript(BODY, "p", keep_raw=True)
-    assert (made.text, made.language, made.duration_s, made.usage, made.raw) == ("Guten Tag.", "de", 1.25, None, BODY)
-    assert made.words == (Word(text="Guten", start_s=0.1, end_s=0.5), Word(text="Tag.", start_s=0.55, end_s=0.9))
+    result = cartesia_listen.decode_transcript(BODY, "p", keep_raw=True)
+    assert (result.text, result.language, result.duration_s, result.usage, result.raw) == ("Guten Tag.", "de", 1.25, None, BODY)
+    assert result.words == (Word(text="Guten", start_s=0.1, end_s=0.5), Word(text="Tag.", start_s=0.55, end_s=0.9))
     assert cartesia_listen.decode_transcript(BODY, "p", keep_raw=False).raw is None
-    again = cartesia_listen.encode_transcript(made, request_id="b67e1c5d", words=True)
+    again = cartesia_listen.encode_transcript(result, request_id="b67e1c5d", words=True)
     assert msgspec.json.decode(again) == msgspec.json.decode(BODY)
 
 
 def test_a_transcript_without_its_extras():
-    made = cartesia_listen.decode_transcript(b'{"text":"","duration":null,"words":null,"is_final":null}', "p", keep_raw=False)
-    assert (made.text, made.duration_s, made.words) == ("", None, ())
+    result = cartesia_listen.decode_transcript(b'{"text":"","duration":null,"words":null,"is_final":null}', "p", keep_raw=False)
+    assert (result.text, result.duration_s, result.words) == ("", None, ())
     body = cartesia_listen.encode_transcript(Transcript(text="a"), request_id="r", words=False)
     assert msgspec.json.decode(body) == {"type": "transcript", "is_final": True, "request_id": "r", "text": "a"}
 
@@ -219,10 +219,10 @@ def test_silence(fmt, sample):
 
 
 def test_what_a_query_asks_for():
-    asked = b"model=ink-2&encoding=pcm_mulaw&sample_rate=8000&language=en&keyterm=a&keyterm=b%20c&api_key=k&gw_x=1"
-    made = cartesia_listen.parse_query(asked)
-    assert (made.model, made.format, made.language, made.keyterms) == ("ink-2", MULAW_8K, "en", ("a", "b c"))
-    assert dict(made.options).keys() == {"model", "encoding", "sample_rate", "language", "keyterm"}
+    requested = b"model=ink-2&encoding=pcm_mulaw&sample_rate=8000&language=en&keyterm=a&keyterm=b%20c&api_key=k&gw_x=1"
+    result = cartesia_listen.parse_query(requested)
+    assert (result.model, result.format, result.language, result.keyterms) == ("ink-2", MULAW_8K, "en", ("a", "b c"))
+    assert dict(result.options).keys() == {"model", "encoding", "sample_rate", "language", "keyterm"}
     assert cartesia_listen.parse_query(b"").format == PCM_16K
 
 
@@ -248,10 +248,10 @@ def test_finals_bring_their_own_spaces():
 
 def test_a_flush_is_answered_once():
     server = CartesiaListenServer("r")
-    theirs = frame("flush_done")
+    vendor_value = frame("flush_done")
     assert msgspec.json.decode(server.flush_done()) == {"type": "flush_done", "request_id": "r"}
-    assert server.encode([UtteranceEnd(at_s=1, raw=theirs)]) == []
-    assert server.encode([UtteranceEnd(at_s=1, raw=theirs)]) == [theirs]
+    assert server.encode([UtteranceEnd(at_s=1, raw=vendor_value)]) == []
+    assert server.encode([UtteranceEnd(at_s=1, raw=vendor_value)]) == [vendor_value]
 
 
 @given(st.lists(st.tuples(st.integers(0, len(FRAMES) - 1), st.integers(0, 200), st.text(max_size=3)), max_size=12))

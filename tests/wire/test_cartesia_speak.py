@@ -24,7 +24,7 @@ RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
 HEARD = [AudioChunk(data=b"\0\1\2\3"), WordTiming(word="Grüße.", start_s=0.05, end_s=0.61), SpeakEnd()]
 
 
-def asked(**more) -> bytes:
+def requested(**more) -> bytes:
     return msgspec.json.encode({"model_id": "sonic-3", "transcript": "Hi", "voice": VOICE, "output_format": RAW, **more})
 
 
@@ -32,7 +32,7 @@ def request(fmt=PCM_24K, **more) -> SpeakRequest:
     return SpeakRequest(model="m", text="Grüße 😀", voice="v", format=fmt, **more)
 
 
-def told(frame: str | bytes) -> dict:
+def decoded(frame: str | bytes) -> dict:
     return msgspec.json.decode(frame)
 
 
@@ -50,11 +50,11 @@ def told(frame: str | bytes) -> dict:
     ],
 )
 def test_the_format_that_is_asked_for(fmt, wire):
-    assert told(cartesia_speak.body(request(fmt), "sonic-3"))["output_format"] == wire
+    assert decoded(cartesia_speak.body(request(fmt), "sonic-3"))["output_format"] == wire
 
 
 def test_what_is_asked_for():
-    body = told(cartesia_speak.body(request(language="de", speed=9.0), "sonic-3"))
+    body = decoded(cartesia_speak.body(request(language="de", speed=9.0), "sonic-3"))
     assert body == {
         "model_id": "sonic-3", "transcript": "Grüße 😀", "voice": VOICE, "output_format": RAW, "language": "de",
         "generation_config": {"speed": 1.5},
@@ -62,11 +62,11 @@ def test_what_is_asked_for():
 
 
 def test_a_callers_own_settings_go_on_but_for_what_routing_says():
-    extra = cartesia_speak.parse_body(asked(save=True, voice={"id": "theirs"}, context_id="c"), events=False).extra
-    body = told(cartesia_speak.body(request(dialect="cartesia", extra=extra), "sonic-3"))
+    extra = cartesia_speak.parse_body(requested(save=True, voice={"id": "theirs"}, context_id="c"), events=False).extra
+    body = decoded(cartesia_speak.body(request(dialect="cartesia", extra=extra), "sonic-3"))
     assert (body["save"], body["voice"], body["model_id"]) == (True, VOICE, "sonic-3")
     assert "context_id" not in body
-    assert "save" not in told(cartesia_speak.body(request(dialect="openai", extra=extra), "sonic-3"))
+    assert "save" not in decoded(cartesia_speak.body(request(dialect="openai", extra=extra), "sonic-3"))
 
 
 @pytest.mark.parametrize(
@@ -81,21 +81,21 @@ def test_a_callers_own_settings_go_on_but_for_what_routing_says():
     ],
 )
 def test_events_where_times_are_wanted(more, fmt, wanted):
-    made = request(fmt, **more)
-    assert cartesia_speak.wants_events(made) is wanted
-    assert told(cartesia_speak.body(made, "m")).get("add_timestamps", False) is bool(more.get("want_timings"))
+    result = request(fmt, **more)
+    assert cartesia_speak.wants_events(result) is wanted
+    assert decoded(cartesia_speak.body(result, "m")).get("add_timestamps", False) is bool(more.get("want_timings"))
 
 
 @pytest.mark.parametrize("voice", [VOICE, {"id": "v"}, "v"])
 def test_a_voice_in_three_forms(voice):
-    made = cartesia_speak.parse_body(asked(voice=voice, locale="de-AT", add_timestamps=True, unheard_of=[1]), events=True)
-    assert (made.voice, made.model, made.text, made.format) == ("v", "sonic-3", "Hi", PCM_24K)
-    assert (made.language, made.want_timings, made.dialect) == ("de-AT", True, "cartesia")
+    result = cartesia_speak.parse_body(requested(voice=voice, locale="de-AT", add_timestamps=True, unheard_of=[1]), events=True)
+    assert (result.voice, result.model, result.text, result.format) == ("v", "sonic-3", "Hi", PCM_24K)
+    assert (result.language, result.want_timings, result.dialect) == ("de-AT", True, "cartesia")
 
 
 def test_a_body_of_ours_is_read_as_it_was_meant():
-    made = cartesia_speak.parse_body(cartesia_speak.body(request(language="de", speed=1.2), "sonic-3"), events=False)
-    assert (made.text, made.voice, made.language, made.speed, made.format) == ("Grüße 😀", "v", "de", 1.2, PCM_24K)
+    result = cartesia_speak.parse_body(cartesia_speak.body(request(language="de", speed=1.2), "sonic-3"), events=False)
+    assert (result.text, result.voice, result.language, result.speed, result.format) == ("Grüße 😀", "v", "de", 1.2, PCM_24K)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_body_of_ours_is_read_as_it_was_meant():
 )
 def test_a_request_that_is_wrong(members, param):
     with pytest.raises(ClientProtocolError) as caught:
-        cartesia_speak.parse_body(asked(**members), events=True)
+        cartesia_speak.parse_body(requested(**members), events=True)
     assert caught.value.param == param
 
 
@@ -124,16 +124,16 @@ def test_a_body_that_is_none(body):
 
 
 def test_frames_of_a_socket():
-    made = cartesia_speak.parse_frame(asked(**{"context_id": "c", "continue": True, "flush": True, "max_buffer_delay_ms": 0}))
-    assert isinstance(made, ContextText)
-    assert made.request is not None
-    assert (made.context, made.text, made.finish, made.flush) == ("c", "Hi", False, True)
-    assert made.request.options == (("max_buffer_delay_ms", "0"),)
+    result = cartesia_speak.parse_frame(requested(**{"context_id": "c", "continue": True, "flush": True, "max_buffer_delay_ms": 0}))
+    assert isinstance(result, ContextText)
+    assert result.request is not None
+    assert (result.context, result.text, result.finish, result.flush) == ("c", "Hi", False, True)
+    assert result.request.options == (("max_buffer_delay_ms", "0"),)
     assert cartesia_speak.parse_frame('{"context_id":"c","cancel":true}') == CancelContext("c")
-    last = cartesia_speak.parse_frame(asked(context_id="c"))
+    last = cartesia_speak.parse_frame(requested(context_id="c"))
     assert isinstance(last, ContextText)
     assert last.finish
-    blank = cartesia_speak.parse_frame(asked(context_id="c", transcript=" "))
+    blank = cartesia_speak.parse_frame(requested(context_id="c", transcript=" "))
     assert isinstance(blank, ContextText)
     assert (blank.text, blank.finish) == ("", True)
 
@@ -151,7 +151,7 @@ def test_what_has_no_common_terms_is_for_the_same_dialect():
     events = CartesiaSpeechDecoder("p", keep_raw=True).feed(EVENTS)
     (frame,) = [event for event in events if isinstance(event, VendorFrame)]
     (passed,) = CartesiaSpeakServer("mine", timestamps=True).encode([frame])
-    assert told(passed) == told(frame.raw) | {"context_id": "mine"}
+    assert decoded(passed) == decoded(frame.raw) | {"context_id": "mine"}
 
 
 @pytest.mark.parametrize(
@@ -206,20 +206,20 @@ def test_spoiled_events(spoilt, step):
 
 
 def test_our_frames_are_those_of_the_golden_session():
-    theirs = [told(line) for line in golden("cartesia/speech_context").splitlines()]
+    vendor_value = [decoded(line) for line in golden("cartesia/speech_context").splitlines()]
     server = CartesiaSpeakServer("gw-0", timestamps=True)
     words = [WordTiming(word="Hello", start_s=0.02, end_s=0.38), WordTiming(word="there.", start_s=0.41, end_s=0.86)]
     ours = [
-        told(frame)
+        decoded(frame)
         for events in ([AudioChunk(data=b"\0\1\2\3")], [*words, Flushed()], [AudioChunk(data=b"\4\5\6\7")], [SpeakEnd()])
         for frame in server.encode(events)
     ]
-    theirs = [frame for frame in theirs if frame["type"] != "phoneme_timestamps"]
-    assert [frame["type"] for frame in ours] == [frame["type"] for frame in theirs]
-    for mine, golden_frame in zip(ours, theirs, strict=True):
+    vendor_value = [frame for frame in vendor_value if frame["type"] != "phoneme_timestamps"]
+    assert [frame["type"] for frame in ours] == [frame["type"] for frame in vendor_value]
+    for own_id, golden_frame in zip(ours, vendor_value, strict=True):
         known = {"step_time", "status_code"}
-        assert {k: v for k, v in mine.items() if k not in known} == {
-            k: v for k, v in golden_frame.items() if k not in known and (k in mine or k != "flush_id")
+        assert {k: v for k, v in own_id.items() if k not in known} == {
+            k: v for k, v in golden_frame.items() if k not in known and (k in own_id or k != "flush_id")
         }
 
 
@@ -234,14 +234,14 @@ def test_events_of_ours_are_read_as_they_were_meant():
 
 
 def test_an_error_frame():
-    frame = told(cartesia_speak.error_frame(429, "rate_limited", "Later.", "c", "r"))
+    frame = decoded(cartesia_speak.error_frame(429, "rate_limited", "Later.", "c", "r"))
     assert (frame["type"], frame["done"], frame["status_code"], frame["context_id"]) == ("error", True, 429, "c")
     assert {"title", "message", "request_id", "error_code"} <= frame.keys()
 
 
 def test_a_chunk_of_nothing_is_not_sent():
     (frame,) = CartesiaSpeakServer("c", timestamps=True).encode([AudioChunk(data=b""), AudioChunk(data=b"ab")])
-    assert b64decode(told(frame)["data"]) == b"ab"
+    assert b64decode(decoded(frame)["data"]) == b"ab"
 
 
 def test_a_name_that_is_not_utf8():

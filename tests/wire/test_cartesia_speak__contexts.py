@@ -23,7 +23,7 @@ def speaker(fmt=PCM_24K, **request) -> CartesiaSpeakClient:
     return CartesiaSpeakClient("p", SpeakLiveRequest(model="m", voice="v", format=fmt, **request), "sonic-3", ("hush-hush",))
 
 
-def told(frame: str | None) -> dict:
+def decoded(frame: str | None) -> dict:
     assert frame is not None
     return msgspec.json.decode(frame)
 
@@ -33,21 +33,21 @@ def due(client: CartesiaSpeakClient) -> list:
     return events
 
 
-def said(context: str, *events, timestamps=True) -> list[str]:
+def sent(context: str, *events, timestamps=True) -> list[str]:
     return CartesiaSpeakServer(context, timestamps=timestamps).encode(list(events))
 
 
 def test_the_golden_session():
     client = speaker()
-    assert told(client.text("Hello there.")) == {
+    assert decoded(client.text("Hello there.")) == {
         "context_id": "gw-0", "model_id": "sonic-3", "voice": {"mode": "id", "id": "v"}, "add_timestamps": True,
         "output_format": {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000},
         "transcript": "Hello there.", "continue": True,
     }  # fmt: skip
-    flush = told(client.flush())
+    flush = decoded(client.flush())
     assert (flush["transcript"], flush["continue"], flush["flush"], flush["context_id"]) == ("", True, True, "gw-0")
-    assert told(client.text(" Bye."))["transcript"] == " Bye."
-    end = told(client.finish())
+    assert decoded(client.text(" Bye."))["transcript"] == " Bye."
+    end = decoded(client.finish())
     assert (end["transcript"], end["continue"], end["context_id"]) == ("", False, "gw-0")
     assert client.finish() is None
     events = [event for frame in FRAMES for event in client.receive(frame)]
@@ -63,19 +63,19 @@ def test_the_golden_session():
 
 
 def test_what_is_asked_for():
-    frame = told(speaker(language="de", speed=0.1).text("Hallo"))
+    frame = decoded(speaker(language="de", speed=0.1).text("Hallo"))
     assert (frame["language"], frame["generation_config"]) == ("de", {"speed": 0.6})
     options = (("max_buffer_delay_ms", "0"), ("add_timestamps", "false"), ("pronunciation_dict_id", '"d"'))
-    frame = told(speaker(dialect="cartesia", options=options).text("Hallo"))
+    frame = decoded(speaker(dialect="cartesia", options=options).text("Hallo"))
     assert (frame["max_buffer_delay_ms"], frame["pronunciation_dict_id"], frame["add_timestamps"]) == (0, "d", True)
-    assert "max_buffer_delay_ms" not in told(speaker(dialect="deepgram", options=options).text("Hallo"))
+    assert "max_buffer_delay_ms" not in decoded(speaker(dialect="deepgram", options=options).text("Hallo"))
 
 
 def test_a_context_begins_with_a_word():
     client = speaker()
     assert [client.text(piece) for piece in (" ", "\n", "…")] == [None, None, None]
-    assert told(client.text("日"))["transcript"] == " \n…日"
-    assert told(client.text(" "))["transcript"] == " "
+    assert decoded(client.text("日"))["transcript"] == " \n…日"
+    assert decoded(client.text(" "))["transcript"] == " "
 
 
 @pytest.mark.parametrize("text", ["", "... "])
@@ -92,15 +92,15 @@ def test_an_end_with_nothing_to_speak(text):
 def test_what_was_spoken_whole_is_left():
     """The vendor forgets a context, and a session may pause."""
     client = speaker(PCM_8K)
-    assert told(client.text("One"))["context_id"] == "gw-0"
+    assert decoded(client.text("One"))["context_id"] == "gw-0"
     client.flush()
-    for frame in said("gw-0", AudioChunk(data=bytes(16_000)), Flushed()):
+    for frame in sent("gw-0", AudioChunk(data=bytes(16_000)), Flushed()):
         client.receive(frame)
-    assert told(client.text("Two"))["context_id"] == "gw-1"
-    (timing,) = client.receive(said("gw-1", WordTiming(word="Two", start_s=0.1, end_s=0.4))[0])
+    assert decoded(client.text("Two"))["context_id"] == "gw-1"
+    (timing,) = client.receive(sent("gw-1", WordTiming(word="Two", start_s=0.1, end_s=0.4))[0])
     assert timing == WordTiming(word="Two", start_s=1.1, end_s=1.4)
-    assert client.receive(said("gw-0", AudioChunk(data=b"late"))[0]) == []
-    assert told(client.finish())["context_id"] == "gw-1"
+    assert client.receive(sent("gw-0", AudioChunk(data=b"late"))[0]) == []
+    assert decoded(client.finish())["context_id"] == "gw-1"
 
 
 def test_a_context_the_vendor_ends():
@@ -108,10 +108,10 @@ def test_a_context_the_vendor_ends():
     client.text("One")
     client.flush()
     client.text(" and")
-    assert client.receive(said("gw-0", Flushed())[0]) == [Flushed()]
-    assert told(client.text(" two"))["context_id"] == "gw-0"   # more came meanwhile
+    assert client.receive(sent("gw-0", Flushed())[0]) == [Flushed()]
+    assert decoded(client.text(" two"))["context_id"] == "gw-0"   # more came meanwhile
     client.flush()
-    assert client.receive(said("gw-0", SpeakEnd())[0]) == [Flushed()]
+    assert client.receive(sent("gw-0", SpeakEnd())[0]) == [Flushed()]
     assert not client.ended
     assert client.finish() is None
     assert due(client) == [SpeakEnd()]
@@ -122,7 +122,7 @@ def test_each_flush_is_answered():
     client.text("One")
     assert client.flush() is not None
     assert client.flush() is None
-    assert client.receive(said("gw-0", Flushed())[0]) == [Flushed(), Flushed()]
+    assert client.receive(sent("gw-0", Flushed())[0]) == [Flushed(), Flushed()]
     assert client.flush() is None
     assert due(client) == [Flushed()]
 
@@ -130,16 +130,16 @@ def test_each_flush_is_answered():
 def test_a_mark_between_pieces_is_no_answer():
     client = speaker()
     client.text("One")
-    assert client.receive(said("gw-0", Flushed())[0]) == []
-    assert told(client.text(" two"))["context_id"] == "gw-0"
+    assert client.receive(sent("gw-0", Flushed())[0]) == []
+    assert decoded(client.text(" two"))["context_id"] == "gw-0"
 
 
 def test_a_caller_of_the_same_dialect_keeps_its_context():
     client = speaker(dialect="cartesia")
     client.text("One")
     client.flush()
-    assert client.receive(said("gw-0", Flushed())[0]) == [Flushed()]
-    assert told(client.text(" two"))["context_id"] == "gw-0"
+    assert client.receive(sent("gw-0", Flushed())[0]) == [Flushed()]
+    assert decoded(client.text(" two"))["context_id"] == "gw-0"
     phonemes = '{"type":"phoneme_timestamps","context_id":"gw-0"}'
     assert client.receive(phonemes) == [VendorFrame(raw=phonemes)]
     assert speaker().receive(phonemes) == []
@@ -150,20 +150,20 @@ def test_an_interruption():
     assert client.clear() is None
     client.text("One")
     client.flush()
-    client.receive(said("gw-0", AudioChunk(data=bytes(8_000)))[0])
-    assert told(client.clear()) == {"context_id": "gw-0", "cancel": True}
-    for late in said("gw-0", AudioChunk(data=b"late"), Flushed(), SpeakEnd()):
+    client.receive(sent("gw-0", AudioChunk(data=bytes(8_000)))[0])
+    assert decoded(client.clear()) == {"context_id": "gw-0", "cancel": True}
+    for late in sent("gw-0", AudioChunk(data=b"late"), Flushed(), SpeakEnd()):
         assert client.receive(late) == []
     assert client.receive(error_frame(400, "x", "the context was cancelled", "gw-0", "r")) == []
-    assert told(client.text("Two"))["context_id"] == "gw-1"
-    assert client.receive(said("gw-1", WordTiming(word="Two", start_s=0, end_s=0.25))[0])[0].start_s == 0.5
+    assert decoded(client.text("Two"))["context_id"] == "gw-1"
+    assert client.receive(sent("gw-1", WordTiming(word="Two", start_s=0, end_s=0.25))[0])[0].start_s == 0.5
 
 
 def test_an_interruption_after_the_end():
     client = speaker()
     client.text("One")
     client.finish()
-    assert told(client.clear())["cancel"]
+    assert decoded(client.clear())["cancel"]
     assert due(client) == [SpeakEnd()]
     assert client.clear() is None
     assert due(client) == []
@@ -199,11 +199,11 @@ def test_a_callers_frame_is_not_passed_on():
 
 def test_frames_of_ours_are_read_as_they_were_meant():
     client = speaker(language="de")
-    made = parse_frame(client.text("Grüße 😀") or "")
-    assert isinstance(made, ContextText)
-    assert made.request is not None
-    assert (made.text, made.finish, made.flush, made.request.voice) == ("Grüße 😀", False, False, "v")
-    assert (made.request.language, made.request.format) == ("de", PCM_24K)
+    result = parse_frame(client.text("Grüße 😀") or "")
+    assert isinstance(result, ContextText)
+    assert result.request is not None
+    assert (result.text, result.finish, result.flush, result.request.voice) == ("Grüße 😀", False, False, "v")
+    assert (result.request.language, result.request.format) == ("de", PCM_24K)
     assert parse_frame(client.clear() or "") == CancelContext("gw-0")
 
 

@@ -26,7 +26,7 @@ def frame(kind: str, **members: object) -> str:
     return msgspec.json.encode({"type": kind, "request_id": "r", **members}).decode()
 
 
-def heard(client: CartesiaTurnsClient, *frames: str) -> list:
+def received_events(client: CartesiaTurnsClient, *frames: str) -> list:
     """Half a second of audio before each frame."""
     events = []
     for text in frames:
@@ -37,7 +37,7 @@ def heard(client: CartesiaTurnsClient, *frames: str) -> list:
 
 def test_the_golden_session():
     client = listener()
-    events = heard(client, *FRAMES)
+    events = received_events(client, *FRAMES)
     assert events == [
         SpeechStarted(at_s=1.0),
         Interim(text="I need to cancel", start_s=1.0, end_s=1.5),
@@ -66,13 +66,13 @@ def test_a_turn_is_open_until_its_end():
 
 def test_an_empty_turn():
     client = listener()
-    assert [type(event) for event in heard(client, frame("turn.start"), frame("turn.end"))] == [SpeechStarted, UtteranceEnd]
+    assert [type(event) for event in received_events(client, frame("turn.start"), frame("turn.end"))] == [SpeechStarted, UtteranceEnd]
     client.finish()
     assert client.closed() == [ListenEnd()]
 
 
 def test_no_interim_results():
-    events = heard(listener(interim_results=False), *FRAMES[:7])
+    events = received_events(listener(interim_results=False), *FRAMES[:7])
     assert [type(event) for event in events] == [SpeechStarted, Final, UtteranceEnd]
 
 
@@ -108,9 +108,9 @@ def test_a_callers_own_settings_are_passed_on_at_the_same_address():
     assert live_path(request, "ink-whisper") == expected
 
 
-@pytest.mark.parametrize("told", ["", "x", "-1", "1e3", "999999"])
-def test_a_silence_that_is_none(told):
-    assert parse_turns_query(f"turn_end_timeout_ms={told}".encode()).endpointing_ms is None
+@pytest.mark.parametrize("decoded", ["", "x", "-1", "1e3", "999999"])
+def test_a_silence_that_is_none(decoded):
+    assert parse_turns_query(f"turn_end_timeout_ms={decoded}".encode()).endpointing_ms is None
 
 
 @pytest.mark.parametrize(

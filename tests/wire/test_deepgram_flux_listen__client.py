@@ -25,11 +25,11 @@ def listener(**more) -> FluxListenClient:
 
 
 def turn(event: str, transcript: str = "", **members: object) -> str:
-    told = {"type": "TurnInfo", "event": event, "transcript": transcript, "audio_window_start": 0, "audio_window_end": 1}
-    return msgspec.json.encode({**told, **members}).decode()
+    decoded = {"type": "TurnInfo", "event": event, "transcript": transcript, "audio_window_start": 0, "audio_window_end": 1}
+    return msgspec.json.encode({**decoded, **members}).decode()
 
 
-def asked(model: str = "flux-general-en", **request) -> list[tuple[str, str]]:
+def requested(model: str = "flux-general-en", **request) -> list[tuple[str, str]]:
     path, _, query = path_of(ListenRequest(**{"model": "m", "format": PCM_16K, **request}), model).partition("?")
     assert path == "/v2/listen"
     return parse_qsl(query, keep_blank_values=True)
@@ -107,27 +107,27 @@ def test_the_models():
 
 def test_what_is_asked_for_another_dialects_caller():
     base = [("model", "flux-general-en"), ("encoding", "linear16"), ("sample_rate", "16000")]
-    assert asked() == base
-    more = asked(language="de-DE", keyterms=("Köln", "a b"), endpointing_ms=25, diarize=True)
+    assert requested() == base
+    more = requested(language="de-DE", keyterms=("Köln", "a b"), endpointing_ms=25, diarize=True)
     assert more == [*base, ("keyterm", "Köln"), ("keyterm", "a b")]
-    assert asked("flux-general-multi", language="de-DE", format=MULAW_8K) == [
+    assert requested("flux-general-multi", language="de-DE", format=MULAW_8K) == [
         ("model", "flux-general-multi"), ("encoding", "mulaw"), ("sample_rate", "8000"), ("language_hint", "de")
     ]  # fmt: skip
-    assert "language_hint" not in dict(asked("flux-general-multi", language="multi"))
+    assert "language_hint" not in dict(requested("flux-general-multi", language="multi"))
 
 
 def test_own_settings_are_passed_on():
     own = (("model", "x"), ("encoding", "alaw"), ("keyterm", "a"), ("keyterm", "b"), ("eager_eot_threshold", "0.4"))
-    told = asked(dialect="deepgram", options=(BY_TURNS, *own), keyterms=("a", "b"))
-    assert told[3:] == [*own[2:]]
+    decoded = requested(dialect="deepgram", options=(BY_TURNS, *own), keyterms=("a", "b"))
+    assert decoded[3:] == [*own[2:]]
     hinted = (BY_TURNS, ("language_hint", "es"), ("language_hint", "en"))
-    assert asked("flux-general-multi", dialect="deepgram", options=hinted, language="de")[3:] == [*hinted[1:]]
+    assert requested("flux-general-multi", dialect="deepgram", options=hinted, language="de")[3:] == [*hinted[1:]]
 
 
 def test_of_a_caller_of_the_other_protocol_only_what_both_have():
     options = (("smart_format", "true"), ("endpointing", "25"), ("mip_opt_out", "true"), ("tag", "x"), ("keyterm", "a"))
-    told = asked(dialect="deepgram", options=options, keyterms=("a",))
-    assert told[3:] == [("mip_opt_out", "true"), ("tag", "x"), ("keyterm", "a")]
+    decoded = requested(dialect="deepgram", options=options, keyterms=("a",))
+    assert decoded[3:] == [("mip_opt_out", "true"), ("tag", "x"), ("keyterm", "a")]
 
 
 def test_a_turn_without_words_ends_nonetheless():

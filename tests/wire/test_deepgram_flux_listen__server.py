@@ -23,12 +23,12 @@ def server() -> FluxListenServer:
     return FluxListenServer(request_id="r")
 
 
-def told(frames) -> list[dict]:
+def decoded(frames) -> list[dict]:
     return [msgspec.json.decode(text) for text in frames]
 
 
 def events_of(frames) -> list[str]:
-    return [frame["event"] for frame in told(frames)]
+    return [frame["event"] for frame in decoded(frames)]
 
 
 def test_a_query_is_read():
@@ -69,7 +69,7 @@ def test_a_session_in_the_order_of_the_state_machine():
         *side.encode([Interim(text="now", start_s=2.5, end_s=3.0, language="en")]),
         *side.encode([ListenEnd()]),
     ]
-    connected, *turns = told(frames)
+    connected, *turns = decoded(frames)
     assert (connected["type"], connected["request_id"]) == ("Connected", "r")
     assert [frame["sequence_id"] for frame in (connected, *turns)] == list(range(len(frames)))
     assert [(frame["event"], frame["turn_index"], frame["transcript"]) for frame in turns] == [
@@ -95,10 +95,10 @@ def test_nothing_is_said_of_silence():
 def test_a_turn_that_was_forced():
     side = server()
     side.receive('{"type":"ForceEndTurn"}')   # no turn is open
-    natural = told(side.encode([Final(text="a", end_s=1.0), UtteranceEnd(at_s=1.0)]))[-1]
+    natural = decoded(side.encode([Final(text="a", end_s=1.0), UtteranceEnd(at_s=1.0)]))[-1]
     side.encode([Interim(text="b", start_s=1.0, end_s=1.5)])
     side.receive('{"type":"ForceEndTurn"}')
-    forced = told(side.encode([Final(text="b", start_s=1.0, end_s=2.0), UtteranceEnd(at_s=2.0)]))[-1]
+    forced = decoded(side.encode([Final(text="b", start_s=1.0, end_s=2.0), UtteranceEnd(at_s=2.0)]))[-1]
     assert (natural["trigger"], forced["trigger"]) == ("model", "manual")
 
 
@@ -109,7 +109,7 @@ def test_frames_of_the_same_protocol_go_out_as_they_came_and_another_goes_on_aft
     assert side.encode([VendorFrame(raw="{2}")]) == ["{2}"]
     assert side.encode([Final(text="a", end_s=1.0, raw="{3}"), UtteranceEnd(at_s=1.0)]) == ["{3}"]
     assert side.encode([SpeechStarted(at_s=1.5, raw="{4}")]) == ["{4}"]
-    update, end = told(side.encode([Interim(text="b", start_s=1.5, end_s=2.0), Final(text="b", end_s=2.0), UtteranceEnd(at_s=2)]))
+    update, end = decoded(side.encode([Interim(text="b", start_s=1.5, end_s=2.0), Final(text="b", end_s=2.0), UtteranceEnd(at_s=2)]))
     assert (update["event"], update["turn_index"], update["sequence_id"]) == ("Update", 1, 5)
     assert (end["event"], end["turn_index"], end["transcript"]) == ("EndOfTurn", 1, "b")
 
@@ -120,7 +120,7 @@ def test_settings_in_mid_session():
     forward, reply = side.receive(frame)
     assert forward == Forward(frame)
     assert isinstance(reply, DirectReply)
-    (done,) = told([reply.frame])
+    (done,) = decoded([reply.frame])
     assert (done["type"], done["thresholds"], done["keyterms"]) == ("ConfigureSuccess", {"eot_threshold": 0.9}, ["a"])
     with pytest.raises(ClientProtocolError):
         side.receive('{"type":"Configure","thresholds":7}')

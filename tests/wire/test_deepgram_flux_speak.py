@@ -29,13 +29,13 @@ from tests.fakes.golden import golden
 FRAMES = [b"\1\2" if line == "AUDIO" else line for line in golden("deepgram/flux_speak_live").decode().splitlines()]
 
 
-def told(frames):
+def decoded(frames):
     return [msgspec.json.decode(frame) for frame in frames]
 
 
 def test_the_golden_session():
     speaker = FluxSpeakClient("p", secrets=("s",))
-    assert told(speaker.text("Hello there. ")) == [{"type": "Speak", "text": "Hello there. "}]
+    assert decoded(speaker.text("Hello there. ")) == [{"type": "Speak", "text": "Hello there. "}]
     assert speaker.flush() == [FLUSH]
     events = [event for frame in FRAMES[:6] for event in speaker.receive(frame)]
     assert events == [AudioChunk(data=b"\1\2")] * 2 + [Flushed()]
@@ -73,7 +73,7 @@ def serving():
 
 def test_the_server_tells_what_the_client_reads():
     server, client = serving(), FluxSpeakClient("p")
-    assert told([server.opening()])[0]["type"] == "Connected"
+    assert decoded([server.opening()])[0]["type"] == "Connected"
     for frame in (*client.text("Hello. "), *client.flush()):
         assert not any(isinstance(message, DirectReply) for message in server.receive(frame))
     frames = server.encode([AudioChunk(data=bytes(4_800)), AudioChunk(data=b""), AudioChunk(data=bytes(4_800)), Flushed()])
@@ -88,7 +88,7 @@ def test_the_server_tells_what_the_client_reads():
     assert msgspec.json.decode(interrupted)["metadata"]["billable_character_count"] == 10
     assert client.receive(interrupted) == []
     (end,) = server.closing()
-    assert told([end])[0]["total_billable_character_count"] == 17
+    assert decoded([end])[0]["total_billable_character_count"] == 17
     assert client.finish() == [CLOSE]
     assert client.closed() == [SpeakEnd(usage=Usage(characters=17, source="vendor"))]
 
@@ -96,7 +96,7 @@ def test_the_server_tells_what_the_client_reads():
 def test_a_flush_of_nothing_is_answered():
     server = serving()
     server.receive(FLUSH)
-    assert [frame["type"] for frame in told(server.encode([Flushed()]))] == ["Flushed"]
+    assert [frame["type"] for frame in decoded(server.encode([Flushed()]))] == ["Flushed"]
 
 
 @pytest.mark.parametrize(("speed", "kind"), [(1.5, "ConfigureSuccess"), (9, "ConfigureFailure"), ("x", "ConfigureFailure")])

@@ -31,7 +31,7 @@ def results(text: str, **members: object) -> str:
     return frame("Results", channel={"alternatives": [{"transcript": text}]}, **{"start": 0, "duration": 1, **members})
 
 
-def asked(fmt: AudioFormat = PCM_16K, **request) -> list[tuple[str, str]]:
+def requested(fmt: AudioFormat = PCM_16K, **request) -> list[tuple[str, str]]:
     path, _, query = path_of(ListenRequest(model="m", format=fmt, **request), "nova-3").partition("?")
     assert path == "/v1/listen"
     return parse_qsl(query, keep_blank_values=True)
@@ -86,8 +86,8 @@ def test_orders():
 
 def test_what_is_asked_for_another_dialects_caller():
     base = [("model", "nova-3"), ("encoding", "linear16"), ("sample_rate", "16000"), ("smart_format", "true")]
-    assert asked(interim_results=False) == [*base, ("punctuate", "true"), ("vad_events", "true")]
-    more = asked(language="de", endpointing_ms=300, diarize=True, keyterms=("Köln", "a&b"))
+    assert requested(interim_results=False) == [*base, ("punctuate", "true"), ("vad_events", "true")]
+    more = requested(language="de", endpointing_ms=300, diarize=True, keyterms=("Köln", "a&b"))
     assert more[6:] == [
         ("interim_results", "true"), ("utterance_end_ms", "1000"), ("language", "de"), ("endpointing", "300"),
         ("diarize", "true"), ("keyterm", "Köln"), ("keyterm", "a&b"),
@@ -108,23 +108,23 @@ def test_what_is_asked_for_another_dialects_caller():
     ],
 )
 def test_the_audio_that_is_announced(fmt, fields):
-    told = dict(asked(fmt))
-    assert {name: told[name] for name in ("encoding", "sample_rate", "channels") if name in told} == fields
+    decoded = dict(requested(fmt))
+    assert {name: decoded[name] for name in ("encoding", "sample_rate", "channels") if name in decoded} == fields
 
 
 def test_own_settings_are_passed_on():
     own = (("model", "x"), ("encoding", "opus"), ("sample_rate", "1"), ("keyterm", "a"), ("keyterm", "b"), ("no_delay", "true"))
     base = [("model", "nova-3"), ("encoding", "linear16"), ("sample_rate", "16000"), *own[3:]]
-    assert asked(dialect="deepgram", options=own) == base
-    assert asked(dialect="deepgram", options=own, language="de") == [*base, ("language", "de")]
+    assert requested(dialect="deepgram", options=own) == base
+    assert requested(dialect="deepgram", options=own, language="de") == [*base, ("language", "de")]
     named = (*own, ("language", "en"))
-    assert asked(dialect="deepgram", options=named, language="en") == [*base, ("language", "en")]
+    assert requested(dialect="deepgram", options=named, language="en") == [*base, ("language", "en")]
 
 
 def test_of_a_caller_of_the_other_protocol_only_what_both_have():
     options = (BY_TURNS, ("eot_threshold", "0.8"), ("keyterm", "Köln"), ("mip_opt_out", "true"))
-    told = asked(dialect="deepgram", options=options, keyterms=("Köln",), language="de")
-    assert [pair for pair in told if pair not in asked(language="de")] == [("mip_opt_out", "true"), ("keyterm", "Köln")]
+    decoded = requested(dialect="deepgram", options=options, keyterms=("Köln",), language="de")
+    assert [pair for pair in decoded if pair not in requested(language="de")] == [("mip_opt_out", "true"), ("keyterm", "Köln")]
 
 
 def test_the_end_of_an_utterance_is_told_once():

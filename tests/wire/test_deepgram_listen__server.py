@@ -32,29 +32,29 @@ def server(query: bytes = ALL) -> DeepgramListenServer:
     return DeepgramListenServer(parse_query(query), request_id="r", created="2026-11-24T00:00:00Z")
 
 
-def told(frames) -> list[dict]:
+def decoded(frames) -> list[dict]:
     return [msgspec.json.decode(text) for text in frames]
 
 
 def test_a_query_is_read():
-    asked = parse_query(
+    requested = parse_query(
         b"model=nova-3&language=de&encoding=mulaw&sample_rate=8000&interim_results=True&endpointing=300&diarize=true"
         b"&keyterm=a+b&keyterm=K%C3%B6ln&keywords=w:2&token=x&gw_session=1&vad_events=&utterance_end_ms=1000"
     )
-    request = asked.request
+    request = requested.request
     assert (request.model, request.language, request.format, request.dialect) == ("nova-3", "de", MULAW_8K, "deepgram")
     assert (request.interim_results, request.endpointing_ms, request.diarize) == (True, 300, True)
     assert request.keyterms == ("a b", "Köln", "w")
     assert [name for name, _ in request.options].count("keyterm") == 2
     assert {"token", "gw_session"}.isdisjoint(dict(request.options))
-    assert (asked.vad_events, asked.utterance_end) == (True, True)
+    assert (requested.vad_events, requested.utterance_end) == (True, True)
 
 
 def test_what_a_query_leaves_out():
-    asked = parse_query(b"")
-    assert asked.request.format == AudioFormat(encoding="unknown")
-    assert (asked.request.model, asked.request.interim_results, asked.request.language) == ("", False, None)
-    assert (asked.vad_events, asked.utterance_end) == (False, False)
+    requested = parse_query(b"")
+    assert requested.request.format == AudioFormat(encoding="unknown")
+    assert (requested.request.model, requested.request.interim_results, requested.request.language) == ("", False, None)
+    assert (requested.vad_events, requested.utterance_end) == (False, False)
     assert parse_query(b"endpointing=false").request.endpointing_ms is None
     assert parse_query(b"encoding=ogg-opus&channels=2").request.format == AudioFormat(encoding="ogg", channels=2)
 
@@ -91,7 +91,7 @@ def test_frames_that_are_none(text):
 
 
 def test_what_users_insist_on():
-    (final,) = told(server().encode(SESSION[2])[:1])
+    (final,) = decoded(server().encode(SESSION[2])[:1])
     assert final["metadata"]["request_id"] == "r"
     assert (final["is_final"], final["speech_final"], final["from_finalize"]) == (True, True, False)
     assert (final["start"], final["duration"], final["channel_index"]) == (0.0, 1.5, [0, 1])
@@ -104,22 +104,22 @@ def test_what_users_insist_on():
 
 def test_only_what_was_asked_for():
     frames = [frame for events in SESSION for frame in server(RAW).encode(events)]
-    assert {frame["type"] for frame in told(frames)} == {"Results"}
-    assert all(frame["is_final"] for frame in told(frames))
+    assert {frame["type"] for frame in decoded(frames)} == {"Results"}
+    assert all(frame["is_final"] for frame in decoded(frames))
 
 
 def test_the_final_after_a_finalize_says_so():
     side = server()
     side.receive('{"type":"Finalize"}')
-    interim, final, later = told(side.encode([SESSION[1][0], Final(text="a", end_s=1.0), Final(text="b", end_s=2.0)]))
+    interim, final, later = decoded(side.encode([SESSION[1][0], Final(text="a", end_s=1.0), Final(text="b", end_s=2.0)]))
     assert (interim["from_finalize"], final["from_finalize"], later["from_finalize"]) == (False, True, False)
     side.receive('{"type":"Finalize"}')
-    assert told(side.encode([UtteranceEnd(at_s=3.0)]))[0]["from_finalize"] is True   # nothing was said
+    assert decoded(side.encode([UtteranceEnd(at_s=3.0)]))[0]["from_finalize"] is True   # nothing was said
 
 
 def test_times_are_of_one_stream():
     side = server()
-    first, second = told(side.encode([Final(text="a", start_s=0.5, end_s=1.0), Final(text="b", start_s=1.75, end_s=2.0)]))
+    first, second = decoded(side.encode([Final(text="a", start_s=0.5, end_s=1.0), Final(text="b", start_s=1.75, end_s=2.0)]))
     assert (first["start"], first["duration"]) == (0.0, 1.0)
     assert (second["start"], second["duration"]) == (1.0, 1.0)
 
@@ -127,7 +127,7 @@ def test_times_are_of_one_stream():
 def test_the_end_tells_what_was_heard():
     side = server(RAW + b"&channels=2")
     side.receive(bytes(64_000))
-    (end,) = told(side.encode([ListenEnd()]))
+    (end,) = decoded(side.encode([ListenEnd()]))
     assert (end["type"], end["duration"], end["channels"], end["created"]) == ("Metadata", 1.0, 2, "2026-11-24T00:00:00Z")
     assert len(end["sha256"]) == 64
 
@@ -143,10 +143,10 @@ def test_our_own_client_reads_it_back():
     side, client = server(), DeepgramListenClient("p")
     side.receive(bytes(32_000))
     client.finish()
-    heard = [
+    received_events = [
         event for events in (*SESSION, [ListenEnd()]) for frame in side.encode(events) for event in client.receive(frame)
     ]
-    assert heard == [
+    assert received_events == [
         SpeechStarted(at_s=0.25),
         Interim(text="hi", start_s=0.0, end_s=0.5, confidence=0.99),
         Final(text="Hi, Köln.", start_s=0.25, end_s=1.5, words=(WORD,), language="de", confidence=0.8),
@@ -161,22 +161,22 @@ def test_errors():
     assert msgspec.json.decode(error_frame("busy", "no")) == {
         "type": "Error", "variant": "busy", "code": "busy", "description": "no", "message": "no"
     }  # fmt: skip
-    told_body = msgspec.json.decode(error_body("c", "m", "r", provider="p"))
-    assert (told_body["err_code"], told_body["category"], told_body["err_msg"], told_body["message"]) == ("c", "c", "m", "m")
-    assert (told_body["request_id"], told_body["provider"]) == ("r", "p")
+    body = msgspec.json.decode(error_body("c", "m", "r", provider="p"))
+    assert (body["err_code"], body["category"], body["err_msg"], body["message"]) == ("c", "c", "m", "m")
+    assert (body["request_id"], body["provider"]) == ("r", "p")
 
 
 @given(st.text(max_size=30), st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
 def test_whatever_is_said_is_read_back(text, start_s, length_s, ends):
     side, client = server(), DeepgramListenClient("p")
-    said = Final(text=text, start_s=start_s, end_s=start_s + length_s)
-    heard = [
+    sent = Final(text=text, start_s=start_s, end_s=start_s + length_s)
+    received_events = [
         event
-        for frame in side.encode([said, UtteranceEnd(at_s=said.end_s)] if ends else [said])
+        for frame in side.encode([sent, UtteranceEnd(at_s=sent.end_s)] if ends else [sent])
         for event in client.receive(frame)
     ]
-    assert [event.text for event in heard if isinstance(event, Final)] == ([text] if text else [])
-    assert sum(isinstance(event, UtteranceEnd) for event in heard) == bool(text and ends)
+    assert [event.text for event in received_events if isinstance(event, Final)] == ([text] if text else [])
+    assert sum(isinstance(event, UtteranceEnd) for event in received_events) == bool(text and ends)
 
 
 @given(st.one_of(st.binary(max_size=40), st.text(max_size=40)))

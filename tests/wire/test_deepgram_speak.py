@@ -284,7 +284,7 @@ def test_what_a_server_says():
 def test_both_sides_agree(pieces):
     """None is a flush. Whatever was said is flushed once, and its end told once."""
     client, side = speaker(), DeepgramSpeakServer(request_id="r", model="m")
-    heard: list = []
+    events: list = []
     buffered = spoken_text = ""
 
     def tell(frames):
@@ -296,17 +296,17 @@ def test_both_sides_agree(pieces):
                 case (TtsCommand.FINISH,):
                     spoken_text, buffered = spoken_text + buffered, ""
                     for answer in side.encode([AudioChunk(data=b"x"), Flushed()]):
-                        heard.extend(client.receive(answer))
+                        events.extend(client.receive(answer))
                 case (TtsCommand.CLOSE,):
-                    heard.extend(client.closed())
+                    events.extend(client.closed())
 
     for piece in pieces:
         tell(client.flush() if piece is None else client.text(piece))
     tell(client.finish())
-    said = "".join(piece for piece in pieces if piece is not None)
-    assert (spoken_text, heard[-1]) == (said, end(len(said)))
-    assert sum(isinstance(event, SpeakEnd) for event in heard) == 1
-    assert sum(isinstance(event, Flushed) for event in heard) == sum(piece is None for piece in pieces)
+    sent = "".join(piece for piece in pieces if piece is not None)
+    assert (spoken_text, events[-1]) == (sent, end(len(sent)))
+    assert sum(isinstance(event, SpeakEnd) for event in events) == 1
+    assert sum(isinstance(event, Flushed) for event in events) == sum(piece is None for piece in pieces)
 
 
 @given(st.lists(st.tuples(st.sampled_from(FRAMES), st.integers(0, 120), st.text(max_size=3)), max_size=8))

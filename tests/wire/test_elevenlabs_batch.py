@@ -32,8 +32,8 @@ def request(**members) -> TranscribeRequest:
 
 
 def test_the_form():
-    asked_for = {"language": "de-AT", "diarize": True, "keyterms": ("Acme", "gw"), "timestamps": frozenset({"word"})}
-    assert form_fields(request(**asked_for, temperature=0.5), "s") == [
+    settings = {"language": "de-AT", "diarize": True, "keyterms": ("Acme", "gw"), "timestamps": frozenset({"word"})}
+    assert form_fields(request(**settings, temperature=0.5), "s") == [
         ("model_id", "s"), ("language_code", "de"), ("temperature", "0.5"), ("timestamps_granularity", "word"),
         ("tag_audio_events", "false"), ("diarize", "true"), ("keyterms", "Acme"), ("keyterms", "gw"),
     ]  # fmt: skip
@@ -67,8 +67,8 @@ def test_the_golden_answer():
 def test_channels():
     first = b'{"text":"one","language_code":"en","words":[{"text":"one"}]}'
     body = b'{"transcripts":[%b,{"text":""},{"text":"two"}],"audio_duration_secs":4}' % first
-    made = decode_transcript(body, "p", keep_raw=False)
-    assert (made.text, made.language, made.duration_s, len(made.words)) == ("one\ntwo", "en", 4.0, 1)
+    result = decode_transcript(body, "p", keep_raw=False)
+    assert (result.text, result.language, result.duration_s, len(result.words)) == ("one\ntwo", "en", 4.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -84,22 +84,22 @@ def test_what_is_no_answer(body):
 def test_a_duration_that_cannot_be(seconds):
     body = b'{"text":"x","audio_duration_secs":%b}' % seconds.encode()
     try:
-        made = decode_transcript(body, "p", keep_raw=False)
+        result = decode_transcript(body, "p", keep_raw=False)
     except UpstreamProtocolError:
         return
-    assert (made.duration_s, made.usage) == (None, None)
+    assert (result.duration_s, result.usage) == (None, None)
 
 
 def test_what_we_write_we_read():
-    made = Transcript(text="Hi é", language="de", words=(Word(text="Hi", start_s=0.0, end_s=1.0, speaker="s"),))
-    read = decode_transcript(encode_transcript(made, request_id="r", duration_s=3.0), "p", keep_raw=False)
-    assert (read.text, read.language, read.words, read.duration_s) == (made.text, made.language, made.words, 3.0)
+    result = Transcript(text="Hi é", language="de", words=(Word(text="Hi", start_s=0.0, end_s=1.0, speaker="s"),))
+    read = decode_transcript(encode_transcript(result, request_id="r", duration_s=3.0), "p", keep_raw=False)
+    assert (read.text, read.language, read.words, read.duration_s) == (result.text, result.language, result.words, 3.0)
 
 
 @given(st.binary(max_size=80))
 def test_any_body_is_a_transcript_or_refused(body):
     try:
-        made = decode_transcript(body, "p", keep_raw=False)
+        result = decode_transcript(body, "p", keep_raw=False)
     except UpstreamProtocolError:
         return
-    assert isinstance(made.text, str)
+    assert isinstance(result.text, str)

@@ -42,7 +42,7 @@ def frame(kind: str, **members: object) -> str:
     return msgspec.json.encode({"message_type": kind, **members}).decode()
 
 
-def told(frames) -> list[dict]:
+def decoded(frames) -> list[dict]:
     return [msgspec.json.decode(one) for one in ([frames] if isinstance(frames, str) else frames)]
 
 
@@ -50,8 +50,8 @@ def told(frames) -> list[dict]:
 
 
 def test_the_query():
-    asked = query(language="de-AT", endpointing_ms=100, keyterms=("Acme", "x" * 21))
-    assert asked == [
+    requested = query(language="de-AT", endpointing_ms=100, keyterms=("Acme", "x" * 21))
+    assert requested == [
         ("model_id", "scribe_v2_realtime"), ("audio_format", "pcm_16000"), ("commit_strategy", "vad"),
         ("language_code", "de"), ("vad_silence_threshold_secs", "0.3"), ("keyterms", "Acme"), ("include_timestamps", "true"),
     ]  # fmt: skip
@@ -62,8 +62,8 @@ def test_the_query():
 
 
 def test_the_query_of_a_caller_of_this_dialect():
-    asked = query(**own(model_id="x", audio_format="y", commit_strategy="manual", no_verbatim="true", include_timestamps="false"))
-    assert asked == [
+    requested = query(**own(model_id="x", audio_format="y", commit_strategy="manual", no_verbatim="true", include_timestamps="false"))
+    assert requested == [
         ("model_id", "scribe_v2_realtime"), ("audio_format", "pcm_16000"), ("commit_strategy", "manual"),
         ("no_verbatim", "true"), ("include_timestamps", "true"),
     ]  # fmt: skip
@@ -76,9 +76,9 @@ def test_the_query_of_a_caller_of_this_dialect():
 def test_audio_goes_in_whole_samples_and_small_frames():
     client = listener()
     frames = client.audio(b"\1") + client.audio(b"\2" + b"\3\4" * 20_000 + b"\5") + client.audio(b"\6")
-    assert [one["message_type"] for one in told(frames)] == ["input_audio_chunk"] * len(frames)
-    assert {(one["commit"], one["sample_rate"]) for one in told(frames)} == {(False, 16_000)}
-    pieces = [b64decode(one["audio_base_64"]) for one in told(frames)]
+    assert [one["message_type"] for one in decoded(frames)] == ["input_audio_chunk"] * len(frames)
+    assert {(one["commit"], one["sample_rate"]) for one in decoded(frames)} == {(False, 16_000)}
+    pieces = [b64decode(one["audio_base_64"]) for one in decoded(frames)]
     assert b"".join(pieces) == b"\1\2" + b"\3\4" * 20_000 + b"\5\6"
     assert all(len(piece) % 2 == 0 and len(piece) <= 16_000 for piece in pieces)
     assert listener().audio(b"\1") == []
@@ -98,7 +98,7 @@ def test_a_commit_has_audio_enough(fmt, seconds, options, silence):
     """What the vendor's ear has committed just now we cannot know; with `manual` nothing is but by us."""
     client = listener(fmt, **options)
     client.audio(bytes(int(seconds * fmt.bytes_per_second)))
-    frames = told(client.flush())
+    frames = decoded(client.flush())
     assert frames[-1] == {
         "message_type": "input_audio_chunk", "audio_base_64": "", "commit": True, "sample_rate": fmt.sample_rate_hz
     }  # fmt: skip
@@ -119,7 +119,7 @@ def test_our_silence_is_not_in_the_times():
 
 def test_signs_of_life_and_frames_of_the_caller():
     client = listener()
-    assert told(client.keep_alive()) == [
+    assert decoded(client.keep_alive()) == [
         {"message_type": "input_audio_chunk", "audio_base_64": "", "commit": False, "sample_rate": 16_000}
     ]
     assert client.passed("x") == "x"
@@ -159,13 +159,13 @@ def test_the_golden_session():
     assert client.ended
 
 
-@pytest.mark.parametrize("asked", ["true", "false"])
-def test_a_caller_of_the_same_dialect_gets_the_frames_it_asked_for(asked):
-    given = parse_query(f"model_id=m&audio_format=pcm_16000&commit_strategy=vad&include_timestamps={asked}".encode())
+@pytest.mark.parametrize("requested", ["true", "false"])
+def test_a_caller_of_the_same_dialect_gets_the_frames_it_asked_for(requested):
+    given = parse_query(f"model_id=m&audio_format=pcm_16000&commit_strategy=vad&include_timestamps={requested}".encode())
     client = ElevenListenClient("p", given.request)
     server = ElevenListenServer(given, session_id="s")
     frames = [one for text in FRAMES[:-2] for event in client.receive(text) for one in server.encode([event])]
-    assert frames == [text for text in FRAMES[1:-2] if asked == "true" or TIMED not in text]
+    assert frames == [text for text in FRAMES[1:-2] if requested == "true" or TIMED not in text]
 
 
 def test_without_timestamps_the_first_telling_counts():
@@ -266,9 +266,9 @@ def test_words_of_odd_shape():
 def test_the_server_hears_all_whole_samples(pieces):
     client = listener()
     frames = [one for piece in pieces for one in client.audio(piece)]
-    heard = b"".join(b64decode(msgspec.json.decode(one)["audio_base_64"]) for one in frames)
-    whole = b"".join(pieces)
-    assert heard == whole[: len(whole) // 2 * 2]
+    received_events = b"".join(b64decode(msgspec.json.decode(one)["audio_base_64"]) for one in frames)
+    complete = b"".join(pieces)
+    assert received_events == complete[: len(complete) // 2 * 2]
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60))

@@ -48,7 +48,7 @@ def decoded(*pieces: bytes) -> list:
 
 
 @pytest.mark.parametrize(
-    ("asked", "name", "made"),
+    ("options", "name", "result"),
     [
         (PCM_16K, "pcm_16000", PCM_16K),
         (MULAW_8K, "ulaw_8000", MULAW_8K),
@@ -61,16 +61,16 @@ def decoded(*pieces: bytes) -> list:
         (AudioFormat(encoding="flac"), "mp3_44100_128", AudioFormat(encoding="mp3")),
     ],
 )
-def test_a_form_the_vendor_makes_is_asked_for_and_told(asked, name, made):
-    assert sent_for(asked) == made
-    assert parse_qs(urlsplit(http_path(request(asked))).query)["output_format"] == [name]
+def test_a_form_the_vendor_makes_is_asked_for_and_told(options, name, result):
+    assert sent_for(options) == result
+    assert parse_qs(urlsplit(http_path(request(options))).query)["output_format"] == [name]
 
 
-@pytest.mark.parametrize("told", ["mp3_22050_32", "opus_48000_32", "pcm_44100", ""])
-def test_the_callers_own_word_for_a_form_stands_where_it_names_that_form(told):
-    assert output_format(AudioFormat(encoding="mp3"), told) == (told if told.startswith("mp3") else "mp3_44100_128")
-    assert output_format(AudioFormat(encoding="opus"), told) == (told if told.startswith("opus") else "opus_48000_96")
-    assert output_format(PCM_24K, told) == "pcm_24000"
+@pytest.mark.parametrize("as_json", ["mp3_22050_32", "opus_48000_32", "pcm_44100", ""])
+def test_the_callers_own_word_for_a_form_stands_where_it_names_that_form(as_json):
+    assert output_format(AudioFormat(encoding="mp3"), as_json) == (as_json if as_json.startswith("mp3") else "mp3_44100_128")
+    assert output_format(AudioFormat(encoding="opus"), as_json) == (as_json if as_json.startswith("opus") else "opus_48000_96")
+    assert output_format(PCM_24K, as_json) == "pcm_24000"
 
 
 def test_the_path():
@@ -95,21 +95,21 @@ def test_the_body(members, model, sent):
 
 def test_a_caller_of_this_dialect_keeps_its_settings():
     received = b'{"text":"Hi","model_id":"x","seed":1,"previous_text":null,"voice_settings":{"speed":1.1,"style":0.5}}'
-    asked = parse("v", b"output_format=mp3_22050_32&enable_logging=false&gw_x=1&token=t", received, timings=True)
-    query = parse_qs(urlsplit(http_path(asked)).query)
+    options = parse("v", b"output_format=mp3_22050_32&enable_logging=false&gw_x=1&token=t", received, timings=True)
+    query = parse_qs(urlsplit(http_path(options)).query)
     assert query == {"output_format": ["mp3_22050_32"], "enable_logging": ["false"]}
-    assert msgspec.json.decode(body(asked, "m")) == {
+    assert msgspec.json.decode(body(options, "m")) == {
         "text": "Hi", "model_id": "m", "seed": 1, "voice_settings": {"speed": 1.1, "style": 0.5}
     }  # fmt: skip
-    assert (asked.speed, asked.format, asked.want_timings) == (1.1, AudioFormat(encoding="mp3"), True)
+    assert (options.speed, options.format, options.want_timings) == (1.1, AudioFormat(encoding="mp3"), True)
 
 
 def test_the_golden_lines_cut_at_every_byte():
-    whole = decoded(LINES)
-    assert whole == [AudioChunk(data=bytes(range(4))), WORDS[0], AudioChunk(data=bytes(range(4, 8))), WORDS[1], SpeakEnd()]
+    complete = decoded(LINES)
+    assert complete == [AudioChunk(data=bytes(range(4))), WORDS[0], AudioChunk(data=bytes(range(4, 8))), WORDS[1], SpeakEnd()]
     for cut in range(len(LINES)):
-        assert decoded(LINES[:cut], LINES[cut:]) == whole
-    assert decoded(*(LINES[at : at + 1] for at in range(len(LINES)))) == whole
+        assert decoded(LINES[:cut], LINES[cut:]) == complete
+    assert decoded(*(LINES[at : at + 1] for at in range(len(LINES)))) == complete
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_what_we_write_we_read():
 
 
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=9), st.text(max_size=9)), min_size=1, max_size=5), st.integers(1, 40))
-def test_any_audio_and_text_survives_any_cut(told, step):
+def test_any_audio_and_text_survives_any_cut(as_json, step):
     lines = b"".join(
         msgspec.json.encode(
             {
@@ -197,9 +197,9 @@ def test_any_audio_and_text_survives_any_cut(told, step):
             }
         )
         + b"\n"
-        for data, text in told
+        for data, text in as_json
     )
     events = decoded(*(lines[at : at + step] for at in range(0, len(lines), step)))
-    assert b"".join(event.data for event in events if isinstance(event, AudioChunk)) == b"".join(data for data, _ in told)
+    assert b"".join(event.data for event in events if isinstance(event, AudioChunk)) == b"".join(data for data, _ in as_json)
     words = [event.word for event in events if isinstance(event, WordTiming)]
-    assert "".join(words) == "".join(c for _, text in told for c in text if not c.isspace())
+    assert "".join(words) == "".join(c for _, text in as_json for c in text if not c.isspace())

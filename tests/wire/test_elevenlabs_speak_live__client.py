@@ -44,8 +44,8 @@ def final(context: str) -> str:
 
 
 def audio(context: str | None, data: bytes = b"ab", **more: object) -> str:
-    told = {"audio": b64encode(data).decode(), "isFinal": None, "contextId": context, **more}
-    return msgspec.json.encode(told).decode()
+    decoded = {"audio": b64encode(data).decode(), "isFinal": None, "contextId": context, **more}
+    return msgspec.json.encode(decoded).decode()
 
 
 # ---- the handshake
@@ -67,11 +67,11 @@ def test_the_query():
 
 def test_the_query_of_a_caller_of_this_dialect():
     options = (("auto_mode", "true"), ("sync_alignment", "false"), ("output_format", "mp3_22050_32"), ("frame:voice_settings", "{}"))
-    asked = query(fmt=MP3, dialect="elevenlabs", options=options)
-    assert asked["auto_mode"] == "true"
-    assert asked["output_format"] == "mp3_22050_32"
-    assert asked["sync_alignment"] == "true"
-    assert "voice_settings" not in asked
+    requested = query(fmt=MP3, dialect="elevenlabs", options=options)
+    assert requested["auto_mode"] == "true"
+    assert requested["output_format"] == "mp3_22050_32"
+    assert requested["sync_alignment"] == "true"
+    assert "voice_settings" not in requested
     assert "auto_mode" not in query(dialect="cartesia", options=options)
 
 
@@ -85,12 +85,12 @@ def test_which_models_speak_live(model, offered):
 def test_the_first_frame_of_a_context():
     client = speaker(speed=5.0)
     client.text("Hi ")
-    opening, said = sent(client)
+    opening, spoken_text = sent(client)
     assert opening == {
         "text": " ", "voice_settings": {"speed": 1.2}, "context_id": "gw-1",
         "generation_config": {"chunk_length_schedule": [50, 120, 160, 250, 290]},
     }  # fmt: skip
-    assert said == {"text": "Hi ", "context_id": "gw-1"}
+    assert spoken_text == {"text": "Hi ", "context_id": "gw-1"}
     own = speaker(dialect="elevenlabs", options=(("frame:voice_settings", '{"style":1}'), ("frame:generation_config", '{"a":[1]}')))
     own.text("Hi ")
     assert sent(own)[0] == {"text": " ", "voice_settings": {"style": 1}, "generation_config": {"a": [1]}, "context_id": "gw-1"}
@@ -326,8 +326,8 @@ def test_odd_alignments(alignment):
 def test_the_other_spelling():
     client = speaker()
     client.text("a ")
-    told = {"chars": ["a", " "], "charsStartTimesMs": [0, 100], "charsDurationsMs": [100, 1]}
-    assert client.receive(audio(None, context_id="gw-1", alignment=told))[1].word == "a"
+    decoded = {"chars": ["a", " "], "charsStartTimesMs": [0, 100], "charsDurationsMs": [100, 1]}
+    assert client.receive(audio(None, context_id="gw-1", alignment=decoded))[1].word == "a"
 
 
 @pytest.mark.parametrize(
@@ -374,10 +374,10 @@ def test_a_caller_of_the_same_dialect_gets_the_vendors_frames():
     events = [event for frame in FRAMES for event in client.receive(frame)]
     assert [event.raw for event in events if isinstance(event, AudioChunk)] == FRAMES[:3]
     server = ElevenSpeakServer("c1", PCM_16K)
-    told = [msgspec.json.decode(frame) for event in events for frame in server.encode([event])]
-    assert [frame["contextId"] for frame in told] == [frame["context_id"] for frame in told] == ["c1"] * 4
-    assert told[0]["normalizedAlignment"] == msgspec.json.decode(FRAMES[0])["normalizedAlignment"]
-    assert [frame["isFinal"] for frame in told] == [None, None, None, True]
+    decoded = [msgspec.json.decode(frame) for event in events for frame in server.encode([event])]
+    assert [frame["contextId"] for frame in decoded] == [frame["context_id"] for frame in decoded] == ["c1"] * 4
+    assert decoded[0]["normalizedAlignment"] == msgspec.json.decode(FRAMES[0])["normalizedAlignment"]
+    assert [frame["isFinal"] for frame in decoded] == [None, None, None, True]
 
 
 # ---- together
@@ -386,7 +386,7 @@ def test_a_caller_of_the_same_dialect_gets_the_vendors_frames():
 @given(st.lists(st.text(max_size=20) | st.just(None), max_size=12), st.data())
 def test_all_text_is_sent_in_its_order_and_each_flush_answered(pieces, data):
     client = speaker()
-    frames, answers, flushes, said = [], [], 0, False
+    frames, answers, flushes, spoken_text = [], [], 0, False
 
     def tell() -> None:
         frames.extend(sent(client))
@@ -395,11 +395,11 @@ def test_all_text_is_sent_in_its_order_and_each_flush_answered(pieces, data):
 
     for piece in pieces:
         if piece is None:
-            flushes += said or answers.count(Flushed()) == flushes   # else one answer says both
-            said = False
+            flushes += spoken_text or answers.count(Flushed()) == flushes   # else one answer says both
+            spoken_text = False
             client.flush()
         elif piece:
-            said = True
+            spoken_text = True
             client.text(piece)
         tell()
         for context in closed(frames):

@@ -20,19 +20,19 @@ from tests.fakes.golden import golden
 FRAMES = golden("whisper/realtime").decode().splitlines()
 
 
-def asked(fmt=PCM_24K, **fields):
+def options(fmt=PCM_24K, **fields):
     return ListenRequest(model="m", format=fmt, **fields)
 
 
 def listener(fmt=PCM_24K, **fields):
-    return BetaListenClient("p", asked(fmt, **fields), ("a-secret",))
+    return BetaListenClient("p", options(fmt, **fields), ("a-secret",))
 
 
 def frame(kind, **members):
     return msgspec.json.encode({"type": kind, "event_id": "e", **members}).decode()
 
 
-def told(text):
+def decoded(text):
     return msgspec.json.decode(text)
 
 
@@ -44,13 +44,13 @@ def session(**fields):
     """The golden session, with two seconds of audio before each end."""
     client, events = listener(language="en-US", **fields), []
     for text in FRAMES:
-        kind = told(text)["type"]
+        kind = decoded(text)["type"]
         if kind == "input_audio_buffer.speech_started":
             client.audio(bytes(48_000 * 2))
         if kind == "error":
             silence, commit = client.finish()
-            assert told(silence)["type"] == "input_audio_buffer.append"
-            assert told(commit) == {"type": "input_audio_buffer.commit"}
+            assert decoded(silence)["type"] == "input_audio_buffer.append"
+            assert decoded(commit) == {"type": "input_audio_buffer.commit"}
         events += client.receive(text)
     return client, events
 
@@ -75,13 +75,13 @@ def test_interims_only_where_wanted():
 
 
 def test_model_and_language_stand_in_the_address():
-    assert query(asked(language="de-DE"), "Systran/x y") == "model=Systran%2Fx+y&intent=transcription&language=de"
-    assert query(asked(language="multi"), "m") == "model=m&intent=transcription"
+    assert query(options(language="de-DE"), "Systran/x y") == "model=Systran%2Fx+y&intent=transcription&language=de"
+    assert query(options(language="multi"), "m") == "model=m&intent=transcription"
 
 
 def test_the_servers_own_end_of_speech_unless_asked():
     assert listener().opening() is None
-    opened = told(listener(endpointing_ms=25).opening())
+    opened = decoded(listener(endpointing_ms=25).opening())
     assert opened == {"type": "session.update", "session": {"turn_detection": {"silence_duration_ms": 100}}}
 
 
@@ -89,14 +89,14 @@ def test_the_servers_own_end_of_speech_unless_asked():
 def test_audio_becomes_pcm_of_24_khz(fmt, n_bytes):
     client = listener(fmt)
     sent = client.audio(bytes(n_bytes)) or ""
-    assert len(b64decode(told(sent)["audio"])) == pytest.approx(4_800, abs=200)
+    assert len(b64decode(decoded(sent)["audio"])) == pytest.approx(4_800, abs=200)
     assert client.audio(b"") is None
     with pytest.raises(CannotConvert):
         listener(AudioFormat(encoding="ogg"))
 
 
 def test_a_flush_is_silence():
-    silence = b64decode(told(listener(endpointing_ms=1_000).flush())["audio"])
+    silence = b64decode(decoded(listener(endpointing_ms=1_000).flush())["audio"])
     assert len(silence) == 48 * 1_500
     assert not any(silence)
     assert listener().passed("{}") is None

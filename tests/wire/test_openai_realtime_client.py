@@ -28,13 +28,13 @@ def frame(kind: str, **members: object) -> str:
     return msgspec.json.encode({"type": kind, "event_id": "e", **members}).decode()
 
 
-def told(text: str | None) -> dict:
+def decoded(text: str | None) -> dict:
     assert text is not None
     return msgspec.json.decode(text)
 
 
 def opened(**options) -> dict:
-    event = told(listener(**options).opening())
+    event = decoded(listener(**options).opening())
     assert (event["type"], event["session"]["type"]) == ("session.update", "transcription")
     return event["session"]["audio"]["input"]
 
@@ -44,7 +44,7 @@ def test_the_golden_session():
     events = []
     for at, text in enumerate(FRAMES):
         if at == len(FRAMES) - 1:
-            assert told(client.finish()) == {"type": "input_audio_buffer.commit", "event_id": "gw-finish"}
+            assert decoded(client.finish()) == {"type": "input_audio_buffer.commit", "event_id": "gw-finish"}
         events += client.receive(text)
     assert events == [
         SpeechStarted(at_s=0.32),
@@ -81,8 +81,8 @@ def test_a_caller_of_the_same_dialect_gets_every_frame():
 )
 def test_audio_goes_as_the_vendor_takes_it(fmt, wire):
     client = listener(fmt=fmt)
-    assert told(client.opening())["session"]["audio"]["input"]["format"] == wire
-    sent = b"".join(b64decode(told(text)["audio"]) for _ in range(50) if (text := client.audio(bytes(fmt.bytes_per_second // 50))))
+    assert decoded(client.opening())["session"]["audio"]["input"]["format"] == wire
+    sent = b"".join(b64decode(decoded(text)["audio"]) for _ in range(50) if (text := client.audio(bytes(fmt.bytes_per_second // 50))))
     expected = 8_000 if wire["type"] != "audio/pcm" else 48_000
     assert len(sent) == pytest.approx(expected, abs=40)
 
@@ -109,11 +109,11 @@ def test_the_session_that_is_asked_for():
 def test_a_callers_own_session_goes_on_but_for_the_model():
     own = {"type": "transcription", "audio": {"input": {"transcription": {"model": "mine", "delay": "low"}, "turn_detection": None}}}
     options = (("session", msgspec.json.encode(own).decode()),)
-    heard = opened(dialect="openai", options=options)
-    assert heard == {"transcription": {"model": "gpt-4o-transcribe", "delay": "low"}, "turn_detection": None}
+    received_events = opened(dialect="openai", options=options)
+    assert received_events == {"transcription": {"model": "gpt-4o-transcribe", "delay": "low"}, "turn_detection": None}
     assert "delay" not in opened(dialect="deepgram", options=options)["transcription"]
     client = listener(dialect="openai")
-    passed = told(client.passed(frame("session.update", session=own)))
+    passed = decoded(client.passed(frame("session.update", session=own)))
     assert passed["session"]["audio"]["input"]["transcription"]["model"] == "gpt-4o-transcribe"
     for other in (frame("input_audio_buffer.clear"), "no json", frame("session.update", session={"include": []})):
         assert client.passed(other).replace(" ", "") == other.replace(" ", "")
@@ -124,7 +124,7 @@ def test_flush_only_where_something_came():
     assert client.flush() is None
     assert client.audio(b"") is None
     client.audio(bytes(480))
-    assert told(client.flush()) == {"type": "input_audio_buffer.commit"}
+    assert decoded(client.flush()) == {"type": "input_audio_buffer.commit"}
     assert client.flush() is None
 
 

@@ -27,12 +27,12 @@ def frame(kind: str, **members: object) -> str:
     return msgspec.json.encode({"type": kind, **members}).decode()
 
 
-def told(frames: list[str]) -> list[dict]:
+def decoded(frames: list[str]) -> list[dict]:
     return [msgspec.json.decode(text) for text in frames]
 
 
 def kinds(frames: list[str]) -> list[str]:
-    return [event["type"].removeprefix(TRANSCRIPTION).removeprefix("input_audio_buffer.") for event in told(frames)]
+    return [event["type"].removeprefix(TRANSCRIPTION).removeprefix("input_audio_buffer.") for event in decoded(frames)]
 
 
 def refusal(side: RealtimeListenServer, text: str) -> dict:
@@ -44,12 +44,12 @@ def refusal(side: RealtimeListenServer, text: str) -> dict:
     return event["error"]
 
 
-def update(**heard: object) -> str:
-    return frame("session.update", session={"type": "transcription", "audio": {"input": heard}})
+def update(**received_events: object) -> str:
+    return frame("session.update", session={"type": "transcription", "audio": {"input": received_events}})
 
 
 def test_a_session_begins_with_its_settings():
-    (created,) = told(server(model="gpt-4o-transcribe").opening())
+    (created,) = decoded(server(model="gpt-4o-transcribe").opening())
     assert created["session"]["type"] == "transcription"
     assert created["session"]["audio"]["input"]["transcription"] == {"model": "gpt-4o-transcribe"}
     assert created["session"]["audio"]["input"]["turn_detection"]["type"] == "server_vad"
@@ -73,7 +73,7 @@ def test_settings_that_are_left_out_keep_their_value():
     (reply,) = side.receive(update(turn_detection=None, transcription={"language": "de"}))
     request = side.request
     assert (request.model, request.format, request.language) == ("m", MULAW_8K, "de")
-    (updated,) = told([reply.frame])
+    (updated,) = decoded([reply.frame])
     assert updated["session"]["audio"]["input"] == msgspec.json.decode(request.options[0][1])["audio"]["input"]
     assert updated["session"]["audio"]["input"]["turn_detection"] is None
 
@@ -105,7 +105,7 @@ def test_the_buffer():
 def test_an_error_names_the_clients_frame():
     assert refusal(server(), frame("input_audio_buffer.commit", event_id="mine"))["event_id"] == "mine"
     assert refusal(server(), "{")["event_id"] is None
-    (event,) = told([server().error(type="t", code="c", message="m", event_id="mine")])
+    (event,) = decoded([server().error(type="t", code="c", message="m", event_id="mine")])
     assert event["error"] == {"type": "t", "code": "c", "message": "m", "param": None, "event_id": "mine"}
 
 
@@ -125,14 +125,14 @@ def test_speech_as_clients_expect_it():
         "speech_started", "delta", "delta", "speech_stopped", "committed", "conversation.item.added",
         "conversation.item.done", "completed",
     ]  # fmt: skip
-    events = told(frames)
+    events = decoded(frames)
     assert len({event["event_id"] for event in events}) == len(events)
     assert len({event.get("item_id") or event["item"]["id"] for event in events}) == 1
     assert (events[0]["audio_start_ms"], events[3]["audio_end_ms"]) == (500, 1_750)
     assert [events[1]["delta"], events[2]["delta"]] == ["Hello", " there"]
     assert (events[-1]["transcript"], events[-1]["languages"]) == ("Hello there.", [{"code": "en"}])
     assert events[-1]["usage"] == {"type": "duration", "seconds": 1.25}
-    again = told(side.encode([Final(text="Bye.", start_s=2, end_s=3)]))
+    again = decoded(side.encode([Final(text="Bye.", start_s=2, end_s=3)]))
     assert again[0]["type"] == "input_audio_buffer.speech_stopped"
     assert again[1]["previous_item_id"] == events[0]["item_id"]
 
@@ -147,7 +147,7 @@ def test_what_the_client_commits():
         frames = [reply.frame for reply in replies]
         assert kinds(frames) == ["committed", "conversation.item.added", "conversation.item.done"]
     assert kinds(side.encode([Interim(text="He"), Final(text="Hello", start_s=0, end_s=1)])) == ["delta", "completed"]
-    (empty,) = told(side.encode([UtteranceEnd(at_s=2)]))
+    (empty,) = decoded(side.encode([UtteranceEnd(at_s=2)]))
     assert (empty["transcript"], empty["usage"]["seconds"]) == ("", 0)
     assert side.encode([ListenEnd()]) == []
 
@@ -163,15 +163,15 @@ UTTERANCES = st.lists(st.text(min_size=1, max_size=12).filter(str.strip), max_si
 def test_our_client_hears_what_our_server_says(texts):
     side = server()
     client = RealtimeListenClient("p", ListenRequest(model="m", format=PCM_24K), "gpt-4o-transcribe")
-    heard = [event for out in side.opening() for event in client.receive(out)]
-    heard += [event for reply in side.receive(client.opening()) for event in client.receive(reply.frame)]
+    received_events = [event for out in side.opening() for event in client.receive(out)]
+    received_events += [event for reply in side.receive(client.opening()) for event in client.receive(reply.frame)]
     for at, text in enumerate(texts):
         side.receive(client.audio(bytes(48_000)) or "")
-        said = [SpeechStarted(at_s=float(at)), Interim(text=text[:1], start_s=at), Final(text=text, start_s=at, end_s=at + 0.5)]
-        heard += [event for out in side.encode([*said, UtteranceEnd(at_s=at + 0.5)]) for event in client.receive(out)]
+        sent = [SpeechStarted(at_s=float(at)), Interim(text=text[:1], start_s=at), Final(text=text, start_s=at, end_s=at + 0.5)]
+        received_events += [event for out in side.encode([*sent, UtteranceEnd(at_s=at + 0.5)]) for event in client.receive(out)]
     replies = side.receive(client.finish())
     frames = [*(reply.frame for reply in replies if isinstance(reply, DirectReply)), *side.encode([ListenEnd()])]
-    heard += [event for out in frames for event in client.receive(out)]
-    finals = [(e.text, e.start_s, e.end_s) for e in heard if isinstance(e, Final)]
+    received_events += [event for out in frames for event in client.receive(out)]
+    finals = [(e.text, e.start_s, e.end_s) for e in received_events if isinstance(e, Final)]
     assert finals == [(text, at, at + 0.5) for at, text in enumerate(texts)]
-    assert isinstance(heard[-1], ListenEnd)
+    assert isinstance(received_events[-1], ListenEnd)
