@@ -18,7 +18,7 @@ from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
 from tests.clients.conftest import Gateway
 from tests.clients.gateway_pair import hosted
-from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Upstream, asked
+from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Upstream, request_of
 from tests.contract.readers import READERS, send
 from tests.e2e.conftest import starter
 from tests.fakes.hosting import GATEWAY
@@ -68,7 +68,7 @@ async def _stopped_after_s(upstream: Upstream, left_at: float) -> float:
 async def test_a_caller_who_drops_its_request(form, behind, front):
     upstream = front.upstreams[behind.type]
     upstream.learnt.clear()
-    path, body = asked(form, f"{behind.type}/{behind.name}")
+    path, body = request_of(form, f"{behind.type}/{behind.name}")
     fields = [(b"content-type", b"application/json")]
     async with front.client.open("client", b"POST", GATEWAY, path.encode(), fields, body) as response:
         with trio.move_on_after(HEARD_S):

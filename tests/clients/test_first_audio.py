@@ -17,7 +17,7 @@ import trio
 from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
 from tests.clients.gateway_pair import hosted
-from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Behind, Dripping, Form, asked, is_audio
+from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Behind, Dripping, Form, is_audio, request_of
 from tests.contract.readers import READERS, Reader, send
 from tests.e2e.conftest import starter
 from tests.fakes.hosting import GATEWAY, open_plane
@@ -78,7 +78,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 
 
 async def _over_http(front: Front, form: Form, model: str) -> float:
-    path, body = asked(form, model)
+    path, body = request_of(form, model)
     received = b""
     fields = [(b"content-type", b"application/json")]
     async with front.client.open("client", b"POST", GATEWAY, path.encode(), fields, body) as response:
@@ -135,7 +135,7 @@ async def test_the_first_frame_of_speech_that_is_compressed(encoding, tmp_path):
     """The vendor's second piece waits until the caller has what the first one, of half a second, became."""
     dripping = Dripping(FakePiper(piece_s=0.5), is_audio)
     form = Form(name="openai", path="/v1/audio/speech", body={"input": TEXT, "voice": "alloy", "response_format": encoding})
-    path, body = asked(form, "piper/voice")
+    path, body = request_of(form, "piper/voice")
     async with open_plane(PIPER, tmp_path) as plane:
         plane.net.hosts["vendor.test", 80] = in_memory(dripping)
         with trio.fail_after(30):

@@ -152,8 +152,8 @@ def events(received: bytes) -> Iterator[Any]:
 
 
 def _of_lines(received: bytes) -> bytes:
-    whole = received[: received.rfind(b"\n") + 1]
-    return b"".join(b64decode(msgspec.json.decode(line).get("audio_base64") or "") for line in whole.split(b"\n") if line)
+    full = received[: received.rfind(b"\n") + 1]
+    return b"".join(b64decode(msgspec.json.decode(line).get("audio_base64") or "") for line in full.split(b"\n") if line)
 
 
 _CARTESIA = {
@@ -193,7 +193,7 @@ FORMS = (
 _MODEL = {"openai": "model", "elevenlabs": "model_id", "cartesia": "model_id"}
 
 
-def asked(form: Form, model: str) -> tuple[str, bytes]:
+def request_of(form: Form, model: str) -> tuple[str, bytes]:
     """Target and body."""
     member = _MODEL.get(form.name.partition(" ")[0])
     body = {**form.body, member: model} if member else dict(form.body)

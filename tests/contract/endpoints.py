@@ -58,8 +58,8 @@ def _chat_text(reply: Reply) -> str:
 
 
 def _in_band(reply: Reply) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(reply.events[-1])["error"]
-    return found
+    error: dict[str, Any] = msgspec.json.decode(reply.events[-1])["error"]
+    return error
 
 
 @attrs.frozen(kw_only=True)

@@ -18,7 +18,7 @@ from gw.net.ws import WebSocket, WsClosed
 from gw.net.ws_dial import open_ws
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_24K, AudioFormat
-from tests.contract.talkers import Frame, told
+from tests.contract.talkers import Frame, as_json
 from tests.fakes.hosting import GATEWAY, Plane
 
 
@@ -63,7 +63,7 @@ class Spoken:
         return " ".join(done.text for done in fsk.decode(self.pcm, reader.format.sample_rate_hz))
 
 
-async def hear(reader: Reader, ws: WebSocket, spoken: Spoken) -> None:
+async def receive_speech(reader: Reader, ws: WebSocket, spoken: Spoken) -> None:
     """Until an utterance is complete, or the server closes."""
     try:
         while True:
@@ -93,7 +93,7 @@ async def converse(reader: Reader, plane: Plane, model: str, texts: Sequence[str
     spoken = Spoken()
     async with reader.open(plane, model, query) as ws, trio.open_nursery() as nursery:
         await send(ws, reader.begin(model))
-        nursery.start_soon(hear, reader, ws, spoken)
+        nursery.start_soon(receive_speech, reader, ws, spoken)
         for text in texts:
             await send(ws, reader.say(text))
             await trio.sleep(0.01)
@@ -106,10 +106,10 @@ LIVEKIT = Reader(
     dialect="livekit",
     path=lambda model: f"/livekit/v1/tts?model={model}",
     begin=lambda model: [
-        told(type="session.create", model=model, voice="alloy", sample_rate="24000", encoding="pcm_s16le", extra={})
+        as_json(type="session.create", model=model, voice="alloy", sample_rate="24000", encoding="pcm_s16le", extra={})
     ],
-    say=lambda text: [told(type="input_transcript", transcript=text, generation_config={}, extra={})],
-    end=[told(type="session.flush")],
+    say=lambda text: [as_json(type="input_transcript", transcript=text, generation_config={}, extra={})],
+    end=[as_json(type="session.flush")],
     audio=lambda frame: b64decode(frame["audio"]) if frame["type"] == "output_audio" else b"",
     ended=lambda frame: frame["type"] == "done",
     error=lambda frame: frame["message"] if frame["type"] == "error" else None,
@@ -118,25 +118,25 @@ DEEPGRAM = Reader(
     name="deepgram",
     dialect="deepgram",
     path=lambda model: f"/v1/speak?model={model}&encoding=linear16&sample_rate=24000",
-    say=lambda text: [told(type="Speak", text=text)],
-    end=[told(type="Flush")],
+    say=lambda text: [as_json(type="Speak", text=text)],
+    end=[as_json(type="Flush")],
     audio=lambda frame: frame if isinstance(frame, bytes) else b"",
     ended=lambda frame: not isinstance(frame, bytes) and frame["type"] == "Flushed",
-    interrupt=[told(type="Clear")],
+    interrupt=[as_json(type="Clear")],
     error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
 )
 DEEPGRAM_FLUX = attrs.evolve(
     DEEPGRAM,
     name="deepgram flux",
     path=lambda model: f"/v2/speak?model={model}&encoding=linear16&sample_rate=24000",
-    interrupt=[told(type="Interrupt")],
+    interrupt=[as_json(type="Interrupt")],
 )
 
 
 def _generate(model: str, transcript: str, *, more: bool) -> str:
     output = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
     members = {"context_id": "c1", "model_id": model, "voice": {"mode": "id", "id": "alloy"}, "output_format": output}
-    return told(**members, transcript=transcript, **{"continue": more})
+    return as_json(**members, transcript=transcript, **{"continue": more})
 
 
 CARTESIA = Reader(
@@ -147,28 +147,28 @@ CARTESIA = Reader(
     end=[_generate("MODEL", " ", more=False)],
     audio=lambda frame: b64decode(frame["data"]) if frame["type"] == "chunk" else b"",
     ended=lambda frame: frame["type"] == "done",
-    interrupt=[told(context_id="c1", cancel=True)],
+    interrupt=[as_json(context_id="c1", cancel=True)],
     error=lambda frame: frame["message"] if frame["type"] == "error" else None,
 )
 ELEVEN_MANY = Reader(
     name="elevenlabs contexts",
     dialect="elevenlabs",
     path=lambda model: f"/v1/text-to-speech/alloy/multi-stream-input?model_id={model}&output_format=pcm_24000",
-    begin=lambda model: [told(text=" ", context_id="c1", voice_settings={"speed": 1.0})],
-    say=lambda text: [told(text=text, context_id="c1")],
-    end=[told(text="", context_id="c1", flush=True), told(context_id="c1", close_context=True)],
+    begin=lambda model: [as_json(text=" ", context_id="c1", voice_settings={"speed": 1.0})],
+    say=lambda text: [as_json(text=text, context_id="c1")],
+    end=[as_json(text="", context_id="c1", flush=True), as_json(context_id="c1", close_context=True)],
     audio=lambda frame: b64decode(frame.get("audio") or ""),
     ended=lambda frame: bool(frame.get("isFinal")) and frame["contextId"] == "c1",
-    interrupt=[told(context_id="c1", close_context=True)],
+    interrupt=[as_json(context_id="c1", close_context=True)],
     error=lambda frame: frame["message"] if "error" in frame else None,
 )
 ELEVEN_ONE = attrs.evolve(
     ELEVEN_MANY,
     name="elevenlabs stream",
     path=lambda model: f"/v1/text-to-speech/alloy/stream-input?model_id={model}&output_format=pcm_24000",
-    begin=lambda model: [told(text=" ", voice_settings={"speed": 1.0})],
-    say=lambda text: [told(text=text)],
-    end=[told(text="")],
+    begin=lambda model: [as_json(text=" ", voice_settings={"speed": 1.0})],
+    say=lambda text: [as_json(text=text)],
+    end=[as_json(text="")],
     ended=lambda frame: bool(frame.get("isFinal")),
     interrupt=(),
 )

@@ -28,7 +28,7 @@ def speech(texts: Sequence[str], rate: int, pause_s: float = 0.125) -> bytes:
     return b"".join(b"".join(fsk.encode(text, rate)) + pause for text in texts)
 
 
-def told(**members: Any) -> str:
+def as_json(**members: Any) -> str:
     return msgspec.json.encode(members).decode()
 
 
@@ -62,7 +62,7 @@ class Talker:
 
 
 @attrs.define
-class Heard:
+class Received:
     finals: list[str] = attrs.field(factory=list)
     frames: list[Any] = attrs.field(factory=list)
     errors: list[str] = attrs.field(factory=list)
@@ -74,17 +74,17 @@ class Heard:
         return " ".join(" ".join(self.finals).split())
 
 
-async def read(talker: Talker, ws: WebSocket, heard: Heard, until: int | None = None) -> None:
+async def read(talker: Talker, ws: WebSocket, received: Received, until: int | None = None) -> None:
     """Until the server closes, or `until` finals were heard."""
     try:
-        while until is None or len(heard.finals) < until:
+        while until is None or len(received.finals) < until:
             frame = msgspec.json.decode(await ws.receive())
-            heard.frames.append(frame)
-            heard.finals += [text for text in talker.finals(frame) if text]
+            received.frames.append(frame)
+            received.finals += [text for text in talker.finals(frame) if text]
             if (message := talker.error(frame)) is not None:
-                heard.errors.append(message)
+                received.errors.append(message)
     except WsClosed as closed:
-        heard.code, heard.reason = closed.code, closed.reason
+        received.code, received.reason = closed.code, closed.reason
 
 
 async def converse(
@@ -96,13 +96,13 @@ async def converse(
     gap_s: float = 0.04,
     query: str = "",
     pause_s: float = 0.125,
-) -> Heard:
+) -> Received:
     """Say `texts` at the pace of speech and hear the session to its end."""
-    heard = Heard()
+    received = Received()
     async with talker.open(plane, model, query) as ws, trio.open_nursery() as nursery:
         for frame in talker.begin(model):
             await _send(ws, frame)
-        nursery.start_soon(read, talker, ws, heard, None if talker.finish else len(texts))
+        nursery.start_soon(read, talker, ws, received, None if talker.finish else len(texts))
         try:
             for frame in talker.frames(speech(texts, talker.format.sample_rate_hz, pause_s)):
                 await _send(ws, frame)
@@ -110,9 +110,9 @@ async def converse(
             for frame in talker.finish:
                 await _send(ws, frame)
         except Exception as error:
-            if heard.code is None:
+            if received.code is None:
                 raise error
-    return heard
+    return received
 
 
 async def _send(ws: WebSocket, frame: Frame) -> None:
@@ -125,11 +125,11 @@ OPENAI_REALTIME = Talker(
     name="openai realtime",
     dialect="openai",
     path=lambda model: "/v1/realtime?intent=transcription",
-    audio=lambda data: told(type="input_audio_buffer.append", audio=b64encode(data).decode()),
+    audio=lambda data: as_json(type="input_audio_buffer.append", audio=b64encode(data).decode()),
     finals=lambda frame: [frame["transcript"]] if frame["type"] == _TRANSCRIPTION + "completed" else [],
     format=PCM_24K,
     begin=lambda model: [
-        told(
+        as_json(
             type="session.update",
             session={"type": "transcription", "audio": {"input": {"transcription": {"model": model}}}},
         )
@@ -140,12 +140,12 @@ LIVEKIT = Talker(
     name="livekit",
     dialect="livekit",
     path=lambda model: f"/livekit/v1/stt?model={model}",
-    audio=lambda data: told(type="input_audio", audio=b64encode(data).decode()),
+    audio=lambda data: as_json(type="input_audio", audio=b64encode(data).decode()),
     finals=lambda frame: [frame["transcript"]] if frame["type"] == "final_transcript" else [],
     begin=lambda model: [
-        told(type="session.create", model=model, settings={"sample_rate": "16000", "encoding": "pcm_s16le", "extra": {}})
+        as_json(type="session.create", model=model, settings={"sample_rate": "16000", "encoding": "pcm_s16le", "extra": {}})
     ],
-    finish=[told(type="session.finalize"), told(type="session.close")],
+    finish=[as_json(type="session.finalize"), as_json(type="session.close")],
     error=lambda frame: frame["message"] if frame["type"] == "error" else None,
 )
 DEEPGRAM = Talker(
@@ -154,7 +154,7 @@ DEEPGRAM = Talker(
     path=lambda model: f"/v1/listen?model={model}&encoding=linear16&sample_rate=16000&interim_results=true&vad_events=true",
     audio=lambda data: data,
     finals=lambda frame: [frame["channel"]["alternatives"][0]["transcript"]] if frame.get("is_final") else [],
-    finish=[told(type="CloseStream")],
+    finish=[as_json(type="CloseStream")],
     error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
 )
 CARTESIA = Talker(
@@ -171,7 +171,7 @@ CARTESIA_TURNS = attrs.evolve(
     name="cartesia turns",
     path=lambda model: f"/stt/turns/websocket?model={model}&encoding=pcm_s16le&sample_rate=16000",
     finals=lambda frame: [frame["transcript"]] if frame["type"] == "turn.end" else [],
-    finish=[told(type="close")],
+    finish=[as_json(type="close")],
 )
 ASSEMBLYAI = Talker(
     name="assemblyai",
@@ -179,7 +179,7 @@ ASSEMBLYAI = Talker(
     path=lambda model: f"/v3/ws?sample_rate=16000&encoding=pcm_s16le&speech_model={model}&format_turns=True",
     audio=lambda data: data,
     finals=lambda frame: [frame["transcript"]] if frame["type"] == "Turn" and frame["end_of_turn"] and frame["turn_is_formatted"] else [],
-    finish=[told(type="Terminate")],
+    finish=[as_json(type="Terminate")],
     error=lambda frame: frame["error"] if frame["type"] == "Error" else None,
 )
 _ELEVEN = "input_audio_chunk"
@@ -187,7 +187,7 @@ ELEVENLABS = Talker(
     name="elevenlabs",
     dialect="elevenlabs",
     path=lambda model: f"/v1/speech-to-text/realtime?model_id={model}&audio_format=pcm_16000&include_timestamps=true",
-    audio=lambda data: told(message_type=_ELEVEN, audio_base_64=b64encode(data).decode(), commit=False, sample_rate=16_000),
+    audio=lambda data: as_json(message_type=_ELEVEN, audio_base_64=b64encode(data).decode(), commit=False, sample_rate=16_000),
     finals=lambda frame: [frame["text"]] if frame["message_type"] == "committed_transcript_with_timestamps" else [],
     error=lambda frame: frame.get("error"),
 )
@@ -197,7 +197,7 @@ FLUX = Talker(
     path=lambda model: f"/v2/listen?model={model}&encoding=linear16&sample_rate=16000",
     audio=lambda data: data,
     finals=lambda frame: [frame["transcript"]] if frame.get("event") == "EndOfTurn" else [],
-    finish=[told(type="CloseStream")],
+    finish=[as_json(type="CloseStream")],
     error=lambda frame: frame["description"] if frame["type"] == "Error" else None,
 )
 TALKERS: tuple[Talker, ...] = (OPENAI_REALTIME, LIVEKIT, DEEPGRAM, CARTESIA, CARTESIA_TURNS, ASSEMBLYAI, ELEVENLABS, FLUX)

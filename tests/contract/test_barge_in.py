@@ -17,10 +17,10 @@ from gw.net.ws import WebSocket
 from gw.net.ws_dial import open_ws
 from gw.providers.spec import spec_of
 from gw.types.usage import RequestRecord
-from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Behind, Upstream, asked
+from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Behind, Upstream, request_of
 from tests.contract.endpoints import CHAT_STREAM, CHAT_WHOLE, SPEECH
-from tests.contract.readers import READERS, Reader, Spoken, converse, hear, send
-from tests.contract.talkers import DEEPGRAM, speech, told
+from tests.contract.readers import READERS, Reader, Spoken, converse, receive_speech, send
+from tests.contract.talkers import DEEPGRAM, as_json, speech
 from tests.contract.talkers import converse as talk
 from tests.contract.vendors import KEY
 from tests.fakes.hosting import GATEWAY, Plane, hosted, open_plane
@@ -71,7 +71,7 @@ live = pytest.mark.parametrize(
 async def test_a_caller_who_drops_its_request(form, behind, tmp_path, autojump_clock):
     upstream = Upstream(behind.fake())
     async with _plane(tmp_path, behind, upstream) as plane:
-        path, body = asked(form, behind.model)
+        path, body = request_of(form, behind.model)
         async with plane.open(path, body) as response:
             with trio.move_on_after(HEARD_S + 0.05):
                 while await response.receive_some():
@@ -136,8 +136,8 @@ async def test_a_conversation(how, behind, tmp_path, autojump_clock):
     async with _plane(tmp_path, behind, upstream) as plane:
         target = b"/v1/realtime?model=trio"
         async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
-            said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": TEXT}]}
-            await send(ws, [told(type="conversation.item.create", item=said), told(type="response.create")])
+            spoken_text = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": TEXT}]}
+            await send(ws, [as_json(type="conversation.item.create", item=spoken_text), as_json(type="response.create")])
             await _until(ws, "response.output_audio.delta")
             with trio.move_on_after(HEARD_S + 0.05):
                 await _until(ws, "response.done")
@@ -163,7 +163,7 @@ async def _until(ws: WebSocket, kind: str) -> Any:
 
 
 async def _cancel(ws: WebSocket) -> float:
-    await send(ws, [told(type="response.cancel")])
+    await send(ws, [as_json(type="response.cancel")])
     return trio.current_time()
 
 
@@ -174,7 +174,7 @@ async def _speak(ws: WebSocket) -> float:
         async def talk() -> None:
             pcm = speech(["stop that now"], 24_000)
             for at in range(0, len(pcm), 1_920):
-                await send(ws, [told(type="input_audio_buffer.append", audio=b64encode(pcm[at : at + 1_920]).decode())])
+                await send(ws, [as_json(type="input_audio_buffer.append", audio=b64encode(pcm[at : at + 1_920]).decode())])
                 await trio.sleep(0.04)
 
         nursery.start_soon(talk)
@@ -263,13 +263,13 @@ async def test_words_that_two_providers_spoke(reader, engines, autojump_clock):
 
 
 async def test_audio_that_two_providers_heard(engines, autojump_clock):
-    said = ["one two three", "four", "five six"]
+    spoken_text = ["one two three", "four", "five six"]
     async with engines("latency_ms: 0, cut_after: 3") as plane:
-        heard = await talk(DEEPGRAM, plane, "first/tone", said)
-        assert heard.finals == said
+        heard = await talk(DEEPGRAM, plane, "first/tone", spoken_text)
+        assert heard.finals == spoken_text
         await plane.kept.finished.wait()
         record = plane.kept.record
-        length_s = len(speech(said, 16_000)) / 32_000
+        length_s = len(speech(spoken_text, 16_000)) / 32_000
         twice_s = sum(attempt.audio_seconds for attempt in record.attempts) - length_s
         assert record.wasted_units == pytest.approx(twice_s, abs=0.05)
         assert 0 < record.wasted_nusd == pytest.approx(record.wasted_units * 10_000_000, abs=100)
@@ -284,7 +284,7 @@ async def test_what_is_said_after_an_interruption_is_heard_whole(engines, autoju
             await _heard_a_while(reader, ws)
             await send(ws, [*reader.interrupt, *reader.say("Good bye."), *reader.end])
             spoken = Spoken()
-            await hear(reader, ws, spoken)
-        cleared, whole = sorted(plane.kept.records, key=lambda record: -record.wasted_units)
+            await receive_speech(reader, ws, spoken)
+        cleared, full = sorted(plane.kept.records, key=lambda record: -record.wasted_units)
         assert 0 < cleared.wasted_units < len(TEXT)
-        assert (whole.status, whole.usage.characters, whole.wasted_units, whole.wasted_nusd) == ("success", 9, 0, 0)
+        assert (full.status, full.usage.characters, full.wasted_units, full.wasted_nusd) == ("success", 9, 0, 0)

@@ -18,10 +18,21 @@ import trio
 from gw.net.http1 import Origin
 from gw.net.ws_dial import open_ws
 from gw.providers.spec import spec_of
-from tests.contract.dripping import FORMS, LISTENERS, SPEAKERS, TEXT, Behind, Dripping, Form, asked, events, is_audio
+from tests.contract.dripping import (
+    FORMS,
+    LISTENERS,
+    SPEAKERS,
+    TEXT,
+    Behind,
+    Dripping,
+    Form,
+    events,
+    is_audio,
+    request_of,
+)
 from tests.contract.endpoints import form_body
 from tests.contract.readers import READERS, Reader, send
-from tests.contract.talkers import TALKERS, Talker, speech, told
+from tests.contract.talkers import TALKERS, Talker, as_json, speech
 from tests.contract.vendors import KEY
 from tests.fakes.hosting import GATEWAY, Plane, hosted, open_plane
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -51,7 +62,7 @@ async def _plane(tmp_path: Path, behind: Behind, dripping: Dripping) -> AsyncIte
 
 async def first_of(plane: Plane, form: Form, model: str, dripping: Dripping) -> bytes:
     """All the audio; the first of it as it came."""
-    path, body = asked(form, model)
+    path, body = request_of(form, model)
     received = b""
     async with plane.open(path, body, **form.headers) as response:
         assert response.status == 200
@@ -108,7 +119,7 @@ async def test_the_first_audio_of_a_conversation(behind, tmp_path, autojump_cloc
         with trio.fail_after(30):
             async with open_ws("client", GATEWAY, b"/v1/realtime?model=trio", headers=[], connect=plane.client.connect) as ws:
                 said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": TEXT}]}
-                await send(ws, [told(type="conversation.item.create", item=said), told(type="response.create")])
+                await send(ws, [as_json(type="conversation.item.create", item=said), as_json(type="response.create")])
                 event = {"type": ""}
                 while event["type"] != "response.done":
                     event = msgspec.json.decode(await ws.receive())

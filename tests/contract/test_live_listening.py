@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from gw.errors import ProviderError
-from tests.contract.talkers import DEEPGRAM, TALKERS, Heard, converse, read, speech
+from tests.contract.talkers import DEEPGRAM, TALKERS, Received, converse, read, speech
 from tests.fakes.hosting import GATEWAY, open_plane
 from tests.fakes.vendors.whisper_cpp import FakeWhisperCpp
 
@@ -18,7 +18,7 @@ models: {stt: {first/tone: {price: {unit: hour, usd: 36}}, second/tone: {price: 
 fallbacks: {stt: [first/tone, second/tone]}
 projects: {spent: {daily_budget: 0.001, budget_action: block}}
 """
-SAID = ["one two three", "four", "five six"]
+TEXTS = ["one two three", "four", "five six"]
 every = pytest.mark.parametrize("talker", TALKERS, ids=lambda talker: talker.name)
 
 
@@ -32,12 +32,12 @@ def plane(tmp_path):
 
 @every
 async def test_a_session_and_its_record(talker, plane, autojump_clock):
-    async with plane() as made:
-        heard = await converse(talker, made, "first/tone", SAID, query="gw_session=s1&gw_turn=t1")
-        assert (heard.finals, heard.errors) == (SAID, [])
-        assert heard.code in (None, 1000)
-        await made.kept.finished.wait()
-        record = made.kept.record
+    async with plane() as gateway:
+        received = await converse(talker, gateway, "first/tone", TEXTS, query="gw_session=s1&gw_turn=t1")
+        assert (received.finals, received.errors) == (TEXTS, [])
+        assert received.code in (None, 1000)
+        await gateway.kept.finished.wait()
+        record = gateway.kept.record
         assert (record.status, record.modality, record.model_id) == ("success", "stt", "first/tone")
         assert (record.session_id, record.turn_id, record.stream) == ("s1", "t1", True)
         assert record.endpoint == talker.path("").partition("?")[0]
@@ -48,77 +48,77 @@ async def test_a_session_and_its_record(talker, plane, autojump_clock):
 
 @every
 async def test_another_provider_goes_on_in_the_middle(talker, plane, autojump_clock):
-    async with plane("cut_after: 3") as made:
-        heard = await converse(talker, made, "first/tone", SAID)
-        assert heard.finals == SAID
-        await made.kept.finished.wait()
-        record = made.kept.record
+    async with plane("cut_after: 3") as gateway:
+        received = await converse(talker, gateway, "first/tone", TEXTS)
+        assert received.finals == TEXTS
+        await gateway.kept.finished.wait()
+        record = gateway.kept.record
         assert (record.status, record.model_id) == ("fallback", "second/tone")
         assert [a.outcome for a in record.attempts] == ["cut", "ok"]
 
 
 @every
 async def test_a_bare_model_means_the_default(talker, plane, autojump_clock):
-    async with plane() as made:
-        assert (await converse(talker, made, "default", SAID)).finals == SAID
+    async with plane() as gateway:
+        assert (await converse(talker, gateway, "default", TEXTS)).finals == TEXTS
 
 
 @every
 async def test_all_providers_failed(talker, plane, autojump_clock):
-    async with plane("fail_rate: 1", "fail_rate: 1") as made:
-        heard = await converse(talker, made, "first/tone", SAID)
-        assert heard.finals == []
-        assert heard.code in (1011, 1013, 3005)
-        assert len(heard.errors) == 1 or heard.reason
-        await made.kept.finished.wait()
-        assert made.kept.record.status == "error"
+    async with plane("fail_rate: 1", "fail_rate: 1") as gateway:
+        received = await converse(talker, gateway, "first/tone", TEXTS)
+        assert received.finals == []
+        assert received.code in (1011, 1013, 3005)
+        assert len(received.errors) == 1 or received.reason
+        await gateway.kept.finished.wait()
+        assert gateway.kept.record.status == "error"
 
 
 @every
 async def test_a_budget_stops_a_session(talker, plane, autojump_clock):
-    async with plane(spent={"spent": 2_000_000}) as made:
-        heard = Heard()
+    async with plane(spent={"spent": 2_000_000}) as gateway:
+        received = Received()
         try:
-            heard = await converse(talker, made, "first/tone", SAID, query="gw_project=spent")
+            received = await converse(talker, gateway, "first/tone", TEXTS, query="gw_project=spent")
         except ProviderError as refused:
-            heard.errors.append(str(refused))
-        assert heard.finals == []
-        assert heard.errors
-        assert (made.kept.record.status, made.kept.record.error_code) == ("error", "budget_exceeded")
-        assert made.kept.intents == []
+            received.errors.append(str(refused))
+        assert received.finals == []
+        assert received.errors
+        assert (gateway.kept.record.status, gateway.kept.record.error_code) == ("error", "budget_exceeded")
+        assert gateway.kept.intents == []
 
 
 @every
 async def test_a_client_that_vanishes_stops_the_provider(talker, plane, autojump_clock):
-    async with plane() as made:
+    async with plane() as gateway:
         with trio.move_on_after(0.5):
-            await converse(talker, made, "first/tone", SAID)
-        await made.kept.finished.wait()
-        record = made.kept.record
+            await converse(talker, gateway, "first/tone", TEXTS)
+        await gateway.kept.finished.wait()
+        record = gateway.kept.record
         assert record.status in ("cancelled", "success")
         assert 0.2 < record.usage.audio_seconds < 0.8
 
 
 @every
 async def test_a_frame_that_is_no_frame(talker, plane, autojump_clock):
-    async with plane() as made:
-        heard = Heard()
-        async with talker.open(made, "first/tone") as ws:
+    async with plane() as gateway:
+        received = Received()
+        async with talker.open(gateway, "first/tone") as ws:
             for frame in talker.begin("first/tone"):
                 await ws.send(frame)
             await ws.send("{")
             await ws.send("[]")
             with trio.move_on_after(5):
-                await read(talker, ws, heard, until=1)
-        assert heard.finals == []
-        assert (await converse(talker, made, "first/tone", SAID)).finals == SAID
+                await read(talker, ws, received, until=1)
+        assert received.finals == []
+        assert (await converse(talker, gateway, "first/tone", TEXTS)).finals == TEXTS
 
 
 @every
 async def test_plain_http_is_told_to_upgrade(talker, plane, autojump_clock):
-    async with plane() as made:
+    async with plane() as gateway:
         path = talker.path("first/tone")
-        async with made.client.open("client", b"GET", GATEWAY, path.encode(), [], b"") as response:
+        async with gateway.client.open("client", b"GET", GATEWAY, path.encode(), [], b"") as response:
             assert response.status == 426
 
 
@@ -128,11 +128,11 @@ LONG = ["one two three", "four", "five six", "seven eight nine ten", "eleven", "
 @pytest.mark.parametrize("cut", range(1, 21))
 async def test_wherever_it_is_cut_the_transcript_is_the_same(cut, plane, autojump_clock):
     """Whatever the last provider said, and each second billed once per vendor that heard it."""
-    async with plane(f"cut_after: {cut}") as made:
-        heard = await converse(DEEPGRAM, made, "first/tone", LONG)
-        assert heard.finals == LONG
-        await made.kept.finished.wait()
-        record = made.kept.record
+    async with plane(f"cut_after: {cut}") as gateway:
+        received = await converse(DEEPGRAM, gateway, "first/tone", LONG)
+        assert received.finals == LONG
+        await gateway.kept.finished.wait()
+        record = gateway.kept.record
         length_s = len(speech(LONG, 16_000)) / 32_000
         cost = 0.0
         for attempt, usd_an_hour in zip(record.attempts, (36, 72), strict=False):
@@ -150,12 +150,12 @@ async def test_an_app_of_any_protocol_runs_on_a_server_that_hears_recordings_onl
 providers: {local: {type: whisper, base_url: "http://cpp.test:8080/inference"}}
 models: {stt: {local/base: }}
 """
-    async with open_plane(text, tmp_path) as made:
-        made.net.hosts["cpp.test", 8_080] = server = FakeWhisperCpp()
-        heard = await converse(talker, made, "local/base", SAID, pause_s=1.0)
-        assert (heard.finals, heard.errors) == (SAID, [])
+    async with open_plane(text, tmp_path) as gateway:
+        gateway.net.hosts["cpp.test", 8_080] = server = FakeWhisperCpp()
+        received = await converse(talker, gateway, "local/base", TEXTS, pause_s=1.0)
+        assert (received.finals, received.errors) == (TEXTS, [])
         assert server.requests == 3
-        await made.kept.finished.wait()
-        record = made.kept.record
+        await gateway.kept.finished.wait()
+        record = gateway.kept.record
         assert (record.status, record.model_id, record.cost_nusd) == ("success", "local/base", 0)
         assert record.usage.audio_seconds > 4

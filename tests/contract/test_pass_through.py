@@ -20,7 +20,8 @@ from gw.net.ws_dial import open_ws
 from gw.wire import multipart
 from tests.contract import readers, talkers
 from tests.contract.endpoints import BOUNDARY, TEXT, recording
-from tests.contract.talkers import speech, told
+from tests.contract.talkers import as_json as _json
+from tests.contract.talkers import speech
 from tests.fakes.hosting import GATEWAY, Plane, hosted, open_plane
 from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
@@ -29,7 +30,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.openai import FakeOpenAI
 
-QUERY, MEMBER, FRAME = "new_query=7", {"new_member": {"a": [1]}}, told(type="NewFrame", new_frame=[2])
+QUERY, MEMBER, FRAME = "new_query=7", {"new_member": {"a": [1]}}, _json(type="NewFrame", new_frame=[2])
 IN_QUERY, IN_BODY, IN_FRAMES = b"new_query=7", b'"new_member":{"a":[1]}', b'"new_frame":[2]'
 FAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "openai": (lambda: FakeOpenAI(api_key="k"), "/v1"),
@@ -162,7 +163,7 @@ async def test_assemblyais_transcript(world):
 
 async def _talk(talker: talkers.Talker, plane: Plane, model: str, frames: Sequence[str]) -> None:
     """Says `frames` in the midst of speech, and hears the session to its first final transcript."""
-    heard = talkers.Heard()
+    received = talkers.Received()
     async with talker.open(plane, model, QUERY) as ws:
         said = talker.frames(speech(["one two", "three"], talker.format.sample_rate_hz))
         half = len(said) // 2
@@ -172,8 +173,8 @@ async def _talk(talker: talkers.Talker, plane: Plane, model: str, frames: Sequen
         for frame in talker.finish:
             await ws.send(frame)
         with trio.fail_after(60):
-            await talkers.read(talker, ws, heard, until=1)
-    assert heard.errors == []
+            await talkers.read(talker, ws, received, until=1)
+    assert received.errors == []
 
 
 async def _read(reader: readers.Reader, plane: Plane, model: str, frames: Sequence[str]) -> None:
@@ -194,34 +195,34 @@ async def _read(reader: readers.Reader, plane: Plane, model: str, frames: Sequen
 
 
 def _cartesia(**members: Any) -> str:
-    return told(context_id="c1", **SPEAK, **members)
+    return _json(context_id="c1", **SPEAK, **members)
 
 
 def _realtime(model: str) -> str:
     heard = {"transcription": {"model": model, **MEMBER}}
-    return told(type="session.update", session={"type": "transcription", "audio": {"input": heard}})
+    return _json(type="session.update", session={"type": "transcription", "audio": {"input": heard}})
 
 
 REALTIME = attrs.evolve(talkers.OPENAI_REALTIME, begin=lambda model: [_realtime(model)])
 COMMITTED = attrs.evolve(
-    talkers.ELEVENLABS, finish=[told(message_type="input_audio_chunk", audio_base_64="", commit=True, sample_rate=16_000)]
+    talkers.ELEVENLABS, finish=[_json(message_type="input_audio_chunk", audio_base_64="", commit=True, sample_rate=16_000)]
 )
 SOCKETS: list[tuple[str, Callable[[Plane], Awaitable[None]], list[bytes]]] = [
     ("openai", partial(_talk, REALTIME, model="openai/stt", frames=[FRAME]), [IN_BODY, IN_FRAMES]),
     ("deepgram", partial(_talk, talkers.DEEPGRAM, model="nova-3", frames=[FRAME]), [IN_QUERY, IN_FRAMES]),
     ("deepgram", partial(_talk, talkers.FLUX, model="flux-general-en", frames=[FRAME]), [IN_QUERY, IN_FRAMES]),
-    ("elevenlabs", partial(_talk, COMMITTED, model="scribe_v2", frames=[told(message_type="x", new_frame=[2])]),
+    ("elevenlabs", partial(_talk, COMMITTED, model="scribe_v2", frames=[_json(message_type="x", new_frame=[2])]),
      [IN_QUERY, IN_FRAMES]),
     ("cartesia", partial(_talk, talkers.CARTESIA, model="ink-whisper", frames=[]), [IN_QUERY]),
     ("cartesia", partial(_talk, talkers.CARTESIA_TURNS, model="ink-2", frames=[]), [IN_QUERY]),
     ("assemblyai", partial(_talk, talkers.ASSEMBLYAI, model="universal-3-6-pro", frames=[FRAME]), [IN_QUERY, IN_FRAMES]),
     ("deepgram", partial(_read, readers.DEEPGRAM, model="aura-2-thalia-en",
-     frames=[told(type="Speak", text=TEXT, **MEMBER), told(type="Flush")]), [IN_QUERY]),
+     frames=[_json(type="Speak", text=TEXT, **MEMBER), _json(type="Flush")]), [IN_QUERY]),
     ("cartesia", partial(_read, readers.CARTESIA, model="sonic-3", frames=[_cartesia(**MEMBER)]), [IN_BODY]),
     ("elevenlabs", partial(_read, readers.ELEVEN_ONE, model="eleven_flash_v2_5",
-     frames=[told(text=" ", **MEMBER), told(text=TEXT), told(text="")]), [IN_QUERY, IN_BODY]),
+     frames=[_json(text=" ", **MEMBER), _json(text=TEXT), _json(text="")]), [IN_QUERY, IN_BODY]),
     ("elevenlabs", partial(_read, readers.ELEVEN_MANY, model="eleven_flash_v2_5", frames=[
-        told(text=" ", context_id="c1", **MEMBER), told(text=TEXT, context_id="c1"), told(context_id="c1", close_context=True),
+        _json(text=" ", context_id="c1", **MEMBER), _json(text=TEXT, context_id="c1"), _json(context_id="c1", close_context=True),
     ]), [IN_QUERY, IN_BODY]),
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from gw.providers.spec import spec_of
 from gw.types.asgi import ASGIApp
 from tests.contract.dripping import SPEAKERS
 from tests.contract.readers import READERS, Reader, send
-from tests.contract.talkers import told
+from tests.contract.talkers import as_json
 from tests.contract.vendors import KEY
 from tests.fakes.hosting import GATEWAY, hosted, open_plane
 
@@ -145,9 +145,9 @@ async def test_a_conversation_answers_its_second_turn_at_once(behind, plane, aut
         took = []
         async with open_ws("client", GATEWAY, b"/v1/realtime?model=trio", headers=[], connect=made.client.connect) as ws:
             said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello there."}]}
-            await send(ws, [told(type="conversation.item.create", item=said)])
+            await send(ws, [as_json(type="conversation.item.create", item=said)])
             for _ in range(3):
-                await send(ws, [told(type="response.create")])
+                await send(ws, [as_json(type="response.create")])
                 asked_at, first_at = trio.current_time(), None
                 event = {"type": ""}
                 while event["type"] != "response.done":

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from gw.dialects.live_transcription import ANSWER_S
-from tests.contract.talkers import CARTESIA, CARTESIA_TURNS, Heard, read, speech
+from tests.contract.talkers import CARTESIA, CARTESIA_TURNS, Received, read, speech
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -23,18 +23,18 @@ MODELS = pytest.mark.parametrize("model", ["own/ink-2", "own/ink-whisper", "othe
 
 @pytest.fixture
 async def plane(tmp_path, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as made:
-        made.net.hosts["own.test", 80] = hosted(FakeCartesia(api_key="k"))
-        made.net.hosts["other.test", 80] = hosted(FakeDeepgram(api_key="k"))
-        yield made
+    async with open_plane(CONFIG, tmp_path) as gateway:
+        gateway.net.hosts["own.test", 80] = hosted(FakeCartesia(api_key="k"))
+        gateway.net.hosts["other.test", 80] = hosted(FakeDeepgram(api_key="k"))
+        yield gateway
 
 
-async def told_until(ws, kind):
-    found = []
+async def receive_until(ws, kind):
+    events_found = []
     with trio.fail_after(60):
-        while not found or found[-1]["type"] != kind:
-            found.append(msgspec.json.decode(await ws.receive()))
-    return found
+        while not events_found or events_found[-1]["type"] != kind:
+            events_found.append(msgspec.json.decode(await ws.receive()))
+    return events_found
 
 
 def outline(frames):
@@ -49,11 +49,11 @@ async def test_finalize_is_answered_after_what_was_heard(model, times, plane):
             await ws.send(frame)
         for _ in range(times):
             await ws.send("finalize")
-        first = await told_until(ws, "flush_done")
+        first = await receive_until(ws, "flush_done")
         await ws.send("close")
-        rest = await told_until(ws, "done")
+        remaining = await receive_until(ws, "done")
     assert outline(first) == ["one two three", "flush_done"]
-    assert outline(rest) == ["flush_done"] * (times - 1) + ["done"]
+    assert outline(remaining) == ["flush_done"] * (times - 1) + ["done"]
 
 
 @MODELS
@@ -61,10 +61,10 @@ async def test_a_session_by_turns_has_succeeded_when_it_ends(model, plane):
     async with CARTESIA_TURNS.open(plane, model) as ws:
         for frame in (*CARTESIA_TURNS.frames(speech(["one two three"], 16_000)), *CARTESIA_TURNS.finish):
             await ws.send(frame)
-        heard = Heard()
+        received = Received()
         with trio.fail_after(60):
-            await read(CARTESIA_TURNS, ws, heard)
-    assert heard.finals == ["one two three"]
+            await read(CARTESIA_TURNS, ws, received)
+    assert received.finals == ["one two three"]
     (record,) = plane.kept.records
     assert (record.status, record.model_id, len(record.attempts)) == ("success", model, 1)
 
@@ -75,7 +75,7 @@ async def test_finalize_is_answered_when_nothing_was_said(model, plane):
         await ws.send(bytes(6_400))
         began = trio.current_time()
         await ws.send("finalize")
-        assert outline(await told_until(ws, "flush_done")) == ["flush_done"]
+        assert outline(await receive_until(ws, "flush_done")) == ["flush_done"]
         assert trio.current_time() - began <= ANSWER_S + 0.1
         await ws.send("close")
-        assert outline(await told_until(ws, "done")) == ["done"]
+        assert outline(await receive_until(ws, "done")) == ["done"]

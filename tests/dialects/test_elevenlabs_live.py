@@ -11,7 +11,7 @@ import trio
 from gw.errors import ProviderError
 from gw.net.ws import WsClosed
 from gw.net.ws_dial import open_ws
-from tests.contract.talkers import ELEVENLABS, speech, told
+from tests.contract.talkers import ELEVENLABS, as_json, speech
 from tests.fakes.hosting import GATEWAY, hosted, open_plane
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
@@ -33,18 +33,18 @@ def vendor():
 
 @pytest.fixture
 async def plane(tmp_path, vendor, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as made:
-        made.net.hosts["own.test", 80] = hosted(vendor)
-        made.net.hosts["other.test", 80] = hosted(FakeDeepgram(api_key="k"))
-        yield made
+    async with open_plane(CONFIG, tmp_path) as gateway:
+        gateway.net.hosts["own.test", 80] = hosted(vendor)
+        gateway.net.hosts["other.test", 80] = hosted(FakeDeepgram(api_key="k"))
+        yield gateway
 
 
-async def told_until(ws, member, value):
-    found = []
+async def receive_until(ws, member, value):
+    frames = []
     with trio.fail_after(60):
-        while not found or found[-1].get(member) != value:
-            found.append(msgspec.json.decode(await ws.receive()))
-    return found
+        while not frames or frames[-1].get(member) != value:
+            frames.append(msgspec.json.decode(await ws.receive()))
+    return frames
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ async def test_the_settings_of_a_first_frame_reach_the_vendor(path, named, end, 
     opening = {"generation_config": SCHEDULE, "voice_settings": {"speed": 1.1}, "not_yet_known": {"a": 1}}
     target = f"/v1/text-to-speech/v/{path}?model_id=eleven_flash_v2_5&output_format=pcm_16000".encode()
     async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
-        await ws.send(told(text=" ", **named, **opening))
-        await ws.send(told(text="Hello there. ", **named))
-        await ws.send(told(**end))
-        await told_until(ws, "isFinal", True)
-    found = vendor.ledger[0].fields["set"]
-    assert {name: msgspec.json.decode(found[f"frame:{name}"]) for name in opening} == opening
+        await ws.send(as_json(text=" ", **named, **opening))
+        await ws.send(as_json(text="Hello there. ", **named))
+        await ws.send(as_json(**end))
+        await receive_until(ws, "isFinal", True)
+    frames = vendor.ledger[0].fields["set"]
+    assert {name: msgspec.json.decode(frames[f"frame:{name}"]) for name in opening} == opening
 
 
 GUARDED = CONFIG + "auth: {keys: [{key: gwk_right, project: default}]}\n"
@@ -70,10 +70,10 @@ GUARDED = CONFIG + "auth: {keys: [{key: gwk_right, project: default}]}\n"
 def guarded(tmp_path, vendor, autojump_clock):
     @asynccontextmanager
     async def opened(query=""):
-        async with open_plane(GUARDED, tmp_path) as made:
-            made.net.hosts["own.test", 80] = hosted(vendor)
+        async with open_plane(GUARDED, tmp_path) as gateway:
+            gateway.net.hosts["own.test", 80] = hosted(vendor)
             target = f"/v1/text-to-speech/v/stream-input?model_id=eleven_flash_v2_5&output_format=pcm_16000{query}".encode()
-            async with open_ws("client", GATEWAY, target, headers=[], connect=made.client.connect) as ws:
+            async with open_ws("client", GATEWAY, target, headers=[], connect=gateway.client.connect) as ws:
                 yield ws
 
     return opened
@@ -82,22 +82,22 @@ def guarded(tmp_path, vendor, autojump_clock):
 @pytest.mark.parametrize("key", [{"xi-api-key": "gwk_right"}, {"xi_api_key": "gwk_right"}, {"authorization": "Bearer gwk_right"}])
 async def test_a_browsers_key_stands_in_its_first_frame(key, guarded, vendor):
     async with guarded() as ws:
-        await ws.send(told(text=" ", voice_settings={"speed": 1.0}, **key))
-        await ws.send(told(text="Hello there. "))
-        await ws.send(told(text=""))
-        await told_until(ws, "isFinal", True)
+        await ws.send(as_json(text=" ", voice_settings={"speed": 1.0}, **key))
+        await ws.send(as_json(text="Hello there. "))
+        await ws.send(as_json(text=""))
+        await receive_until(ws, "isFinal", True)
     assert set(vendor.ledger[0].fields["set"]) == {"frame:voice_settings", "frame:generation_config"}
 
 
 @pytest.mark.parametrize(
-    "frame", [told(text=" "), told(text=" ", **{"xi-api-key": "gwk_wrong"}), told(**{"xi-api-key": 5}), "{", "[]", None]
+    "frame", [as_json(text=" "), as_json(text=" ", **{"xi-api-key": "gwk_wrong"}), as_json(**{"xi-api-key": 5}), "{", "[]", None]
 )
 async def test_without_a_right_one_the_socket_is_closed(frame, guarded, vendor):
     async with guarded() as ws:
         if frame is not None:
             await ws.send(frame)
         with trio.fail_after(6), pytest.raises(WsClosed) as caught:
-            await told_until(ws, "isFinal", True)
+            await receive_until(ws, "isFinal", True)
     assert caught.value.code == 1008
     assert vendor.ledger == []
 
@@ -119,6 +119,6 @@ async def test_a_commit_of_silence_is_answered(model, plane):
     async with ELEVENLABS.open(plane, model) as ws:
         for data in (bytes(6_400), speech(["one two"], 16_000), bytes(6_400)):
             await ws.send(ELEVENLABS.audio(data))
-            await ws.send(told(message_type="input_audio_chunk", audio_base_64="", commit=True))
-            *_, answer = await told_until(ws, "message_type", "committed_transcript")
+            await ws.send(as_json(message_type="input_audio_chunk", audio_base_64="", commit=True))
+            *_, answer = await receive_until(ws, "message_type", "committed_transcript")
             assert answer["text"] == ("one two" if any(data) else "")

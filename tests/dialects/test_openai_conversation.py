@@ -10,7 +10,7 @@ import trio
 
 from gw.net.ws_dial import open_ws
 from gw.providers.sim import fsk
-from tests.contract.talkers import speech, told
+from tests.contract.talkers import as_json, speech
 from tests.fakes.hosting import GATEWAY, open_plane
 
 CONFIG = """
@@ -28,7 +28,7 @@ class Client:
         self.seen = []
 
     async def send(self, kind, **members):
-        await self.ws.send(told(type=kind, **members))
+        await self.ws.send(as_json(type=kind, **members))
 
     async def until(self, *kinds):
         with trio.fail_after(120):
@@ -46,8 +46,8 @@ class Client:
             await trio.sleep(0.04)
 
     def kinds(self):
-        found = [event["type"] for event in self.seen]
-        return [kind for n, kind in enumerate(found) if not n or found[n - 1] != kind]
+        frames = [event["type"] for event in self.seen]
+        return [kind for n, kind in enumerate(frames) if not n or frames[n - 1] != kind]
 
     @property
     def spoken(self):
@@ -154,12 +154,12 @@ async def test_a_tool_is_called_and_its_result_spoken(talk, autojump_clock):
 
 async def test_bad_frames_are_answered_and_the_session_goes_on(talk, autojump_clock):
     async with talk() as (client, _):
-        for frame in ("{", "[]", '{"type":1}', '{"type":"nonsense"}', told(type="input_audio_buffer.append", audio="!")):
+        for frame in ("{", "[]", '{"type":1}', '{"type":"nonsense"}', as_json(type="input_audio_buffer.append", audio="!")):
             await client.ws.send(frame)
             event = msgspec.json.decode(await client.ws.receive())
             assert (event["type"], event["error"]["type"]) == ("error", "invalid_request_error")
         bad = {"audio": {"input": {"format": {"type": "audio/mp3"}}}}
-        await client.ws.send(told(type="session.update", session=bad))
+        await client.ws.send(as_json(type="session.update", session=bad))
         assert msgspec.json.decode(await client.ws.receive())["type"] == "error"
         await client.send("session.update", session={"instructions": "Be brief."})
         assert (await client.until("session.updated"))["session"]["instructions"] == "Be brief."
