@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import log
 from random import Random
+from typing import Any
 
 import attrs
 import msgspec
@@ -179,13 +180,10 @@ class _Day:
         overhead_ms = self._random.uniform(0.02, 0.1)
         wasted = wasted if answered else 0
         played = self._cost(last.model_id, msgspec.structs.replace(usage, characters=usage.characters - wasted))
-        return RequestRecord(
-            id=self._next_id(),
-            timestamp=session.at,
-            project=PROJECT,
-            modality=modality,
-            model_id=last.model_id,
-            provider=split_model_id(last.model_id)[0],
+        return self._new_record(
+            session,
+            modality,
+            last.model_id,
             requested_model=first.model_id,
             status="cancelled" if wasted else _status(answered, fell_back),
             total_latency_ms=round(last.started_ms + last.duration_ms + overhead_ms, 3),
@@ -201,28 +199,35 @@ class _Day:
             fallback_from=first.model_id if fell_back else None,
             error_code=None if answered else last.error_code if len(attempts) == 1 else "upstream_failed",
             stream=stream,
-            session_id=session.id,
             turn_id=session.turn_id,
-            endpoint="sample",
         )
 
     def _over_budget(self, session: _Session) -> RequestRecord:
         """Return the record of a request that is refused before any attempt."""
         (model_id,) = _VOICE
-        return RequestRecord(
-            id=self._next_id(),
-            timestamp=session.at,
-            project=PROJECT,
-            modality="stt",
-            model_id=model_id,
-            provider=split_model_id(model_id)[0],
+        return self._new_record(
+            session,
+            "stt",
+            model_id,
             requested_model=model_id,
             status="error",
             total_latency_ms=round(self._random.uniform(0.05, 0.2), 3),
             error_code="budget_exceeded",
-            session_id=session.id,
             turn_id=self._hex_id(),
+        )
+
+    def _new_record(self, session: _Session, modality: Modality, model_id: str, **fields: Any) -> RequestRecord:
+        self._count += 1
+        return RequestRecord(
+            id=f"sample-{self._day}-{self._count:04}",
+            timestamp=session.at,
+            project=PROJECT,
+            modality=modality,
+            model_id=model_id,
+            provider=split_model_id(model_id)[0],
+            session_id=session.id,
             endpoint="sample",
+            **fields,
         )
 
     def _cost(self, model_id: str, usage: Usage) -> Cost:
@@ -234,10 +239,6 @@ class _Day:
 
     def _hex_id(self) -> str:
         return f"{self._random.getrandbits(128):032x}"
-
-    def _next_id(self) -> str:
-        self._count += 1
-        return f"sample-{self._day}-{self._count:04}"
 
 
 def _status(answered: bool, fell_back: bool) -> Status:

@@ -69,22 +69,22 @@ def checked_chain(catalog: Catalog, modality: Modality, models: Iterable[str], p
     return chain
 
 
-async def put(registrar: Registrar, modality: str, body: Mapping[str, object], by: Actor) -> SetChainAnswer:
+async def put(registrar: Registrar, name: str, body: Mapping[str, object], by: Actor) -> SetChainAnswer:
     """Set a chain; it overrides that of gw.yaml until it is reset. Raises RequestError."""
-    checked = checked_modality(modality)
-    models = checked_chain(registrar.catalog, checked, read(body, SetChain).models, "models")
-    chain = StoredChain(modality=checked, models=models)
+    modality = checked_modality(name)
+    models = checked_chain(registrar.catalog, modality, read(body, SetChain).models, "models")
+    chain = StoredChain(modality=modality, models=models)
     async with registrar.change(by) as draft:
-        before = registrar.catalog.chains.get(checked, ())
+        before = registrar.catalog.chains.get(modality, ())
         action: Action = "update" if name_of(chain) in draft.stored else "create"
         draft.put(chain, action, {"models": {"from": before, "to": models}})
-    return SetChainAnswer(modality=checked, models=list(models), source="db")
+    return SetChainAnswer(modality=modality, models=list(models), source="db")
 
 
-async def reset(registrar: Registrar, modality: str, by: Actor) -> SetChainAnswer:
+async def reset(registrar: Registrar, name: str, by: Actor) -> SetChainAnswer:
     """Put the chain of gw.yaml in force again."""
-    checked = checked_modality(modality)
+    modality = checked_modality(name)
     async with registrar.change(by) as draft:
-        if ("fallbacks", checked) in draft.stored:
-            draft.remove(("fallbacks", checked), {"models": registrar.catalog.chains.get(checked, ())})
-    return SetChainAnswer(modality=checked, models=list(registrar.catalog.chains.get(checked, ())), source="yaml")
+        if ("fallbacks", modality) in draft.stored:
+            draft.remove(("fallbacks", modality), {"models": registrar.catalog.chains.get(modality, ())})
+    return SetChainAnswer(modality=modality, models=list(registrar.catalog.chains.get(modality, ())), source="yaml")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from hashlib import sha256
 
 from gw.admin.registrar import Deleted, Registrar
-from gw.admin.request_models import Body, checked_expiry, checked_text, read
+from gw.admin.request_models import Body, checked_text, read
 from gw.admin.schemas import Schema, from_attributes
-from gw.errors import UnknownKeyError
+from gw.errors import RequestError, UnknownKeyError
 from gw.types.entities import Actor, StoredKey, name_of
 from gw.types.ids import Source
 from gw.types.project import DEFAULT_PROJECT
@@ -69,7 +70,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
             name=checked_text(request.name, "name"),
             project=registrar.catalog.project(request.project or DEFAULT_PROJECT).id,
             created_at=draft.now,
-            expires_at=checked_expiry(request.expires_at, draft.now),
+            expires_at=_checked_expiry(request.expires_at, draft.now),
         )
         changes = {"name": stored.name, "project": stored.project, "expires_at": stored.expires_at}
         draft.put(stored, "create", changes)
@@ -110,3 +111,10 @@ def _stored(registrar: Registrar, key_id: str) -> StoredKey:
 
 def _entry(key: StoredKey) -> KeyEntry:
     return from_attributes(KeyEntry, key, key_id=key.id, key_masked=key.masked, source="db")
+
+
+def _checked_expiry(value: float | None, now: float) -> float | None:
+    """Return a time in Unix seconds that lies after `now`; None = never."""
+    if value is not None and not (math.isfinite(value) and value > now):
+        raise RequestError(what="expires_at must be a time in the future, in Unix seconds", param="expires_at")
+    return value

@@ -7,16 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gw.admin.registrar import Deleted, Registrar, differences
-from gw.admin.request_models import (
-    Body,
-    Checks,
-    checked,
-    checked_model_name,
-    checked_text,
-    checked_text_or_none,
-    read,
-    update_body,
-)  # fmt: skip
+from gw.admin.request_models import Body, Checks, checked, checked_text, read, update_body
 from gw.admin.schemas import Schema
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError
 from gw.types.entities import Actor, Model, name_of
@@ -55,10 +46,23 @@ class ModelPreview(Schema):
     would_delete: ModelPreviewed
 
 
+def _text_or_none(value: str | None, param: str) -> str | None:
+    return checked_text(value, param) or None
+
+
+def checked_model_name(value: str, param: str = "model_name") -> str:
+    """Return a vendor's model name: one line, without spaces at its ends."""
+    if not value or value != value.strip():
+        raise RequestError(what=f"{param} must not be empty, nor begin or end with a space", param=param)
+    if any(c.isspace() and c != " " for c in value):
+        raise RequestError(what=f"{param} must be one line", param=param)
+    return checked_text(value, param)
+
+
 _CHECKS: Checks = {
     "display_name": checked_text,
-    "default_language": checked_text_or_none,
-    "default_voice": checked_text_or_none,
+    "default_language": _text_or_none,
+    "default_voice": _text_or_none,
 }
 
 

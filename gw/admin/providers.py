@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from gw.admin.addresses import checked_base_url
 from gw.admin.registrar import Deleted, Registrar, address_of, differences
-from gw.admin.request_models import Body, checked_api_key, checked_id, read
+from gw.admin.request_models import Body, checked_id, read
 from gw.admin.schemas import Schema
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
 from gw.types.address import host_of
@@ -152,6 +152,13 @@ def _checked_type(name: str, *, explicit: bool) -> str:
         what = f"unknown provider type {name!r}{hint}; known types: {', '.join(PROVIDER_TYPES)}"
         raise RequestError(what=what, param="provider_type")
     return name
+
+
+def checked_api_key(value: str | None, param: str = "api_key") -> str:
+    key = value or ""
+    if len(key) > 4_096 or not key.isascii() or any(not c.isprintable() or c == " " for c in key):
+        raise RequestError(what=f"{param} must be printable ASCII without spaces", param=param)
+    return key
 
 
 def _checked_address(registrar: Registrar, kind: str, base_url: str | None) -> str | None:

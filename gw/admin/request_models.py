@@ -5,7 +5,6 @@ HTTP, MCP and the command line send the same bodies. An unknown field is an erro
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -93,30 +92,3 @@ def checked_text(value: str | None, param: str, *, longest: int = _TEXT_CHARACTE
     except UnicodeEncodeError:
         raise RequestError(what=f"{param} is not valid Unicode text", param=param) from None
     return text
-
-
-def checked_text_or_none(value: str | None, param: str) -> str | None:
-    return checked_text(value, param) or None
-
-
-def checked_model_name(value: str, param: str = "model_name") -> str:
-    """Return a vendor's model name: one line, without spaces at its ends."""
-    if not value or value != value.strip():
-        raise RequestError(what=f"{param} must not be empty, nor begin or end with a space", param=param)
-    if any(c.isspace() and c != " " for c in value):
-        raise RequestError(what=f"{param} must be one line", param=param)
-    return checked_text(value, param)
-
-
-def checked_api_key(value: str | None, param: str = "api_key") -> str:
-    key = value or ""
-    if len(key) > 4_096 or not key.isascii() or any(not c.isprintable() or c == " " for c in key):
-        raise RequestError(what=f"{param} must be printable ASCII without spaces", param=param)
-    return key
-
-
-def checked_expiry(value: float | None, now: float) -> float | None:
-    """Return a time in Unix seconds that lies after `now`; None = never."""
-    if value is not None and not (math.isfinite(value) and value > now):
-        raise RequestError(what="expires_at must be a time in the future, in Unix seconds", param="expires_at")
-    return value

@@ -7,7 +7,7 @@ between sections are not part of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gw.config import fields, parse
@@ -113,19 +113,6 @@ _SPECIAL: Mapping[object, Callable[[], Json]] = {
     parse._auth_keys: _auth_keys,
     fields.price: lambda: _object(fields.PRICE),
 }
-
-
-def descriptions(shape: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Yield every key of a schema as a dotted path, with names that the user chooses as `*`, and its description."""
-    for option in (shape, *shape.get("anyOf", ())):
-        for name, below in option.get("properties", {}).items():
-            yield ".".join((*path, name)), below.get("description", "")
-            yield from descriptions(below, (*path, name))
-        for below in (option.get("additionalProperties"), option.get("items")):
-            if isinstance(below, dict):
-                if below is option.get("additionalProperties"):
-                    yield ".".join((*path, "*")), ""
-                yield from descriptions(below, (*path, "*"))
 
 
 def schema() -> Json:

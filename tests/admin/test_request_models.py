@@ -33,8 +33,8 @@ def test_checked_text_can_be_stored(text):
     for check in (
         lambda: request_models.checked_text(text, "name"),
         lambda: request_models.checked_text(text, "description", longest=2_000),
-        lambda: request_models.checked_model_name(text),
-        lambda: request_models.checked_api_key(text),
+        lambda: models.checked_model_name(text),
+        lambda: providers.checked_api_key(text),
         lambda: request_models.checked_id(text, "project_id"),
     ):
         try:

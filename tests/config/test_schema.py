@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gw.config.load import load
-from gw.config.schema import descriptions, schema, schema_text
+from gw.config.schema import schema, schema_text
 from gw.config.starter import example_text, general_name, key_names, starter_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "gw.schema.json"
@@ -30,6 +30,19 @@ def test_it_is_a_schema():
 @pytest.mark.parametrize("text", [example_text(), starter_text(), GOOD, "providers:\nmodels:\n"])
 def test_valid_files(text):
     assert [error.message for error in VALIDATOR.iter_errors(yaml.safe_load(text))] == []
+
+
+def descriptions(shape, path=()):
+    """Yield every key of a schema as a dotted path, with names that the user chooses as `*`, and its description."""
+    for option in (shape, *shape.get("anyOf", ())):
+        for name, below in option.get("properties", {}).items():
+            yield ".".join((*path, name)), below.get("description", "")
+            yield from descriptions(below, (*path, name))
+        for below in (option.get("additionalProperties"), option.get("items")):
+            if isinstance(below, dict):
+                if below is option.get("additionalProperties"):
+                    yield ".".join((*path, "*")), ""
+                yield from descriptions(below, (*path, "*"))
 
 
 def test_it_has_the_settings_of_the_example_and_no_others():
