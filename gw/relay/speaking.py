@@ -248,32 +248,37 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self._note_answered(attempt)
         out: list[SpeakEvent] = []
         for event in events:
-            match event:
-                case AudioChunk() if attempt.converter is not None:
-                    for piece in slices(event.data, attempt.format, first=not attempt.progress.audio_s):
-                        await self._out.send([*out, self._audio(attempt, AudioChunk(data=piece))])
-                        out.clear()
-                case AudioChunk():
-                    out.append(self._audio(attempt, event))
-                case WordTiming():
-                    attempt.progress.word(event.word, event.end_s)
-                    out.append(_shifted(event, attempt.starts_s) if attempt.starts_s else event)
-                case Flushed():
-                    attempt.progress.flushed()
-                    attempt.owes_since = math.inf if not self._finishing else attempt.owes_since
-                    out.append(event)
-                case SpeakEnd():
-                    attempt.ended = True
-                    attempt.reported = event.usage
-                    if attempt.converter is not None and (remaining := attempt.converter.end()):
-                        out.append(AudioChunk(data=remaining))
-                    out.append(event)
-                case VendorFrame():
-                    out.append(event)
+            if not isinstance(event, AudioChunk):
+                out += self._noted(attempt, event)
+            elif attempt.converter is None:
+                out.append(self._audio(attempt, event))
+            else:
+                for piece in slices(event.data, attempt.format, first=not attempt.progress.audio_s):
+                    await self._out.send([*out, self._audio(attempt, AudioChunk(data=piece))])
+                    out.clear()
         if attempt.ended and not self._finishing:
             raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         if out:
             await self._out.send(out)
+
+    def _noted(
+        self, attempt: SpeakingAttempt, event: WordTiming | Flushed | SpeakEnd | VendorFrame
+    ) -> list[SpeakEvent]:
+        """Note the provider's progress, and return the events to pass on."""
+        match event:
+            case WordTiming():
+                attempt.progress.word(event.word, event.end_s)
+                return [_shifted(event, attempt.starts_s) if attempt.starts_s else event]
+            case Flushed():
+                attempt.progress.flushed()
+                if not self._finishing:
+                    attempt.owes_since = math.inf
+            case SpeakEnd():
+                attempt.ended = True
+                attempt.reported = event.usage
+                if attempt.converter is not None and (remaining := attempt.converter.end()):
+                    return [AudioChunk(data=remaining), event]
+        return [event]
 
     def _audio(self, attempt: SpeakingAttempt, chunk: AudioChunk) -> AudioChunk:
         attempt.progress.audio_s += attempt.format.seconds(len(chunk.data))
