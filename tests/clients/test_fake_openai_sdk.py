@@ -49,7 +49,7 @@ async def test_models(fake, ask):
     [entry] = fake.ledger
     assert (entry.method, entry.path, entry.outcome) == ("GET", "/v1/models", "ended")
     assert entry.headers["authorization"] == "Bearer test-key"
-    await entry.gone.wait()
+    await entry.aborted.wait()
     assert entry.opened <= entry.closed
 
 
@@ -143,7 +143,7 @@ async def test_a_caller_who_leaves_is_noticed(fake, ask):
 
     await ask(first_only)
     with trio.fail_after(5):
-        await fake.ledger[0].gone.wait()
+        await fake.ledger[0].aborted.wait()
     assert fake.ledger[0].outcome == "cancelled"
 
 

@@ -469,7 +469,7 @@ async def test_a_client_that_leaves_stops_the_upstream(endpoint, vendor, upstrea
         assert (record.status, [a.outcome for a in record.attempts]) == ("cancelled", ["ok"])
         assert record.cost_nusd > 0
         for entry in fake.ledger:
-            await entry.gone.wait()
+            await entry.aborted.wait()
             assert (entry.outcome, entry.closed - left_at) == ("cancelled", pytest.approx(0, abs=0.1))
 
 
@@ -481,7 +481,7 @@ async def test_a_client_that_leaves_before_any_content(endpoint, upstreams, tmp_
         with trio.move_on_after(1):
             await endpoint.ask(plane, "own/m")
         (entry,) = upstreams.fake.ledger
-        await entry.gone.wait()
+        await entry.aborted.wait()
         assert (entry.outcome, entry.closed) == ("cancelled", pytest.approx(1, abs=0.1))
         record = plane.kept.record
         assert (record.status, record.usage.source, record.usage.output_tokens) == ("cancelled", "estimated", 0)

@@ -19,7 +19,7 @@ from gw.wire import wav
 from gw.wire.convert import CannotConvert
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.deepgram import FakeDeepgram
-from tests.fakes.vendors.live import Ears
+from tests.fakes.vendors.live import FakeListener
 
 UNKNOWN, OGG, MP4 = (AudioFormat(encoding=name) for name in ("unknown", "ogg", "mp4"))
 DEEPGRAM, OPENAI = spec_of("deepgram"), spec_of("openai")
@@ -131,11 +131,11 @@ async def finals(plane, data, fmt=UNKNOWN, **fields):
 class ContainedDeepgram(FakeDeepgram):
     """Hears the samples behind the head of a WAV that nothing announced."""
 
-    def ears(self, fmt):
+    def listener(self, fmt):
         if fmt.encoding != "unknown":
-            return Ears(fmt)
-        ears = Ears(PCM_16K)
-        feed, begun = ears.feed, []
+            return FakeListener(fmt)
+        listener = FakeListener(PCM_16K)
+        feed, begun = listener.feed, []
 
         def without_head(data):
             if begun:
@@ -143,8 +143,8 @@ class ContainedDeepgram(FakeDeepgram):
             begun.append(True)
             return feed(data[44:])
 
-        ears.feed = without_head
-        return ears
+        listener.feed = without_head
+        return listener
 
 
 @pytest.fixture
