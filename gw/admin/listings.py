@@ -274,8 +274,8 @@ def _listed(entries: list[Model], created_at: float) -> ListedModel:
 
 
 def _entry(entries: list[Model]) -> ModelEntry:
-    modalities = [entry.modality for entry in entries]
-    return from_attributes(ModelEntry, entries[0], model=entries[0].name, modalities=modalities)
+    first, modalities = entries[0], [entry.modality for entry in entries]
+    return ModelEntry(modality=first.modality, provider=first.provider, model=first.name, modalities=modalities)
 
 
 def _speech_models(by_id: dict[str, list[Model]], modality: Modality) -> list[SpeechModel]:

@@ -14,20 +14,12 @@ import attrs
 import msgspec
 
 from gw.web.control_api import path_with
-from gw.web.route import Raw, Route
+from gw.web.route import PATH_PARAMETERS, Raw, Route
 from gw.web.routes import TABLE
 
 Json = dict[str, Any]
 _ROUTES = {route.id: route for route in TABLE.routes}
 _READING_POSTS = ("test_provider", "run_reconcile")
-_PATH_ARGUMENTS = {
-    "model_id": "`<provider>/<model>`, as in list_models.",
-    "project_id": "The project's id.",
-    "provider_id": "The provider's id.",
-    "record_id": "A request's id, as in get_logs.",
-    "turn_id": "The turn's id.",
-    "modality": "stt, llm or tts.",
-}
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -61,7 +53,7 @@ class McpTool:
     @cached_property
     def input_schema(self) -> Json:
         properties: Json = {
-            name: {"type": "string", "minLength": 1, "description": _PATH_ARGUMENTS[name]} for name in self.path_arguments
+            name: {"type": "string", "minLength": 1, "description": PATH_PARAMETERS[name]} for name in self.path_arguments
         }
         required = list(self.path_arguments)
         for field in self.op.query:

@@ -13,7 +13,7 @@ from gw import __version__
 from gw.admin.schemas import Schema
 from gw.types.ids import MODALITIES
 from gw.web.authorization import Right
-from gw.web.route import QueryField, Raw, Route, RouteTable, Shape
+from gw.web.route import PATH_PARAMETERS, QueryField, Raw, Route, RouteTable, Shape
 from gw.web.routes import TABLE
 from gw.web.session_cookie import COOKIE
 
@@ -37,15 +37,6 @@ class Error(Schema):
 
 
 _REF = "#/components/schemas/{name}"
-_PARAMETERS = {
-    "model_id": "`<provider>/<model>`; the slash may be sent as it is or as `%2F`.",
-    "project_id": "The project's id.",
-    "provider_id": "The provider's id.",
-    "record_id": "The request's id: the `X-Request-Id` of its answer.",
-    "key_id": "The key's id.",
-    "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",
-    "modality": "`stt`, `llm` or `tts`.",
-}
 _EXAMPLES = {"model_id": "sim/echo", "project_id": "default", "provider_id": "sim"}
 _STATUSES = {
     400: "The request is invalid.",
@@ -155,7 +146,7 @@ def _operation(route: Route, path: str, schemas: _Schemas) -> Json:
 
 def _path_parameter(name: str) -> Json:
     schema = {"enum": list(MODALITIES)} if name == "modality" else {"type": "string", "minLength": 1}
-    parameter = {"name": name, "in": "path", "required": True, "schema": schema, "description": _PARAMETERS[name]}
+    parameter = {"name": name, "in": "path", "required": True, "schema": schema, "description": PATH_PARAMETERS[name]}
     return {**parameter, "example": _EXAMPLES[name]} if name in _EXAMPLES else parameter
 
 

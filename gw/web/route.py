@@ -183,7 +183,18 @@ class Route:
             seen.add(name)
 
 
+PATH_PARAMETERS = {
+    "model_id": "`<provider>/<model>`; the slash may be sent as it is or as `%2F`.",
+    "project_id": "The project's id.",
+    "provider_id": "The provider's id.",
+    "record_id": "The request's id: the `X-Request-Id` of its answer.",
+    "key_id": "The key's id.",
+    "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",
+    "modality": "`stt`, `llm` or `tts`.",
+}
+"""Descriptions of the parameters that paths have."""
 DEEP = frozenset(("model_id", "turn_id"))
+"""Path parameters that may contain slashes."""
 
 
 @attrs.frozen

@@ -14,16 +14,13 @@ _MODEL = {
     "type": ["string", "null"],
     "description": "`<provider>/<model>`, an alias, a stack, or a bare model name; absent = the project's default.",
 }
+_MESSAGE = {"type": "object", "required": ["role"], "properties": {"role": _TEXT}}
 _CHAT: dict[str, Any] = {
     "type": "object",
     "required": ["messages"],
     "properties": {
         "model": _MODEL,
-        "messages": {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "object", "required": ["role"], "properties": {"role": _TEXT}},
-        },
+        "messages": {"type": "array", "minItems": 1, "items": _MESSAGE},
         "stream": {"type": ["boolean", "null"], "description": "Answer with server-sent events."},
         "stream_options": {"type": ["object", "null"], "properties": {"include_usage": {"type": "boolean"}}},
         "max_tokens": {"type": ["integer", "null"]},
@@ -35,10 +32,7 @@ _COMPLETION = {
     "type": "object",
     "required": ["choices"],
     "properties": {
-        "id": _TEXT,
-        "object": _TEXT,
-        "created": {"type": "integer"},
-        "model": _TEXT,
+        **{"id": _TEXT, "object": _TEXT, "created": {"type": "integer"}, "model": _TEXT},
         "choices": {"type": "array", "items": {"type": "object"}},
         "usage": {"type": "object"},
     },
@@ -60,13 +54,11 @@ _TRANSCRIPTION: dict[str, Any] = {
     "required": ["file"],
     "properties": {
         "file": {"type": "string", "contentMediaType": "application/octet-stream"},
-        "model": _MODEL,
-        "language": _TEXT,
-        "prompt": _TEXT,
+        **{"model": _MODEL, "language": _TEXT, "prompt": _TEXT},
         "response_format": {"type": "string", "default": "json"},
         "temperature": {"type": "number", "minimum": 0},
         "timestamp_granularities[]": {"type": "array", "items": {"enum": ["word", "segment"]}},
-        "stream": {"type": "string"},
+        "stream": _TEXT,
     },
 }
 _EVENTS = Raw("text/event-stream", {})
@@ -84,46 +76,30 @@ _NOTES = (
 )
 
 
-def _post(path: str, route_id: str, summary: str, body: Raw, answers: tuple[Raw, ...]) -> Route:
+def _post(path: str, route_id: str, summary: str, body: Raw, *answers: Raw) -> Route:
     return Route(
-        "POST",
-        path,
-        route_id,
-        summary,
-        None,
-        aliases=(f"/openai{path}",),
-        tag="Voice",
-        right="data",
-        body=body,
-        answers=answers,
-        errors=_FAILURES,
-        notes=_NOTES,
-    )
+        "POST", path, route_id, summary, None, tag="Voice", right="data", aliases=(f"/openai{path}",), body=body,
+        answers=answers, errors=_FAILURES, notes=_NOTES,
+    )  # fmt: skip
 
 
 _UPLOAD = Raw("multipart/form-data", _TRANSCRIPTION)
 
 DATA_PLANE = (
     _post(
-        "/v1/chat/completions",
-        "chat_completions",
-        "A language model's answer, in OpenAI's protocol.",
+        "/v1/chat/completions", "chat_completions", "A language model's answer, in OpenAI's protocol.",
         Raw("application/json", _CHAT, {"model": "sim/echo", "messages": [{"role": "user", "content": "Hello"}]}),
-        (Raw("application/json", _COMPLETION), _EVENTS),
+        Raw("application/json", _COMPLETION), _EVENTS,
     ),
     _post(
-        "/v1/audio/speech",
-        "speech",
-        "Text to speech, in OpenAI's protocol.",
-        Raw("application/json", _SPEECH, {"model": "sim/tone", "input": "Hello", "voice": "alloy"}),
-        (_AUDIO, _EVENTS),
+        "/v1/audio/speech", "speech", "Text to speech, in OpenAI's protocol.",
+        Raw("application/json", _SPEECH, {"model": "sim/tone", "input": "Hello", "voice": "alloy"}), _AUDIO, _EVENTS,
     ),
-    _post("/v1/audio/transcriptions", "transcriptions", "Speech to text, in OpenAI's protocol.", _UPLOAD, _TRANSCRIPT),
     _post(
-        "/v1/audio/translations",
-        "translations",
-        "Speech of any language to English text, in OpenAI's protocol.",
-        _UPLOAD,
-        _TRANSCRIPT,
+        "/v1/audio/transcriptions", "transcriptions", "Speech to text, in OpenAI's protocol.", _UPLOAD, *_TRANSCRIPT
     ),
-)
+    _post(
+        "/v1/audio/translations", "translations", "Speech of any language to English text, in OpenAI's protocol.",
+        _UPLOAD, *_TRANSCRIPT,
+    ),
+)  # fmt: skip
