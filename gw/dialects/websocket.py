@@ -51,7 +51,7 @@ def close_code_of(error: GwError) -> int:
 
 
 class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """What dialects do differently."""
+    """The differences between dialects."""
 
     name: str
     """Name of the dialect; frames of a provider of the same dialect are passed on unchanged."""

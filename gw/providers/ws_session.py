@@ -44,7 +44,7 @@ class SessionWire(Protocol[E]):
 
     def flush(self) -> Frames: ...
 
-    def passed(self, frame: str) -> Frames:
+    def forward(self, frame: str) -> Frames:
         """Return a control frame of a client that speaks this dialect as it goes to the vendor."""
         ...
 
@@ -147,7 +147,7 @@ class _SocketSession(Generic[W, E]):
         await self.send_frames(self._wire.flush())
 
     async def send_frame(self, frame: str) -> None:
-        await self.send_frames(self._wire.passed(frame))
+        await self.send_frames(self._wire.forward(frame))
 
     async def finish(self) -> None:
         await self.send_frames(self._wire.finish())

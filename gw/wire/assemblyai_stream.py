@@ -128,7 +128,7 @@ class AssemblyListenClient:
     def flush(self) -> list[Frame]:
         return [*self._cutter.end(), FORCE_ENDPOINT]
 
-    def passed(self, frame: str) -> str:
+    def forward(self, frame: str) -> str:
         return frame
 
     def finish(self) -> list[Frame]:

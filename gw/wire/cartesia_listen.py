@@ -208,7 +208,7 @@ class CartesiaListenClient:
         self._flushes += 1
         return "finalize"
 
-    def passed(self, frame: str) -> str:
+    def forward(self, frame: str) -> str:
         return frame
 
     def finish(self) -> str:

@@ -222,7 +222,7 @@ class CartesiaSpeakClient:
             self._end()
         return frame
 
-    def passed(self, frame: str) -> None:
+    def forward(self, frame: str) -> None:
         """Drop a caller's frame: it names contexts of the caller's own socket."""
 
     def finish(self) -> str | None:

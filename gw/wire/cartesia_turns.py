@@ -62,7 +62,7 @@ class CartesiaTurnsClient:
         """Return silence, which does not count as time of the session."""
         return silence(self._format, FLUSH_S)
 
-    def passed(self, frame: str) -> None:
+    def forward(self, frame: str) -> None:
         """Drop a caller's frame: the vendor's two paths have different control frames."""
 
     def finish(self) -> str:

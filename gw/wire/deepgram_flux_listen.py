@@ -100,7 +100,7 @@ class FluxListenClient(DeepgramListenClient):
     def flush(self) -> list[str]:
         return [FORCE_END_TURN]
 
-    def passed(self, frame: str) -> list[str]:
+    def forward(self, frame: str) -> list[str]:
         """Return a control frame of this protocol, such as `Configure`. `KeepAlive` and those of `/v1/listen` are dropped."""
         if not self._keep_raw:
             return []

@@ -164,7 +164,7 @@ class DeepgramListenClient:
     def flush(self) -> list[str]:
         return [FINALIZE]
 
-    def passed(self, frame: str) -> list[str]:
+    def forward(self, frame: str) -> list[str]:
         return [frame]
 
     def keep_alive(self) -> list[str]:

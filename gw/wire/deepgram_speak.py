@@ -140,7 +140,7 @@ class DeepgramSpeakClient:
         self._clears.append(self._flushes)
         return [CLEAR]
 
-    def passed(self, frame: str) -> list[str]:
+    def forward(self, frame: str) -> list[str]:
         try:
             message = _MESSAGE.decode(frame)
         except BAD_JSON:

@@ -19,18 +19,24 @@ from gw.wire.json_codec import decode_upstream
 from gw.wire.query import optional_pairs
 
 
-class _Word(msgspec.Struct, gc=False):
-    text: str = ""
+class ScribeWord(msgspec.Struct, gc=False):
+    """A word, a space between words or an audio event."""
+
+    text: str | None = None
     start: float | None = None
     end: float | None = None
-    type: str = "word"
+    type: str | None = None
     speaker_id: str | None = None
+
+    @property
+    def is_word(self) -> bool:
+        return bool(self.text) and self.type in (None, "word")
 
 
 class _Channel(msgspec.Struct, gc=False):
     text: str = ""
     language_code: str | None = None
-    words: list[_Word] | None = None
+    words: list[ScribeWord] | None = None
 
 
 class _Answer(msgspec.Struct, gc=False):
@@ -38,7 +44,7 @@ class _Answer(msgspec.Struct, gc=False):
 
     text: str | None = None
     language_code: str | None = None
-    words: list[_Word] | None = None
+    words: list[ScribeWord] | None = None
     audio_duration_secs: float | None = None
     transcripts: list[_Channel] | None = None
 
@@ -51,11 +57,11 @@ def bare(language: str) -> str:
     return language.partition("-")[0].lower()
 
 
-def _words(words: list[_Word] | None) -> tuple[stt.Word, ...]:
+def _words(words: list[ScribeWord] | None) -> tuple[stt.Word, ...]:
     return tuple(
-        stt.Word(text=w.text, start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
+        stt.Word(text=w.text or "", start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
         for w in words or ()
-        if w.type == "word"
+        if w.is_word
     )
 
 

@@ -32,7 +32,7 @@ from gw.types import stt
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, UtteranceEnd
 from gw.wire.bounds import seconds
-from gw.wire.elevenlabs_batch import bare, word_object
+from gw.wire.elevenlabs_batch import ScribeWord, bare, word_object
 from gw.wire.elevenlabs_errors import as_rejection, session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame
@@ -62,19 +62,11 @@ _REFUSALS = frozenset({"input_error", "invalid_request", "chunk_size_exceeded"})
 _SILENCE = "insufficient_audio_activity"
 
 
-class _Word(msgspec.Struct, gc=False):
-    text: str | None = None
-    start: float | None = None
-    end: float | None = None
-    type: str | None = None
-    speaker_id: str | None = None
-
-
 class _Message(msgspec.Struct, gc=False):
     message_type: str = ""
     text: str | None = None
     language_code: str | None = None
-    words: list[_Word] | None = None
+    words: list[ScribeWord] | None = None
     error: str | None = None
 
 
@@ -144,7 +136,7 @@ class ElevenListenClient:
         """Commit the audio so far; do nothing if there is none since the last commit."""
         return self._commit() if self._sent_s > self._committed_s else []
 
-    def passed(self, frame: str) -> str:
+    def forward(self, frame: str) -> str:
         return frame
 
     def finish(self) -> list[str]:
@@ -201,13 +193,13 @@ class ElevenListenClient:
         if not text:
             return unknown(raw) + (self.quiet() if self._finishing else [])
         self.may_end = self._finishing
-        words = tuple(self._word(word) for word in message.words or () if word.text and word.type in (None, "word"))
+        words = tuple(self._word(word) for word in message.words or () if word.is_word)
         start_s, end_s = self._final_s, self._session_time(self._sent_s)
         final = transcribed(Final, text, words, start_s=start_s, end_s=end_s, language=message.language_code, raw=raw)
         self._final_s = max(self._final_s, final.end_s)
         return [final, UtteranceEnd(at_s=final.end_s)]
 
-    def _word(self, word: _Word) -> stt.Word:
+    def _word(self, word: ScribeWord) -> stt.Word:
         start_s = self._session_time(word.start)
         end_s = max(start_s, self._session_time(word.end))
         return stt.Word(text=word.text or "", start_s=start_s, end_s=end_s, speaker=word.speaker_id)

@@ -171,7 +171,7 @@ class ElevenSpeakClient:
         elif self._closing is not _Closing.FLUSH and not self._waiting:
             self.due.append(Flushed())
 
-    def passed(self, frame: str) -> None:
+    def forward(self, frame: str) -> None:
         """Drop a caller's frame: it names contexts of the caller's own socket."""
 
     def clear(self) -> None:

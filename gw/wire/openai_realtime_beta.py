@@ -58,7 +58,7 @@ class BetaListenClient(ItemListenClient):
         self._finishing = True
         return self.flush(), COMMIT
 
-    def passed(self, frame: str) -> None:
+    def forward(self, frame: str) -> None:
         """Drop a caller's frame: it is of the newer revision, which this server does not read."""
 
     def _handle(self, event: RealtimeEvent, frame: Frame) -> list[ListenEvent]:

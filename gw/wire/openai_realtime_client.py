@@ -195,7 +195,7 @@ class RealtimeListenClient(ItemListenClient):
         self._finishing = True
         return typed_frame("input_audio_buffer.commit", event_id=_FINISH)
 
-    def passed(self, frame: str) -> str:
+    def forward(self, frame: str) -> str:
         """Return a caller's own frame, with the caller's name for the model replaced."""
         try:
             message = msgspec.json.decode(frame, type=dict[str, Any])

@@ -211,7 +211,7 @@ def test_audio_and_orders():
     assert client.flush() == [bytes(1_600), stream.FORCE_ENDPOINT]
     assert client.flush() == [stream.FORCE_ENDPOINT]
     assert client.audio(bytes(3_200)) == [bytes(3_200)]
-    assert client.passed('{"type":"KeepAlive"}') == '{"type":"KeepAlive"}'
+    assert client.forward('{"type":"KeepAlive"}') == '{"type":"KeepAlive"}'
     assert client.finish() == [stream.TERMINATE]
 
 

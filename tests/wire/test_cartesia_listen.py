@@ -138,7 +138,7 @@ def test_a_caller_of_the_same_dialect_gets_every_frame():
     events = [event for text in FRAMES for event in client.receive(text)]
     assert [event.raw for event in events if event.raw is not None] == FRAMES
     assert isinstance(events[-2], VendorFrame)
-    assert client.passed("finalize") == "finalize"
+    assert client.forward("finalize") == "finalize"
 
 
 def test_only_the_model_that_listens_for_silence_ends_an_utterance():

@@ -194,7 +194,7 @@ def test_what_is_new_is_skipped():
 
 
 def test_a_callers_frame_is_not_passed_on():
-    assert speaker().passed('{"context_id":"theirs"}') is None
+    assert speaker().forward('{"context_id":"theirs"}') is None
 
 
 def test_frames_of_ours_are_read_as_they_were_meant():

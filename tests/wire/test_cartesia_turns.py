@@ -84,7 +84,7 @@ def test_a_flush_is_a_silence_that_takes_no_time():
 
 
 def test_a_callers_frame_is_not_passed_on():
-    assert listener().passed('{"type":"config"}') is None
+    assert listener().forward('{"type":"config"}') is None
 
 
 @pytest.mark.parametrize(

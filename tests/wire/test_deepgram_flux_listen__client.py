@@ -84,9 +84,9 @@ def test_orders():
     configure = '{"type":"Configure","thresholds":{"eot_threshold":0.9}}'
     assert client.audio(b"ab") == b"ab"
     assert client.flush() == [FORCE_END_TURN]
-    assert client.passed(configure) == [configure]
-    assert client.passed('{"type":"KeepAlive"}') == client.passed("{") == []
-    assert listener().passed(configure) == []   # that of another protocol
+    assert client.forward(configure) == [configure]
+    assert client.forward('{"type":"KeepAlive"}') == client.forward("{") == []
+    assert listener().forward(configure) == []   # that of another protocol
     assert client.finish() == [CLOSE_STREAM]
 
 

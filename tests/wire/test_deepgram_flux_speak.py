@@ -59,8 +59,8 @@ def test_without_a_report_characters_are_counted():
 
 def test_a_callers_clear_is_put_into_these_words():
     speaker = FluxSpeakClient("p")
-    assert speaker.passed('{"type":"Clear"}') == [INTERRUPT]
-    assert speaker.passed('{"type":"Speak","text":"a"}') == ['{"type":"Speak","text":"a"}']
+    assert speaker.forward('{"type":"Clear"}') == [INTERRUPT]
+    assert speaker.forward('{"type":"Speak","text":"a"}') == ['{"type":"Speak","text":"a"}']
     assert FluxSpeakClient("p").finish() == [CLOSE]
 
 

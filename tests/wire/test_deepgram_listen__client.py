@@ -78,7 +78,7 @@ def test_orders():
     client = listener()
     assert client.audio(b"ab") == b"ab"
     assert client.flush() == [FINALIZE]
-    assert client.passed('{"type":"Configure"}') == ['{"type":"Configure"}']
+    assert client.forward('{"type":"Configure"}') == ['{"type":"Configure"}']
     assert client.keep_alive() == [KEEP_ALIVE]
     assert client.finish() == [CLOSE_STREAM]
     assert client.keep_alive() == []

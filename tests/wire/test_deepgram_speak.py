@@ -204,15 +204,15 @@ def test_a_flush_that_is_answered_before_the_clear():
 def test_a_caller_of_the_same_dialect():
     client = speaker(keep_raw=True)
     assert client.receive(FRAMES[0]) == [VendorFrame(raw=FRAMES[0])]
-    assert client.passed(spoken("abc")) == [spoken("abc")]
-    assert client.passed('{"type":"Flush"}') == [FLUSH]
+    assert client.forward(spoken("abc")) == [spoken("abc")]
+    assert client.forward('{"type":"Flush"}') == [FLUSH]
     assert client.receive(FLUSHED) == [Flushed(raw=FLUSHED)]
-    assert client.passed('{"type":"Clear"}') == [CLEAR]
+    assert client.forward('{"type":"Clear"}') == [CLEAR]
     assert client.receive(CLEARED) == [VendorFrame(raw=CLEARED)]
-    assert client.passed('{"type":"New"}') == ['{"type":"New"}']
-    assert client.passed("{") == []
-    client.passed(spoken("d"))
-    assert client.passed('{"type":"Close"}') == [FLUSH]
+    assert client.forward('{"type":"New"}') == ['{"type":"New"}']
+    assert client.forward("{") == []
+    client.forward(spoken("d"))
+    assert client.forward('{"type":"Close"}') == [FLUSH]
     assert client.receive(FLUSHED) == [end(4)]
 
 

@@ -122,7 +122,7 @@ def test_signs_of_life_and_frames_of_the_caller():
     assert decoded(client.keep_alive()) == [
         {"message_type": "input_audio_chunk", "audio_base_64": "", "commit": False, "sample_rate": 16_000}
     ]
-    assert client.passed("x") == "x"
+    assert client.forward("x") == "x"
     assert client.flush() == []
 
 

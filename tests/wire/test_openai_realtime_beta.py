@@ -99,7 +99,7 @@ def test_a_flush_is_silence():
     silence = b64decode(decoded(listener(endpointing_ms=1_000).flush())["audio"])
     assert len(silence) == 48 * 1_500
     assert not any(silence)
-    assert listener().passed("{}") is None
+    assert listener().forward("{}") is None
 
 
 COMMITTED = frame("input_audio_buffer.committed", item_id="A", previous_item_id=None)

@@ -113,10 +113,10 @@ def test_a_callers_own_session_goes_on_but_for_the_model():
     assert received_events == {"transcription": {"model": "gpt-4o-transcribe", "delay": "low"}, "turn_detection": None}
     assert "delay" not in opened(dialect="deepgram", options=options)["transcription"]
     client = listener(dialect="openai")
-    passed = decoded(client.passed(frame("session.update", session=own)))
+    passed = decoded(client.forward(frame("session.update", session=own)))
     assert passed["session"]["audio"]["input"]["transcription"]["model"] == "gpt-4o-transcribe"
     for other in (frame("input_audio_buffer.clear"), "no json", frame("session.update", session={"include": []})):
-        assert client.passed(other).replace(" ", "") == other.replace(" ", "")
+        assert client.forward(other).replace(" ", "") == other.replace(" ", "")
 
 
 def test_flush_only_where_something_came():
