@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from gw.config.load import Document, Path, dotted
 from gw.config.loopback import bind_refused, is_loopback
-from gw.config.place import suggestion
+from gw.config.node import suggestion
 from gw.config.settings import Settings
 from gw.types.entities import Model
 from gw.types.ids import MODALITIES, Modality

@@ -1,4 +1,4 @@
-"""Parsers of settings: from a place in the document to a value of the program.
+"""Parsers of settings: from a node of the document to a value of the program.
 
 `settings_of` makes the table of a section from its class, where each setting is declared once:
 
@@ -20,7 +20,7 @@ import attrs
 import msgspec
 
 from gw.config.load import FromEnv
-from gw.config.place import Parser, Place, Rejected, Setting, Settings, described, read, record, suggestion
+from gw.config.node import Node, Parser, Rejected, Setting, SettingTable, described, read, record, suggestion
 from gw.pricing.units import AMOUNTS, UNITS, price_in
 from gw.types.address import host_of, is_never_called
 from gw.types.ids import ID_PATTERN, MODALITIES
@@ -34,7 +34,7 @@ _HIGHEST = 1_000_000_000
 
 def settings_of(
     kind: type, *, without: Collection[str] = (), renamed: Mapping[str, str] | None = None, **parsers: Parser
-) -> Settings:
+) -> SettingTable:
     """Return the settings that the annotated attributes of a class are.
 
     `renamed`: attribute → its key in the file. `parsers`: attribute → its parser, where the type has none.
@@ -82,10 +82,10 @@ class Section:
     """A mapping with these settings, which are the arguments of `kind`."""
 
     kind: Callable[..., Any]
-    settings: Settings
+    settings: SettingTable
 
-    def __call__(self, place: Place) -> Any:
-        return self.kind(**record(place, self.settings))
+    def __call__(self, node: Node) -> Any:
+        return self.kind(**record(node, self.settings))
 
 
 @attrs.frozen
@@ -95,11 +95,11 @@ class Named:
     section: Section
     id_attribute: str = ""
 
-    def __call__(self, place: Place) -> dict[str, Any]:
-        return by_id(place, self._entry)
+    def __call__(self, node: Node) -> dict[str, Any]:
+        return by_id(node, self._entry)
 
-    def _entry(self, name: str, place: Place) -> Any:
-        values = record(place, self.section.settings)
+    def _entry(self, name: str, node: Node) -> Any:
+        values = record(node, self.section.settings)
         return self.section.kind(**({self.id_attribute: name} if self.id_attribute else {}), **values)
 
 
@@ -109,13 +109,13 @@ class ByName:
 
     value: Parser
 
-    def __call__(self, place: Place) -> dict[str, Any]:
-        return {name: read(child, self.value, None) for name, child in place.items()}
+    def __call__(self, node: Node) -> dict[str, Any]:
+        return {name: read(child, self.value, None) for name, child in node.items()}
 
 
-def by_id(place: Place, parse: Callable[[str, Place], T]) -> dict[str, T]:
+def by_id(node: Node, parse: Callable[[str, Node], T]) -> dict[str, T]:
     entries: dict[str, T] = {}
-    for name, child in place.items():
+    for name, child in node.items():
         if ID_PATTERN.fullmatch(name):
             entries[name] = parse(name, child)
         else:
@@ -124,53 +124,53 @@ def by_id(place: Place, parse: Callable[[str, Place], T]) -> dict[str, T]:
     return entries
 
 
-def by_modality(parser: Parser) -> Settings:
+def by_modality(parser: Parser) -> SettingTable:
     return {modality: Setting(modality, parser) for modality in MODALITIES}
 
 
-def text(place: Place) -> str:
-    if not isinstance(place.value, str):
-        raise Rejected(f"{place.name} must be text, found {described(place)}", "put it in quotes")
-    return str(place.value)
+def text(node: Node) -> str:
+    if not isinstance(node.value, str):
+        raise Rejected(f"{node.name} must be text, found {described(node)}", "put it in quotes")
+    return str(node.value)
 
 
-def secret(place: Place) -> Secret:
-    value = text(place).strip()
+def secret(node: Node) -> Secret:
+    value = text(node).strip()
     if not value.isprintable():  # nor are lone surrogates from the environment
         hint = "it contains a line end, another control character or broken text: copy it again"
-        raise Rejected(f"{place.name} contains a character that no credential has", hint)
+        raise Rejected(f"{node.name} contains a character that no credential has", hint)
     return Secret(value)
 
 
-def provider_key(place: Place) -> Secret:
+def provider_key(node: Node) -> Secret:
     """Parse a key that is sent in a header."""
-    value = secret(place)
+    value = secret(node)
     if not value.reveal().isascii():
         hint = "look for a typographic quote or dash: copy it again"
-        raise Rejected(f"{place.name} contains a character that no API key has", hint)
+        raise Rejected(f"{node.name} contains a character that no API key has", hint)
     return value
 
 
-def required_secret(place: Place) -> Secret:
-    return _required(place, secret(place))
+def required_secret(node: Node) -> Secret:
+    return _required(node, secret(node))
 
 
-def required_provider_key(place: Place) -> Secret:
-    return _required(place, provider_key(place))
+def required_provider_key(node: Node) -> Secret:
+    return _required(node, provider_key(node))
 
 
-def _required(place: Place, value: Secret) -> Secret:
+def _required(node: Node, value: Secret) -> Secret:
     if not value:
-        raise Rejected(f"{place.name} is empty")
+        raise Rejected(f"{node.name} is empty")
     return value
 
 
-def boolean(place: Place) -> bool:
-    if isinstance(place.value, bool):
-        return place.value
-    if isinstance(place.value, FromEnv) and place.value.lower() in {"true", "false", "1", "0"}:
-        return place.value.lower() in {"true", "1"}
-    raise Rejected(f"{place.name} must be true or false, found {described(place)}")
+def boolean(node: Node) -> bool:
+    if isinstance(node.value, bool):
+        return node.value
+    if isinstance(node.value, FromEnv) and node.value.lower() in {"true", "false", "1", "0"}:
+        return node.value.lower() in {"true", "1"}
+    raise Rejected(f"{node.name} must be true or false, found {described(node)}")
 
 
 @attrs.frozen
@@ -181,12 +181,12 @@ class Number:
     high: float = _HIGHEST
     above: bool = False
 
-    def __call__(self, place: Place) -> float:
-        value, low, high = _number(place, float), self.low, self.high
+    def __call__(self, node: Node) -> float:
+        value, low, high = _number(node, float), self.low, self.high
         if not math.isfinite(value) or value < low or value > high or (self.above and value == low):
             span = f"from {low:g} to {high:g}" if value > high else f"{low:g} or more"
             bound = f"more than {low:g}" if self.above and not value > high else span
-            raise Rejected(f"{place.name} must be a number {bound}, found {described(place)}")
+            raise Rejected(f"{node.name} must be a number {bound}, found {described(node)}")
         return value
 
 
@@ -197,30 +197,30 @@ class Integer:
     low: int = 0
     high: int = _HIGHEST
 
-    def __call__(self, place: Place) -> int:
-        value = _number(place, int)
+    def __call__(self, node: Node) -> int:
+        value = _number(node, int)
         if not self.low <= value <= self.high:
             span = f"from {self.low} to {self.high}"
-            raise Rejected(f"{place.name} must be a whole number {span}, found {described(place)}")
+            raise Rejected(f"{node.name} must be a whole number {span}, found {described(node)}")
         return value
 
 
-def _number(place: Place, kind: Callable[[Any], T]) -> T:
-    value = place.value
+def _number(node: Node, kind: Callable[[Any], T]) -> T:
+    value = node.value
     words = "a whole number" if kind is int else "a number"
     if isinstance(value, FromEnv):
         try:
             return kind(value.strip())
         except ValueError:
-            raise Rejected(f"{place.name} must be {words}; its environment variable holds something else") from None
+            raise Rejected(f"{node.name} must be {words}; its environment variable holds something else") from None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or (kind is int and not isinstance(value, int)):
         quoted = isinstance(value, str) and value.replace(".", "", 1).isdigit()
         hint = "write it without quotes" if quoted else ""
-        raise Rejected(f"{place.name} must be {words}, found {described(place)}", hint)
+        raise Rejected(f"{node.name} must be {words}, found {described(node)}", hint)
     try:
         return kind(value)
     except OverflowError:
-        raise Rejected(f"{place.name} is too large") from None
+        raise Rejected(f"{node.name} is too large") from None
 
 
 @attrs.frozen
@@ -230,86 +230,86 @@ class Choice:
     names: tuple[str, ...]
     other: Parser | None = None
 
-    def __call__(self, place: Place) -> Any:
-        if self.other is not None and not isinstance(place.value, str):
-            return self.other(place)
-        if place.value not in self.names:
-            hint = suggestion(place.value, self.names, listed="choices") if isinstance(place.value, str) else ""
-            raise Rejected(f"{place.name} must be {' or '.join(self.names)}, found {described(place)}", hint)
-        return str(place.value)
+    def __call__(self, node: Node) -> Any:
+        if self.other is not None and not isinstance(node.value, str):
+            return self.other(node)
+        if node.value not in self.names:
+            hint = suggestion(node.value, self.names, listed="choices") if isinstance(node.value, str) else ""
+            raise Rejected(f"{node.name} must be {' or '.join(self.names)}, found {described(node)}", hint)
+        return str(node.value)
 
 
-def texts(place: Place) -> tuple[str, ...]:
+def texts(node: Node) -> tuple[str, ...]:
     """Parse a list of texts without repetitions."""
     values: list[str] = []
-    for element in place.elements():
+    for element in node.elements():
         value = text(element)
         if value in values:
-            element.problem(f"{value!r} appears twice in {place.name}")
+            element.problem(f"{value!r} appears twice in {node.name}")
         else:
             values.append(value)
     return tuple(values)
 
 
-def colour(place: Place) -> str:
-    if not isinstance(place.value, str) or not _COLOUR.fullmatch(place.value):
+def colour(node: Node) -> str:
+    if not isinstance(node.value, str) or not _COLOUR.fullmatch(node.value):
         hint = 'such as "#5b7fa6", in quotes'
-        raise Rejected(f"{place.name} must be a colour of the form #rrggbb, found {described(place)}", hint)
-    return place.value.lower()
+        raise Rejected(f"{node.name} must be a colour of the form #rrggbb, found {described(node)}", hint)
+    return node.value.lower()
 
 
-def http_url(place: Place) -> str:
+def http_url(node: Node) -> str:
     """Parse `http(s)://host[:port][/path]` and drop a slash at the end."""
-    return _url(place, "an http:// or https:// address", tcp=False)
+    return _url(node, "an http:// or https:// address", tcp=False)
 
 
-def upstream_url(place: Place) -> str:
+def upstream_url(node: Node) -> str:
     """Parse an address as `http_url` does, or `tcp://host:port`."""
-    return _url(place, "an http://, https:// or tcp:// address", tcp=True)
+    return _url(node, "an http://, https:// or tcp:// address", tcp=True)
 
 
-def _url(place: Place, expected: str, *, tcp: bool) -> str:
-    value = text(place).strip()
+def _url(node: Node, expected: str, *, tcp: bool) -> str:
+    value = text(node).strip()
     try:
         host = host_of(value, tcp=tcp)
     except ValueError as error:
-        raise Rejected(f"{place.name} must be {expected}, found {described(place)}", str(error)) from None
+        raise Rejected(f"{node.name} must be {expected}, found {described(node)}", str(error)) from None
     if is_never_called(host):
-        raise Rejected(f"{place.name} is a link-local or metadata address, which is never called")
+        raise Rejected(f"{node.name} is a link-local or metadata address, which is never called")
     return value.rstrip("/")
 
 
-def file_path(place: Place) -> FilePath:
+def file_path(node: Node) -> FilePath:
     """Parse a path relative to the folder of the configuration file."""
-    value = text(place)
+    value = text(node)
     if not value.strip():
-        raise Rejected(f"{place.name} is empty")
-    return FilePath(place.document.file).parent / FilePath(value).expanduser()
+        raise Rejected(f"{node.name} is empty")
+    return FilePath(node.document.file).parent / FilePath(value).expanduser()
 
 
-def price(place: Place) -> Price:
+def price(node: Node) -> Price:
     """Parse `{unit: 1M_tokens, input: 2.5, output: 10}` or `{unit: minute, usd: 0.0043}`, in USD (`gw.pricing.units`)."""
-    if not isinstance(place.value, dict):
-        raise Rejected(f"{place.name} must be a mapping, found {described(place)}", "such as {unit: minute, usd: 0.0043}")
-    before = len(place.document.problems)
-    values = record(place, PRICE)
-    if len(place.document.problems) > before:
+    if not isinstance(node.value, dict):
+        raise Rejected(f"{node.name} must be a mapping, found {described(node)}", "such as {unit: minute, usd: 0.0043}")
+    before = len(node.document.problems)
+    values = record(node, PRICE)
+    if len(node.document.problems) > before:
         return Price()
     if "unit" not in values:
-        raise Rejected(f"{place.name} needs a unit", f"one of {', '.join(UNITS)}")
+        raise Rejected(f"{node.name} needs a unit", f"one of {', '.join(UNITS)}")
     unit = values.pop("unit")
     try:
         # The shortest text of a float is what the file says, so the decimal is exact.
         return price_in(unit, {name: Decimal(repr(value)) for name, value in values.items()}, source="config")
     except ValueError as error:
-        raise Rejected(f"{place.name}: {error}") from None
+        raise Rejected(f"{node.name}: {error}") from None
 
 
 _AMOUNT_DESCRIPTIONS = {
     "input_audio": "audio tokens, where a model bills them separately",
     "per_second": "used when the vendor reports no tokens",
 }
-PRICE: Settings = {
+PRICE: SettingTable = {
     "unit": Setting("unit", Choice(UNITS), f"takes: {', '.join(AMOUNTS['1M_tokens'])}"),
     **{
         name: Setting(name, Number(), _AMOUNT_DESCRIPTIONS.get(name, ""))

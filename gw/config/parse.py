@@ -15,7 +15,7 @@ import attrs
 from gw.config import cross_checks, fields, find
 from gw.config.fields import Named, Section, settings_of
 from gw.config.load import load
-from gw.config.place import Parser, Place, Setting, read, record, suggestion
+from gw.config.node import Node, Parser, Setting, read, record, suggestion
 from gw.config.settings import (
     Auth,
     AuthKey,
@@ -45,13 +45,13 @@ CHAINS = Section(dict, fields.by_modality(fields.texts))
 AUTH_KEY = settings_of(AuthKey)
 
 
-def _budget(place: Place) -> int:
-    return nano_usd(fields.Number()(place))
+def _budget(node: Node) -> int:
+    return nano_usd(fields.Number()(node))
 
 
-def _auth_keys(place: Place) -> tuple[AuthKey, ...]:
+def _auth_keys(node: Node) -> tuple[AuthKey, ...]:
     keys: list[AuthKey] = []
-    for element in place.elements():
+    for element in node.elements():
         values = record(element, AUTH_KEY)
         if "key" in values:
             keys.append(AuthKey(**values))
@@ -60,32 +60,32 @@ def _auth_keys(place: Place) -> tuple[AuthKey, ...]:
     return tuple(keys)
 
 
-def _providers(place: Place) -> dict[str, Provider]:
-    return fields.by_id(place, _provider)
+def _providers(node: Node) -> dict[str, Provider]:
+    return fields.by_id(node, _provider)
 
 
-def _provider(provider_id: str, place: Place) -> Provider:
-    entry = place.value if isinstance(place.value, dict) else {}
+def _provider(provider_id: str, node: Node) -> Provider:
+    entry = node.value if isinstance(node.value, dict) else {}
     declared = entry.get("type", provider_id)
     name = declared if isinstance(declared, str) else provider_id
     kind = PROVIDER_TYPES.get(name)
     if kind is None:
-        at = Place(place.document, (*place.path, "type"), name) if "type" in entry else place
+        at = Node(node.document, (*node.path, "type"), name) if "type" in entry else node
         hint = suggestion(name, list(PROVIDER_TYPES), listed="known types")
         if "type" not in entry:
             hint += "; an entry of another name needs 'type'"
         at.problem(f"unknown provider type {name!r}", hint, key="type" not in entry)
     options = {option: OPTIONS[option] for option in (kind.options if kind else ())}
     address = {"base_url": Setting("base_url", fields.upstream_url)} if kind and kind.tcp else {}
-    values = record(place, {**PROVIDER, **address, **options})
+    values = record(node, {**PROVIDER, **address, **options})
     location = kind.location if kind else "local"
     chosen = {option: values.pop(option) for option in options if option in values}
     return Provider(**values | {"id": provider_id, "type": name, "location": location, "options": chosen})
 
 
-def _models(place: Place) -> dict[str, Model]:
+def _models(node: Node) -> dict[str, Model]:
     result: dict[str, Model] = {}
-    for modality, section in place.items():
+    for modality, section in node.items():
         if modality not in MODALITIES:
             hint = suggestion(modality, MODALITIES, listed="modalities")
             section.problem(f"unknown key {section.name!r}", hint, key=True)
@@ -100,22 +100,22 @@ def _models(place: Place) -> dict[str, Model]:
     return result
 
 
-def _model_entries(section: Place) -> list[tuple[str, Place]]:
+def _model_entries(section: Node) -> list[tuple[str, Node]]:
     """Return the entries of a list of ids, or of a mapping of id → options."""
     if not isinstance(section.value, list):
         return list(section.items())
-    entries: list[tuple[str, Place]] = []
+    entries: list[tuple[str, Node]] = []
     for element in section.elements():
         if model_id := read(element, fields.text, ""):
-            entries.append((model_id, Place(section.document, element.path, None)))
+            entries.append((model_id, Node(section.document, element.path, None)))
     return entries
 
 
-def _model(model_id: str, modality: Modality, place: Place) -> Model | None:
+def _model(model_id: str, modality: Modality, node: Node) -> Model | None:
     provider, name = split_model_id(model_id)
-    values = record(place, MODEL)
+    values = record(node, MODEL)
     if not provider or not name or any(c.isspace() for c in model_id) or len(model_id) > 200:
-        place.problem(f"{model_id[:80]!r} is not a model id", "a model id is <provider>/<model>", key=True)
+        node.problem(f"{model_id[:80]!r} is not a model id", "a model id is <provider>/<model>", key=True)
         return None
     return Model(id=model_id, modality=modality, **{"provider": provider, "name": name} | values)
 
@@ -152,11 +152,11 @@ SECTIONS = {name: Setting(name, parser) for name, parser in _PARSERS.items()}
 def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Settings:
     """Return the settings of a configuration text. `file` names it in messages; relative paths begin in its folder.
 
-    `data_dir` holds the database unless `GW_DB_PATH` or `cost_tracking.db_path` names another place. Raises ConfigError
+    `data_dir` holds the database unless `GW_DB_PATH` or `cost_tracking.db_path` names another node. Raises ConfigError
     with every problem, in the order of the file.
     """
     document = load(text, file=file, env=env)
-    values = record(Place(document, (), document.data), SECTIONS)
+    values = record(Node(document, (), document.data), SECTIONS)
     sections = document.data if isinstance(document.data, dict) else {}
     for name in REQUIRED:
         if name not in sections and (document.data is None or isinstance(document.data, dict)):

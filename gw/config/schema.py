@@ -12,7 +12,7 @@ from typing import Any
 
 from gw.config import fields, parse
 from gw.config.fields import ByName, Choice, Integer, Named, Number, Section
-from gw.config.place import Parser, Setting, Settings
+from gw.config.node import Parser, Setting, SettingTable
 from gw.types.ids import ID_PATTERN, MODALITIES
 from gw.types.provider_types import PROVIDER_TYPES
 
@@ -68,7 +68,7 @@ def _shape(parser: Parser) -> Json:
             return _LEAVES[parser]
 
 
-def _object(settings: Settings) -> Json:
+def _object(settings: SettingTable) -> Json:
     properties = {
         key: _shape(setting.parser) | ({"description": setting.description.strip(" …")} if setting.description else {})
         for key, setting in settings.items()

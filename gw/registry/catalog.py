@@ -10,21 +10,12 @@ from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderErr
 from gw.types.entities import Model as Model
 from gw.types.entities import Provider as Provider
 from gw.types.entities import Stack as Stack
+from gw.types.entities import StoredKey
 from gw.types.ids import MODALITIES, Modality, split_model_id
 from gw.types.project import Project
 
 _UNNAMED = frozenset({"", "default"})
 _SHARED_DIALECTS = frozenset({"openai"})
-
-
-@attrs.frozen(kw_only=True)
-class AccessKey:
-    """An API key of this gateway, created through the API. `digest`: SHA-256 of the key; `expires_at`: Unix seconds."""
-
-    id: str
-    digest: bytes
-    project: str
-    expires_at: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +27,7 @@ class Catalog:
     chains: Mapping[Modality, tuple[str, ...]] = attrs.field(factory=dict)
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     """Voice alias → provider id (or type) → that provider's voice."""
-    keys: tuple[AccessKey, ...] = ()
+    keys: tuple[StoredKey, ...] = ()
     by_modality: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
     """Modality → model id → model, in the order of the configuration. One id may serve two modalities."""
     _by_alias: Mapping[tuple[Modality, str], Model] = attrs.field(init=False, repr=False, eq=False)

@@ -14,9 +14,9 @@ import attrs
 
 from gw.config.settings import Auth
 from gw.errors import AuthError, ForbiddenError, Overloaded
-from gw.registry.catalog import AccessKey
 from gw.registry.short_lived_tokens import Grant, ShortLivedTokens, new_single_use_id
 from gw.telemetry.clock import Clock
+from gw.types.entities import StoredKey
 
 
 @attrs.frozen(kw_only=True)
@@ -44,14 +44,14 @@ _ADMIN = Principal(kind="admin")
 class _KeyRing:
     """The keys of one `Auth` and one catalog, by digest."""
 
-    def __init__(self, auth: Auth, keys: tuple[AccessKey, ...], tokens: ShortLivedTokens) -> None:
+    def __init__(self, auth: Auth, keys: tuple[StoredKey, ...], tokens: ShortLivedTokens) -> None:
         self.auth = auth
         self.keys = keys
         self._tokens = tokens
         self._principals: dict[bytes, Principal] = {}
         for key in keys:
             principal = Principal(kind="key", project=key.project, key_id=key.id, expires_at=key.expires_at)
-            self._principals[key.digest] = principal
+            self._principals[bytes.fromhex(key.digest)] = principal
         for number, listed in enumerate(auth.keys, 1):
             principal = Principal(kind="key", project=listed.project, key_id=listed.name or f"key-{number}")
             self._principals[_digest(listed.key.reveal().encode())] = principal
@@ -90,7 +90,7 @@ class Credentials:
         self._ring: _KeyRing | None = None
         """The keys last in force; a reload or a change replaces them."""
 
-    def principal(self, auth: Auth, keys: tuple[AccessKey, ...], presented: bytes | None) -> Principal:
+    def principal(self, auth: Auth, keys: tuple[StoredKey, ...], presented: bytes | None) -> Principal:
         """Return the holder of `presented`. Raise AuthError for none or a wrong one, unless the gateway is open.
 
         In an open gateway a key made through the API still determines its holder's project.

@@ -16,7 +16,7 @@ import msgspec
 
 from gw.config.settings import RateLimit, Settings
 from gw.errors import KeyDecryptError
-from gw.registry.catalog import AccessKey, Catalog, Model, Provider
+from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.address import host_of, split_address
 from gw.types.entities import Stored, StoredChain, StoredKey, StoredProvider, name_of
 from gw.types.ids import Modality, Source
@@ -69,7 +69,7 @@ class _Merging:
         projects = {DEFAULT_PROJECT: Project(id=DEFAULT_PROJECT), **settings.projects}
         self._projects = {name: _completed(project, "yaml") for name, project in projects.items()}
         self._chains = dict(settings.fallbacks)
-        self._keys: list[AccessKey] = []
+        self._keys: list[StoredKey] = []
 
     def fault(self, entity: Stored) -> str:
         """Return why an entity must be ignored; "" = it need not."""
@@ -104,9 +104,8 @@ class _Merging:
                 self._models[name_of(entity)[1]] = msgspec.structs.replace(entity, source="db")
             case Project():
                 self._projects[entity.id] = _completed(entity, "db")
-            case StoredKey(id=key_id, digest=digest, project=project, expires_at=expires_at):
-                key = AccessKey(id=key_id, digest=bytes.fromhex(digest), project=project, expires_at=expires_at)
-                self._keys.append(key)
+            case StoredKey():
+                self._keys.append(entity)
             case StoredChain(modality=modality, models=models):
                 self._chains[modality] = models
 

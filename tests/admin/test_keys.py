@@ -16,7 +16,7 @@ async def test_a_key_is_shown_once(registrar, tmp_path):
     assert key.startswith("gwk_")
     assert len(key) >= 4 + 43
     [entry] = registrar.catalog.keys
-    assert (entry.digest, entry.project, entry.expires_at) == (sha256(key.encode()).digest(), "shop", NOON + 60)
+    assert (entry.digest, entry.project, entry.expires_at) == (sha256(key.encode()).hexdigest(), "shop", NOON + 60)
     listed = keys.listing(registrar).keys
     assert listed == [keys.KeyEntry(**{k: v for k, v in msgspec.structs.asdict(made).items() if k != "key"})]
     told = str(listed) + str(await audit.page(registrar.store, limit="9")) + repr(registrar.stored)

@@ -5,25 +5,25 @@ import pytest
 
 from gw.config import fields
 from gw.config.load import FromEnv, load
-from gw.config.place import Place, Rejected, described, suggestion
+from gw.config.node import Node, Rejected, described, suggestion
 from gw.types.price import Price
 
 
-def place(value, path=("section", "setting")):
-    return Place(load("", file="conf/gw.yaml", env={}), path, value)
+def node(value, path=("section", "setting")):
+    return Node(load("", file="conf/gw.yaml", env={}), path, value)
 
 
 def rejected(parser, value):
     with pytest.raises(Rejected) as raised:
-        parser(place(value))
+        parser(node(value))
     return f"{raised.value.what}; {raised.value.hint}"
 
 
 def test_numbers():
-    assert fields.Integer(0, 10)(place(7)) == 7
-    assert fields.Integer(0, 9_000)(place(FromEnv("8080"))) == 8080
-    assert fields.Number()(place(2)) == 2.0
-    assert fields.Number()(place(FromEnv("2.5"))) == 2.5
+    assert fields.Integer(0, 10)(node(7)) == 7
+    assert fields.Integer(0, 9_000)(node(FromEnv("8080"))) == 8080
+    assert fields.Number()(node(2)) == 2.0
+    assert fields.Number()(node(FromEnv("2.5"))) == 2.5
     assert "without quotes" in rejected(fields.Integer(), "8080")
     assert "whole number" in rejected(fields.Integer(), 1.5)
     assert "whole number" in rejected(fields.Integer(), True)
@@ -37,22 +37,22 @@ def test_numbers():
 
 
 def test_words():
-    assert fields.text(place("a")) == "a"
-    assert fields.boolean(place(FromEnv("true"))) is True
-    assert fields.boolean(place(FromEnv("0"))) is False
+    assert fields.text(node("a")) == "a"
+    assert fields.boolean(node(FromEnv("true"))) is True
+    assert fields.boolean(node(FromEnv("0"))) is False
     assert "in quotes" in rejected(fields.text, 5)
     assert "true or false, found the text 'ture'" in rejected(fields.boolean, "ture")
     assert "did you mean 'block'" in rejected(fields.Choice(("warn", "block")), "blok")
     assert "choices: warn, block" in rejected(fields.Choice(("warn", "block")), "zzz")
     assert "#rrggbb" in rejected(fields.colour, "#12345g")
-    assert fields.colour(place("#ABCDEF")) == "#abcdef"
-    assert fields.texts(place(["a", "b"])) == ("a", "b")
+    assert fields.colour(node("#ABCDEF")) == "#abcdef"
+    assert fields.texts(node(["a", "b"])) == ("a", "b")
     assert "must be a list" in rejected(fields.texts, "a")
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "x" * 65, "ä", ".a"])
 def test_bad_identifiers(name):
-    at = place({name: 1, "good": 2})
+    at = node({name: 1, "good": 2})
     assert fields.by_id(at, lambda _, child: child.value) == {"good": 2}
     [problem] = at.document.problems
     assert "cannot be an id" in problem.what
@@ -88,17 +88,17 @@ def test_bad_addresses(url, what):
 
 
 def test_addresses_and_paths():
-    assert fields.http_url(place("https://h:8/v1/")) == "https://h:8/v1"
-    assert fields.file_path(place("x/y.pem")) == Path("conf/x/y.pem")
-    assert fields.file_path(place("/x/y.pem")) == Path("/x/y.pem")
+    assert fields.http_url(node("https://h:8/v1/")) == "https://h:8/v1"
+    assert fields.file_path(node("x/y.pem")) == Path("conf/x/y.pem")
+    assert fields.file_path(node("/x/y.pem")) == Path("/x/y.pem")
     assert "empty" in rejected(fields.file_path, " ")
 
 
 def test_prices_are_exact():
-    assert fields.price(place({"unit": "1M_tokens", "input": 0.15, "output": 0.6})) == Price(
+    assert fields.price(node({"unit": "1M_tokens", "input": 0.15, "output": 0.6})) == Price(
         input_tokens=150_000_000, output_tokens=600_000_000, source="config"
     )
-    assert fields.price(place({"unit": "minute", "usd": 0.0045})).audio_seconds == 75_000_000_000
+    assert fields.price(node({"unit": "minute", "usd": 0.0045})).audio_seconds == 75_000_000_000
     assert "needs a unit" in rejected(fields.price, {"usd": 1})
     assert "takes usd, min_seconds, not 'input'" in rejected(fields.price, {"unit": "minute", "input": 1})
     assert "needs usd" in rejected(fields.price, {"unit": "hour"})
@@ -106,7 +106,7 @@ def test_prices_are_exact():
 
 
 def test_a_bad_price_is_noted_where_it_is_wrong():
-    at = place({"unit": "1M_token", "usd": -1, "inptu": 2})
+    at = node({"unit": "1M_token", "usd": -1, "inptu": 2})
     fields.price(at)
     whats = [f"{p.what}; {p.hint}" for p in at.document.problems]
     assert "did you mean '1M_tokens'" in whats[0]
@@ -115,10 +115,10 @@ def test_a_bad_price_is_noted_where_it_is_wrong():
 
 
 def test_secrets_are_not_described():
-    secret = Place(load("", file="f", env={}), ("providers", "a", "api_key"), "sk-1234")
+    secret = Node(load("", file="f", env={}), ("providers", "a", "api_key"), "sk-1234")
     assert described(secret) == "text"
-    assert described(Place(secret.document, ("providers", "a", "api_key"), 1234567)) == "a number"
-    assert described(place(FromEnv("x"))) == "text"
+    assert described(Node(secret.document, ("providers", "a", "api_key"), 1234567)) == "a number"
+    assert described(node(FromEnv("x"))) == "text"
     assert "empty" in rejected(fields.required_secret, " ")
 
 
@@ -138,7 +138,7 @@ def test_a_credential_has_no_control_characters(bad):
 
 def test_a_key_that_goes_out_is_ascii():
     assert "no API key has" in rejected(fields.provider_key, "sk-ä")
-    assert fields.secret(place(" pässword one ")).reveal() == "pässword one"
-    assert fields.provider_key(place("\tsk-1\n")).reveal() == "sk-1"
-    assert not fields.provider_key(place(" "))
+    assert fields.secret(node(" pässword one ")).reveal() == "pässword one"
+    assert fields.provider_key(node("\tsk-1\n")).reveal() == "sk-1"
+    assert not fields.provider_key(node(" "))
     assert "is empty" in rejected(fields.required_provider_key, " ")

@@ -11,9 +11,10 @@ import pytest
 from gw.config.settings import Auth, AuthKey, CostTracking, Settings
 from gw.dialects.auth import credential, identify, principal, query_fields, request_id
 from gw.errors import AuthError, ForbiddenError, UnknownProjectError
-from gw.registry.catalog import AccessKey, Catalog
+from gw.registry.catalog import Catalog
 from gw.registry.credentials import Credentials
 from gw.telemetry.request_ids import RequestIds
+from gw.types.entities import StoredKey
 from gw.types.project import Project
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
@@ -44,7 +45,7 @@ class Access:
     request_ids: RequestIds
 
 
-def access(auth: Auth = Auth(), *built: AccessKey, clock: HandClock | None = None) -> Access:  # noqa: B008  # frozen
+def access(auth: Auth = Auth(), *built: StoredKey, clock: HandClock | None = None) -> Access:  # noqa: B008  # frozen
     settings = Settings(
         path=None, providers={}, models={}, cost_tracking=CostTracking(db_path=Path("unused.db")), auth=auth
     )
@@ -54,8 +55,8 @@ def access(auth: Auth = Auth(), *built: AccessKey, clock: HandClock | None = Non
     return Access(settings, Live(catalog), clock, Credentials(clock), RequestIds(clock))
 
 
-def made_key(key: str, **facts: object) -> AccessKey:
-    return AccessKey(**{"id": "key_1", "digest": sha256(key.encode()).digest(), "project": "shop", **facts})
+def made_key(key: str, **facts: object) -> StoredKey:
+    return StoredKey(**{"id": "key_1", "digest": sha256(key.encode()).hexdigest(), "masked": "", "project": "shop", **facts})
 
 
 def scope(*headers: tuple[bytes, bytes], query: bytes = b"") -> dict[str, object]:

@@ -102,7 +102,7 @@ def test_stored_entities_are_added_to_those_of_the_file():
     assert (second.source, second.api_key, second.public_only) == ("db", Secret("key of second"), True)
     assert [catalog.models[m].source for m in ("tts:second/tts-1", "llm:sim/echo")] == ["db", "db"]
     assert (catalog.project("app").source, catalog.project("a").source) == ("db", "yaml")
-    assert [(key.id, key.project, key.digest.hex()) for key in catalog.keys] == [("k", "app", DIGEST)]
+    assert [(key.id, key.project, key.digest) for key in catalog.keys] == [("k", "app", DIGEST)]
     assert catalog.chains["stt"] == ("sim/tone",)
 
 

@@ -29,7 +29,7 @@ class Rejected(Exception):
 
 
 @attrs.frozen
-class Place:
+class Node:
     """A value and its path in the document."""
 
     document: Document
@@ -43,23 +43,23 @@ class Place:
     def problem(self, what: str, hint: str = "", *, key: bool = False) -> None:
         self.document.problem(self.path, what, hint, key=key)
 
-    def items(self) -> Iterator[tuple[str, Place]]:
+    def items(self) -> Iterator[tuple[str, Node]]:
         """Yield the entries of a mapping, none for an empty value; anything else is reported."""
         if isinstance(self.value, dict):
             for key, value in self.value.items():
-                yield key, Place(self.document, (*self.path, key), value)
+                yield key, Node(self.document, (*self.path, key), value)
         elif self.value is not None:
             self.problem(f"{self.name or 'the file'} must be a mapping, found {described(self)}")
 
-    def elements(self) -> Iterator[Place]:
+    def elements(self) -> Iterator[Node]:
         if not isinstance(self.value, list):
             hint = "write it as [a, b], or one per line with '- '"
             raise Rejected(f"{self.name} must be a list, found {described(self)}", hint)
         for index, value in enumerate(self.value):
-            yield Place(self.document, (*self.path, index), value)
+            yield Node(self.document, (*self.path, index), value)
 
 
-Parser = Callable[[Place], Any]
+Parser = Callable[[Node], Any]
 
 
 @attrs.frozen
@@ -71,13 +71,13 @@ class Setting:
     description: str = ""
 
 
-Settings = Mapping[str, Setting]
+SettingTable = Mapping[str, Setting]
 """Key → setting."""
 
 
-def described(place: Place) -> str:
+def described(node: Node) -> str:
     """Describe the value without showing a secret."""
-    match place.value:
+    match node.value:
         case None:
             return "nothing"
         case dict():
@@ -85,12 +85,12 @@ def described(place: Place) -> str:
         case list():
             return "a list"
         case str() as value:
-            hidden = isinstance(value, FromEnv) or secret_value(place.path, value) or len(value) > 60
+            hidden = isinstance(value, FromEnv) or secret_value(node.path, value) or len(value) > 60
             return "text" if hidden else f"the text {value!r}"
         case bool() as value:
             return str(value).lower()
         case value:
-            return "a number" if secret_value(place.path, str(value)) else str(value)
+            return "a number" if secret_value(node.path, str(value)) else str(value)
 
 
 def suggestion(name: str, known: Collection[str], *, listed: str = "known") -> str:
@@ -102,19 +102,19 @@ def suggestion(name: str, known: Collection[str], *, listed: str = "known") -> s
     return f"{listed}: {', '.join(names[:_MOST_SUGGESTED])}{more}" if names else f"{listed}: none"
 
 
-def read(place: Place, parser: Callable[[Place], T], default: T) -> T:
+def read(node: Node, parser: Callable[[Node], T], default: T) -> T:
     """Parse a value; a rejection is reported and gives `default`."""
     try:
-        return parser(place)
+        return parser(node)
     except Rejected as rejected:
-        place.problem(rejected.what, rejected.hint)
+        node.problem(rejected.what, rejected.hint)
         return default
 
 
-def record(place: Place, settings: Settings) -> dict[str, Any]:
+def record(node: Node, settings: SettingTable) -> dict[str, Any]:
     """Return attribute → value of the valid entries of a mapping. Unknown keys and invalid values are reported."""
     values: dict[str, Any] = {}
-    for key, child in place.items():
+    for key, child in node.items():
         setting = settings.get(key)
         if setting is None:
             hint = suggestion(key, list(settings), listed="known keys")
