@@ -56,7 +56,11 @@ class _Job:
 
 
 class Jobs:
-    """Uploads and transcripts of one data plane. `run` owns the work and must run beside it."""
+    """Uploads and transcripts of one data plane. `run` owns the work and must run beside it.
+
+    Status of a transcript:  processing -- `transcript` is set --> completed
+                             processing -- `error` is set -->      error
+    """
 
     def __init__(self, ids: RequestIds) -> None:
         self._ids = ids

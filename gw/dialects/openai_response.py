@@ -2,6 +2,10 @@
 
 These are two requests with a record each, in one turn: the model's text is passed to the voice while more is generated.
 Cancelling ends both upstreams at once; the conversation keeps what was said until then.
+
+    in_progress -- both upstreams have ended -->  completed: the message ends, tool calls follow
+    in_progress -- `scope` is cancelled -->       cancelled: the message ends as incomplete
+    in_progress -- an upstream fails -->          failed:    the message ends as incomplete
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gw.errors import ClientProtocolError, UpstreamProtocolError
-from gw.wire.json_codec import decode_client, decode_or, decode_upstream
+from gw.wire.json_codec import decode_client, decode_or, decode_request, decode_upstream
 
 COUNTS = msgspec.json.Decoder(list[int])
 BAD = [b"[1", b'["x"]', b"\xff", b"[" * 100_000]
@@ -22,3 +22,23 @@ def test_bad_json_is_the_senders_fault(data):
     with pytest.raises(ClientProtocolError):
         decode_client(COUNTS, data)
     assert decode_or(COUNTS, data, [7]) == [7]
+
+
+class Order(msgspec.Struct):
+    name: str
+    count: int = 1
+    note: msgspec.Raw = msgspec.Raw(b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"count":1}', "name"), (b'{"name":"x","count":"1"}', "count"), (b"[]", None), (b"{", None), (b"", None),
+        (b'{"name":"x","note":"\xff"}', None),
+    ],
+)  # fmt: skip
+def test_a_bad_request_names_the_member(body, param):
+    with pytest.raises(ClientProtocolError) as caught:
+        decode_request(msgspec.json.Decoder(Order), body)
+    assert caught.value.param == param
+    assert decode_request(msgspec.json.Decoder(Order), b'{"name":"x"}').name == "x"
