@@ -151,18 +151,17 @@ def provider_key(node: Node) -> Secret:
     return value
 
 
-def required_secret(node: Node) -> Secret:
-    return _required(node, secret(node))
+@attrs.frozen
+class Required:
+    """A secret that must not be empty."""
 
+    secret: Callable[[Node], Secret]
 
-def required_provider_key(node: Node) -> Secret:
-    return _required(node, provider_key(node))
-
-
-def _required(node: Node, value: Secret) -> Secret:
-    if not value:
-        raise Rejected(f"{node.name} is empty")
-    return value
+    def __call__(self, node: Node) -> Secret:
+        value = self.secret(node)
+        if not value:
+            raise Rejected(f"{node.name} is empty")
+        return value
 
 
 def boolean(node: Node) -> bool:

@@ -128,7 +128,7 @@ _PROJECT = settings_of(
     daily_budget_nusd=_budget,
     accent=fields.colour,
     fallbacks=CHAINS,
-    provider_keys=fields.ByName(fields.required_provider_key),
+    provider_keys=fields.ByName(fields.Required(fields.provider_key)),
 )
 _PARSERS: Mapping[str, Parser] = {
     "providers": _providers,

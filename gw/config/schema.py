@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gw.config import fields, parse
-from gw.config.fields import ByName, Choice, Integer, Named, Number, Section
+from gw.config.fields import ByName, Choice, Integer, Named, Number, Required, Section
 from gw.config.node import Parser, Setting, SettingTable
 from gw.types.ids import ID_PATTERN, MODALITIES
 from gw.types.provider_types import PROVIDER_TYPES
@@ -32,8 +32,6 @@ _LEAVES: Mapping[object, Json] = {
     fields.text: _TEXT,
     fields.secret: _TEXT,
     fields.provider_key: _TEXT,
-    fields.required_secret: {"type": "string", "minLength": 1},
-    fields.required_provider_key: {"type": "string", "minLength": 1},
     fields.texts: {"type": "array", "items": _TEXT, "uniqueItems": True},
     fields.boolean: _or_reference({"type": "boolean"}),
     fields.colour: _or_reference({"type": "string", "pattern": "^#[0-9A-Fa-f]{6}$"}),
@@ -56,6 +54,8 @@ def _shape(parser: Parser) -> Json:
             return {"enum": [True, False, *names]}
         case Choice(names, Integer(low, high)):
             return _or_reference({"enum": list(names)}, {"type": "integer", "minimum": low, "maximum": high})
+        case Required():
+            return {"type": "string", "minLength": 1}
         case Section(_, settings):
             return _object(settings)
         case Named(section):

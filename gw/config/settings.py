@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
-from gw.config.fields import ByName, Choice, Integer, Number, Section, boolean, by_modality, required_secret, text
+from gw.config.fields import ByName, Choice, Integer, Number, Required, Section, boolean, by_modality, secret, text
 from gw.types.entities import Model, Provider, Stack
 from gw.types.ids import Modality
 from gw.types.project import DEFAULT_PROJECT, Count, Project
@@ -123,7 +123,7 @@ class Routing:
 
 @attrs.frozen(kw_only=True)
 class AuthKey:
-    key: Annotated[Secret, required_secret]
+    key: Annotated[Secret, Required(secret)]
     project: Annotated[str, "default: default"] = DEFAULT_PROJECT
     name: str = ""
 

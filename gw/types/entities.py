@@ -1,7 +1,7 @@
 """Providers, models and stacks as values, and the entities created through the API as the database has them.
 
-A model or a project (`gw.types.project`) is one struct for gw.yaml, the database and the catalog. A provider has a stored
-form of its own, because its key is encrypted there. Texts beside a field are its description in gw.yaml.example.
+A model or a project (`gw.types.project`) is one struct for gw.yaml, the database and the catalog. A provider has a
+separate stored form, because its key is encrypted there. Texts beside a field are its description in gw.yaml.example.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def test_secrets_are_not_described():
     assert described(secret) == "text"
     assert described(Node(secret.document, ("providers", "a", "api_key"), 1234567)) == "a number"
     assert described(node(FromEnv("x"))) == "text"
-    assert "empty" in rejected(fields.required_secret, " ")
+    assert "empty" in rejected(fields.Required(fields.secret), " ")
 
 
 def test_suggestions_list_known_names():
@@ -130,7 +130,7 @@ def test_suggestions_list_known_names():
 
 @pytest.mark.parametrize("bad", ["sk-a\nb", "sk-a\r\nx: y", "sk\0x", "sk\x7f", "sk\x1b[0m", "sk-\udcff", "sk\u200bx"])
 def test_a_credential_has_no_control_characters(bad):
-    for parser in (fields.secret, fields.required_secret, fields.provider_key, fields.required_provider_key):
+    for parser in (fields.secret, fields.Required(fields.secret), fields.provider_key, fields.Required(fields.provider_key)):
         message = rejected(parser, bad)
         assert "contains a character that no credential has" in message
         assert "sk" not in message
@@ -141,4 +141,4 @@ def test_a_key_that_goes_out_is_ascii():
     assert fields.secret(node(" pässword one ")).reveal() == "pässword one"
     assert fields.provider_key(node("\tsk-1\n")).reveal() == "sk-1"
     assert not fields.provider_key(node(" "))
-    assert "is empty" in rejected(fields.required_provider_key, " ")
+    assert "is empty" in rejected(fields.Required(fields.provider_key), " ")
