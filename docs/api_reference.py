@@ -36,16 +36,16 @@ answer. Requests of foreign pages (`Origin`, `Sec-Fetch-Site`) and for a foreign
 
 
 def api_page() -> str:
-    found = document()
+    spec = document()
     parts = [INTRODUCTION]
-    for tag in found["tags"]:
+    for tag in spec["tags"]:
         parts.append(f"\n## {tag['name']}\n")
-        for path, methods in found["paths"].items():
+        for path, methods in spec["paths"].items():
             for method, operation in methods.items():
                 if operation["tags"] == [tag["name"]] and not _is_alias(operation):
-                    parts += _operation(method.upper(), path, operation, found)
+                    parts += _operation(method.upper(), path, operation, spec)
     parts.append("\n## Shapes\n")
-    for name, schema in found["components"]["schemas"].items():
+    for name, schema in spec["components"]["schemas"].items():
         parts.append(f"\n### {name}\n\n")
         if description := schema.get("description"):
             parts.append(f"{' '.join(description.split())}\n\n")
@@ -57,9 +57,9 @@ def _is_alias(operation: Json) -> bool:
     return bool(operation["operationId"].endswith("_openai"))
 
 
-def _operation(method: str, path: str, operation: Json, found: Json) -> Iterator[str]:
+def _operation(method: str, path: str, operation: Json, spec: Json) -> Iterator[str]:
     yield f"\n### {method} {path}\n\n{operation['summary']}"
-    if method.lower() in found["paths"].get("/openai" + path, {}):
+    if method.lower() in spec["paths"].get("/openai" + path, {}):
         yield f" Also at `/openai{path}`."
     if description := operation.get("description"):
         yield f"\n\n{description}"

@@ -9,10 +9,9 @@ from importlib import import_module
 
 import trio
 
-from gw.dialects.auth import request_id
 from gw.dialects.request_io import raw_path
 from gw.gateway import Gateway
-from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
+from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import static_files
 from gw.web.authorization import fenced
 from gw.web.drain import Drain
@@ -43,7 +42,7 @@ def make_dispatch(
     router = Router(plane, TABLE)
     data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)
     reading = HostedApp(app=fenced(router, gateway), max_body_bytes=BODY_BYTES)
-    changing = HostedApp(app=fenced(_identified(QuartApp(router), gateway), gateway), max_body_bytes=BODY_BYTES)
+    changing = HostedApp(app=fenced(QuartApp(router), gateway), max_body_bytes=BODY_BYTES)
 
     def dispatch(method: bytes, path: bytes) -> HostedApp:
         if serves(method, path):
@@ -104,19 +103,3 @@ class QuartApp:
                 module = await trio.to_thread.run_sync(import_module, "gw.web.quart_app")
                 self._app = module.make_quart(self._router)
             return self._app
-
-
-def _identified(app: ASGIApp, gateway: Gateway) -> ASGIApp:
-    """Put `X-Request-Id` and `nosniff` on every answer."""
-
-    async def identified(scope: Scope, receive: Receive, send: Send) -> None:
-        added = [(b"x-request-id", request_id(gateway, scope).encode()), (b"x-content-type-options", b"nosniff")]
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *added]}
-            await send(message)
-
-        await app(scope, receive, send_with_id)
-
-    return identified

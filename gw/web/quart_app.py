@@ -24,9 +24,10 @@ def make_quart(router: Router) -> ASGIApp:
         async def read_body() -> bytes:
             return cast("bytes", await request.get_data())
 
-        reply = await router.reply(cast("Scope", request.scope), read_body)
+        scope = cast("Scope", request.scope)
+        reply = await router.reply(scope, read_body)
         response = Response(cast("bytes", reply.body), reply.status, content_type=reply.content_type.decode())
-        for name, value in reply.headers:
+        for name, value in [*reply.headers, *router.common_headers(scope)]:
             response.headers.add(name.decode(), value.decode("latin-1"))
         return response
 

@@ -134,11 +134,11 @@ Shape = Any
 
 @attrs.frozen
 class Route:
-    """One route. `path` is written as in OpenAPI, with at most one parameter; those in DEEP may contain slashes. `answers`: alternative
-    shapes of the 200. `errors`: statuses beyond those that follow from right, path and body.
+    """One route. `path` is written as in OpenAPI, with at most one parameter.
 
-    `lag_s`: longest wait for the writer before the handler reads records. `handler` is None where the data plane answers.
-    `lenient`: unknown query fields are ignored, because SDKs and probes send them.
+    `handler` is None where the data plane answers. `answers`: alternative shapes of the 200. `errors`: statuses beyond those
+    that follow from right, path and body. `lag_s`: longest wait for the writer before the handler reads records. `lenient`:
+    unknown query fields are ignored, because SDKs and probes send them.
     """
 
     method: Method
@@ -146,17 +146,17 @@ class Route:
     id: str
     summary: str
     handler: Handler | None
-    answers: tuple[Shape, ...] = attrs.field(kw_only=True)
-    tag: str = attrs.field(kw_only=True)
-    right: Right = attrs.field(default="admin", kw_only=True)
-    query: tuple[QueryField, ...] = attrs.field(default=(), kw_only=True)
-    body: Shape = attrs.field(default=None, kw_only=True)
-    errors: tuple[int, ...] = attrs.field(default=(), kw_only=True)
-    aliases: tuple[str, ...] = attrs.field(default=(), kw_only=True)
-    notes: str = attrs.field(default="", kw_only=True)
-    unavailable: tuple[Shape, ...] = attrs.field(default=(), kw_only=True)
+    answers: tuple[Shape, ...]
+    tag: str
+    right: Right = "admin"
+    query: tuple[QueryField, ...] = ()
+    body: Shape = None
+    errors: tuple[int, ...] = ()
+    aliases: tuple[str, ...] = ()
+    notes: str = ""
+    unavailable: tuple[Shape, ...] = ()
     """Shapes of a 503 without the usual error body."""
-    lag_s: float = attrs.field(default=0.0, kw_only=True)
+    lag_s: float = 0.0
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from gw.errors import GwError
 from gw.types.asgi import Receive, Scope, Send
 from gw.web import error_responses, static_files
 from gw.web.authorization import authorize
-from gw.web.reply import Reply, json_reply
+from gw.web.reply import Headers, Reply, json_reply
 from gw.web.request_body import parse_body, refuse_body
 from gw.web.route import ControlPlane, Request, Route, RouteTable
 
@@ -46,8 +46,11 @@ class Router:
 
     async def _serve(self, scope: Scope, send: Send) -> None:
         reply = await self.reply(scope, None)
-        headers = [(b"x-request-id", request_id(self.plane.gateway, scope).encode()), (b"x-content-type-options", b"nosniff")]
-        await reply.send(send, headers, head=scope["method"] == "HEAD")
+        await reply.send(send, self.common_headers(scope), head=scope["method"] == "HEAD")
+
+    def common_headers(self, scope: Scope) -> Headers:
+        """Return the headers that every answer has."""
+        return [(b"x-request-id", request_id(self.plane.gateway, scope).encode()), (b"x-content-type-options", b"nosniff")]
 
     async def reply(self, scope: Scope, read_body: ReadBody | None) -> Reply:
         """Answer a request; this is the outermost function of its work, so every error becomes an answer."""
