@@ -27,6 +27,7 @@ from gw.types.llm import ChatEvent, Completion, Delta, StreamError, ToolCallPiec
 from gw.types.tts import AudioChunk
 from gw.types.usage import Usage
 from gw.wire import openai_chat_server
+from gw.wire.chat_answer import as_delta, join_pieces
 from gw.wire.openai_realtime_conversation import Members, RealtimeSession, assistant_item, base64, call_item
 
 AddItem = Callable[[Members], str | None]
@@ -122,11 +123,9 @@ class Responder:
                 for piece in pieces:
                     self._calls.setdefault(piece.index, []).append(piece)
                 await self._send_text(text, voice)
-            case Completion(text=text, tool_calls=pieces, usage=usage):
-                for piece in pieces:
-                    self._calls.setdefault(piece.index, []).append(piece)
+            case Completion(usage=usage):
                 self._usage = usage
-                await self._send_text(text, voice)
+                await self._take(as_delta(event), voice)
             case UsageReport(usage=usage):
                 self._usage = usage
             case StreamError(code=code):
@@ -181,9 +180,9 @@ class Responder:
     async def _send_calls(self) -> None:
         for pieces in self._calls.values():
             at: Members = {"response_id": self.id, "output_index": len(self._output)}
-            call_id = next((piece.id for piece in pieces if piece.id), self._realtime.new_id("call"))
-            name = next((piece.name for piece in pieces if piece.name), "")
-            item = call_item(self._realtime.new_id("item"), call_id, name, "".join(piece.arguments for piece in pieces))
+            joined = join_pieces(pieces)
+            call_id, name = joined.id or self._realtime.new_id("call"), joined.name
+            item = call_item(self._realtime.new_id("item"), call_id, name, joined.arguments)
             self._output.append(item)
             before = self._add_item(item)
             call: dict[str, Any] = {**at, "item_id": item["id"], "call_id": call_id}

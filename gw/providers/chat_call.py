@@ -17,6 +17,7 @@ from gw.providers.http_call import Classify, HttpCall, is_type, json_lines
 from gw.providers.spec import Account, ChatStream, rejected
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.secret import Secret
+from gw.wire.chat_answer import as_delta
 
 
 @attrs.frozen(kw_only=True)
@@ -79,17 +80,8 @@ class _WholeChat:
 
 
 def _as_stream(completion: Completion) -> list[ChatEvent]:
-    events: list[ChatEvent] = [
-        Delta(
-            text=completion.text,
-            refusal=completion.refusal,
-            tool_calls=completion.tool_calls,
-            finish_reason=completion.finish_reason or "stop",
-        )
-    ]
-    if completion.usage is not None:
-        events.append(UsageReport(usage=completion.usage))
-    return [*events, ChatEnd()]
+    usage = [UsageReport(usage=completion.usage)] if completion.usage is not None else []
+    return [as_delta(completion), *usage, ChatEnd()]
 
 
 def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCall[ChatStream]:
