@@ -22,7 +22,7 @@ from tests.fakes.vendors.piper import FakePiper
 TEXT = "One, two, three, four and five, and six, seven, eight and nine. "
 """Some three seconds of the tone voice."""
 PIECE = 600
-"""Of a vendor's messages those that are larger are audio."""
+"""Messages of a vendor that are larger are audio."""
 
 RATE = 24_000
 
@@ -33,7 +33,7 @@ def _openai(prefix: str) -> FakeOpenAI:
 
 @attrs.frozen
 class Behind:
-    """Who stands behind: a provider type, its fake and its model."""
+    """The upstream: a provider type, its fake and its model."""
 
     type: str
     fake: Callable[[], ASGIApp]
@@ -151,7 +151,7 @@ def events(received: bytes) -> Iterator[Any]:
             yield msgspec.json.decode(data[0])
 
 
-def _of_lines(received: bytes) -> bytes:
+def _audio_of_lines(received: bytes) -> bytes:
     full = received[: received.rfind(b"\n") + 1]
     return b"".join(b64decode(msgspec.json.decode(line).get("audio_base64") or "") for line in full.split(b"\n") if line)
 
@@ -177,7 +177,7 @@ FORMS = (
         name="elevenlabs stream with timestamps",
         path="/v1/text-to-speech/alloy/stream/with-timestamps?output_format=pcm_24000",
         body={"text": TEXT},
-        audio=_of_lines,
+        audio=_audio_of_lines,
     ),
     Form(name="cartesia bytes", path="/tts/bytes", body=_CARTESIA),
     Form(

@@ -72,14 +72,14 @@ class Endpoint:
     path: str
     body: Callable[..., tuple[bytes, str]]
     content: Callable[[Reply], str | bytes]
-    """What was said, as text or audio."""
+    """The answer's text or audio."""
     content_type: str
     streams: bool
     """Content goes out before the end."""
     in_band: Callable[[Reply], dict[str, Any]] | None = None
     """The error that came after content; None = this form has no place for one, the connection is cut."""
     error: Callable[[Reply], dict[str, Any]] = lambda reply: reply.error
-    """Of an answer that failed."""
+    """The error of a failed answer."""
     ends_with: bytes = b""
     """The end marker of a complete stream."""
 
@@ -156,7 +156,7 @@ TRANSLATION = attrs.evolve(TRANSCRIPTION, name="translation", path="/v1/audio/tr
 
 
 def _named_events(reply: Reply) -> list[Any]:
-    """The data of every event, whose name stands on a line of its own."""
+    """Return the data of every event; its name is on another line."""
     lines = [line for line in reply.body.split(b"\n") if line.startswith(b"data: ")]
     return [msgspec.json.decode(line.removeprefix(b"data: ")) for line in lines]
 

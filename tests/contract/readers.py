@@ -1,4 +1,4 @@
-"""Clients of the live speech dialects: how each asks to have text spoken, and reads the audio.
+"""Clients of the live speech dialects: how each sends text to speak, and reads the audio.
 
 A new dialect is its `Reader` listed in `READERS`.
 """
@@ -59,7 +59,7 @@ class Spoken:
     reason: str = ""
 
     def text(self, reader: Reader) -> str:
-        """What was said, by the tone engine's own ear."""
+        """Return the spoken text, decoded from the tone engine's audio."""
         return " ".join(done.text for done in fsk.decode(self.pcm, reader.format.sample_rate_hz))
 
 

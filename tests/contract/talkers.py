@@ -1,4 +1,4 @@
-"""Clients of the live transcription dialects: how each asks for a session, sends audio, and reads what was heard.
+"""Clients of the live transcription dialects: how each opens a session, sends audio and reads transcripts.
 
 A new dialect is its `Talker` listed in `TALKERS`.
 """
@@ -34,7 +34,7 @@ def as_json(**members: Any) -> str:
 
 @attrs.frozen(kw_only=True)
 class Talker:
-    """`finals` takes the transcripts that stand out of one frame, `begin` is said before any audio."""
+    """`finals` returns the final transcripts in a frame; `begin` returns the frames before any audio."""
 
     name: str
     dialect: str
@@ -45,7 +45,7 @@ class Talker:
     format: AudioFormat = PCM_16K
     begin: Callable[[str], Sequence[Frame]] = lambda model: ()
     finish: Sequence[Frame] = ()
-    """ClientMessage after the last audio; () = closing is how a session ends."""
+    """Frames after the last audio; () = the client closes the socket to end a session."""
     error: Callable[[Any], str | None] = lambda frame: None
     """The message of an error frame."""
     headers: Sequence[tuple[bytes, bytes]] = ()
@@ -97,7 +97,7 @@ async def converse(
     query: str = "",
     pause_s: float = 0.125,
 ) -> Received:
-    """Say `texts` at the pace of speech and hear the session to its end."""
+    """Send `texts` as speech in real time, and read the session to its end."""
     received = Received()
     async with talker.open(plane, model, query) as ws, trio.open_nursery() as nursery:
         for frame in talker.begin(model):

@@ -1,4 +1,4 @@
-"""What every live transcription endpoint keeps, over an engine that does not speak its dialect. All in memory."""
+"""Every live transcription endpoint, over an engine of another dialect, in memory."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ LONG = ["one two three", "four", "five six", "seven eight nine ten", "eleven", "
 
 @pytest.mark.parametrize("cut", range(1, 21))
 async def test_wherever_it_is_cut_the_transcript_is_the_same(cut, plane, autojump_clock):
-    """Whatever the last provider said, and each second billed once per vendor that heard it."""
+    """The transcript does not depend on the cut, and each second is billed once per vendor that got it."""
     async with plane(f"cut_after: {cut}") as gateway:
         received = await converse(DEEPGRAM, gateway, "first/tone", LONG)
         assert received.finals == LONG
@@ -145,7 +145,7 @@ async def test_wherever_it_is_cut_the_transcript_is_the_same(cut, plane, autojum
 
 @every
 async def test_an_app_of_any_protocol_runs_on_a_server_that_hears_recordings_only(talker, tmp_path, autojump_clock):
-    """whisper.cpp: gw hears where an utterance ends."""
+    """whisper.cpp: the gateway detects where an utterance ends."""
     text = """
 providers: {local: {type: whisper, base_url: "http://cpp.test:8080/inference"}}
 models: {stt: {local/base: }}

@@ -1,4 +1,4 @@
-"""What every live speech endpoint keeps, over an engine that does not speak its dialect. All in memory."""
+"""Every live speech endpoint, over an engine of another dialect, in memory."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ async def plane(tmp_path, autojump_clock):
 
 
 async def receive_until(ws, kind):
-    events_found = []
+    events = []
     with trio.fail_after(60):
-        while not events_found or events_found[-1]["type"] != kind:
-            events_found.append(msgspec.json.decode(await ws.receive()))
-    return events_found
+        while not events or events[-1]["type"] != kind:
+            events.append(msgspec.json.decode(await ws.receive()))
+    return events
 
 
 def outline(frames):
@@ -43,7 +43,7 @@ def outline(frames):
 
 @MODELS
 @pytest.mark.parametrize("times", [1, 2])
-async def test_finalize_is_answered_after_what_was_heard(model, times, plane):
+async def test_finalize_is_answered_after_the_transcripts_before_it(model, times, plane):
     async with CARTESIA.open(plane, model) as ws:
         for frame in CARTESIA.frames(speech(["one two three"], 16_000, pause_s=0)):
             await ws.send(frame)
@@ -70,7 +70,7 @@ async def test_a_session_by_turns_has_succeeded_when_it_ends(model, plane):
 
 
 @MODELS
-async def test_finalize_is_answered_when_nothing_was_said(model, plane):
+async def test_finalize_is_answered_after_silence(model, plane):
     async with CARTESIA.open(plane, model) as ws:
         await ws.send(bytes(6_400))
         began = trio.current_time()

@@ -39,7 +39,7 @@ class Client:
                 if event["type"] in kinds:
                     return event
 
-    async def say(self, text):
+    async def speak(self, text):
         pcm = speech([text], 24_000, pause_s=0.5)
         for at in range(0, len(pcm), 1_920):
             await self.send("input_audio_buffer.append", audio=b64encode(pcm[at : at + 1_920]).decode())
@@ -74,7 +74,7 @@ def talk(tmp_path):
 async def test_what_is_said_is_answered_aloud_and_is_one_waterfall(talk, autojump_clock):
     async with talk() as (client, plane):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(client.say, TEXT)
+            nursery.start_soon(client.speak, TEXT)
             done = await client.until("response.done")
         assert (done["response"]["status"], client.spoken) == ("completed", TEXT)
         assert done["response"]["usage"]["total_tokens"] > 0
@@ -103,17 +103,17 @@ async def plane_records(plane, modalities):
 async def test_speech_interrupts_an_answer(talk, autojump_clock):
     async with talk(token_ms=2_000) as (client, plane):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(client.say, TEXT)
+            nursery.start_soon(client.speak, TEXT)
             await client.until("response.output_audio_transcript.delta")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(client.say, "stop")
+            nursery.start_soon(client.speak, "stop")
             done = await client.until("response.done")
             nursery.cancel_scope.cancel()
         assert done["response"]["status"] == "cancelled"
         assert done["response"]["status_details"]["reason"] == "turn_detected"
         kinds = [event["type"] for event in client.seen]
-        begun = len(kinds) - 1 - kinds[::-1].index("input_audio_buffer.speech_started")
-        assert "response.output_audio.delta" not in kinds[begun:]
+        started = len(kinds) - 1 - kinds[::-1].index("input_audio_buffer.speech_started")
+        assert "response.output_audio.delta" not in kinds[started:]
         statuses = {record.modality: record.status for record in plane.kept.records}
         assert statuses == {"llm": "cancelled", "tts": "cancelled"}
 

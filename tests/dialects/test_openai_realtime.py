@@ -1,4 +1,4 @@
-"""What OpenAI's transcription socket does with audio that comes before it knows who shall hear it."""
+"""OpenAI's transcription socket: audio that comes before the client has named its model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def plane(tmp_path, autojump_clock):
         yield gateway
 
 
-async def test_audio_that_overtakes_the_session_update_is_heard(plane):
+async def test_audio_that_overtakes_the_session_update_is_transcribed(plane):
     received = Received()
     async with OPENAI_REALTIME.open(plane, "first/tone") as ws:
         first, *remaining = OPENAI_REALTIME.frames(speech(["one two", "three"], 24_000))

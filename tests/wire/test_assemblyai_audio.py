@@ -66,7 +66,7 @@ def test_what_it_does_not_take(encoding):
         FrameCutter(AudioFormat(encoding=encoding, sample_rate_hz=16_000))
 
 
-def test_a_rate_nobody_told():
+def test_an_unknown_sample_rate():
     with pytest.raises(CannotConvert):
         FrameCutter(AudioFormat(encoding="pcm_s16le"))
 

@@ -256,7 +256,7 @@ def test_a_query_that_is_none(fields, param):
     assert caught.value.param == param
 
 
-def test_what_the_server_reads():
+def test_client_frames():
     side = server()
     assert side.receive(b"\0\0") == (Audio(b"\0\0"),)
     assert side.receive(b"") == ()
@@ -294,9 +294,9 @@ def test_turns(formatted):
     ]
     turns = [frame for event in events for frame in decoded(side.encode([event]))]
     assert all(turn.keys() >= STRICT for turn in turns)
-    told_texts = [(t["turn_order"], t["transcript"], t["end_of_turn"], t["turn_is_formatted"]) for t in turns]
+    outline = [(t["turn_order"], t["transcript"], t["end_of_turn"], t["turn_is_formatted"]) for t in turns]
     ends = [(0, "hello you", True, False), (0, "hello you", True, True)] if formatted else [(0, "hello you", True, True)]
-    assert told_texts == [
+    assert outline == [
         (0, "hel", False, False), (0, "hello", False, False), (0, "hello you", False, False),
         (0, "hello you", False, False), *ends, (1, "bye", False, False),
     ]  # fmt: skip
@@ -325,7 +325,7 @@ SENTENCES = st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), max_
 
 
 @given(SENTENCES, st.booleans())
-def test_what_the_server_says_the_client_hears(sentences, formatted):
+def test_the_client_decodes_what_the_server_encodes(sentences, formatted):
     query = f"sample_rate=16000&format_turns={formatted}".encode()
     side = server(query)
     request = attrs.evolve(stream.parse_query(query).request, keyterms=())

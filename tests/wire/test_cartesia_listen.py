@@ -267,6 +267,6 @@ def test_spoiled_frames(picked):
 
 
 def test_a_name_that_is_not_utf8():
-    """Which the decoder of known members passes over."""
+    """The decoder of known members ignores it."""
     with pytest.raises(UpstreamProtocolError):
         cartesia_listen.decode_transcript(b'{"\xf7":1,"text":"a"}', "p", keep_raw=False)

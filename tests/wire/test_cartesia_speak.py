@@ -209,14 +209,14 @@ def test_our_frames_are_those_of_the_golden_session():
     vendor_value = [decoded(line) for line in golden("cartesia/speech_context").splitlines()]
     server = CartesiaSpeakServer("gw-0", timestamps=True)
     words = [WordTiming(word="Hello", start_s=0.02, end_s=0.38), WordTiming(word="there.", start_s=0.41, end_s=0.86)]
-    ours = [
+    own_frame = [
         decoded(frame)
         for events in ([AudioChunk(data=b"\0\1\2\3")], [*words, Flushed()], [AudioChunk(data=b"\4\5\6\7")], [SpeakEnd()])
         for frame in server.encode(events)
     ]
     vendor_value = [frame for frame in vendor_value if frame["type"] != "phoneme_timestamps"]
-    assert [frame["type"] for frame in ours] == [frame["type"] for frame in vendor_value]
-    for own_id, golden_frame in zip(ours, vendor_value, strict=True):
+    assert [frame["type"] for frame in own_frame] == [frame["type"] for frame in vendor_value]
+    for own_id, golden_frame in zip(own_frame, vendor_value, strict=True):
         known = {"step_time", "status_code"}
         assert {k: v for k, v in own_id.items() if k not in known} == {
             k: v for k, v in golden_frame.items() if k not in known and (k in own_id or k != "flush_id")

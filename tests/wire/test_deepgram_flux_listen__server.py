@@ -46,7 +46,7 @@ def test_a_query_is_read():
     assert caught.value.param == "encoding"
 
 
-def test_what_a_client_says():
+def test_client_frames():
     side = server()
     assert side.receive(b"ab") == (Audio(b"ab"),)
     assert side.receive(b"") == ()
@@ -86,7 +86,7 @@ def test_a_session_in_the_order_of_the_state_machine():
     assert turns[6]["audio_window_end"] == 3.0
 
 
-def test_nothing_is_said_of_silence():
+def test_silence_has_no_frames():
     side = server()
     assert side.encode([UtteranceEnd(at_s=1.0), Interim(text=""), Final(text=""), ListenEnd()]) == []
     assert events_of(side.encode([SpeechStarted(at_s=1.0), UtteranceEnd(at_s=2.0)])) == ["StartOfTurn", "EndOfTurn"]
@@ -127,7 +127,7 @@ def test_settings_in_mid_session():
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12), max_size=6), st.booleans())
-def test_whatever_is_said_is_read_back(texts, closes):
+def test_any_transcript_is_read_back(texts, closes):
     """The last turn may be cut short by the end of the session."""
     side, client = server(), FluxListenClient("p")
     frames = [*side.opening()]

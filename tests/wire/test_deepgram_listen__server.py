@@ -67,13 +67,13 @@ def test_what_a_query_leaves_out():
         (b"encoding=alaw&sample_rate=%D9%A8000", "sample_rate"),
     ],
 )  # fmt: skip
-def test_queries_that_are_none(query, param):
+def test_queries_that_are_refused(query, param):
     with pytest.raises(ClientProtocolError) as caught:
         parse_query(query)
     assert caught.value.param == param
 
 
-def test_what_a_client_says():
+def test_client_frames():
     side = server()
     assert side.receive(b"ab") == (Audio(b"ab"),)
     assert side.receive(b"") == (Control.FINISH,)
@@ -85,12 +85,12 @@ def test_what_a_client_says():
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"type":7}', '{"x":1}', '"Finalize"', "[" * 100_000])
-def test_frames_that_are_none(text):
+def test_malformed_frames(text):
     with pytest.raises(ClientProtocolError):
         server().receive(text)
 
 
-def test_what_users_insist_on():
+def test_members_that_clients_require():
     (final,) = decoded(server().encode(SESSION[2])[:1])
     assert final["metadata"]["request_id"] == "r"
     assert (final["is_final"], final["speech_final"], final["from_finalize"]) == (True, True, False)
@@ -124,7 +124,7 @@ def test_times_are_of_one_stream():
     assert (second["start"], second["duration"]) == (1.0, 1.0)
 
 
-def test_the_end_tells_what_was_heard():
+def test_the_end_reports_the_audio_received():
     side = server(RAW + b"&channels=2")
     side.receive(bytes(64_000))
     (end,) = decoded(side.encode([ListenEnd()]))
@@ -167,7 +167,7 @@ def test_errors():
 
 
 @given(st.text(max_size=30), st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
-def test_whatever_is_said_is_read_back(text, start_s, length_s, ends):
+def test_any_transcript_is_read_back(text, start_s, length_s, ends):
     side, client = server(), DeepgramListenClient("p")
     sent = Final(text=text, start_s=start_s, end_s=start_s + length_s)
     received_events = [

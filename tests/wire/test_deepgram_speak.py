@@ -178,7 +178,7 @@ def test_a_clear_answers_the_flushes_before_it():
     assert client.receive(FLUSHED) == [end(5)]
 
 
-def test_a_clear_after_which_nothing_is_said():
+def test_a_clear_without_text_after_it():
     client = speaker()
     client.text("abc")
     client.flush()
@@ -248,13 +248,13 @@ def test_a_query_is_read():
 
 
 @pytest.mark.parametrize("query", [b"encoding=mp3", b"sample_rate=1", b"sample_rate=x", b"speed=0"])
-def test_queries_that_are_none(query):
+def test_queries_that_are_refused(query):
     with pytest.raises(ClientProtocolError) as caught:
         deepgram_speak.parse_live_query(query)
     assert caught.value.param == query.partition(b"=")[0].decode()
 
 
-def test_what_a_client_says():
+def test_client_frames():
     side = DeepgramSpeakServer(request_id="r", model="m")
     assert side.receive(spoken("a")) == (Text("a"),)
     assert side.receive(spoken("")) == ()
@@ -267,7 +267,7 @@ def test_what_a_client_says():
             side.receive(frame)
 
 
-def test_what_a_server_says():
+def test_server_frames():
     side = DeepgramSpeakServer(request_id="r", model="m")
     opening = msgspec.json.decode(side.opening())
     assert (opening["type"], opening["request_id"], opening["model_name"]) == ("Metadata", "r", "m")
@@ -287,7 +287,7 @@ def test_both_sides_agree(pieces):
     events: list = []
     buffered = spoken_text = ""
 
-    def tell(frames):
+    def exchange(frames):
         nonlocal buffered, spoken_text
         for frame in frames:
             match side.receive(frame):
@@ -301,8 +301,8 @@ def test_both_sides_agree(pieces):
                     events.extend(client.closed())
 
     for piece in pieces:
-        tell(client.flush() if piece is None else client.text(piece))
-    tell(client.finish())
+        exchange(client.flush() if piece is None else client.text(piece))
+    exchange(client.finish())
     sent = "".join(piece for piece in pieces if piece is not None)
     assert (spoken_text, events[-1]) == (sent, end(len(sent)))
     assert sum(isinstance(event, SpeakEnd) for event in events) == 1

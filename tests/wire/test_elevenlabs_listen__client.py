@@ -95,7 +95,7 @@ def test_audio_goes_in_whole_samples_and_small_frames():
     ],
 )
 def test_a_commit_has_audio_enough(fmt, seconds, options, silence):
-    """What the vendor's ear has committed just now we cannot know; with `manual` nothing is but by us."""
+    """With `vad` the vendor may have just committed by itself; with `manual` only the client commits."""
     client = listener(fmt, **options)
     client.audio(bytes(int(seconds * fmt.bytes_per_second)))
     frames = decoded(client.flush())
@@ -161,9 +161,9 @@ def test_the_golden_session():
 
 @pytest.mark.parametrize("requested", ["true", "false"])
 def test_a_caller_of_the_same_dialect_gets_the_frames_it_asked_for(requested):
-    given = parse_query(f"model_id=m&audio_format=pcm_16000&commit_strategy=vad&include_timestamps={requested}".encode())
-    client = ElevenListenClient("p", given.request)
-    server = ElevenListenServer(given, session_id="s")
+    options = parse_query(f"model_id=m&audio_format=pcm_16000&commit_strategy=vad&include_timestamps={requested}".encode())
+    client = ElevenListenClient("p", options.request)
+    server = ElevenListenServer(options, session_id="s")
     frames = [one for text in FRAMES[:-2] for event in client.receive(text) for one in server.encode([event])]
     assert frames == [text for text in FRAMES[1:-2] if requested == "true" or TIMED not in text]
 
@@ -198,7 +198,7 @@ def test_an_empty_answer_that_is_told_once_only():
     assert client.may_end
 
 
-def test_nothing_was_heard():
+def test_silence():
     client = listener()
     with pytest.raises(ProviderFailed):
         client.receive(frame("insufficient_audio_activity", error="quiet"))

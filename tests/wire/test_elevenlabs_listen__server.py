@@ -47,7 +47,7 @@ def test_a_form_that_is_not_offered(name):
     assert caught.value.param == "audio_format"
 
 
-def test_what_a_client_says():
+def test_client_frames():
     frame = msgspec.json.encode(
         {"message_type": "input_audio_chunk", "audio_base_64": b64encode(b"ab").decode(), "commit": True, "sample_rate": 1, "new": 1}
     )
@@ -62,7 +62,7 @@ def test_what_a_client_says():
             server.receive(bad)
 
 
-def test_what_a_client_is_told():
+def test_frames_for_transcripts():
     server = ElevenListenServer(requested("include_timestamps=true&language_code=de"), session_id="s")
     assert decoded(server.opening())[0]["session_id"] == "s"
     sent = Final(text="Hi you", start_s=1.0, end_s=2.0, words=(Word(text="Hi", start_s=1.0, end_s=1.5, speaker="a"),), language="en")

@@ -61,7 +61,7 @@ def decoded(*pieces: bytes) -> list:
         (AudioFormat(encoding="flac"), "mp3_44100_128", AudioFormat(encoding="mp3")),
     ],
 )
-def test_a_form_the_vendor_makes_is_asked_for_and_told(options, name, result):
+def test_formats_of_the_vendor(options, name, result):
     assert sent_for(options) == result
     assert parse_qs(urlsplit(http_path(request(options))).query)["output_format"] == [name]
 

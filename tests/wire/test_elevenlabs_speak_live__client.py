@@ -185,7 +185,7 @@ def test_finish_after_all_was_spoken():
     assert (client.due, client.ended) == ([SpeakEnd()], True)
 
 
-def test_after_clear_the_old_context_is_not_heard():
+def test_a_cleared_context_is_ignored():
     client = speaker()
     client.text("One two three")
     client.clear()
@@ -388,7 +388,7 @@ def test_all_text_is_sent_in_its_order_and_each_flush_answered(pieces, data):
     client = speaker()
     frames, answers, flushes, spoken_text = [], [], 0, False
 
-    def tell() -> None:
+    def exchange() -> None:
         frames.extend(sent(client))
         answers.extend(client.due)
         client.due = []
@@ -401,18 +401,18 @@ def test_all_text_is_sent_in_its_order_and_each_flush_answered(pieces, data):
         elif piece:
             spoken_text = True
             client.text(piece)
-        tell()
+        exchange()
         for context in closed(frames):
             if data.draw(st.booleans()):
                 answers += client.receive(final(context))
-                tell()
+                exchange()
     client.finish()
-    tell()
+    exchange()
     for _ in range(len(pieces) + 2):
         for context in closed(frames):
             if not client.ended:
                 answers += client.receive(final(context))
-                tell()
+                exchange()
     assert client.ended
     assert "".join("".join(text for _, text in texts(frames)).split()) == "".join("".join(p or "" for p in pieces).split())
     assert answers.count(SpeakEnd()) == 1

@@ -79,7 +79,7 @@ def test_model_and_language_stand_in_the_address():
     assert query(options(language="multi"), "m") == "model=m&intent=transcription"
 
 
-def test_the_servers_own_end_of_speech_unless_asked():
+def test_turn_detection_of_the_server_by_default():
     assert listener().opening() is None
     opened = decoded(listener(endpointing_ms=25).opening())
     assert opened == {"type": "session.update", "session": {"turn_detection": {"silence_duration_ms": 100}}}

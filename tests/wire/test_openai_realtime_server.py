@@ -86,7 +86,7 @@ def test_settings_that_are_left_out_keep_their_value():
         frame("input_audio_buffer.append", audio="!"), frame("input_audio_buffer.commit"),
     ],
 )  # fmt: skip
-def test_frames_that_are_none(text):
+def test_malformed_frames(text):
     assert refusal(server(), text)["type"] == "invalid_request_error"
 
 
@@ -160,7 +160,7 @@ UTTERANCES = st.lists(st.text(min_size=1, max_size=12).filter(str.strip), max_si
 
 
 @given(UTTERANCES)
-def test_our_client_hears_what_our_server_says(texts):
+def test_the_client_decodes_what_the_server_encodes(texts):
     side = server()
     client = RealtimeListenClient("p", ListenRequest(model="m", format=PCM_24K), "gpt-4o-transcribe")
     received_events = [event for out in side.opening() for event in client.receive(out)]
