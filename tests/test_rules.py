@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import defaultdict
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,8 +27,25 @@ SEVERAL_FOR_ONE = re.compile(r"(?P<module>.+?)__\w+\Z")
 """`test_relay__cancel.py` is a further file about `relay.py`."""
 
 
+MODULE_TWINS = {"anthropic", "assemblyai", "cartesia", "deepgram", "elevenlabs", "ollama", "openai", "stt", "tts"}
+"""Base names that two modules may share: a vendor as provider and as dialect, a modality as types and as the demo engine."""
+CLASS_TWINS: set[str] = set()
+"""Names that two public classes may share."""
+RIDDLE = re.compile(r"(What|Who|Whom|Whose|Of|As|How|Where|It|Its|Whatever|Whoever)\b")
+"""Beginnings of docstrings that are no sentence."""
+
+
 def _text(path: Path) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
+
+
+@cache
+def _trees() -> dict[str, ast.Module]:
+    """Dotted module name → syntax tree."""
+    return {
+        ".".join(("gw", *path.with_suffix("").parts)).removesuffix(".__init__"): ast.parse(_text("gw" / path))
+        for path in MODULES
+    }
 
 
 def _tested(path: Path) -> Path:
@@ -54,6 +75,61 @@ def test_nothing_is_left_to_be_written():
 def test_every_module_says_what_it_is():
     modules = [path for path in MODULES if path.name not in ("__init__.py", "__main__.py")]
     assert [str(path) for path in modules if not _text("gw" / path).startswith('"""')] == []
+
+
+def test_no_two_modules_share_a_name():
+    modules = defaultdict(list)
+    for path in MODULES:
+        if path.stem != "__init__":
+            modules[path.stem].append(str(path))
+    twins = {name: paths for name, paths in modules.items() if len(paths) > 1 and name not in MODULE_TWINS}
+    assert twins == {}
+    assert len(MODULE_TWINS | CLASS_TWINS) <= 10
+
+
+def test_no_two_public_classes_share_a_name():
+    classes = defaultdict(list)
+    for module, tree in _trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(module)
+    assert {name: where for name, where in classes.items() if len(where) > 1 and name not in CLASS_TWINS} == {}
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    """Modules of gw that a module imports when it is loaded or type-checked; imports inside functions do not count."""
+    names: set[str] = set()
+    pending: list[ast.stmt] = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If | ast.Try):
+            pending += [*node.body, *node.orelse]
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {module if module in _trees() else node.module for module in modules}
+    return names & _trees().keys()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = {name: _imports(tree) - {name} for name, tree in _trees().items()}
+    graph["gw"] = set()  # its names are imported at their first use
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise AssertionError(" <- ".join(error.args[1])) from None
+
+
+def test_docstrings_are_sentences():
+    riddles = []
+    for module, tree in _trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                text = node.value.value
+                if RIDDLE.match(text):
+                    riddles.append(f"{module}:{node.lineno}: {text.splitlines()[0]}")
+    assert riddles == []
 
 
 def test_the_lock_names_no_host():

@@ -22,7 +22,7 @@ from gw.dialects.upload import Upload, read_upload
 from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
-from gw.relay.response import EventStream, Response
+from gw.relay.response import ProviderStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.caller import Caller
@@ -35,7 +35,7 @@ from gw.wire import sse
 JSON = b"application/json"
 _MEGABYTE = 1_000_000
 
-S = TypeVar("S", bound=EventStream)
+S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
 
 

@@ -54,7 +54,7 @@ def compact(text: str) -> str:
     return "".join(_WORD.findall(text.casefold()))
 
 
-class Place(msgspec.Struct, eq=False, kw_only=True):
+class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
     """Session and turn of one request, as far as known until its record is made. The caller's own ids come first."""
 
     request_id: str
@@ -69,7 +69,7 @@ class Place(msgspec.Struct, eq=False, kw_only=True):
 class _Claim(msgspec.Struct, eq=False):
     """The chat request that used a transcript first, the hash of its earlier messages, and its time."""
 
-    by: Place
+    by: TurnPlace
     context: int
     at: float
 
@@ -78,7 +78,7 @@ class _Final(msgspec.Struct, eq=False):
     """A final transcript. A recording has no `part`: its request belongs to one turn as a unit."""
 
     key: Key
-    source: Place
+    source: TurnPlace
     text: str
     at: float
     part: HeardSpeech | None
@@ -89,7 +89,7 @@ class WrittenAnswer(msgspec.Struct, eq=False):
     """An answer in the making: the relay adds to `pieces` what it passes on."""
 
     key: Key
-    place: Place
+    place: TurnPlace
     at: float
     pieces: list[str]
     text: str = ""
@@ -118,7 +118,7 @@ class Turns:
         self._finals: deque[_Final] = deque()
         self._answers: deque[WrittenAnswer] = deque()
 
-    def transcript(self, place: Place, key: Key, text: str, now: float, part: HeardSpeech | None = None) -> None:
+    def transcript(self, place: TurnPlace, key: Key, text: str, now: float, part: HeardSpeech | None = None) -> None:
         """Remember a final transcript. `part`: for one of the many of a live session."""
         words = compact(text)
         if not words:
@@ -131,7 +131,7 @@ class Turns:
             self._memories[self._finals.popleft().key].finals.popleft()
 
     def chat(
-        self, place: Place, key: Key, last_user: Callable[[], LastUser | None], now: float
+        self, place: TurnPlace, key: Key, last_user: Callable[[], LastUser | None], now: float
     ) -> WrittenAnswer | None:
         """Find the turn of a chat request. Return where to add its answer's text, or None where that is not needed."""
         memory = self._memory(key)
@@ -149,7 +149,7 @@ class Turns:
             self._memories[self._answers.popleft().key].answers.popleft()
         return answer
 
-    def speech(self, place: Place, key: Key, text: str, now: float) -> bool:
+    def speech(self, place: TurnPlace, key: Key, text: str, now: float) -> bool:
         """Find the turn of a text that is sent to a voice. Return whether it has one."""
         memory = self._memory(key)
         memory.unspoken = 0
@@ -183,7 +183,7 @@ class Turns:
         return memory
 
 
-def _may_join(source: Place, place: Place) -> bool:
+def _may_join(source: TurnPlace, place: TurnPlace) -> bool:
     """Return whether the sessions that the caller named allow `place` in the turn of `source`, or a new one with it."""
     if source.turn_id is not None:
         return place.session_id is None or place.session_id == source.session_id
@@ -193,7 +193,7 @@ def _may_join(source: Place, place: Place) -> bool:
 # ---------------------------------------------------------------- from transcripts to a chat request
 
 
-def _matching_run(finals: Iterable[_Final], place: Place, last: LastUser, now: float) -> list[_Final]:
+def _matching_run(finals: Iterable[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
     """Return the transcripts whose words a chat request holds: those of one conversation, or none."""
     message = compact(last.text)
     groups: dict[int, list[_Final]] = {}
@@ -211,7 +211,7 @@ def _matching_run(finals: Iterable[_Final], place: Place, last: LastUser, now: f
     return _new_in_session(finals, place, last, now) if place.session_id is not None else []
 
 
-def _is_open(final: _Final, place: Place, last: LastUser, now: float) -> bool:
+def _is_open(final: _Final, place: TurnPlace, last: LastUser, now: float) -> bool:
     """Return whether a chat request may use this transcript.
 
     It is used once; again after the same messages (a tool was called), or at the same time.
@@ -240,7 +240,7 @@ def _words(run: list[_Final]) -> str:
     return "".join(final.text for final in run)
 
 
-def _new_in_session(finals: Iterable[_Final], place: Place, last: LastUser, now: float) -> list[_Final]:
+def _new_in_session(finals: Iterable[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
     """Return the unused transcripts of the last seconds in a session that the caller names, if they have one source."""
     new = [
         final
@@ -253,7 +253,7 @@ def _new_in_session(finals: Iterable[_Final], place: Place, last: LastUser, now:
     return new if len({id(final.source) for final in new}) == 1 else []
 
 
-def _join(place: Place, run: list[_Final], claim: _Claim) -> None:
+def _join(place: TurnPlace, run: list[_Final], claim: _Claim) -> None:
     """Make the chat request at `place` and the transcripts of `run` one turn."""
     if place.turn_id is None:
         _choose_turn(place, run)
@@ -272,7 +272,7 @@ def _join(place: Place, run: list[_Final], claim: _Claim) -> None:
             place.earlier += (source.request_id,)
 
 
-def _choose_turn(place: Place, run: list[_Final]) -> None:
+def _choose_turn(place: TurnPlace, run: list[_Final]) -> None:
     """Set turn and session of a chat request that was sent without a turn."""
     claims = [final.claim.by for final in run if final.claim is not None]
     claimed = next((other for other in claims if _may_join(other, place)), None)
@@ -298,7 +298,7 @@ def _extended(parts: tuple[HeardSpeech, ...], part: HeardSpeech) -> tuple[HeardS
 
 
 def _matching_answer(
-    answers: Iterable[WrittenAnswer], words: str, place: Place, now: float
+    answers: Iterable[WrittenAnswer], words: str, place: TurnPlace, now: float
 ) -> tuple[WrittenAnswer, int] | None:
     """Return the one answer that holds these words still unspoken, else just spoken, and where they end."""
     matches: list[tuple[WrittenAnswer, int]] = []
@@ -319,12 +319,12 @@ def _matching_answer(
     return answer, at + len(words)
 
 
-def _conversation(place: Place) -> str:
+def _conversation(place: TurnPlace) -> str:
     """Identify a conversation: of several answers in one the last is spoken, since the others were interrupted."""
     return place.session_id or place.turn_id or place.request_id
 
 
-def _only_answer(answers: Iterable[WrittenAnswer], place: Place, now: float) -> tuple[WrittenAnswer, int] | None:
+def _only_answer(answers: Iterable[WrittenAnswer], place: TurnPlace, now: float) -> tuple[WrittenAnswer, int] | None:
     """Return the only answer of the last seconds in a session that the caller names."""
     if place.session_id is None:
         return None

@@ -20,7 +20,7 @@ from gw.errors import (
     UpstreamSlow,
     leaves_of,
 )  # fmt: skip
-from gw.policy.turns import Place
+from gw.policy.turns import TurnPlace
 from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.ledger import Ledger, Reservation
@@ -132,7 +132,7 @@ class Meter:
         self.requested = requested
         self.stream = stream
         self.id = caller.request_id or accounting.request_ids.new()
-        self.place = Place(request_id=self.id, session_id=caller.session_id, turn_id=caller.turn_id)
+        self.place = TurnPlace(request_id=self.id, session_id=caller.session_id, turn_id=caller.turn_id)
         """Session and turn, as far as they are known; the record takes the values they have at its end."""
         self.timestamp = accounting.clock.now()
         self.day = utc_day(self.timestamp)

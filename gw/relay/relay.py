@@ -36,7 +36,7 @@ from gw.relay.in_flight import InFlight
 from gw.relay.limits import ProviderLimits
 from gw.relay.listening import ListeningSession
 from gw.relay.meter import Accounting, record_error
-from gw.relay.response import EventStream, Response, UsageCounter
+from gw.relay.response import ProviderStream, Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.transcoding import TranscodedCall, provider_format
 from gw.types.caller import Caller
@@ -46,7 +46,7 @@ from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 
-S = TypeVar("S", bound=EventStream)
+S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
 
 ChatAnswer: TypeAlias = Response[ChatStream, ChatEvent]

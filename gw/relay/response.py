@@ -14,14 +14,14 @@ from gw.relay.meter import Meter, total_cost
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
 from gw.types.usage import Cost, RequestRecord, Usage
 
-S = TypeVar("S", bound="EventStream")
+S = TypeVar("S", bound="ProviderStream")
 E = TypeVar("E")
 
 _COMMIT_WAIT_S = 1.0
 """Longest time the last byte waits for the commit where durability is `power`."""
 
 
-class EventStream(Protocol):
+class ProviderStream(Protocol):
     async def receive(self) -> list[Any]: ...
 
 

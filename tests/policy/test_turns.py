@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gw.policy import turns
-from gw.policy.turns import Place, Turns, compact
+from gw.policy.turns import TurnPlace, Turns, compact
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
 
@@ -27,7 +27,7 @@ class Harness:
         self.ids = itertools.count()
 
     def place(self, **ids):
-        return Place(request_id=f"r{next(self.ids)}", **ids)
+        return TurnPlace(request_id=f"r{next(self.ids)}", **ids)
 
     def live(self, **ids):
         return self.place(**ids)
@@ -305,7 +305,7 @@ def test_conversations_of_one_key_never_mix(steps):
         words = f"number {counts[call]} of call {'abcd'[call]}"
         match step:
             case "hear":
-                harness.final(Place(request_id=next(id_ for id_, one in sessions.items() if one == call)), words)
+                harness.final(TurnPlace(request_id=next(id_ for id_, one in sessions.items() if one == call)), words)
                 continue
             case "think":
                 place = harness.chat(f"say {words}", f"you said {words}", context=hash((call, counts[call])))
