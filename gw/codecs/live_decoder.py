@@ -11,7 +11,7 @@ containers are read by `gw.wire.containers`, and the codec gets their packets.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 from gw.codecs.compressed import EXTRA, FrameResampler, library
 from gw.types.audio import PCM_16K, AudioFormat, Encoding
@@ -19,7 +19,7 @@ from gw.wire import convert, wav
 from gw.wire.containers.matroska import MatroskaPackets
 from gw.wire.containers.ogg import OggPackets
 from gw.wire.containers.walk import NoPackets, PacketReader
-from gw.wire.convert import CannotConvert
+from gw.wire.convert import CannotConvert, Converter
 
 _HEAD_BYTES = 12
 """Enough to recognise a container."""
@@ -38,12 +38,6 @@ def require(fmt: AudioFormat) -> None:
         raise CannotConvert(f"{fmt.encoding} cannot be decoded", EXTRA)
 
 
-class _Decoder(Protocol):
-    def feed(self, data: bytes) -> bytes: ...
-
-    def end(self) -> bytes: ...
-
-
 class LiveDecoder:
     """Pieces of a container in, 16-bit samples at 16 kHz out. If Opus without a container was announced, a piece is a packet."""
 
@@ -52,7 +46,7 @@ class LiveDecoder:
         self._announced = fmt
         self._pending: list[bytes] | None = []
         """Pieces that came before the format was recognised."""
-        self._decoder: _Decoder | None = None
+        self._decoder: Converter | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Return the samples in `data`. Raises CannotConvert, naming the extra if that would help."""
@@ -71,7 +65,7 @@ class LiveDecoder:
         """Return the remaining samples. Raises like `feed`."""
         return self._decoder.end() if self._decoder is not None else b""
 
-    def _open(self, head: bytes) -> _Decoder:
+    def _open(self, head: bytes) -> Converter:
         encoding = _recognise(head, self._announced.encoding)
         if encoding == "wav":
             rate = self._announced.sample_rate_hz or PCM_16K.sample_rate_hz
