@@ -59,5 +59,3 @@ class CancelContext(msgspec.Struct, frozen=True):
 
 SpeakMessage: TypeAlias = Text | TtsCommand | DirectReply | OpenSession
 """Message of a protocol that speaks one utterance after the other."""
-ContextMessage: TypeAlias = ContextText | CancelContext | TtsCommand
-"""Message of a protocol with several contexts in one socket."""

@@ -1,4 +1,4 @@
-"""When Cartesia's `finalize` is answered: after the transcripts that it asked for."""
+"""Cartesia's sockets: when `finalize` is answered, and what becomes of a context that failed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pytest
 import trio
 
 from gw.dialects.live_transcription import ANSWER_S
-from tests.contract.talkers import CARTESIA, CARTESIA_TURNS, Received, read, speech
+from tests.contract.readers import CARTESIA as CARTESIA_SPEECH
+from tests.contract.readers import send
+from tests.contract.talkers import CARTESIA, CARTESIA_TURNS, Received, as_json, read, speech
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -18,6 +20,14 @@ providers:
   other: {type: deepgram, api_key: k, base_url: "http://other.test"}
 models: {stt: [own/ink-2, own/ink-whisper, other/nova-3]}
 """
+SPEECH_CONFIG = """
+providers: {own: {type: cartesia, api_key: k, base_url: "http://own.test"}}
+models: {tts: {own/sonic-3: {default_voice: v}}}
+"""
+GENERATE = as_json(
+    context_id="c1", model_id="own/sonic-3", transcript="Hello.", voice="v",
+    output_format={"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000},
+)  # fmt: skip
 MODELS = pytest.mark.parametrize("model", ["own/ink-2", "own/ink-whisper", "other/nova-3"])
 
 
@@ -79,3 +89,24 @@ async def test_finalize_is_answered_after_silence(model, plane):
         assert trio.current_time() - began <= ANSWER_S + 0.1
         await ws.send("close")
         assert outline(await receive_until(ws, "done")) == ["done"]
+
+
+async def test_a_context_that_failed_complete_can_be_used_again(tmp_path, autojump_clock):
+    async with open_plane(SPEECH_CONFIG, tmp_path) as gateway:
+        gateway.net.hosts["own.test", 80] = hosted(FakeCartesia(api_key="k", status=[500]))
+        async with CARTESIA_SPEECH.open(gateway, "own/sonic-3") as ws:
+            for kind in ("error", "done"):
+                await send(ws, [GENERATE])
+                assert (await receive_until(ws, kind))[-1]["context_id"] == "c1"
+
+
+async def test_text_after_a_failure_is_dropped_until_the_context_is_complete(tmp_path, autojump_clock):
+    async with open_plane(SPEECH_CONFIG, tmp_path) as gateway:
+        gateway.net.hosts["own.test", 80] = hosted(FakeCartesia(api_key="k", status=[500]))
+        async with CARTESIA_SPEECH.open(gateway, "own/sonic-3") as ws:
+            await send(ws, CARTESIA_SPEECH.say("Hello there. "), "own/sonic-3")
+            await receive_until(ws, "error")
+            await send(ws, [*CARTESIA_SPEECH.say("dropped "), *CARTESIA_SPEECH.end, GENERATE], "own/sonic-3")
+            frames = await receive_until(ws, "done")
+        assert {frame["context_id"] for frame in frames} == {"c1"}
+        assert [record.status for record in gateway.kept.records] == ["error", "success"]
