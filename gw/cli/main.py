@@ -22,31 +22,33 @@ ACCESS = 4
 CHECK_FAILED = 5
 INTERRUPTED = 128 + 2
 """The exit code that shells give a program killed by SIGINT."""
+ERROR_CODES = {FAILED: "failed", 2: "usage", CONFIG: "config_invalid", ACCESS: "access", CHECK_FAILED: "check_failed"}
+"""Exit code → `code` of an error in JSON that did not come from the gateway."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("gw.cli.serve_command", "Run the gateway."),
-    "init": ("gw.cli.init", "Write a starter gw.yaml, or compare yours with the example."),
+    "init": ("gw.cli.config_file", "Write a starter gw.yaml, or compare yours with the example."),
     "check": ("gw.cli.check_command", "Check the configuration without starting."),
     "say": ("gw.cli.voice", "Speak TEXT into an audio file."),
     "transcribe": ("gw.cli.voice", "Print the transcript of an audio file."),
     "chat": ("gw.cli.voice", "Send TEXT to a language model and print its answer as it arrives."),
-    "turn": ("gw.cli.voice", "Make one complete turn of a conversation from an audio file, or show finished turns."),
+    "turn": ("gw.cli.turn_commands", "Make one complete turn of a conversation from an audio file, or show finished turns."),
     "status": ("gw.cli.status", "Show whether the gateway runs, and what it holds."),
-    "top": ("gw.cli.top", "Show the traffic of the last minute, model by model."),
+    "top": ("gw.cli.status", "Show the traffic of the last minute, model by model."),
     "costs": ("gw.cli.report_commands", "Show what was spent."),
     "latency": ("gw.cli.report_commands", "Show how fast each model answers: mean and percentiles."),
-    "logs": ("gw.cli.report_commands", "Show the latest requests, newest first."),
+    "logs": ("gw.cli.log_commands", "Show the latest requests, newest first."),
     "models": ("gw.cli.model_commands", "List, add, change or delete models."),
     "providers": ("gw.cli.provider_commands", "List, test, add, change or delete providers."),
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
-    "keys": ("gw.cli.key_commands", "List, make or revoke the API keys of callers."),
-    "fallbacks": ("gw.cli.fallback_commands", "Show or set the fallback chain of each modality."),
+    "keys": ("gw.cli.project_commands", "List, make or revoke the API keys of callers."),
+    "fallbacks": ("gw.cli.model_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
     "reconcile": ("gw.cli.reconcile", "Compare the gateway's records with a vendor's usage export, model by model."),
     "db": ("gw.cli.database", "Back up, upgrade or measure the database."),
-    "secret": ("gw.cli.secret_commands", "Replace the secret that encrypts stored provider keys."),
-    "completion": ("gw.cli.completion", "Print the completion script of a shell."),
+    "secret": ("gw.cli.database", "Replace the secret that encrypts stored provider keys."),
+    "completion": ("gw.cli.main", "Print the completion script of a shell."),
 }
 """Name → the module that defines the command of that name, and its one-line help: `gw --help` imports no command."""
 
@@ -84,8 +86,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -128,22 +129,13 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             status = error.status if isinstance(error, CommandFailed) else error.exit_code
             if as_json:
-                _show_json(error, status)
+                code = getattr(error, "code", "") or ERROR_CODES.get(status, "failed")
+                body = {"error": {"code": code, "message": error.format_message()}}
+                click.echo(json.dumps(body, ensure_ascii=False), err=True)
             else:
                 error.show()
             sys.exit(status)
         sys.exit(code if isinstance(code, int) else 0)
-
-
-ERROR_CODES = {FAILED: "failed", 2: "usage", CONFIG: "config_invalid", ACCESS: "access", CHECK_FAILED: "check_failed"}
-"""Exit code → `code` of an error in JSON that did not come from the gateway."""
-
-
-def _show_json(error: click.ClickException, status: int) -> None:
-    """Print an error as JSON, for a command with `--json`."""
-    code = getattr(error, "code", "") or ERROR_CODES.get(status, "failed")
-    body = {"error": {"code": code, "message": error.format_message()}}
-    click.echo(json.dumps(body, ensure_ascii=False), err=True)
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -154,3 +146,20 @@ def main(debug: bool) -> None:
 
     First steps: `gw serve --demo` in one terminal, `gw say hello -o hi.wav` in another.
     """
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  gw completion bash > ~/.local/share/bash-completion/completions/gw
+    zsh:   gw completion zsh > "${fpath[1]}/_gw"
+    fish:  gw completion fish > ~/.config/fish/completions/gw.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "click has a class for every choice"
+    click.echo(kind(main, {}, "gw", "_GW_COMPLETE").source(), nl=False)

@@ -1,4 +1,4 @@
-"""`gw models`: list, add, change and delete models."""
+"""`gw models`: list, add, change and delete models; `gw fallbacks`: the chain of models of each modality."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ import click
 
 from gw.cli.backend import Backend, backend_options
 from gw.cli.output import Cell
-from gw.cli.parsers import MODALITY
-from gw.cli.resource import Columns, Resource, json_option, named, print_change, print_entries, with_options
+from gw.cli.resource import MODALITY, Columns, Resource, json_option, named, print_change, print_entries, with_options
 from gw.types.ids import split_model_id
 
-RESOURCE = Resource(noun="model", path="/v1/models", metavar="MODEL")
-
-
-def _modalities(entry: Mapping[str, Any]) -> str:
-    return " ".join(entry["modalities"])
+MODELS = Resource(noun="model", path="/v1/models", metavar="MODEL")
 
 
 def _options(*, clearable: bool) -> tuple[Any, ...]:
@@ -45,19 +40,19 @@ def models() -> None:
 @backend_options
 def list_(project: str | None, modality: str | None, as_json: bool, backend: Backend) -> None:
     """Show every model."""
-    answer = backend.read(RESOURCE.path, project=project)
+    answer = backend.read(MODELS.path, project=project)
     entries = {name: entry for name, entry in answer["models"].items() if modality in (None, *entry["modalities"])}
-    columns: Columns = {"model": "model_id", "modality": _modalities, "provider": "provider"}
+    columns: Columns = {"model": "model_id", "modality": lambda entry: " ".join(entry["modalities"]), "provider": "provider"}
     rows = ({**entry, "model_id": name} for name, entry in entries.items())
     print_entries({"models": entries, "project": answer["project"]}, rows, columns, as_json=as_json)
 
 
 def _facts(answer: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [(name, answer[name]) for name in ("id", "display_name", "provider", "model", "source")]
-    return [*facts, ("modalities", _modalities(answer))]
+    return [*facts, ("modalities", " ".join(answer["modalities"]))]
 
 
-RESOURCE.add_show(models, "Show one model. MODEL is an id or an alias.", _facts)
+MODELS.add_show(models, "Show one model. MODEL is an id or an alias.", _facts)
 
 
 @models.command()
@@ -77,8 +72,51 @@ def add(modality: str, model_id: str, as_json: bool, backend: Backend, **fields:
     if not provider or not name:
         raise click.UsageError("a model is named PROVIDER/NAME, such as openai/gpt-4o")
     body = {"modality": modality, "provider_id": provider, "model_name": name} | named(**fields)
-    print_change(backend.change("POST", RESOURCE.path, body), f"added {modality} model {model_id}", as_json=as_json)
+    print_change(backend.change("POST", MODELS.path, body), f"added {modality} model {model_id}", as_json=as_json)
 
 
-RESOURCE.add_update(models, "Change a model that was added while running.", _options(clearable=True))
-RESOURCE.add_delete(models, "Delete a model that was added while running.")
+MODELS.add_update(models, "Change a model that was added while running.", _options(clearable=True))
+MODELS.add_delete(models, "Delete a model that was added while running.")
+
+
+CHAINS = Resource(noun="chain", path="/v1/fallbacks", metavar="MODALITY")
+
+@click.group()
+def fallbacks() -> None:
+    """Show or set the fallback chain of each modality.
+
+    A chain set here replaces the one of gw.yaml, at once, until it is reset.
+    """
+
+
+CHAINS.add_list(
+    fallbacks,
+    "Show the chains in force.",
+    {"modality": "modality", "chain": lambda chain: " -> ".join(chain["models"]), "source": "source"},
+    lambda answer: ({"modality": modality, **chain} for modality, chain in answer["fallbacks"].items()),
+)
+
+
+@fallbacks.command("set")
+@click.argument("modality", type=MODALITY)
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@json_option("The answer as JSON.")
+@backend_options
+def set_(modality: str, models: tuple[str, ...], as_json: bool, backend: Backend) -> None:
+    """Set a chain: the models in the order in which they are tried.
+
+    \b
+    gw fallbacks set llm openai/gpt-4o groq/openai/gpt-oss-20b
+    """
+    answer = backend.change("PUT", CHAINS.path_of(modality), {"models": list(models)})
+    print_change(answer, f"{modality}: {' -> '.join(models)}", as_json=as_json)
+
+
+@fallbacks.command()
+@click.argument("modality", type=MODALITY)
+@json_option("The answer as JSON.")
+@backend_options
+def reset(modality: str, as_json: bool, backend: Backend) -> None:
+    """Put the chain of gw.yaml in force again."""
+    answer = backend.change("DELETE", CHAINS.path_of(modality))
+    print_change(answer, f"{modality}: {' -> '.join(answer['models']) or 'no chain'}", as_json=as_json)

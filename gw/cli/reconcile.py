@@ -14,7 +14,7 @@ import msgspec
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED, FAILED, CommandFailed
 from gw.cli.output import Cell, aside, print_json, print_table, share_bar
-from gw.cli.parsers import PERCENT
+from gw.cli.resource import PERCENT
 
 if TYPE_CHECKING:
     from gw.config.settings import Settings

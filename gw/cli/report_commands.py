@@ -1,28 +1,22 @@
-"""`gw costs`, `gw latency` and `gw logs`: reports of the running gateway, or from the database when none runs."""
+"""`gw costs` and `gw latency`: reports of the running gateway, or from the database when none runs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from gw.cli import log_tail
 from gw.cli.backend import Backend, backend_options
-from gw.cli.log_row import columns, row_of
 from gw.cli.output import Cell, aside, can_show, duration, money, print_json, print_table, usd, with_units
-from gw.cli.parsers import MODALITY
-from gw.cli.resource import json_option
+from gw.cli.resource import Option, json_option
 
-C = TypeVar("C", bound=Callable[..., Any])
 PERIODS = ("today", "week", "month", "all")
 METER_WIDTH = 10
-FOLLOWED = 10
-"""Records shown before those that `--follow` waits for."""
 
 
-def _period_option(*periods: str) -> Callable[[C], C]:
+def _period_option(*periods: str) -> Option:
     help_text = "UTC days: today, the last 7, the last 30."
     return click.option("--period", type=click.Choice(periods), default="today", show_default=True, help=help_text)
 
@@ -103,33 +97,3 @@ def _latency_row(model: str, row: Mapping[str, Any]) -> list[Cell]:
     for mean, percentiles in (("avg_ttfb_ms", "ttfb_percentiles"), ("avg_latency_ms", "latency_percentiles")):
         cells += map(duration, (row[mean], *(row[percentiles][name] for name in ("p50", "p95", "p99"))))
     return cells
-
-
-@click.command()
-@click.option("-f", "--follow", "following", is_flag=True, help="Continue with each request as it finishes, until Ctrl-C.")
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), help=f"At most this many.  [default: 100, with --follow {FOLLOWED}]"
-)
-@click.option("--project", help="Only this project.")
-@click.option("--modality", type=MODALITY, help="Only this modality.")
-@click.option("--model", help="Only this model id.")
-@click.option("--status", type=click.Choice(["success", "error", "fallback", "cancelled"]), help="Only this outcome.")
-@json_option("The records as a JSON array; with --follow one object per line.")
-@backend_options
-def logs(following: bool, limit: int | None, as_json: bool, backend: Backend, **filters: Any) -> None:
-    """Show the latest requests, newest first.
-
-    With --follow the newest comes last and each request is shown as it finishes; that needs a running gateway.
-
-    \b
-    gw logs --status error --limit 20
-    gw logs --follow --project shop
-    """
-    if following:
-        log_tail.follow(backend, filters, limit or FOLLOWED, as_json=as_json)
-        return
-    records = backend.read("/v1/logs", records=True, limit=limit or 100, **filters)
-    if as_json:
-        print_json(records)
-    else:
-        print_table(columns(), [row_of(record) for record in records])

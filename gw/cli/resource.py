@@ -1,10 +1,12 @@
-"""The commands that providers, models, projects, keys and fallback chains share, and their tables described by data."""
+"""The commands that providers, models, projects, keys and fallback chains share, their options and their tables."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from functools import reduce
+from typing import Any
 
 import attrs
 import click
@@ -14,7 +16,6 @@ from gw.cli.main import CommandFailed
 from gw.cli.output import Cell, aside, print_json, print_table
 from gw.web.control_api import path_with
 
-C = TypeVar("C", bound=Callable[..., Any])
 Json = Mapping[str, Any]
 Option = Callable[[Any], Any]
 """A click option, as a decorator."""
@@ -22,19 +23,31 @@ Columns = Mapping[str, str | Callable[[Any], Cell]]
 """Heading → member of an entry, or a function of the entry."""
 
 
+class Between(click.FloatRange):
+    """A number within bounds. NaN is refused too, which passes every comparison."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+SECONDS = Between(0.2, 3_600)
+"""Between two refreshes of a display."""
+USD = Between(0, 1e9)
+DAYS = Between(0, 36_500, min_open=True)
+PERCENT = Between(0, 1_000_000)
+MODALITY = click.Choice(["stt", "llm", "tts"])
+
+
 def json_option(help_text: str = "As JSON.") -> Option:
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
-def with_options(options: Iterable[Option]) -> Callable[[C], C]:
+def with_options(options: Sequence[Option]) -> Option:
     """Add several options to a command, in this order."""
-
-    def add(command: C) -> C:
-        for option in reversed(tuple(options)):
-            command = option(command)
-        return command
-
-    return add
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 def rows_of(columns: Columns, entries: Iterable[Json]) -> list[list[Cell]]:
@@ -72,11 +85,6 @@ def named(**fields: object) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def as_named(**fields: Any) -> dict[str, object]:
-    """Return the options as members of the same names, where `Resource.members` is not given."""
-    return named(**fields)
-
-
 @attrs.frozen(kw_only=True)
 class Resource:
     """A kind of entity that the control plane manages below `path`.
@@ -88,17 +96,19 @@ class Resource:
     noun: str
     path: str
     metavar: str
-    members: Callable[..., dict[str, object]] = as_named
+    members: Callable[..., dict[str, object]] = named
     clearable: frozenset[str] | None = None
 
     def path_of(self, entity_id: str) -> str:
         return path_with(self.path + "/{}", entity_id)
 
-    def read(self, backend: Backend, entity_id: str) -> Any:
-        return backend.read(self.path_of(entity_id))
-
     def argument(self) -> Option:
         return click.argument("entity_id", metavar=self.metavar)
+
+    def _command(self, group: click.Group, name: str, help_text: str, *options: Option) -> Option:
+        """Return the decorator of a command about one entity, with `--json` and the options of the backend."""
+        as_json = json_option("As JSON." if name == "show" else "The answer as JSON.")
+        return with_options([group.command(name, help=help_text), self.argument(), *options, as_json, backend_options])
 
     def add_list(
         self, group: click.Group, help_text: str, columns: Columns, entries: Callable[[Json], Iterable[Json]]
@@ -115,21 +125,14 @@ class Resource:
     def add_show(self, group: click.Group, help_text: str, rows: Callable[[Json], Iterable[Sequence[Cell]]]) -> None:
         """Add `show`: a name and a value in each of the `rows` of the answer."""
 
-        @group.command("show", help=help_text)
-        @self.argument()
-        @json_option()
-        @backend_options
+        @self._command(group, "show", help_text)
         def show(entity_id: str, as_json: bool, backend: Backend) -> None:
-            print_facts(self.read(backend, entity_id), rows, as_json=as_json)
+            print_facts(backend.read(self.path_of(entity_id)), rows, as_json=as_json)
 
     def add_create(self, group: click.Group, help_text: str, options: Iterable[Option], next_step: str) -> None:
         """Add `add`, whose argument is the new entity's id. `next_step` may hold `{}` for the id."""
 
-        @group.command("add", help=help_text)
-        @self.argument()
-        @with_options(options)
-        @json_option("The answer as JSON.")
-        @backend_options
+        @self._command(group, "add", help_text, *options)
         def add(entity_id: str, as_json: bool, backend: Backend, **fields: Any) -> None:
             body = {f"{self.noun}_id": entity_id} | self.members(**fields)
             sentence = f"added {self.noun} {entity_id}; next: {next_step.format(entity_id)}"
@@ -138,11 +141,7 @@ class Resource:
     def add_update(self, group: click.Group, help_text: str, options: Iterable[Option]) -> None:
         """Add `set`."""
 
-        @group.command("set", help=help_text)
-        @self.argument()
-        @with_options(options)
-        @json_option("The answer as JSON.")
-        @backend_options
+        @self._command(group, "set", help_text, *options)
         def set_(entity_id: str, as_json: bool, backend: Backend, **fields: Any) -> None:
             body = self.members(**fields)
             if not body:
@@ -155,12 +154,7 @@ class Resource:
     def add_delete(self, group: click.Group, help_text: str, flags: Iterable[Option] = ()) -> None:
         """Add `rm`. `flags` are further fields of the query."""
 
-        @group.command("rm", help=help_text)
-        @self.argument()
-        @with_options(flags)
-        @click.option("--yes", is_flag=True, help="Do not ask.")
-        @json_option("The answer as JSON.")
-        @backend_options
+        @self._command(group, "rm", help_text, *flags, click.option("--yes", is_flag=True, help="Do not ask."))
         def rm(entity_id: str, yes: bool, as_json: bool, backend: Backend, **query: Any) -> None:
             def delete(confirm: bool) -> Json:
                 answer: Json = backend.change("DELETE", self.path_of(entity_id), confirm=confirm, **query)

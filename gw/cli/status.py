@@ -1,21 +1,27 @@
-"""`gw status`: does the gateway run, is it well, and what does it hold."""
+"""`gw status`: whether the gateway runs and what it holds; `gw top`: its traffic of the last minute, model by model."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from gw.cli.backend import Backend, DaemonRefused, NoDaemon, backend_options
 from gw.cli.main import FAILED
-from gw.cli.output import Cell, aside, duration, money, print_json, print_table, usd
-from gw.cli.parsers import SECONDS
-from gw.cli.resource import json_option
+from gw.cli.output import Cell, aside, duration, money, ms, print_json, print_table, table_of, usd
+from gw.cli.resource import SECONDS, Columns, Json, json_option, print_entries, rows_of
 
-Facts = Mapping[str, Any]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+LAST_S = 60
+LOG_LIMIT = 1_000
+LATEST = 8
+"""Number of requests that `gw top` shows below the models."""
 
 
 @click.command()
@@ -65,7 +71,7 @@ def _show(backend: Backend, *, quiet: bool, as_json: bool) -> bool:
 def _readiness(backend: Backend) -> tuple[bool, str]:
     """Return whether the gateway accepts requests; if not, why."""
     try:
-        answer: Facts = backend.get("/ready")
+        answer: Json = backend.get("/ready")
     except DaemonRefused as refused:
         if refused.http_status != 503:
             raise
@@ -86,7 +92,7 @@ def _facts(backend: Backend) -> dict[str, Any]:
     return facts
 
 
-def _rows(facts: Facts) -> list[list[Cell]]:
+def _rows(facts: Json) -> list[list[Cell]]:
     health, status = facts.get("health") or {}, facts.get("status") or {}
     state = "ready" if facts["ready"] else f"not ready: {facts['why']}" if facts["running"] else "not running"
     rows: list[list[Cell]] = [["gateway", state], ["address", facts["url"]]]
@@ -103,7 +109,7 @@ def _rows(facts: Facts) -> list[list[Cell]]:
     return rows
 
 
-def _today(overview: Facts) -> list[list[Cell]]:
+def _today(overview: Json) -> list[list[Cell]]:
     today = overview["today"]
     rows: list[list[Cell]] = [
         ["running now", overview["active_requests"]],
@@ -127,3 +133,94 @@ def _rounded(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes % 60} min"
     return f"{minutes} min" if minutes else f"{seconds:.0f} s"
+
+
+COLUMNS: Columns = {
+    "model": "model", "requests": "requests", "errors": "errors", "fallbacks": "fallbacks",
+    "ttfb": lambda row: duration(row["ttfb_ms"]), "cost": lambda row: money(row["cost_usd"]),
+}  # fmt: skip
+
+
+@attrs.frozen
+class Snapshot:
+    """`summary` has a row for each model of the last minute, the busiest first. `latest`: the newest requests."""
+
+    version: str
+    summary: Json
+    latest: Sequence[Json]
+
+
+@click.command()
+@click.option("--every", type=SECONDS, default=2.0, show_default=True, metavar="SECONDS", help="Refresh interval.")
+@click.option("--once", is_flag=True, help="Print once and exit, as in a pipe.")
+@json_option("Print once, as a JSON object.")
+@backend_options
+def top(every: float, once: bool, as_json: bool, backend: Backend) -> None:
+    """Show the traffic of the last minute, model by model.
+
+    Ctrl-C ends it. Needs a running gateway, and its admin token where it has one.
+    """
+    if as_json or once or not sys.stdout.isatty():
+        summary = snapshot(backend).summary
+        print_entries(summary, summary["last_minute"], COLUMNS, as_json=as_json)
+    else:
+        _watch(backend, every)
+
+
+def snapshot(backend: Backend) -> Snapshot:
+    records = backend.get("/v1/logs", limit=LOG_LIMIT)
+    by_model: dict[str, list[Json]] = {}
+    for record in records:
+        if record["timestamp"] > time.time() - LAST_S:
+            by_model.setdefault(record["model_id"], []).append(record)
+    busiest_first = sorted(by_model.items(), key=lambda item: (-len(item[1]), item[0]))
+    health, overview = backend.get("/health"), backend.get("/api/overview")
+    summary = {
+        "uptime_seconds": health["uptime_seconds"],
+        "running": overview["active_requests"],
+        "requests_today": overview["today"]["requests"],
+        "errors_today": overview["today"]["errors"],
+        "cost_today": overview["today"]["cost"],
+        "last_minute": [_model_row(model, group) for model, group in busiest_first],
+    }
+    return Snapshot(health["version"], summary, records[:LATEST])
+
+
+def _model_row(model: str, records: Sequence[Json]) -> Json:
+    """Return one model in the last minute. `ttfb_ms` is the median."""
+    times = sorted(record["ttfb_ms"] for record in records if record.get("ttfb_ms") is not None)
+    return {
+        "model": model,
+        "requests": len(records),
+        "errors": sum(record["status"] == "error" for record in records),
+        "fallbacks": sum(record["status"] == "fallback" for record in records),
+        "ttfb_ms": times[len(times) // 2] if times else None,
+        "cost_usd": sum(record.get("cost_usd") or 0 for record in records),
+    }
+
+
+def _watch(backend: Backend, every: float) -> None:
+    """Refresh until Ctrl-C, then restore the screen."""
+    from rich.live import Live
+
+    live = Live(_rendered(snapshot(backend)), screen=True, auto_refresh=False)
+    try:
+        live.start(refresh=True)  # inside: Ctrl-C may come during the first refresh
+        while True:
+            time.sleep(every)
+            live.update(_rendered(snapshot(backend)), refresh=True)
+    finally:
+        live.stop()
+
+
+def _rendered(now: Snapshot) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    head = (
+        f"gw {now.version}   running {now.summary['running']}   today {now.summary['requests_today']} requests, "
+        f"{now.summary['errors_today']} errors, {usd(now.summary['cost_today'])}"
+    )
+    models = table_of(tuple(COLUMNS), rows_of(COLUMNS, now.summary["last_minute"]))
+    latest = [[record["model_id"], record["status"], ms(record["total_latency_ms"])] for record in now.latest]
+    return Group(Text(head), "", models, "", table_of(("latest", "status", "total"), latest))

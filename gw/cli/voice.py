@@ -1,4 +1,4 @@
-"""`gw say`, `transcribe` and `chat`: the three requests of a voice app; `turn`: all three in a row."""
+"""`gw say`, `transcribe` and `chat`: the three requests of a voice app."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 import click
 
-from gw.cli import turn_commands, voice_client
+from gw.cli import voice_client
 from gw.cli.backend import Backend, backend_options
 from gw.cli.main import CommandFailed
-from gw.cli.output import aside, can_show, ms, print_table, print_text, usd
-from gw.cli.waterfall import waterfall
+from gw.cli.output import aside, ms, print_text
 
 AUDIO_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUT_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
@@ -40,7 +38,10 @@ def _complete_file(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _speak_to_file(backend: Backend, out: Path, text: str, model: str, voice: str, headers: dict[str, str]) -> voice_client.VoiceCall:
+def speak_to_file(
+    backend: Backend, out: Path, text: str, model: str, voice: str, headers: dict[str, str]
+) -> voice_client.VoiceCall:
+    """Write speech to `out` in the format of its extension; `-` is WAV on standard output."""
     if str(out) == "-":
         return voice_client.speak(backend, text, model, voice, "wav", headers, sys.stdout.buffer)
     audio_format = voice_client.speech_format(out)
@@ -72,7 +73,7 @@ def say(text: str, out: Path, model: str, voice: str, backend: Backend) -> None:
     gw say - -o - < text.txt | aplay
     """
     text = _text(text)
-    call = _speak_to_file(backend, out, text, model, voice, {})
+    call = speak_to_file(backend, out, text, model, voice, {})
     facts = [_length(out), f"ttfb {ms(call.ttfb_ms)}", f"{len(text)} characters"]
     aside("   ".join([str(out), call.summary(*facts)]))
 
@@ -120,55 +121,3 @@ def chat(text: str, model: str, system: str, backend: Backend) -> None:
         raise
     print_text("", end="\n")
     aside(call.summary(f"ttfb {ms(call.ttfb_ms)}", f"total {ms(call.total_ms)}"))
-
-
-@click.command()
-@click.argument("which", metavar="[FILE|TURN]", default="")
-@click.option("-o", "--out", type=OUT_FILE, help="Audio file to write the answer to FILE to.")
-@click.option("--stt", default="default", help="Speech-to-text model.")
-@click.option("--llm", default="default", help="Language model.")
-@click.option("--tts", default="default", help="Text-to-speech model.")
-@click.option("--voice", default="", help="Voice, or an alias of the configuration.")
-@click.option("--system", default="", help="System message.")
-@click.option("--json", "as_json", is_flag=True, help="TURN or the newest turns as JSON.")
-@backend_options
-def turn(which: str, out: Path | None, as_json: bool, backend: Backend, **options: str) -> None:
-    """Make one complete turn of a conversation from an audio file, or show finished turns.
-
-    With FILE and -o: prints the transcript and the answer, and a bar for each stage: light until its first byte, full
-    while it streams. With a turn's id: its stages, no matter which app made it. With neither: the newest turns.
-
-    \b
-    gw turn question.wav -o answer.wav --stt deepgram/nova-3
-    gw turn
-    gw turn 0c4a3d1be2f54c7d9a66b1c09c2f1d70
-    """
-    if out is not None:
-        _make_turn(backend, AUDIO_FILE.convert(which, None, None), out, **options)
-    elif Path(which).is_file():
-        raise click.UsageError("turn prints text on standard output; give -o a file for the answer")
-    elif which:
-        turn_commands.show(backend, which, as_json=as_json)
-    else:
-        turn_commands.listing(backend, as_json=as_json)
-
-
-def _make_turn(backend: Backend, file: Path, out: Path, *, stt: str, llm: str, tts: str, voice: str, system: str) -> None:
-    if str(out) == "-":
-        raise click.UsageError("turn prints text on standard output; give -o a file")
-    headers = {"X-GW-Session": uuid4().hex, "X-GW-Turn": uuid4().hex}
-    question, listening = voice_client.transcribe(backend, file, stt, headers)
-    if not question.strip():
-        raise CommandFailed(f"{file}: no speech was recognised")
-    answer, thinking = voice_client.chat(backend, question, llm, system, headers, lambda _: None)
-    if not answer.strip():
-        raise CommandFailed("the language model answered without text")
-    speaking = _speak_to_file(backend, out, answer, tts, voice, headers)
-    print_table(("part", "text"), [("heard", question), ("said", answer)])
-    stages = [listening, thinking, speaking]
-    for line in waterfall(stages, blocks=can_show(sys.stderr, "░█")):
-        aside(line)
-    facts = [str(out), f"first audio {ms((speaking.first - listening.start) * 1_000)}"]
-    if all(stage.priced and stage.cost_usd is not None for stage in stages):
-        facts.append(usd(sum(stage.cost_usd or 0 for stage in stages)))
-    aside("   ".join(facts))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from gw.cli.parsers import DAYS, PERCENT, SECONDS, USD
+from gw.cli.resource import DAYS, PERCENT, SECONDS, USD
 
 
 @pytest.mark.parametrize(

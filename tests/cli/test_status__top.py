@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from gw.cli import top
+from gw.cli import status
 from gw.cli.backend import Backend
 
 
@@ -34,7 +34,7 @@ def test_as_json(run, busy):
 
 def test_what_is_drawn_for_people(busy, terminal):
     page = io.StringIO()
-    Console(file=page, width=100).print(top._rendered(top.snapshot(Backend(url=busy.url))))
+    Console(file=page, width=100).print(status._rendered(status.snapshot(Backend(url=busy.url))))
     head, *lines = page.getvalue().splitlines()
     assert "today 4 requests, 0 errors, $" in head
     assert any(line.split()[:2] == ["sim/echo", "4"] for line in lines)

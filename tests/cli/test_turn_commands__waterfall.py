@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from gw.cli.turn_commands import WIDTH, waterfall
 from gw.cli.voice_client import VoiceCall
-from gw.cli.waterfall import WIDTH, waterfall
 
 
 def _call(modality, model, start, first, end):
