@@ -17,6 +17,7 @@ closed        normal close, or an error from the relay   released
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import trio
@@ -78,21 +79,7 @@ async def _receive(
     early: Sequence[ClientMessage],
     nursery: trio.Nursery,
 ) -> None:
-    def handle(message: ClientMessage) -> Pending:
-        match message:
-            case Audio(data=data):
-                return live.send_audio_or_pending(data)
-            case Forward(frame=frame):
-                return live.send_frame(frame)
-            case DirectReply(frame=frame):
-                return session.socket.send_or_pending(frame)
-            case DelayedReply():
-                nursery.start_soon(_reply_later, session, message)
-            case Control.FLUSH:
-                return live.flush()
-            case Control.FINISH:
-                return live.finish()
-        return None
+    handle = partial(_handle, session, live, nursery)
 
     def take(frame: Frame) -> Pending:
         messages = protocol.receive(frame)
@@ -105,6 +92,23 @@ async def _receive(
     await session.socket.for_each_message(take)
     nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
     await live.finish()
+
+
+def _handle(session: WebSocketSession, live: ListeningSession, nursery: trio.Nursery, message: ClientMessage) -> Pending:
+    match message:
+        case Audio(data=data):
+            return live.send_audio_or_pending(data)
+        case Forward(frame=frame):
+            return live.send_frame(frame)
+        case DirectReply(frame=frame):
+            return session.socket.send_or_pending(frame)
+        case DelayedReply():
+            nursery.start_soon(_reply_later, session, message)
+        case Control.FLUSH:
+            return live.flush()
+        case Control.FINISH:
+            return live.finish()
+    return None
 
 
 def _each(items: Sequence[T], handle: Callable[[T], Pending]) -> Pending:

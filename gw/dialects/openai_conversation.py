@@ -81,10 +81,7 @@ class _Conversation:
         realtime = self._realtime
         match message["type"]:
             case "session.update":
-                settings = message.get("session")
-                if not isinstance(settings, dict):
-                    raise ClientProtocolError(what="session is missing", param="session")
-                realtime.update(settings)
+                realtime.update(message.get("session"))
                 await self._send(realtime.about("session.updated"))
             case "input_audio_buffer.append":
                 await self._append(decode_audio(message.get("audio") or ""))

@@ -63,11 +63,13 @@ class RealtimeSession(EventFrames):
 
     # ---- settings
 
-    def update(self, update: Members) -> None:
+    def update(self, update: object) -> None:
         """Change the settings; members that are left out keep their value.
 
         Raises ClientProtocolError, and then changes nothing.
         """
+        if not isinstance(update, dict):
+            raise ClientProtocolError(what="session is missing", param="session")
         fixed = ("id", "object", "type", "model")
         changed = _merged(self.settings, {name: value for name, value in update.items() if name not in fixed})
         try:
