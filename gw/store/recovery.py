@@ -19,6 +19,9 @@ from gw.store.writer import BATCH, log_unwritable, write_possible
 from gw.types.ids import split_model_id
 from gw.types.usage import AttemptRecord, Intent, RequestRecord, Usage
 
+_SAME = sorted({*Intent.__struct_fields__} & {*RequestRecord.__struct_fields__} - {"model_id"})
+"""Fields that a record has from its first intent."""
+
 
 @attrs.define
 class Replayed:
@@ -74,13 +77,9 @@ def interrupted(intents: Iterable[Intent]) -> RequestRecord:
     priced = [intent.estimate_nusd for intent in intents if intent.estimate_nusd is not None]
     started_ms = [max(0.0, (intent.timestamp - first.timestamp) * 1000) for intent in intents]
     return RequestRecord(
-        id=first.id,
-        timestamp=first.timestamp,
-        project=first.project,
-        modality=first.modality,
+        **{name: getattr(first, name) for name in _SAME},
         model_id=last.model_id,
         provider=split_model_id(last.model_id)[0],
-        requested_model=first.requested_model,
         status="error",
         total_latency_ms=max(started_ms),
         cost_nusd=sum(priced) if priced else None,
@@ -91,11 +90,6 @@ def interrupted(intents: Iterable[Intent]) -> RequestRecord:
             for intent, start_ms in zip(intents, started_ms, strict=True)
         ),
         error_code="interrupted",
-        stream=first.stream,
-        session_id=first.session_id,
-        turn_id=first.turn_id,
-        key_id=first.key_id,
-        endpoint=first.endpoint,
     )
 
 

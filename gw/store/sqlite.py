@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -125,12 +125,8 @@ def open_reader(path: Path, *, any_schema: bool = False) -> apsw.Connection:
 
 def schema_version(path: Path) -> int:
     """Return the schema version of a database that may be older than this gw. Blocks. Raises StoreUnavailable."""
-    db = open_reader(path, any_schema=True)
-    try:
-        version: int = db.pragma("user_version")
-    finally:
-        db.close()
-    return version
+    with closing(open_reader(path, any_schema=True)) as db:
+        return int(db.pragma("user_version"))
 
 
 def prepare_folder(path: Path) -> Path:
