@@ -25,11 +25,11 @@ from gw.config.parse import load_settings
 from gw.config.settings import Settings
 from gw.errors import RequestError, one_error
 from gw.library.exceptions import as_python_errors
-from gw.library.log_forwarding import log_to_program
 from gw.library.recordings import recording
-from gw.library.responses import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, Transcription
-from gw.library.usage_events import CallListener, Listener, UsageCollected, UsageFeed, call_here
+from gw.library.responses import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, StackModels, Transcription
+from gw.library.usage_events import CallListener, Listener, UsageCollected, UsageFeed, add_listener, call_here
 from gw.relay.meter import Meter, cost_of
+from gw.telemetry.log import log_to_program
 from gw.types.audio import AudioFormat
 from gw.types.caller import Caller
 from gw.types.ids import split_model_id
@@ -44,7 +44,6 @@ EMITTED = "emitted"
 """`endpoint` in the records of usage that the program reports itself."""
 LAST_EVENTS_S = 5.0
 """Time for usage events that wait when the gateway closes."""
-USAGE_COLLECTED = "usage_collected"
 
 
 def settings_of(config: str | Path | Settings | None) -> Settings:
@@ -165,13 +164,7 @@ class AsyncTts(_Model):
                 yield LiveSpeech(live)
 
 
-@attrs.frozen(kw_only=True)
-class AsyncStack:
-    """The three models of a stack."""
-
-    stt: AsyncStt
-    llm: AsyncLlm
-    tts: AsyncTts
+AsyncStack = StackModels[AsyncStt, AsyncLlm, AsyncTts]
 
 
 class AsyncGateway:
@@ -210,10 +203,9 @@ class AsyncGateway:
         """Return the three models of a stack. Raises RequestError for an unknown name."""
         stacks = self._gateway.live.catalog.stacks
         if name not in stacks:
-            known = ", ".join(stacks) or "none"
-            raise RequestError(what=f"unknown stack {name!r}; available: {known}", param="stack")
+            raise RequestError(what=f"unknown stack {name!r}; available: {', '.join(stacks) or 'none'}", param="stack")
         arguments = self._arguments(name, session_id, turn_id, fallback)
-        return AsyncStack(stt=AsyncStt(*arguments), llm=AsyncLlm(*arguments), tts=AsyncTts(*arguments))
+        return StackModels(AsyncStt(*arguments), AsyncLlm(*arguments), AsyncTts(*arguments))
 
     def on(self, event: Literal["usage_collected"], listener: Listener) -> None:
         """Call `listener` with the usage of every finished request. It runs on the event loop and must return soon."""
@@ -247,20 +239,10 @@ class AsyncGateway:
     def _arguments(
         self, model: str, session_id: str | None, turn_id: str | None, fallback: bool
     ) -> tuple[gateways.Gateway, str, Caller]:
-        """Return the arguments of a model."""
         caller = Caller(
             project=self._project, session_id=session_id, turn_id=turn_id, endpoint=ENDPOINT, fallback=fallback
         )
         return self._gateway, model, caller
-
-
-def add_listener(listeners: list[Listener], event: str, listener: Listener) -> None:
-    """Add a listener. Raises ValueError for an unknown event, TypeError for a listener that cannot be called."""
-    if event != USAGE_COLLECTED:
-        raise ValueError(f"unknown event {event!r}; the only one is {USAGE_COLLECTED!r}")
-    if not callable(listener):
-        raise TypeError("a listener is a function of one argument")
-    listeners.append(listener)
 
 
 @asynccontextmanager

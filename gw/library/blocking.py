@@ -7,26 +7,14 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-import attrs
-
 from gw.config.settings import Settings
-from gw.library.asynchronous import (
-    AsyncGateway,
-    AsyncLlm,
-    AsyncStack,
-    AsyncStt,
-    AsyncTts,
-    add_listener,
-    opened,
-    settings_of,
-)
+from gw.library.asynchronous import AsyncGateway, AsyncLlm, AsyncStack, AsyncStt, AsyncTts, opened, settings_of
 from gw.library.blocking_stream import LIVE_EVENTS, ChatTextStream, Listening, Open, Speaking, SpeechStream
 from gw.library.portal import Portal, Proxy, blocking, refuse_running_loop
-from gw.library.responses import AsyncStream
-from gw.library.usage_events import Listener, UsageCollected, call_in_thread
+from gw.library.responses import AsyncStream, StackModels
+from gw.library.usage_events import Listener, UsageCollected, add_listener, call_in_thread
 
 A = TypeVar("A", bound=AsyncStream[Any, Any])
 M = TypeVar("M", bound="AsyncLlm | AsyncStt | AsyncTts")
@@ -87,19 +75,21 @@ class Tts(_Handle[AsyncTts]):
     stream = _stream(AsyncTts.stream, partial(Speaking, capacity=LIVE_EVENTS))
 
 
-@attrs.frozen(kw_only=True)
-class BlockingStack:
-    """The three models of a stack."""
+BlockingStack = StackModels[Stt, Llm, Tts]
 
-    stt: Stt
-    llm: Llm
-    tts: Tts
+
+def _blocking_stack(portal: Portal, find: Callable[[AsyncGateway], AsyncStack]) -> BlockingStack:
+    return StackModels(
+        Stt(portal, lambda gateway: find(gateway).stt),
+        Llm(portal, lambda gateway: find(gateway).llm),
+        Tts(portal, lambda gateway: find(gateway).tts),
+    )
 
 
 def _factory(
-    method: Callable[Concatenate[AsyncGateway, P], M], handle: Callable[[Portal, Callable[[AsyncGateway], M]], H]
+    method: Callable[Concatenate[AsyncGateway, P], T], handle: Callable[[Portal, Callable[[AsyncGateway], T]], H]
 ) -> Callable[Concatenate[BlockingGateway, P], H]:
-    """Return a method that makes the `handle` of the model that `method` returns."""
+    """Return a method that makes the `handle` of what `method` returns; an unknown name is an error at the first call."""
 
     @wraps(method)
     def make(self: BlockingGateway, /, *args: P.args, **kwargs: P.kwargs) -> H:
@@ -126,20 +116,7 @@ class BlockingGateway:
     llm = _factory(AsyncGateway.llm, Llm)
     stt = _factory(AsyncGateway.stt, Stt)
     tts = _factory(AsyncGateway.tts, Tts)
-
-    def stack(
-        self, name: str, *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
-    ) -> BlockingStack:
-        """Return the three models of a stack. An unknown name is a ValueError at the first call."""
-
-        def find(gateway: AsyncGateway) -> AsyncStack:
-            return gateway.stack(name, session_id=session_id, turn_id=turn_id, fallback=fallback)
-
-        return BlockingStack(
-            stt=Stt(self.portal, lambda gateway: find(gateway).stt),
-            llm=Llm(self.portal, lambda gateway: find(gateway).llm),
-            tts=Tts(self.portal, lambda gateway: find(gateway).tts),
-        )
+    stack = _factory(AsyncGateway.stack, _blocking_stack)
 
     def on(self, event: Literal["usage_collected"], listener: Listener) -> None:
         """Call `listener` with the usage of every finished request, one after the other, in a thread of gw."""
@@ -163,7 +140,5 @@ class BlockingGateway:
     def __enter__(self) -> BlockingGateway:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()

@@ -11,7 +11,6 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -148,9 +147,7 @@ class BlockingStream(Proxy[A], Generic[A, V]):
     def __enter__(self: S) -> S:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
 

@@ -15,71 +15,50 @@ from gw.wire.durations import LengthMeter
 _PIECE_BYTES = 64 * 1024
 
 
-class _Recording:
-    """An `AudioSource`. `format` and `seconds` are measured here; None and 0.0 where they are unknown."""
+class Recording:
+    """An `AudioSource` in memory or on disk, read once to measure it, and once for every provider it is sent to.
+
+    `format` and `seconds` are measured here; None and 0.0 where they are unknown.
+    """
 
     content_type = "application/octet-stream"
 
-    def __init__(self, filename: str) -> None:
+    def __init__(self, content: bytes | Path, filename: str) -> None:
         """Block for the measuring. Raises OSError."""
         self.filename = filename
         self.size = 0
+        self._content = content
         meter = LengthMeter(self.content_type, filename)
         while piece := self._piece(self.size):
             meter.feed(piece)
             self.size += len(piece)
-        self.format = meter.format
-        self.seconds = meter.seconds
+        self.format, self.seconds = meter.format, meter.seconds
 
     async def chunks(self) -> AsyncIterator[bytes]:
+        """Raise RequestError for a fault of this disk, which must not look like one of the provider's connection."""
         at = 0
         while at < self.size:
-            piece = await self._read(at)
+            try:
+                on_disk = isinstance(self._content, Path)
+                piece = await trio.to_thread.run_sync(self._piece, at) if on_disk else self._piece(at)
+            except OSError as error:
+                what = f"{self.filename} can no longer be read: {error.strerror}"
+                raise RequestError(what=what, param="audio") from error
+            if not piece:
+                raise RequestError(what=f"{self.filename} has become shorter", param="audio")
+            piece = piece[: self.size - at]
             at += len(piece)
             yield piece
 
-    async def _read(self, at: int) -> bytes:
-        return self._piece(at)
-
     def _piece(self, at: int) -> bytes:
-        raise AssertionError("each kind of recording has its own")
-
-
-class BytesAudio(_Recording):
-    """A recording in memory."""
-
-    def __init__(self, data: bytes, filename: str) -> None:
-        self._data = data
-        super().__init__(filename)
-
-    def _piece(self, at: int) -> bytes:
-        return self._data[at : at + _PIECE_BYTES]
-
-
-class FileAudio(_Recording):
-    """A recording on disk, read in pieces: once to measure it, and once for every provider it is sent to."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        super().__init__(path.name)
-
-    async def _read(self, at: int) -> bytes:
-        """Raise RequestError for a fault of this disk, which must not look like one of the provider's connection."""
-        try:
-            piece = await trio.to_thread.run_sync(self._piece, at)
-        except OSError as error:
-            raise RequestError(what=f"{self.filename} can no longer be read: {error.strerror}", param="audio") from error
-        if not piece:
-            raise RequestError(what=f"{self.filename} has become shorter", param="audio")
-        return piece[: self.size - at]
-
-    def _piece(self, at: int) -> bytes:
-        with self._path.open("rb") as file:
+        if isinstance(self._content, bytes):
+            return self._content[at : at + _PIECE_BYTES]
+        with self._content.open("rb") as file:
             file.seek(at)
             return file.read(_PIECE_BYTES)
 
 
-def recording(audio: bytes | str | Path, sample_rate_hz: int) -> BytesAudio | FileAudio:
+def recording(audio: bytes | str | Path, sample_rate_hz: int) -> Recording:
     """Return the recording. Blocks on the disk. With a rate, the content is bare signed 16-bit mono samples.
 
     Raises RequestError for an empty recording or an unknown format; OSError for a file.
@@ -87,7 +66,7 @@ def recording(audio: bytes | str | Path, sample_rate_hz: int) -> BytesAudio | Fi
     path, data = (Path(audio), b"") if isinstance(audio, (str, Path)) else (None, bytes(audio))
     if sample_rate_hz:
         return _samples(path.read_bytes() if path else data, sample_rate_hz)
-    source: BytesAudio | FileAudio = FileAudio(path) if path else BytesAudio(data, "audio")
+    source = Recording(path, path.name) if path else Recording(data, "audio")
     if not source.size:
         raise RequestError(what="the recording is empty", param="audio")
     if not path and source.format is None:
@@ -96,11 +75,11 @@ def recording(audio: bytes | str | Path, sample_rate_hz: int) -> BytesAudio | Fi
     return source
 
 
-def _samples(data: bytes, sample_rate_hz: int) -> BytesAudio:
+def _samples(data: bytes, sample_rate_hz: int) -> Recording:
     if sample_rate_hz not in wav.RATES_HZ:
         message = f"sample_rate_hz must be from {wav.RATES_HZ.start} to {wav.RATES_HZ.stop - 1}"
         raise RequestError(what=message, param="sample_rate_hz")
     if not data:
         raise RequestError(what="the recording is empty", param="audio")
     fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=sample_rate_hz)
-    return BytesAudio(wav.header(fmt, len(data)) + data, "audio.wav")
+    return Recording(wav.header(fmt, len(data)) + data, "audio.wav")

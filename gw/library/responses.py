@@ -20,6 +20,9 @@ from gw.types.stt import Final, ListenEvent, Word
 from gw.types.tts import AudioChunk
 from gw.types.usage import RequestRecord
 
+S = TypeVar("S")
+L = TypeVar("L")
+T = TypeVar("T")
 V = TypeVar("V")
 R = TypeVar("R", bound=ChatAnswer | SpeakAnswer | ListeningSession | SpeakingSession)
 
@@ -44,6 +47,15 @@ class Transcription:
     segments: tuple[Final, ...]
     words: tuple[Word, ...]
     record: RequestRecord
+
+
+@attrs.frozen
+class StackModels(Generic[S, L, T]):
+    """The three models of a stack."""
+
+    stt: S
+    llm: L
+    tts: T
 
 
 class AsyncStream(Generic[V, R]):

@@ -19,6 +19,7 @@ from gw.types.usage import NANO, Intent, RequestRecord, Usage
 
 EVENTS = 1_000
 """Events that may wait for slow listeners, about 1 kB each; further ones are dropped, counted and logged."""
+USAGE_COLLECTED = "usage_collected"
 _AMOUNTS = ("audio_seconds", "characters", "input_tokens", "output_tokens")
 _log = structlog.get_logger("gw.library")
 
@@ -65,6 +66,15 @@ class UsageCollected:
 
 Listener = Callable[[UsageCollected], object]
 CallListener = Callable[[Listener, UsageCollected], Awaitable[None]]
+
+
+def add_listener(listeners: list[Listener], event: str, listener: Listener) -> None:
+    """Add a listener. Raises ValueError for an unknown event, TypeError for a listener that cannot be called."""
+    if event != USAGE_COLLECTED:
+        raise ValueError(f"unknown event {event!r}; the only one is {USAGE_COLLECTED!r}")
+    if not callable(listener):
+        raise TypeError("a listener is a function of one argument")
+    listeners.append(listener)
 
 
 def event_of(record: RequestRecord) -> UsageCollected:

@@ -1,4 +1,4 @@
-"""Structured logs: one line per event, to stderr, as JSON unless stderr is a terminal.
+"""Structured logs: one line per event, to stderr, as JSON unless stderr is a terminal; in a program, to its `logging`.
 
 Every event, including those of libraries that use `logging`, is redacted just before it is rendered, after exceptions have
 become text. Tracebacks never show local variables.
@@ -33,6 +33,8 @@ def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = 
     stream = stream or sys.stderr
     level = _choice(env, "GW_LOG_LEVEL", tuple(LEVELS), "info")
     style = _choice(env, "GW_LOG_FORMAT", FORMATS, "text" if stream.isatty() else "json")
+    colors = stream.isatty() and not env.get("NO_COLOR")
+    to_text = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
     redactor = Redactor()
     structlog.configure(
         processors=[
@@ -42,20 +44,44 @@ def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = 
             structlog.processors.StackInfoRenderer(),
             structlog.processors.ExceptionRenderer(),  # type, text and lines; no local variables
             _redaction(redactor),
-            _renderer(style, colors=stream.isatty() and not env.get("NO_COLOR")),
+            _json_line if style == "json" else to_text,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=False,  # loggers made at import time must follow a later call of this function
     )
-    stop_forwarding()
+    _stop_forwarding()
     root = logging.getLogger()
     root.addHandler(_Forward())
     root.setLevel(max(LEVELS[level], logging.INFO))  # the libraries' debug output has headers and bodies
     return redactor
 
 
-def stop_forwarding() -> None:
+def log_to_program() -> Redactor:
+    """Forward gw's log events to `logging`, under the logger `gw`, with secrets removed. Returns the redactor.
+
+    A program that has configured structlog itself keeps its configuration.
+    """
+    if not structlog.is_configured():
+        _stop_forwarding()
+        structlog.configure(
+            processors=[
+                structlog.stdlib.filter_by_level,
+                structlog.stdlib.add_log_level,
+                structlog.processors.ExceptionRenderer(),
+                _redaction(_program_redactor),
+                structlog.processors.KeyValueRenderer(key_order=["event"]),
+            ],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+    return _program_redactor
+
+
+_program_redactor = Redactor()
+
+
+def _stop_forwarding() -> None:
     """Stop forwarding `logging` to structlog: together with forwarding in the other direction it would never end."""
     root = logging.getLogger()
     for handler in [h for h in root.handlers if isinstance(h, _Forward)]:
@@ -70,16 +96,7 @@ def _choice(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default
 
 
 def _redaction(redactor: Redactor) -> Callable[[Any, str, _Event], _Event]:
-    def redact(_logger: Any, _method: str, event: _Event) -> _Event:
-        return redactor.event(event)
-
-    return redact
-
-
-def _renderer(style: str, *, colors: bool) -> Callable[[Any, str, _Event], str]:
-    if style == "json":
-        return _json_line
-    return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return lambda _logger, _method, event: redactor.event(event)
 
 
 def _json_line(_logger: Any, _method: str, event: _Event) -> str:

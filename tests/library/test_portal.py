@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from gw.library.log_forwarding import log_to_program
 from gw.library.portal import Portal
+from gw.telemetry.log import log_to_program
 
 FILE = """
 providers: {sim: {}, slow: {type: sim, token_ms: 600000}}

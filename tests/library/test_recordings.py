@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gw.errors import RequestError
-from gw.library.recordings import BytesAudio, FileAudio, recording
+from gw.library.recordings import Recording, recording
 from gw.types.audio import PCM_16K
 from gw.wire import wav
 
@@ -11,7 +11,7 @@ SECOND = bytes(32_000)
 LONG = wav.header(PCM_16K, 5 * len(SECOND)) + 5 * SECOND
 
 
-async def read_all(audio: BytesAudio | FileAudio) -> bytes:
+async def read_all(audio: Recording) -> bytes:
     pieces = [piece async for piece in audio.chunks()]
     assert all(0 < len(piece) <= 65_536 for piece in pieces)
     return b"".join(pieces)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gw.library.log_forwarding import log_to_program
 from gw.library.usage_events import EVENTS, UsageFeed, call_here, event_of
+from gw.telemetry.log import log_to_program
 from gw.types.usage import Usage
 from tests.fakes.temporary_gateway import record
 
