@@ -17,9 +17,8 @@ from gw.net.http1 import Pool
 from gw.policy.expiring_set import ExpiringSet
 from gw.pricing.book import PriceBook
 from gw.pricing.rate_tables import load_book
-from gw.registry.catalog import Catalog
+from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials
-from gw.registry.current import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
 from gw.relay.limits import ProviderLimits

@@ -13,7 +13,7 @@ from gw.config.settings import Settings
 from gw.errors import KeyDecryptError
 from gw.gateway import Gateway, open_gateway
 from gw.telemetry.metrics import MetricFacts
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.secret import Secret
 from gw.wire.openai_chat_server import parse_request
 from tests.fakes.records import HandClock, record

@@ -11,9 +11,8 @@ from gw.admin.registrar import Deleted, Registrar
 from gw.admin.request_models import Body, checked_text, read
 from gw.admin.schemas import Schema, from_attributes
 from gw.errors import RequestError, UnknownKeyError
-from gw.types.entities import Actor, StoredKey, name_of
+from gw.types.entities import DEFAULT_PROJECT, Actor, StoredKey, name_of
 from gw.types.ids import Source
-from gw.types.project import DEFAULT_PROJECT
 
 PREFIX = "gwk_"
 

@@ -22,8 +22,8 @@ from gw.registry.catalog import Catalog, Model, Provider
 from gw.store import queries
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
+from gw.types.entities import BudgetStatus
 from gw.types.ids import MODALITIES, Location, Modality, Source
-from gw.types.project import BudgetStatus
 
 Spent = Callable[[str], int]
 """Project id → nano-USD spent today, as the budget counts it."""

@@ -17,8 +17,8 @@ from gw.store.rollups import Point
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
+from gw.types.entities import BudgetAction, BudgetStatus, Project
 from gw.types.ids import MODALITIES, Modality
-from gw.types.project import BudgetAction, BudgetStatus, Project
 
 HOURS = 24
 MOVERS = 5

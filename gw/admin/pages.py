@@ -24,9 +24,8 @@ from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
+from gw.types.entities import BudgetStatus, Price
 from gw.types.ids import MODALITIES, Location, Modality, Source
-from gw.types.price import Price
-from gw.types.project import BudgetStatus
 from gw.types.provider_types import PROVIDER_TYPES
 
 MAX_COMPARED = 2

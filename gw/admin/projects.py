@@ -17,9 +17,8 @@ from gw.admin.request_models import Body, Checks, checked, checked_id, checked_t
 from gw.admin.schemas import Schema, Usd, from_attributes
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
-from gw.types.entities import Actor, StoredKey, name_of
+from gw.types.entities import Actor, BudgetAction, Project, StoredKey, name_of, nano_usd
 from gw.types.ids import Modality, Source
-from gw.types.project import BudgetAction, Project, nano_usd
 
 MOST_USD = 1e9
 """Highest daily budget: more is a mistake, and would not fit a 64-bit count of nano-USD."""

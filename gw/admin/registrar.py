@@ -21,8 +21,7 @@ import trio
 from gw.admin.schemas import Schema
 from gw.config.settings import Settings
 from gw.errors import KeyDecryptError
-from gw.registry.catalog import Catalog
-from gw.registry.current import CurrentCatalog
+from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.merge import Merged, merge
 from gw.store.entity_rows import Change
 from gw.store.store import Store
@@ -226,7 +225,7 @@ class Registrar:
             _log.warning("database_entry_set_aside", why=warning)
         self.warnings = merged.warnings
         self._learn(p.api_key for p in merged.catalog.providers.values())
-        self._live.swap(merged.catalog)
+        self._live.catalog = merged.catalog
         self._follow(merged.catalog)
 
 

@@ -24,8 +24,8 @@ from gw.registry.catalog import Catalog, Model
 from gw.registry.merge import build, merge
 from gw.store.store import open_readonly
 from gw.telemetry.clock import SystemClock, utc_day
+from gw.types.entities import Price
 from gw.types.ids import Modality
-from gw.types.price import Price
 from gw.types.usage import NANO
 
 _EPOCH = date(1970, 1, 1)

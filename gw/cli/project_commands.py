@@ -13,7 +13,7 @@ from gw.cli.backend import Backend, backend_options
 from gw.cli.output import Cell, aside, money, print_json
 from gw.cli.resource import DAYS, USD, Columns, Resource, json_option, named, print_facts
 from gw.errors import UnknownKeyError
-from gw.types.project import BudgetAction
+from gw.types.entities import BudgetAction
 
 DAY_S = 86_400
 

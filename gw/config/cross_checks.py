@@ -11,9 +11,8 @@ from gw.config.load import Document, Path, dotted
 from gw.config.loopback import bind_refused, is_loopback
 from gw.config.node import suggestion
 from gw.config.settings import Settings
-from gw.types.entities import Model
+from gw.types.entities import DEFAULT_PROJECT, Model
 from gw.types.ids import MODALITIES, Modality
-from gw.types.project import DEFAULT_PROJECT
 from gw.types.provider_types import PROVIDER_TYPES
 
 Chains = Mapping[Modality, tuple[str, ...]]

@@ -23,8 +23,8 @@ from gw.config.load import FromEnv
 from gw.config.node import Node, Parser, Rejected, Setting, SettingTable, described, read, record, suggestion
 from gw.pricing.units import AMOUNTS, UNITS, price_in
 from gw.types.address import host_of, is_never_called
+from gw.types.entities import Price
 from gw.types.ids import ID_PATTERN, MODALITIES
-from gw.types.price import Price
 from gw.types.secret import Secret
 
 T = TypeVar("T")

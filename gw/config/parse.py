@@ -29,9 +29,8 @@ from gw.config.settings import (
     Settings,
 )
 from gw.errors import ConfigError, Problem
-from gw.types.entities import Model, Provider, Stack
+from gw.types.entities import Model, Project, Provider, Stack, nano_usd
 from gw.types.ids import MODALITIES, Modality, split_model_id
-from gw.types.project import Project, nano_usd
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 

@@ -15,9 +15,8 @@ import attrs
 from msgspec import Meta
 
 from gw.config.fields import ByName, Choice, Integer, Number, Required, Section, boolean, by_modality, secret, text
-from gw.types.entities import Model, Provider, Stack
+from gw.types.entities import DEFAULT_PROJECT, Count, Model, Project, Provider, Stack
 from gw.types.ids import Modality
-from gw.types.project import DEFAULT_PROJECT, Count, Project
 from gw.types.provider_types import SIM_FAULTS
 from gw.types.secret import Secret
 

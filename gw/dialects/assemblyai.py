@@ -17,7 +17,7 @@ from gw.dialects.request_io import header, send_response
 from gw.dialects.upload import Upload, read_raw_upload
 from gw.errors import ClientProtocolError, GwError, Overloaded
 from gw.telemetry.request_ids import RequestIds
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import assemblyai_batch
 

@@ -5,7 +5,7 @@ them, so that access is decided in one place (`gw.registry.credentials`).
 
 Places: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
 `token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
-`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.registry.short_lived_tokens`) is accepted in
+`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.registry.credentials`) is accepted in
 each of them.
 """
 
@@ -27,7 +27,7 @@ from gw.registry.credentials import Credentials, Principal
 from gw.telemetry.clock import Clock
 from gw.telemetry.request_ids import RequestIds
 from gw.types.asgi import Scope
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 
 DEFAULT_PROJECT = "default"
 _QUERY_KEYS = (b"token", b"access_token", b"api_key", b"single_use_token")

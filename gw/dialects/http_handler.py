@@ -25,7 +25,7 @@ from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.relay.response import ProviderStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest

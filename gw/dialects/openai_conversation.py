@@ -24,7 +24,7 @@ from gw.dialects.websocket import WebSocketSession
 from gw.errors import ClientProtocolError, one_error
 from gw.net.prewarm import PrewarmedSockets
 from gw.relay.listening import ListeningSession
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
 from gw.wire.json_frames import Frame
 from gw.wire.openai_realtime_conversation import Members, RealtimeSession, checked_item, read_frame, user_item

@@ -22,7 +22,7 @@ from gw.errors import GwError, UpstreamProtocolError, one_error
 from gw.net.prewarm import PrewarmedSockets
 from gw.relay.relay import ChatAnswer
 from gw.relay.speaking import SpeakingSession
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.llm import ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.tts import AudioChunk
 from gw.types.usage import Usage

@@ -26,7 +26,7 @@ from gw.dialects.websocket import WebSocketSession
 from gw.errors import ClientProtocolError, GwError, one_error
 from gw.net.prewarm import PrewarmedSockets
 from gw.relay.speaking import SpeakingSession
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.tts import SpeakEvent, SpeakLiveRequest
 from gw.wire.json_frames import Frame
 from gw.wire.speak_messages import ContextText, Text, TtsCommand

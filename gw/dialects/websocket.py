@@ -29,7 +29,7 @@ from gw.dialects.request_io import Headers
 from gw.errors import AllCandidatesFailed, AuthError, GwError, Overloaded, RateLimitError, Stopping
 from gw.gateway import Gateway
 from gw.types.asgi import Message, Receive, Scope, Send
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.pending import Pending
 from gw.wire.json_frames import Frame
 

@@ -31,8 +31,7 @@ from gw.library.usage_events import CallListener, Listener, UsageCollected, Usag
 from gw.relay.meter import Meter, cost_of
 from gw.telemetry.log import log_to_program
 from gw.types.audio import AudioFormat
-from gw.types.caller import Caller
-from gw.types.ids import split_model_id
+from gw.types.ids import Caller, split_model_id
 from gw.types.stt import ListenRequest, Transcript
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import NANO, Cost

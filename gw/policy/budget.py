@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from gw.types.project import BudgetAction, BudgetStatus
+from gw.types.entities import BudgetAction, BudgetStatus
 
 Decision: TypeAlias = Literal["ok", "warn", "block"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from gw.types.price import Price
+from gw.types.entities import Price
 from gw.types.usage import Cost, Usage
 
 _PER = 1_000_000

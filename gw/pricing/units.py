@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
-from gw.types.price import Price
+from gw.types.entities import Price
 from gw.types.usage import NANO
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600}

@@ -8,11 +8,10 @@ import attrs
 
 from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderError
 from gw.types.entities import Model as Model
+from gw.types.entities import Project, StoredKey
 from gw.types.entities import Provider as Provider
 from gw.types.entities import Stack as Stack
-from gw.types.entities import StoredKey
 from gw.types.ids import MODALITIES, Modality, split_model_id
-from gw.types.project import Project
 
 _UNNAMED = frozenset({"", "default"})
 _SHARED_DIALECTS = frozenset({"openai"})
@@ -140,3 +139,10 @@ class Catalog:
         if voices is None:
             return alias
         return voices.get(provider.id) or voices.get(provider.type) or alias
+
+
+@attrs.define(eq=False)
+class CurrentCatalog:
+    """The catalog of requests that begin from now on. A running request keeps the catalog it began with."""
+
+    catalog: Catalog

@@ -18,9 +18,8 @@ from gw.config.settings import RateLimit, Settings
 from gw.errors import KeyDecryptError
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.address import host_of, split_address
-from gw.types.entities import Stored, StoredChain, StoredKey, StoredProvider, name_of
+from gw.types.entities import DEFAULT_PROJECT, Project, Stored, StoredChain, StoredKey, StoredProvider, name_of
 from gw.types.ids import Modality, Source
-from gw.types.project import DEFAULT_PROJECT, Project
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 

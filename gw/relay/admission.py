@@ -8,9 +8,9 @@ import structlog
 from gw.errors import BudgetExceededError, Overloaded, StoreUnavailable
 from gw.policy import budget
 from gw.relay.ledger import Ledger, Reservation
+from gw.types.entities import Project
 from gw.types.ids import Modality
 from gw.types.llm import Ability
-from gw.types.project import Project
 from gw.types.usage import NANO, Usage
 
 _NO_ABILITIES: frozenset[Ability] = frozenset()

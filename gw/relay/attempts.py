@@ -34,7 +34,7 @@ from gw.relay.admission import RequestSpec
 from gw.relay.candidates import CandidatePlanner, Candidates, OpenCall, PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, Meter
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 
 S = TypeVar("S")
 E = TypeVar("E")

@@ -16,17 +16,15 @@ from gw.errors import CandidateSkipped
 from gw.net.http1 import Pool
 from gw.policy import capabilities
 from gw.providers.spec import Account, ProviderSpec
-from gw.registry.catalog import Catalog, Model, Provider
-from gw.registry.current import CurrentCatalog
+from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission
 from gw.relay.admission import RequestSpec
 from gw.relay.endpoints import Endpoints
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Accounting, Meter, price_of
 from gw.telemetry.clock import utc_day
-from gw.types.caller import Caller
-from gw.types.ids import Modality
-from gw.types.project import Project
+from gw.types.entities import Project
+from gw.types.ids import Caller, Modality
 
 S = TypeVar("S")
 

@@ -8,7 +8,7 @@ from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, UnknownP
 from gw.net.http1 import Pool
 from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, Model, Provider
-from gw.types.project import Project
+from gw.types.entities import Project
 
 
 class Endpoints:

@@ -12,7 +12,7 @@ import msgspec
 
 from gw.policy import budget
 from gw.telemetry.clock import DAY_S, Clock, utc_day
-from gw.types.project import BudgetStatus, Project
+from gw.types.entities import BudgetStatus, Project
 
 
 class Reservation(msgspec.Struct, eq=False):

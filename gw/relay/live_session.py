@@ -37,8 +37,7 @@ from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, record_error, total_cost
 from gw.relay.waste import NO_WASTE, waste_of
 from gw.types.audio import AudioFormat
-from gw.types.caller import Caller
-from gw.types.ids import Modality
+from gw.types.ids import Caller, Modality
 from gw.types.usage import Usage, UsageSource
 from gw.wire.convert import CannotConvert, Converter
 

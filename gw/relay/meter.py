@@ -27,9 +27,8 @@ from gw.relay.ledger import Ledger, Reservation
 from gw.relay.waste import NO_WASTE, UnansweredCalls, Waste, times, units_of
 from gw.telemetry.clock import Clock, utc_day
 from gw.telemetry.request_ids import RequestIds
-from gw.types.caller import Caller
-from gw.types.ids import Modality
-from gw.types.price import Price
+from gw.types.entities import Price
+from gw.types.ids import Caller, Modality
 from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage
 
 

@@ -26,8 +26,7 @@ from gw.net.http1 import Pool
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
-from gw.registry.catalog import Model
-from gw.registry.current import CurrentCatalog
+from gw.registry.catalog import CurrentCatalog, Model
 from gw.relay import turn_tracking, usage_counters
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, hedged, try_in_turn
@@ -39,8 +38,7 @@ from gw.relay.meter import Accounting, record_error
 from gw.relay.response import ProviderStream, Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.transcoding import TranscodedCall, provider_format
-from gw.types.caller import Caller
-from gw.types.ids import Modality
+from gw.types.ids import Caller, Modality
 from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest

@@ -1,6 +1,6 @@
-"""Providers, models and stacks as values, and the entities created through the API as the database has them.
+"""Projects, prices, providers, models and stacks, and the entities created through the API as the database has them.
 
-A model or a project (`gw.types.project`) is one struct for gw.yaml, the database and the catalog. A provider has a
+A model or a project is one struct for gw.yaml, the database and the catalog. A provider has a
 separate stored form, because its key is encrypted there. Texts beside a field are its description in gw.yaml.example.
 """
 
@@ -13,9 +13,63 @@ import attrs
 import msgspec
 
 from gw.types.ids import Location, Modality, Source
-from gw.types.price import Price
-from gw.types.project import Project
 from gw.types.secret import Secret
+from gw.types.usage import NANO
+
+DEFAULT_PROJECT = "default"
+"""Project of requests that name none; it always exists."""
+BudgetAction = Literal["warn", "block"]
+BudgetStatus = Literal["ok", "warning", "exceeded"]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="project", omit_defaults=True):
+    """A project as gw.yaml, the database and the catalog have it. The texts say what gw.yaml.example says of a field."""
+
+    id: str
+    source: Source = "yaml"
+    name: Annotated[str, "default: the id"] = ""
+    description: str = ""
+    daily_budget_nusd: Annotated[int, "USD per UTC day; 0 = no budget"] = 0
+    budget_action: Annotated[BudgetAction, "warn (default) or block"] = "warn"
+    max_concurrent: Annotated[Count | None, "concurrent requests; more are refused with 503. Default: unlimited"] = None
+    default_stack: str = ""
+    tags: tuple[str, ...] = ()
+    accent: Annotated[str, "colour in the dashboard; default: derived from the id"] = ""
+    fallbacks: Annotated[Mapping[Modality, tuple[str, ...]], "replaces the chain of a modality for this project"] = {}
+    provider_keys: Annotated[Mapping[str, Secret], "the project's own keys, by provider id"] = {}
+
+    @property
+    def daily_budget(self) -> float:
+        """USD."""
+        return self.daily_budget_nusd / NANO
+
+
+def nano_usd(usd: float) -> int:
+    """Convert a budget in USD; a positive one never becomes 0, which means no budget."""
+    return max(round(usd * NANO), 1) if usd else 0
+
+
+@attrs.frozen(kw_only=True)
+class Price:
+    """Rates in nano-USD per one million units (tokens, characters, seconds of audio). None = not billed by that unit.
+
+    `source` names the origin of the rates; `valid_from` is a UTC day number (days since 1970-01-01).
+    """
+
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    output_audio_tokens: int | None = None
+    audio_seconds: int | None = None
+    characters: int | None = None
+    min_audio_seconds: float = 0.0
+    """Shortest duration that is billed."""
+    source: str = ""
+    valid_from: int = 0
+
 
 EntityType = Literal["provider", "model", "project", "key", "fallbacks"]
 Action = Literal["create", "update", "delete"]

@@ -1,9 +1,11 @@
-"""Names: modalities, sources, and model ids of the form `<provider_id>/<model_name>`."""
+"""Names: modalities, sources, model ids of the form `<provider_id>/<model_name>`, and the ids of a request."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal
+
+import msgspec
 
 Modality = Literal["stt", "llm", "tts"]
 MODALITIES: tuple[Modality, ...] = ("stt", "llm", "tts")
@@ -21,3 +23,20 @@ def split_model_id(model_id: str) -> tuple[str, str]:
     """
     provider, slash, name = model_id.partition("/")
     return (provider, name) if slash else ("", model_id)
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """The project of a request and the ids it carries, from its credential and headers."""
+
+    project: str = "default"
+    key_id: str | None = None
+    session_id: str | None = None
+    turn_id: str | None = None
+    request_id: str = ""
+    endpoint: str = ""
+    dialect: str = ""
+    """Protocol spoken; a bare vendor model name means this vendor's first."""
+    fallback: bool = True
+    """False for `X-GW-Fallback: off`: stop after the requested model."""
+    candidates: tuple[str, ...] = ()
+    """Models that the caller itself names as fallbacks, in place of the configured chain."""

@@ -11,7 +11,7 @@ from openai.pagination import SyncPage
 from gw.admin import listings
 from gw.errors import UnknownModelError, UnknownProjectError
 from gw.registry.catalog import Catalog, Model, Provider, Stack
-from gw.types.project import Project
+from gw.types.entities import Project
 from gw.types.secret import Secret
 from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import NOON, open_test_gateway, record, store_records

@@ -27,7 +27,7 @@ from gw.errors import (
     UnknownProjectError,
     UnknownProviderError,
 )
-from gw.registry.current import CurrentCatalog
+from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
 from gw.store import entity_rows
 from gw.store.migrations import migrate

@@ -18,7 +18,7 @@ from gw.config.parse import parse
 from gw.config.settings import Settings
 from gw.gateway import Gateway, open_gateway
 from gw.serve import serve
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.web.drain import Drain
 from gw.wire.openai_chat_server import parse_request
 from tests.fakes.gateway_http import fake_gateway

@@ -20,7 +20,7 @@ from gw.errors import UpstreamProtocolError
 from gw.providers.sim import fsk
 from gw.relay.transcoding import TranscodedCall
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.stt import Final, ListenRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakLiveRequest
 from gw.wire import wav

@@ -6,7 +6,7 @@ import pytest
 from gw.config import fields
 from gw.config.load import FromEnv, load
 from gw.config.node import Node, Rejected, described, suggestion
-from gw.types.price import Price
+from gw.types.entities import Price
 
 
 def node(value, path=("section", "setting")):

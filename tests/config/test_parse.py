@@ -8,8 +8,7 @@ from gw.config.parse import load_settings, parse
 from gw.config.settings import Auth, BreakerSettings, CostTracking, RateLimit, Routing, Serve
 from gw.config.starter import example_text
 from gw.errors import ConfigError
-from gw.types.entities import Model
-from gw.types.price import Price
+from gw.types.entities import Model, Price
 from gw.types.secret import Secret
 
 DATA = Path("/data")

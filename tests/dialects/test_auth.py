@@ -14,8 +14,7 @@ from gw.errors import AuthError, ForbiddenError, UnknownProjectError
 from gw.registry.catalog import Catalog
 from gw.registry.credentials import Credentials
 from gw.telemetry.request_ids import RequestIds
-from gw.types.entities import StoredKey
-from gw.types.project import Project
+from gw.types.entities import Project, StoredKey
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
 

@@ -27,7 +27,7 @@ from gw.net.http1 import Origin, Pool
 from gw.net.http_response import FINISH_S
 from gw.net.tcp import Transport
 from gw.pricing.rate_tables import load_book
-from gw.registry.current import CurrentCatalog
+from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
 from gw.relay.limits import ProviderLimits

@@ -10,7 +10,7 @@ import attrs
 
 from gw.admin.registrar import Registrar
 from gw.config.parse import parse
-from gw.registry.current import CurrentCatalog
+from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
 from gw.store.store import open_store
 from gw.types.entities import Actor

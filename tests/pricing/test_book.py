@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gw.pricing.book import PriceBook, RateRow
-from gw.types.price import Price
+from gw.types.entities import Price
 from gw.types.usage import Cost, Usage
 
 BOOK = PriceBook([])

@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from gw.pricing.units import UNITS, price_in
-from gw.types.price import Price
+from gw.types.entities import Price
 
 
 def amounts(**values):

@@ -23,7 +23,7 @@ from gw.providers.sim import fsk
 from gw.reconcile.compare import compare
 from gw.reconcile.files import ROWS_PER_REPORT
 from gw.types.audio import PCM_16K
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import openai_chat_server, wav

@@ -3,7 +3,7 @@ import pytest
 
 from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderError
 from gw.registry.catalog import Catalog, Model, Provider, Stack
-from gw.types.project import Project
+from gw.types.entities import Project
 from gw.types.secret import Secret
 
 KEY = Secret("k")

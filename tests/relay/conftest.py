@@ -9,7 +9,7 @@ import trio
 from gw.config.parse import parse
 from gw.net.http1 import Pool
 from gw.pricing.rate_tables import load_book
-from gw.registry.current import CurrentCatalog
+from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.ledger import Ledger
 from gw.relay.limits import ProviderLimits

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from gw.errors import BudgetExceededError, Overloaded, StoreUnavailable
 from gw.relay.admission import admit
 from gw.relay.ledger import Ledger
-from gw.types.project import Project
+from gw.types.entities import Project
 
 
 class NoonClock:

@@ -17,7 +17,7 @@ from gw.relay.attempts import AttemptScope, OpenAttempt, hedged, try_in_turn
 from gw.relay.candidates import PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.wire.openai_chat_server import parse_request
 from tests.fakes.net import FakeNet, ServerSide
 

@@ -6,7 +6,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from gw.relay.ledger import Ledger
 from gw.telemetry.clock import DAY_S
-from gw.types.project import Project
+from gw.types.entities import Project
 from gw.types.usage import NANO
 
 MIDDAY = 20_000 * DAY_S + DAY_S / 2

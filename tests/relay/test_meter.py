@@ -8,7 +8,7 @@ from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Model, Provider
 from gw.relay.ledger import Ledger
 from gw.relay.meter import Accounting, Meter, cost_of, price_of, record_error
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.usage import Cost, Usage
 
 A, B = (Model(id=f"{p}/m", modality="llm", provider=p, name="m") for p in "ab")

@@ -12,7 +12,7 @@ from gw.relay.meter import Meter
 from gw.relay.response import Response
 from gw.relay.usage_counters import SpeakCounter
 from gw.types.audio import PCM_24K
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
 from gw.types.usage import Usage
 

@@ -13,7 +13,7 @@ from gw.providers.spec import spec_of
 from gw.relay import session_audio
 from gw.relay.session_audio import SessionAudio
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.stt import Final, ListenRequest
 from gw.wire import wav
 from gw.wire.convert import CannotConvert

@@ -8,7 +8,7 @@ import trio
 from gw.errors import ProviderError
 from gw.providers.sim import fsk
 from gw.types.audio import MULAW_8K, PCM_16K
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest
 from gw.wire import g711
 from tests.fakes.hosting import open_plane

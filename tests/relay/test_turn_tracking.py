@@ -10,7 +10,7 @@ import trio
 from gw.errors import GwError
 from gw.providers.sim import fsk, tone_audio
 from gw.types.audio import PCM_16K
-from gw.types.caller import Caller
+from gw.types.ids import Caller
 from gw.types.llm import ChatEnd, Completion, Delta
 from gw.types.stt import Final, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.registry.short_lived_tokens import PREFIX, Grant, ShortLivedTokens, new_single_use_id
+from gw.registry.credentials import PREFIX, Grant, ShortLivedTokens, new_single_use_id
 
 DIGEST = sha256(b"gwk_shop-key-0123456789").digest()
 TOKENS = ShortLivedTokens()
