@@ -17,7 +17,16 @@ import msgspec
 from gw.dialects import error_bodies
 from gw.dialects.auth import identify, request_id
 from gw.dialects.keepalive import KeepAlive, SseResponse
-from gw.dialects.request_io import Headers, cancels, read_body, send_body, send_response, send_start, until_disconnect
+from gw.dialects.request_io import (
+    MEGABYTE,
+    Headers,
+    cancels,
+    read_body,
+    send_body,
+    send_response,
+    send_start,
+    until_disconnect,
+)
 from gw.dialects.upload import Upload, read_upload
 from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
@@ -33,7 +42,6 @@ from gw.types.usage import NANO
 from gw.wire import sse
 
 JSON = b"application/json"
-_MEGABYTE = 1_000_000
 
 S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
@@ -136,13 +144,13 @@ def _header_text(text: str) -> bytes:
 
 def request_body(exchange: HttpExchange) -> Awaitable[bytes]:
     """Read the body, of at most `serve.max_body_mb`. Raises TooLarge."""
-    limit = int(exchange.gateway.settings.serve.max_body_mb * _MEGABYTE)
+    limit = int(exchange.gateway.settings.serve.max_body_mb * MEGABYTE)
     return read_body(exchange.receive, limit_bytes=limit)
 
 
 def upload_limit(exchange: HttpExchange) -> int:
     """Return `serve.max_upload_mb` in bytes."""
-    return int(exchange.gateway.settings.serve.max_upload_mb * _MEGABYTE)
+    return int(exchange.gateway.settings.serve.max_upload_mb * MEGABYTE)
 
 
 def while_connected(exchange: HttpExchange, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:

@@ -11,6 +11,9 @@ from gw.types.asgi import Receive, Scope, Send
 
 Headers = list[tuple[bytes, bytes]]
 
+MEGABYTE = 1_000_000
+"""The unit of `serve.max_body_mb` and `serve.max_upload_mb`, in bytes."""
+
 
 def header(scope: Scope, name: bytes) -> bytes | None:
     """Return the first value of the header `name` (lower case)."""

@@ -13,6 +13,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from gw.config.settings import Serve, Settings
+from gw.dialects.request_io import MEGABYTE
 from gw.gateway import Gateway
 from gw.mcp.http_transport import mounted
 from gw.mcp.server import build
@@ -86,7 +87,7 @@ async def listen(
 ) -> None:
     """Serve the HTTP transports until cancelled; report the addresses when ready. Raises OSError."""
     async with mounted(server, bearer, serve.allowed_hosts) as app:
-        hosted = HostedApp(app=app, max_body_bytes=int(serve.max_body_mb * 1_000_000))
+        hosted = HostedApp(app=app, max_body_bytes=int(serve.max_body_mb * MEGABYTE))
         await listener.serve(
             dispatch=lambda method, path: hosted, config=serve, drain=Drain(), task_status=task_status
         )

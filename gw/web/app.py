@@ -10,8 +10,9 @@ from importlib import import_module
 import trio
 
 from gw.dialects.request_io import raw_path
+from gw.errors import RequestError
 from gw.gateway import Gateway
-from gw.types.asgi import ASGIApp, Receive, Scope, Send
+from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web import static_files
 from gw.web.authorization import fenced
 from gw.web.drain import Drain
@@ -40,7 +41,7 @@ def make_dispatch(
     drain.at_begin(feed.end)
     plane = ControlPlane(gateway=gateway, drain=drain, files=files or static_files.load(), serves=serves, feed=feed)
     router = Router(plane, TABLE)
-    data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)
+    data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)  # its handlers limit bodies by setting
     reading = HostedApp(app=fenced(router, gateway), max_body_bytes=BODY_BYTES)
     changing = HostedApp(app=fenced(QuartApp(router), gateway), max_body_bytes=BODY_BYTES)
 
@@ -94,8 +95,24 @@ class QuartApp:
         self._loading = trio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the app. It reads the body beside its answer; once that has begun, a faulty body no longer ends it."""
         app = self._app or await self._load()
-        await app(scope, receive, send)
+        begun = False
+
+        async def send_answer(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        async def receive_body() -> Message:
+            try:
+                return await receive()
+            except RequestError:
+                if begun:
+                    await trio.sleep_forever()  # Quart cancels this at the end of its answer
+                raise  # the host answers
+
+        await app(scope, receive_body, send_answer)
 
     async def _load(self) -> ASGIApp:
         async with self._loading:

@@ -45,9 +45,9 @@ class HostedApp:
     websockets: bool = False
     """Without them an upgrade is answered with 404."""
     max_body_bytes: int = 0
-    """Larger request bodies are refused with 413, and those of GET and HEAD are read and dropped before the app runs.
+    """The app's `receive` raises TooLarge for a larger request body, before its first byte where its length is announced.
 
-    0 = the app itself limits what it reads.
+    The host answers 413 for an app that does not. 0 = unlimited.
     """
 
 
@@ -263,16 +263,13 @@ class _RequestLoop:
         """Run the app once. Returns whether the connection may carry another request."""
         server, connection, hosted = self._server, self._connection, self._hosted
         exchange = ServerExchange(head, connection, server.date, hosted.max_body_bytes)
-        if hosted.max_body_bytes and (exchange.body.left or 0) > hosted.max_body_bytes:
-            await self._refuse(http_errors.too_large(hosted.max_body_bytes), with_body=head.method != b"HEAD")
-            return False
         app = server.admit(hosted)
         crash: Exception | None = None
         if hosted.counted:
             server.drain.enter()
         connection.on_left = self.cancel_scope.cancel
         try:
-            if hosted.max_body_bytes and not exchange.body.done and head.method in _WITHOUT_BODY:
+            if not exchange.body.done and head.method in _WITHOUT_BODY:
                 await exchange.drop_body()
             await app(exchange.scope(), exchange.receive, exchange.send)
         except Exception as error:

@@ -117,6 +117,8 @@ class ServerExchange:
             await connection.wait_changed()
         if self.complete or connection.left:
             return {"type": "http.disconnect"}
+        if self._max_body_bytes:
+            self._check_size(body.left or 0)
         try:
             if self._continue:
                 await self._send_continue()
@@ -130,11 +132,16 @@ class ServerExchange:
             raise ClientProtocolError(what=refused.message) from None
         self.taken_bytes += len(data)
         connection.taken()
-        if self._max_body_bytes and self.taken_bytes > self._max_body_bytes:
-            self.refused = too_large(self._max_body_bytes)
-            raise TooLarge(what=self.refused.message, limit_bytes=self._max_body_bytes)
+        if body.chunked and self._max_body_bytes:
+            self._check_size(0)
         self._delivered = body.done
         return {"type": "http.request", "body": data, "more_body": not body.done}
+
+    def _check_size(self, coming: int) -> None:
+        """Raise TooLarge if the body is larger than the app allows. `coming`: bytes announced and not received."""
+        if self.taken_bytes + coming > self._max_body_bytes:
+            self.refused = too_large(self._max_body_bytes)
+            raise TooLarge(what=self.refused.message, limit_bytes=self._max_body_bytes)
 
     async def _send_continue(self) -> None:
         self._continue = False

@@ -7,7 +7,9 @@ from typing import cast
 from quart import Response, request
 from quart_trio import QuartTrio
 
+from gw.errors import TooLarge
 from gw.types.asgi import ASGIApp, Scope
+from gw.web.request_body import BODY_BYTES
 from gw.web.router import Router
 
 
@@ -17,12 +19,18 @@ def make_quart(router: Router) -> ASGIApp:
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
+    app.config["MAX_CONTENT_LENGTH"] = None  # Quart would answer while the host refuses
     app.config["BODY_TIMEOUT"] = None  # the host refuses slow bodies
 
     @app.route("/<path:path>", methods=["POST", "PUT", "PATCH", "DELETE"])
     async def change(path: str) -> Response:
         async def read_body() -> bytes:
-            return cast("bytes", await request.get_data())
+            body = bytearray()
+            async for data in request.body:
+                body += data
+                if len(body) > BODY_BYTES:  # our own host does not let it come so far
+                    raise TooLarge(what=f"the request body is larger than {BODY_BYTES} bytes", limit_bytes=BODY_BYTES)
+            return bytes(body)
 
         scope = cast("Scope", request.scope)
         reply = await router.reply(scope, read_body)
