@@ -1,4 +1,4 @@
-"""What every provider type keeps, by what its SPEC offers: order, pace, usage, cancellation, errors, secrets.
+"""The contract of every provider type, by the calls of its SPEC: order, pace, usage, cancellation, errors, secrets.
 
 A type is in the suite by standing in `gw.types.provider_types.PROVIDER_TYPES`; its fake is named in `vendors.VENDORS`.
 """

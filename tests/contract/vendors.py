@@ -113,7 +113,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
 
 
 class Vendor(Protocol):
-    """What the suite asks of a fake vendor, whatever it speaks. It says back what the user said last."""
+    """The interface of a fake vendor for the suite. Its chat echoes the last user message."""
 
     app: ASGIApp | None
     """To be hosted at the type's default address; None for an engine in this process."""
@@ -132,7 +132,7 @@ class Vendor(Protocol):
     def refuse(self, how: str) -> None: ...
 
     def hear(self, text: str) -> None:
-        """What the next recording says (the engine in this process listens itself)."""
+        """Set the transcript of the next recording (the engine in this process decodes it)."""
 
     def call(self, name: str, arguments: str) -> None:
         """Call this tool when it is offered."""
@@ -182,7 +182,7 @@ class OpenAIVendor:
 
 
 def _said_last(request: ChatRequest) -> str:
-    """What the user said last; nothing to what a codec puts where the user said nothing."""
+    """Return the last user message; "" for the placeholder of a codec."""
     text = chat_messages.messages(request)[-1].text
     return "" if text == "(start)" else text
 
@@ -225,7 +225,7 @@ class ScriptedHttpVendor:
         self.fake.refuse = how  # type: ignore[assignment]  # one of its words
 
     def hear(self, text: str) -> None:
-        """It takes no recordings."""
+        """Do nothing: this vendor has no transcription."""
 
     def call(self, name: str, arguments: str) -> None:
         self.fake.tool_call = (name, arguments)
@@ -295,7 +295,7 @@ class SimVendor:
         self.options["refuse"] = True
 
     def hear(self, text: str) -> None:
-        """It hears what is in the recording."""
+        """Do nothing: the engine decodes the recording."""
 
     def call(self, name: str, arguments: str) -> None:
         """`scripted` calls the first tool it is offered."""

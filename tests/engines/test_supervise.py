@@ -16,7 +16,7 @@ def test_it_ends_with_its_server():
 
 
 def test_its_server_ends_when_nobody_holds_its_input():
-    """As when the gateway is killed."""
+    """Close the pipe, like a killed gateway."""
     server = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(60)"
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*GUARD, sys.executable, "-c", server], **pipes) as guard:

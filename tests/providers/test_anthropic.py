@@ -1,4 +1,4 @@
-"""What of the Messages API goes over HTTP; its codec has tests of its own."""
+"""The Messages API over HTTP; its codec has separate tests."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ async def recognized(session, *pieces):
 
 
 async def listened(opened, *pieces):
-    """What a session says that is left open."""
+    """Events of a session that stays open."""
     async with opened as session:
         for piece in pieces:
             await session.send_audio(piece)

@@ -235,7 +235,7 @@ async def test_live_transcription(nursery, autojump_clock):
     await rig.check_nothing_left()
 
 
-async def test_all_that_was_said_before_the_end_is_heard(nursery, autojump_clock):
+async def test_all_audio_before_the_end_is_transcribed(nursery, autojump_clock):
     """Sent faster than it is heard: answers to the vendor's own commits come after ours."""
     texts = ["one two", "three four", "five six"]
     rig = Rig(nursery, speech_gap_s=0.4)

@@ -79,6 +79,6 @@ async def test_an_error_event_waits_for_what_came_before_it():
 
 
 async def test_an_error_event_beside_the_first_content_comes_with_it():
-    """The relay asks another candidate then: nothing has gone out."""
+    """The relay then tries another candidate: nothing has been passed on."""
     stream = ChatEvents(Body([WORD + FAULT]), "p", ChatDecoder("p", keep_raw=False))
     assert [type(event) for event in await stream.receive()] == [Delta, StreamError]

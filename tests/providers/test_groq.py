@@ -1,4 +1,4 @@
-"""What Groq does not take is left out of a request of OpenAI's."""
+"""Members that Groq refuses are left out of a request of OpenAI's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of its two faces an Ollama entry speaks."""
+"""The API that an Ollama entry uses."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def transcribe_request(**fields):
     ],
 )
 @pytest.mark.parametrize("key", ["k-1", ""])
-async def test_what_is_asked(call, request_, path, accept, key, nursery):
+async def test_the_request_for_speech(call, request_, path, accept, key, nursery):
     server = Server(nursery, 503)
     with pytest.raises(ProviderError):
         async with call(request_, server.account(key)):
@@ -146,7 +146,7 @@ async def test_a_wav_tells_its_own_rate(nursery):
 
 
 @pytest.mark.parametrize(("encoding", "expected"), [("pcm_s16le", PCM_24K), ("mp3", AudioFormat(encoding="mp3"))])
-async def test_other_audio_is_taken_for_what_was_asked(encoding, expected, nursery):
+async def test_audio_of_another_type_counts_as_the_requested_one(encoding, expected, nursery):
     server = Server(nursery, 200, b"abcd", (b"content-type", b"application/octet-stream"))
     async with openai_like.speak(speak_request(encoding), server.account()) as stream:
         await stream.receive()

@@ -65,7 +65,7 @@ async def listened(account, pcm=None, **fields):
 
 
 async def talk_on(session, pcm):
-    """As the relay does: the reader tells of a failure."""
+    """Read like the relay: a failure is raised by the reader."""
     with suppress(ProviderError):
         await talk(session, pcm)
 

@@ -124,7 +124,7 @@ async def test_speech_in_a_wav(tts, autojump_clock):
     assert sound.endswith(SOUND)
 
 
-async def test_nothing_to_say_and_nothing_said(tts, server, autojump_clock):
+async def test_empty_text_and_empty_audio(tts, server, autojump_clock):
     with pytest.raises(ProviderRejected) as caught:
         await spoken(piper.speak(speech(" \n"), tts))
     assert not caught.value.retryable

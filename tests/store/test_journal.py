@@ -204,7 +204,7 @@ def test_the_oldest_line_is_known(db):
     assert journal.oldest == float("inf")
 
 
-def test_a_segment_that_cannot_be_turned_over_is_told(db):
+def test_a_segment_that_cannot_be_rotated_is_reported(db):
     journal = Journal(db)
     journal.finish(record(timestamp=50.0))
     db.with_name("gw.db.journal.2").touch()

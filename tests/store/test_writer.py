@@ -289,7 +289,7 @@ async def test_pruning_comes_again_each_hour(path, autojump_clock):
 
 
 async def test_a_row_stays_while_a_journal_line_is_about_it(path, autojump_clock):
-    """Else replaying the line after a kill would count it twice."""
+    """A kept line would be counted twice by a replay after a kill."""
     clock = HandClock()
     async with open_store(path, clock=clock, retention_days=1) as store:
         store.intent(intent("long call"))

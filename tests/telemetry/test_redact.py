@@ -1,4 +1,4 @@
-"""What must not reach a log line, and what must."""
+"""Secrets must not reach a log line, other text must."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class FakeCartesia(LiveVendor):
 
 
 def _fault(decoded: ContextText, contexts: Mapping[str, _Context | None]) -> str:
-    """What the vendor refuses, or nothing."""
+    """Return the error for a message that the vendor refuses, else None."""
     context = contexts.get(decoded.context)
     if decoded.context not in contexts:
         return "" if any(map(str.isalnum, decoded.text)) else "transcript empty or contains only punctuation"

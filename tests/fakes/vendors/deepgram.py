@@ -84,7 +84,7 @@ class FakeDeepgram(LiveVendor):
         await answer.end()
 
     def listener(self, fmt: AudioFormat) -> FakeListener:
-        """Of a live session."""
+        """Return the listener of a live session."""
         return FakeListener(fmt)
 
     async def _listen(self, peer: Peer) -> None:

@@ -1,4 +1,4 @@
-"""What fake vendors with sockets share: a handshake, faults counted in frames, and ears and a voice that speak tone."""
+"""The base of fake vendors with sockets: handshake, faults counted in frames, a listener and a voice for the tone voice."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class LiveVendor(ScriptedVendor):
             await run(Peer(self, entry, query, receive, send))
 
     def recorded(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:
-        """As `voice`, for a whole answer."""
+        """Return the complete audio of `voice`."""
         return self._cut(self.speech_pcm, fmt) if self.speech_pcm is not None else self.voice(text, fmt)
 
     def voice(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:

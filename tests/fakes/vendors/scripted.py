@@ -1,4 +1,4 @@
-"""What fake vendors over HTTP share: a plain ASGI app whose answers, pace and faults are scripted by attributes.
+"""The base of fake vendors over HTTP: a plain ASGI app whose answers, pace and faults are scripted by attributes.
 
 A test may change them between requests; what was asked is in `ledger`. A vendor names its routes, how it is given its key,
 and how it words errors.
@@ -152,7 +152,7 @@ class ScriptedVendor:
         return self.tokens if self.tokens is not None else words(text)
 
     def chat_events(self, request: ChatRequest, pieces: list[str]) -> list[ChatEvent]:
-        """What is said, the last with the reason to stop."""
+        """Return the events of the answer; the last has the finish reason."""
         if self.refuse == "refusal":
             return [Delta(refusal="I cannot help with that."), Delta(finish_reason="stop")]
         if self.refuse == "content_filter":
@@ -256,7 +256,7 @@ async def _leave(receive: Receive, scope: trio.CancelScope) -> None:
 
 
 def json_of(body: bytes) -> dict[str, Any]:
-    """The members of a JSON object; {} for what is none."""
+    """Return the members of a JSON object; {} for other bodies."""
     try:
         matches = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

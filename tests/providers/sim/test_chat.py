@@ -95,7 +95,7 @@ async def test_no_tool_is_called_when_none_may(fields):
     assert text_of(events) == "It is sunny in Paris."
 
 
-async def test_what_a_tool_found_is_told():
+async def test_the_reply_quotes_a_tools_answer():
     messages = [
         {"role": "user", "content": "weather?"},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f"}}]},

@@ -267,7 +267,7 @@ def test_a_wrong_symbol_never_gives_a_false_text(at, to):
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
-def test_an_utterance_that_breaks_off_is_lost_and_the_next_is_heard(share):
+def test_an_utterance_that_breaks_off_is_lost_and_the_next_is_decoded(share):
     broken = speech("this will not be finished")
     broken = broken[: int(len(broken) * share) & ~1]
     events = ToneDecoder(16_000).feed(broken + silence(0.3) + speech("next"))
@@ -275,7 +275,7 @@ def test_an_utterance_that_breaks_off_is_lost_and_the_next_is_heard(share):
     assert sum(isinstance(e, ToneLost) for e in events) == 1
 
 
-def test_an_utterance_cut_off_by_another_is_lost_and_the_other_heard():
+def test_an_utterance_cut_off_by_another_is_lost_and_the_other_decoded():
     first = speech("this one is interrupted")
     assert texts_of(first[: (len(first) // 2) & ~1] + speech("by this one")) == ["by this one"]
 

@@ -36,7 +36,7 @@ async def test_a_wav_that_does_not_know_its_length():
     assert await text_of(recording(known_length=False)) == TEXT
 
 
-async def test_chunks_after_the_samples_are_not_heard():
+async def test_chunks_after_the_samples_are_ignored():
     file = recording()
     trailing = Recording(file.data + b"LIST" + PCM)
     events = await transcribe(trailing)
@@ -232,7 +232,7 @@ async def test_a_live_format_that_cannot_be_read(fmt):
             pytest.fail("the session opened")
 
 
-async def test_a_sender_that_waits_when_the_session_is_left_is_told(autojump_clock):
+async def test_a_waiting_sender_gets_an_error_when_the_session_is_left(autojump_clock):
     async def send():
         while True:
             await session.send_audio(bytes(640))

@@ -28,7 +28,7 @@ def pcm_at(rate, encoding="pcm_s16le", channels=1):
         (pcm_at(16_000, "pcm_f32le"), pcm_at(24_000, "wav")),
     ],
 )
-def test_what_is_sent_for_what_is_asked(requested, sent):
+def test_format_sent_for_each_requested_format(requested, sent):
     assert tone_audio.spoken_format(requested) == sent
 
 
@@ -51,7 +51,7 @@ def test_layout_of_a_header_that_never_ends_is_unknown():
     assert tone_audio.layout(chunks.ljust(tone_audio.HEADER_BYTES), None, complete=False).format.encoding == "unknown"
 
 
-def test_layout_of_raw_samples_is_what_was_told():
+def test_layout_of_raw_samples_is_the_declared_one():
     assert tone_audio.layout(b"\0" * 10, pcm_at(8_000), complete=False) == tone_audio.Layout(format=pcm_at(8_000))
 
 
