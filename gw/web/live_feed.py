@@ -20,6 +20,7 @@ from gw.errors import Overloaded
 from gw.store.store import Store
 from gw.types.usage import Intent, RequestRecord
 from gw.web.reply import NOT_CACHED, Reply
+from gw.wire import sse
 
 BUFFER = 1_000
 """Events waiting for one listener, about 1 kB each; full = the listener is dropped."""
@@ -172,5 +173,4 @@ def _encoded(item: Event) -> bytes:
 
 
 def event(name: str, data: object) -> bytes:
-    """Encode a server-sent event. JSON has no line breaks, so one `data` line is enough."""
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
+    return sse.encode(msgspec.json.encode(data), name)
