@@ -110,8 +110,12 @@ def _id_headers(dialect: Dialect, id_: str) -> Headers:
     return [(name, value) for name in dialect.id_headers]
 
 
+ANSWER_HEADERS = ("X-GW-Model", "X-GW-Attempts", "X-GW-Cost-USD", "Server-Timing")
+"""Names of the headers that describe an answer: pages of `serve.cors_origins` may read them, docs/api.md lists them."""
+
+
 def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
-    """Return headers with the model that answered, attempts, the gateway's own time, and the provider's rate limit."""
+    """Return ANSWER_HEADERS as far as known, after the request's ids, and the provider's rate limit."""
     meter = answer.meter
     started = meter.started
     own_ms = ((meter.first_call_at or started) - started) * 1000

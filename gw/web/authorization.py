@@ -23,6 +23,7 @@ from typing import Literal
 from gw.config.loopback import is_loopback
 from gw.config.settings import Serve, Settings
 from gw.dialects.auth import Access, credential, principal, request_id
+from gw.dialects.http_handler import ANSWER_HEADERS
 from gw.errors import AuthError, ForbiddenError
 from gw.registry.credentials import Principal
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
@@ -38,7 +39,7 @@ _CORS_HEADERS = (
     b"cartesia-version, x-gw-project, x-gw-session, x-gw-turn, x-gw-fallback, traceparent"
 )
 _DASHBOARD = b"x-gw-dashboard"
-_CORS_EXPOSED = b"x-request-id, retry-after, x-gw-model, x-gw-attempts, x-gw-cost-usd, server-timing, dg-request-id"
+_CORS_EXPOSED = ", ".join(("x-request-id", "retry-after", *map(str.lower, ANSWER_HEADERS), "dg-request-id")).encode()
 
 
 def authorize(access: Access, right: Right, scope: Scope, now: float) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gw.dialects.http_handler import ANSWER_HEADERS
 from gw.web.route import Raw, Route
 
 _TEXT = {"type": "string"}
@@ -70,9 +71,9 @@ _TRANSCRIPT = (
 )
 _FAILURES = (400, 402, 404, 413, 429, 500, 501, 502, 503, 504)
 _NOTES = (
-    "Headers `X-GW-Project`, `X-GW-Session`, `X-GW-Turn` and `X-GW-Fallback: off` are read; `X-GW-Model`, "
-    "`X-GW-Attempts`, `X-GW-Cost-USD` and `Server-Timing` describe how the request was answered. An upstream error about "
-    "the request itself keeps its status."
+    "Headers `X-GW-Project`, `X-GW-Session`, `X-GW-Turn` and `X-GW-Fallback: off` are read; "
+    f"{', '.join(f'`{name}`' for name in ANSWER_HEADERS[:-1])} and `{ANSWER_HEADERS[-1]}` describe how the request was "
+    "answered. An upstream error about the request itself keeps its status."
 )
 
 

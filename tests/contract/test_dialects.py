@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import trio
 
+from gw.dialects.http_handler import ANSWER_HEADERS
 from gw.providers.spec import spec_of
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.usage import Usage
@@ -132,6 +133,7 @@ async def test_an_answer_its_headers_and_its_record(endpoint, vendor, upstreams,
         assert (reply.headers["x-gw-model"], reply.headers["x-gw-attempts"]) == (model, "1")
         assert reply.headers["x-request-id"] == record.id
         assert reply.headers["server-timing"].startswith("gw;dur=")
+        assert {name for name in reply.headers if name.startswith("x-gw-")} <= {name.lower() for name in ANSWER_HEADERS}
         assert "upstream;dur=" in reply.headers["server-timing"]
         assert (record.status, record.model_id, record.endpoint) == ("success", model, endpoint.path)
         assert (record.session_id, record.turn_id) == ("s1", "t1")
