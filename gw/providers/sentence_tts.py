@@ -3,6 +3,9 @@
 Text is collected until a sentence is complete, or a flush or the end asks for the remainder. The receiving task does all the
 work: it requests a sentence after it has returned the one before. So an interruption leaves nothing behind but the sentence
 being made, and that is abandoned.
+
+    idle ──sentence from the queue──▶ opening ──▶ speaking ──SpeakEnd──▶ idle
+                                         └──── interruption ────┴──▶ closing ──▶ idle
 """
 
 from __future__ import annotations

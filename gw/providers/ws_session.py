@@ -3,9 +3,9 @@
 What differs between dialects is a pure listener or speaker of `gw.wire` (a "wire" below), which turns audio, text and
 commands into frames, and frames into events. A session ends in one of three ways:
 
-    the wire has ended       a last frame said so, or the wire decided it; reading further is UpstreamCut
-    the vendor closes (1000) the last events, for vendors that end a session like this (`on_close`); else UpstreamCut
-    the vendor closes (other codes)  the error that `why_closed`, or the vendor's own table of codes, finds for it
+    last frame               the wire sets `ended`; reading further raises UpstreamCut
+    close frame, 1000        `on_close` returns the last events, for vendors that end a session like this; else UpstreamCut
+    close frame, other code  the error of `close_error`: `why_closed`, or the vendor's own table of codes
 """
 
 from __future__ import annotations
