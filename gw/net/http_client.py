@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:  # loaded only where they are used
-    from collections.abc import Iterator
-
     import httpx2
 
     from gw.net.http1 import Headers, Origin, Pool
@@ -55,40 +53,7 @@ def client(
 
     import httpx2
 
-    from gw.errors import ProviderUnreachable, UpstreamCut
-
-    class ResponseBody(httpx2.SyncByteStream):
-        """The body as it arrives. Raises UpstreamCut when the connection breaks."""
-
-        def __init__(self, inner: httpx2.SyncByteStream) -> None:
-            self.inner = inner
-
-        def __iter__(self) -> Iterator[bytes]:
-            try:
-                yield from self.inner
-            except httpx2.TransportError as error:
-                raise UpstreamCut(provider="gateway", detail=str(error)) from error
-
-        def close(self) -> None:
-            self.inner.close()
-
-    class Translating(httpx2.BaseTransport):
-        """Raises our errors in place of the library's."""
-
-        def __init__(self, inner: httpx2.BaseTransport) -> None:
-            self.inner = inner
-
-        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-            try:
-                response = self.inner.handle_request(request)
-            except httpx2.TransportError as error:
-                raise ProviderUnreachable(provider="gateway", detail=f"{base_url}: {error}") from error
-            if isinstance(response.stream, httpx2.SyncByteStream):
-                response.stream = ResponseBody(response.stream)
-            return response
-
-        def close(self) -> None:
-            self.inner.close()
+    from gw.net.translating_transport import TranslatingTransport
 
     # Loading the trust store takes longer than a request: plain HTTP gets an empty one, which accepts no certificate.
     verify = True if base_url.lower().startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -100,5 +65,5 @@ def client(
         headers=headers,
         timeout=ANSWER_LIMIT_S,
         follow_redirects=False,
-        transport=Translating(transport or httpx2.HTTPTransport(verify=verify, trust_env=False)),
+        transport=TranslatingTransport(transport or httpx2.HTTPTransport(verify=verify, trust_env=False), base_url),
     )

@@ -95,20 +95,20 @@ class QuartApp:
         self._loading = trio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the app. It reads the body beside its answer; once that has begun, a faulty body no longer ends it."""
+        """Run the app. It reads the body beside its answer; once that has started, a faulty body no longer ends it."""
         app = self._app or await self._load()
-        begun = False
+        started = False
 
         async def send_answer(message: Message) -> None:
-            nonlocal begun
-            begun = True
+            nonlocal started
+            started = True
             await send(message)
 
         async def receive_body() -> Message:
             try:
                 return await receive()
             except RequestError:
-                if begun:
+                if started:
                     await trio.sleep_forever()  # Quart cancels this at the end of its answer
                 raise  # the host answers
 

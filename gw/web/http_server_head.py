@@ -25,6 +25,8 @@ _TRAILER_BYTES = 8_192
 
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"))
+_LISTS = frozenset((b"transfer-encoding", b"connection"))
+"""Fields that continue where they are repeated."""
 
 
 def head_end(buffer: bytearray, searched: int = 0) -> int:
@@ -119,22 +121,16 @@ class Head:
         self._framing()
 
     def _framing(self) -> None:
-        hosts, connection, upgrade, encoding, length = 0, b"", b"", b"", 0
+        hosts, fields = 0, dict[bytes, bytes]()
         for name, value in self._special:
-            if name == b"host":
-                hosts += 1
-            elif name == b"content-length":
-                length = int(value)
-            elif name == b"transfer-encoding":
-                encoding += b"," + value if encoding else value
-            elif name == b"connection":
-                connection += b"," + value.lower()
-            elif name == b"upgrade":
-                upgrade = value.lower()
-            elif value.lower() == b"100-continue":
-                self.expects = self.version == "1.1"
-            else:
+            hosts += name == b"host"
+            fields[name] = fields[name] + b"," + value if name in _LISTS and name in fields else value
+        connection, upgrade = fields.get(b"connection", b"").lower(), fields.get(b"upgrade", b"").lower()
+        encoding = fields.get(b"transfer-encoding", b"")
+        if b"expect" in fields:
+            if fields[b"expect"].lower() != b"100-continue":
                 raise Refused(417, "this expectation is not supported")
+            self.expects = self.version == "1.1"
         if hosts > 1 or (not hosts and self.version == "1.1"):
             raise Refused(400, "exactly one Host header is required")
         if encoding and (encoding.lower() != b"chunked" or self.version == "1.0"):
@@ -147,7 +143,7 @@ class Head:
                 self.upgrade = upgrade
         if b"h2c" in upgrade:
             raise Refused(400, "HTTP/2 is not supported")
-        self.body = BodyFraming(length, chunked=bool(encoding))
+        self.body = BodyFraming(int(fields.get(b"content-length", b"0")), chunked=bool(encoding))
 
 
 def parse_head(data: bytes) -> Head:
