@@ -20,7 +20,7 @@ from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials
 from gw.registry.merge import build
-from gw.relay.ledger import Ledger
+from gw.relay.admission import Ledger
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay

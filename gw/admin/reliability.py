@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal, Protocol
 
 import msgspec
 
 from gw.admin.arguments import SHORT_PERIODS, first_day
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
 from gw.admin.series import ShortPeriod
+from gw.policy.breaker import BreakerState, GateView
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.attempt_rollups import Health
@@ -19,25 +19,7 @@ from gw.store.rollups import Grain
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
 
-Breaker = Literal["closed", "open", "half_open"]
 _STEP_HOURS: Mapping[str, int] = {"today": 1, "week": 1, "month": 24}
-
-
-class ProviderGate(Protocol):
-    """A provider's state now (`gw.relay.limits.GateView`): breaker and token bucket (`limit` a minute, None without one)."""
-
-    @property
-    def provider(self) -> str: ...
-    @property
-    def breaker(self) -> Breaker: ...
-    @property
-    def in_flight(self) -> int: ...
-    @property
-    def limit(self) -> int | None: ...
-    @property
-    def remaining(self) -> int | None: ...
-    @property
-    def reset_s(self) -> float | None: ...
 
 
 class BucketState(Schema):
@@ -49,7 +31,7 @@ class BucketState(Schema):
 
 
 class GateState(Schema):
-    breaker: Breaker
+    breaker: BreakerState
     in_flight: int
     bucket: BucketState | None
 
@@ -81,7 +63,7 @@ class ProviderReliability(Schema):
     provider: str
     configured: bool
     enabled: bool
-    breaker: Breaker
+    breaker: BreakerState
     in_flight: int
     bucket: BucketState | None
     project_gates: dict[str, GateState]
@@ -118,7 +100,7 @@ class _Calls(Schema):
 
 
 async def reliability(
-    store: Reader, catalog: Catalog, now: float, *, gates: Mapping[str, ProviderGate], period: str = "today"
+    store: Reader, catalog: Catalog, now: float, *, gates: Mapping[str, GateView], period: str = "today"
 ) -> Reliability:
     """Return one bar per UTC hour (month: per day). `gates` by provider id; with a project's own key `<provider> (<project>)`."""
     since = 24 * (first_day(period, now, SHORT_PERIODS) or 0)
@@ -136,7 +118,7 @@ async def reliability(
 
 
 def _provider(
-    name: str, catalog: Catalog, gates: Mapping[str, ProviderGate], calls: _Calls
+    name: str, catalog: Catalog, gates: Mapping[str, GateView], calls: _Calls
 ) -> ProviderReliability:
     """Combine a provider's calls with its gates now. A deleted provider is neither configured nor enabled."""
     provider = catalog.providers.get(name)
@@ -151,7 +133,7 @@ def _provider(
     )
 
 
-def _gate(gate: ProviderGate | None) -> GateState:
+def _gate(gate: GateView | None) -> GateState:
     """Return the gate's state; a provider that has not been called yet has no gate."""
     if gate is None:
         return GateState(breaker="closed", in_flight=0, bucket=None)

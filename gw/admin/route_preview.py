@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gw.admin.fallbacks import checked_modality
-from gw.admin.reliability import ProviderGate
 from gw.admin.schemas import Schema
+from gw.policy.breaker import GateView
 from gw.registry.catalog import Catalog, Model
 from gw.types.ids import Modality
 
@@ -32,7 +32,7 @@ class RoutePreview(Schema):
 
 
 def route_preview(
-    catalog: Catalog, gates: Mapping[str, ProviderGate], *, model: str | None, modality: str, project: str
+    catalog: Catalog, gates: Mapping[str, GateView], *, model: str | None, modality: str, project: str
 ) -> RoutePreview:
     """Resolve `model` as a request would: an empty one is the project's default.
 
@@ -47,7 +47,7 @@ def route_preview(
     )
 
 
-def _candidate(catalog: Catalog, gates: Mapping[str, ProviderGate], model: Model) -> RouteCandidate:
+def _candidate(catalog: Catalog, gates: Mapping[str, GateView], model: Model) -> RouteCandidate:
     provider = catalog.provider(model.provider)
     gate = gates.get(provider.id)
     return RouteCandidate(
@@ -59,7 +59,7 @@ def _candidate(catalog: Catalog, gates: Mapping[str, ProviderGate], model: Model
     )
 
 
-def _reason_to_skip(catalog: Catalog, gate: ProviderGate | None, model: Model) -> str:
+def _reason_to_skip(catalog: Catalog, gate: GateView | None, model: Model) -> str:
     provider = catalog.provider(model.provider)
     if not provider.enabled:
         return "disabled"

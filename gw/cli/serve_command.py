@@ -19,9 +19,9 @@ from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside
 from gw.config.demo import demo_settings
-from gw.config.loopback import bind_refused, is_loopback
 from gw.config.settings import Settings
 from gw.errors import ConfigError, Problem
+from gw.types.address import is_loopback
 from gw.types.ids import MODALITIES
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings
         host=host or settings.serve.host,
         port=settings.serve.port if port is None else port,
     )
-    if bind_refused(address.host, settings.auth):
+    if settings.auth.refuses(address.host):
         what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"
         raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
     if is_loopback(address.host) or settings.auth.on:

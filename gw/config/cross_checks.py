@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from gw.config.load import Document, Path, dotted
-from gw.config.loopback import bind_refused, is_loopback
 from gw.config.node import suggestion
 from gw.config.settings import Settings
+from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Model
 from gw.types.ids import MODALITIES, Modality
 from gw.types.provider_types import PROVIDER_TYPES
@@ -128,7 +128,7 @@ class _Checks:
         for one, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
             if getattr(serve, one) is not None and getattr(serve, other) is None:
                 self._document.problem(("serve", one), f"serve.{one} needs serve.{other} too")
-        if bind_refused(serve.host, self._settings.auth):
+        if self._settings.auth.refuses(serve.host):
             what = f"serve.host {serve.host!r} can be reached from other machines, and no credential is required"
             hint = "set auth.admin_token or auth.keys, or auth.allow_open: true"
             self._document.problem(("serve", "host"), what, hint)

@@ -8,14 +8,47 @@ its nesting (checked on the event stream, before any recursion) and the number o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import attrs
 import yaml
 
-from gw.config.excerpt import secret_value, shown_line
 from gw.errors import ConfigError, Problem
+from gw.types.provider_types import PROVIDER_TYPES
+
+_SECRET_NAMES = frozenset({"api_key", "admin_token", "key", "token", "secret", "password", "credential", "credentials"})
+_HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open"}).union(
+    *(kind.options for kind in PROVIDER_TYPES.values())
+)
+_KEY_FORM = re.compile(r"\b(?:sk|gsk|gwk|pk|xai|key|tok|eyJ)[-_][A-Za-z0-9_\-]{6,}|\b(?=[a-z]*[0-9])[0-9a-f]{28,}\b")
+_REFERENCE = re.compile(r"(?:\$\{[A-Za-z_][A-Za-z0-9_]*\})+")
+_PASSWORD = re.compile(r"//[^/\s]*@")
+_WIDTH = 160
+
+
+def secret_value(path: Sequence[str | int], text: str) -> bool:
+    """Return whether the scalar `text` at `path` must be hidden.
+
+    It is hidden when its path says so (keys, tokens, everything of `auth` and `providers` that is not known to be
+    harmless), or when it is an address with a password. A reference such as `${OPENAI_API_KEY}` is a name, not a value.
+    """
+    if not text or _REFERENCE.fullmatch(text):
+        return False
+    if _SECRET_NAMES.intersection(part for part in path if isinstance(part, str)) or _PASSWORD.search(text):
+        return True
+    if path[:1] == ("projects",):
+        return path[2:3] == ("providers",)
+    return bool(path) and path[0] in {"providers", "auth"} and path[-1] not in _HARMLESS
+
+
+def shown_line(line: str, hidden: Sequence[tuple[int, int]], column: int) -> str:
+    """Return `line` without the hidden spans and what looks like a key; "" when the column is beyond the width that is shown."""
+    for start, end in sorted(set(hidden), reverse=True):
+        line = line[:start] + "…" + line[end:] if start < len(line) else line
+    line = _KEY_FORM.sub("…", line.replace("\t", " ").rstrip())
+    return "" if column > _WIDTH else line[:_WIDTH]
+
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 24

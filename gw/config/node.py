@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from gw.config.excerpt import secret_value
-from gw.config.load import Document, FromEnv, Path, dotted
+from gw.config.load import Document, FromEnv, Path, dotted, secret_value
 
 T = TypeVar("T")
 _MOST_SUGGESTED = 30

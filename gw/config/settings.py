@@ -15,6 +15,7 @@ import attrs
 from msgspec import Meta
 
 from gw.config.fields import ByName, Choice, Integer, Number, Required, Section, boolean, by_modality, secret, text
+from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Count, Model, Project, Provider, Stack
 from gw.types.ids import Modality
 from gw.types.provider_types import SIM_FAULTS
@@ -136,6 +137,10 @@ class Auth:
     @property
     def on(self) -> bool:
         return bool(self.admin_token) or bool(self.keys)
+
+    def refuses(self, host: str) -> bool:
+        """Return whether listening on `host` would open the gateway to others without credentials, against `allow_open`."""
+        return not is_loopback(host) and not self.on and not self.allow_open
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,20 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+import msgspec
+
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
+
+
+class GateView(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider's state for reports: its breaker and token bucket (`limit` calls a minute, None without one)."""
+
+    provider: str
+    breaker: BreakerState
+    in_flight: int
+    limit: int | None
+    remaining: int | None
+    reset_s: float | None
 
 
 class Breaker:

@@ -58,6 +58,7 @@ class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
     """Session and turn of one request, as far as known until its record is made. The caller's own ids come first."""
 
     request_id: str
+    key: Key
     session_id: str | None = None
     turn_id: str | None = None
     heard: tuple[HeardSpeech, ...] = ()
@@ -77,7 +78,6 @@ class _Claim(msgspec.Struct, eq=False):
 class _Final(msgspec.Struct, eq=False):
     """A final transcript. A recording has no `part`: its request belongs to one turn as a unit."""
 
-    key: Key
     source: TurnPlace
     text: str
     at: float
@@ -88,7 +88,6 @@ class _Final(msgspec.Struct, eq=False):
 class WrittenAnswer(msgspec.Struct, eq=False):
     """An answer in the making: the relay adds to `pieces` what it passes on."""
 
-    key: Key
     place: TurnPlace
     at: float
     pieces: list[str]
@@ -118,23 +117,21 @@ class Turns:
         self._finals: deque[_Final] = deque()
         self._answers: deque[WrittenAnswer] = deque()
 
-    def transcript(self, place: TurnPlace, key: Key, text: str, now: float, part: HeardSpeech | None = None) -> None:
+    def transcript(self, place: TurnPlace, text: str, now: float, part: HeardSpeech | None = None) -> None:
         """Remember a final transcript. `part`: for one of the many of a live session."""
         words = compact(text)
         if not words:
             return
-        memory = self._memory(key)
-        final = _Final(key, place, words, now, part)
+        memory = self._memory(place.key)
+        final = _Final(place, words, now, part)
         memory.finals.append(final)
         self._finals.append(final)
         while len(self._finals) > MAX_FINALS or self._finals[0].at < now - HEARD_S:
-            self._memories[self._finals.popleft().key].finals.popleft()
+            self._memories[self._finals.popleft().source.key].finals.popleft()
 
-    def chat(
-        self, place: TurnPlace, key: Key, last_user: Callable[[], LastUser | None], now: float
-    ) -> WrittenAnswer | None:
+    def chat(self, place: TurnPlace, last_user: Callable[[], LastUser | None], now: float) -> WrittenAnswer | None:
         """Find the turn of a chat request. Return where to add its answer's text, or None where that is not needed."""
-        memory = self._memory(key)
+        memory = self._memory(place.key)
         if memory.finals and memory.finals[-1].at >= now - HEARD_S and (message := last_user()) is not None:
             run = _matching_run(memory.finals, place, message, now)
             if run:
@@ -142,16 +139,16 @@ class Turns:
         if memory.unspoken >= SILENT_ANSWERS:
             return None
         memory.unspoken += 1
-        answer = WrittenAnswer(key, place, now, [])
+        answer = WrittenAnswer(place, now, [])
         memory.answers.append(answer)
         self._answers.append(answer)
         while len(self._answers) > MAX_ANSWERS or self._answers[0].at < now - SPOKEN_S:
-            self._memories[self._answers.popleft().key].answers.popleft()
+            self._memories[self._answers.popleft().place.key].answers.popleft()
         return answer
 
-    def speech(self, place: TurnPlace, key: Key, text: str, now: float) -> bool:
+    def speech(self, place: TurnPlace, text: str, now: float) -> bool:
         """Find the turn of a text that is sent to a voice. Return whether it has one."""
-        memory = self._memory(key)
+        memory = self._memory(place.key)
         memory.unspoken = 0
         if place.turn_id is not None:
             return True

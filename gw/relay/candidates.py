@@ -6,25 +6,79 @@ Below attempts, responses and sessions: they are handed a `CandidatePlanner` and
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Generic, TypeVar
 
 import msgspec
 
 from gw.config.settings import CostTracking, Routing
-from gw.errors import CandidateSkipped
+from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, UnknownProviderError
 from gw.net.http1 import Pool
-from gw.policy import capabilities
-from gw.providers.spec import Account, ProviderSpec
+from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission
 from gw.relay.admission import RequestSpec
-from gw.relay.endpoints import Endpoints
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Accounting, Meter, price_of
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality
+
+
+class Endpoints:
+    """Builds each Account once per catalog; a swapped catalog starts over."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._catalog: Catalog | None = None
+        self._accounts: dict[tuple[str, str, str], Account] = {}
+        self._by_model: dict[tuple[str, str], tuple[Provider, ProviderSpec, Account]] = {}
+
+    @staticmethod
+    def warm(catalog: Catalog) -> None:
+        """Import the providers in use, so that no request waits for it. An unavailable type fails when it is called."""
+        for provider in catalog.providers.values():
+            with suppress(UnknownProviderError, PluginMissing):
+                spec_of(provider.type)
+
+    def get(self, catalog: Catalog, model: Model, project: Project) -> tuple[Provider, ProviderSpec, Account]:
+        """Raise CandidateSkipped when the provider is switched off or has no key."""
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            self._accounts, self._by_model = {}, {}
+        key = (model.id, project.id)
+        endpoint = self._by_model.get(key)
+        if endpoint is None:
+            endpoint = self._by_model[key] = self._build(catalog, model, project)
+        return endpoint
+
+    def _build(self, catalog: Catalog, model: Model, project: Project) -> tuple[Provider, ProviderSpec, Account]:
+        provider = catalog.provider(model.provider)
+        own_key = project.provider_keys.get(provider.id)
+        if not provider.enabled:
+            raise CandidateSkipped(provider=provider.id, reason="disabled", detail="switched off in the configuration")
+        if provider.key_error and not own_key:
+            raise KeyDecryptError(provider=provider.id)
+        if not (provider.configured or own_key):
+            raise CandidateSkipped(provider=provider.id, reason="not_configured", detail="no API key")
+        try:
+            spec = spec_of(provider.type)
+        except UnknownProviderError as error:
+            detail = f"this version has no provider of type {provider.type!r}"
+            raise CandidateSkipped(provider=provider.id, reason="not_configured", detail=detail) from error
+        key = (provider.id, model.name, project.id if own_key else "")
+        account = self._accounts.get(key)
+        if account is None:
+            account = self._accounts[key] = Account(
+                provider_id=provider.id,
+                model=model.name,
+                origin=spec.origin(provider.id, provider.base_url, provider.options, public_only=provider.public_only),
+                api_key=own_key or provider.api_key,
+                pool=self._pool,
+                options=provider.options,
+            )
+        return provider, spec, account
+
 
 S = TypeVar("S")
 
@@ -112,7 +166,7 @@ class CandidatePlanner:
         """Check one candidate and enter its gate. Raise ProviderError, also from `call_for`, to have it passed over."""
         project = candidates.project
         provider, provider_spec, account = self._endpoints.get(candidates.catalog, model, project)
-        if spec.needs and (missing := capabilities.missing(provider_spec.abilities, spec.needs)):
+        if spec.needs and (missing := spec.needs - provider_spec.abilities):
             detail = "cannot do " + ", ".join(sorted(missing))
             raise CandidateSkipped(provider=provider.id, reason="missing_ability", detail=detail)
         if self._refuse_unpriced and provider.location != "local" and not self._is_priced(model, provider):

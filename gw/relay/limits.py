@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import attrs
-
 from gw.config.settings import BreakerSettings
 from gw.errors import (
     CandidateSkipped,
@@ -19,7 +17,7 @@ from gw.errors import (
     RateLimitError,
     StaleConnection,
 )
-from gw.policy.breaker import Breaker, BreakerState
+from gw.policy.breaker import Breaker, GateView
 from gw.policy.bucket import Bucket
 from gw.registry.catalog import Provider
 
@@ -84,18 +82,6 @@ class Gate:
 
 def _is_another_account(old: Provider, new: Provider) -> bool:
     return (old.type, old.base_url, old.api_key) != (new.type, new.base_url, new.api_key)
-
-
-@attrs.frozen(kw_only=True)
-class GateView:
-    """Gate as reports show it."""
-
-    provider: str
-    breaker: BreakerState
-    in_flight: int
-    limit: int | None
-    remaining: int | None
-    reset_s: float | None
 
 
 class ProviderLimits:

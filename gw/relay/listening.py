@@ -12,10 +12,6 @@ The states are those of `gw.relay.live_session`. The audio buffered, and the aud
     raw samples          from the last final transcript on       the same
     container, no final  from its beginning on                   the container; or samples, decoded from its beginning
     container, a final   decoded, from the last final on         samples
-
-    async with relay.listen(request, caller) as session:
-        (one task)      await session.send_audio(frame) …  await session.finish()
-        (another task)  while not session.done: for event in await session.receive(): …
 """
 
 from __future__ import annotations
@@ -27,26 +23,23 @@ from functools import partial
 
 import attrs
 import trio
+from msgspec.structs import replace
 
 from gw.errors import CandidateSkipped, ProviderError, UpstreamCut
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
-from gw.relay import turn_tracking
 from gw.relay.attempts import AttemptScope
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, require_conversion
-from gw.relay.loudness import Loudness
 from gw.relay.meter import Attempt
-from gw.relay.replay_buffer import ReplayBuffer
-from gw.relay.session_audio import SessionAudio, missing_decoder
-from gw.relay.session_times import is_covered, shifted
+from gw.relay.session_audio import Loudness, ReplayBuffer, SessionAudio, missing_decoder
 from gw.relay.transcoding import live_format
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
-from gw.types.stt import Final, ListenEnd, ListenEvent, ListenRequest
-from gw.types.usage import Usage
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
+from gw.types.usage import HeardSpeech, Usage
 from gw.wire import convert
 from gw.wire.convert import CannotConvert, Converter
 from gw.wire.durations import LengthMeter
@@ -290,12 +283,25 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return self._emit(events) if events else None
 
     def _track_turn(self, attempt: ListeningAttempt, final: Final) -> None:
-        call, sent_s = attempt.call, self.replay.seconds(attempt.sent_offset)
+        """Remember a final transcript as a part of its turn.
 
-        def price(seconds: float) -> int | None:
-            return self.meter.cost_of(Usage(audio_seconds=seconds), call.model, call.provider, live=True).nusd
-
-        turn_tracking.speech_transcribed(self._turns, self.meter, final, call.model.id, sent_s, price)
+        The time at which the speaker stopped follows from the audio sent since, so it is right at real time and never
+        in the future.
+        """
+        call, meter, sent_s = attempt.call, self.meter, self.replay.seconds(attempt.sent_offset)
+        now = meter.now()
+        end_s = final.words[-1].end_s if final.words else final.end_s
+        late_s = min(max(0.0, sent_s - end_s), now - meter.timestamp) if end_s > 0 else 0.0
+        speech = Usage(audio_seconds=max(0.0, final.end_s - final.start_s))
+        part = HeardSpeech(
+            request_id=meter.id,
+            model_id=call.model.id,
+            ended_at=now - late_s,
+            final_at=now,
+            audio_seconds=speech.audio_seconds,
+            cost_nusd=meter.cost_of(speech, call.model, call.provider, live=True).nusd,
+        )
+        self._turns.transcript(meter.place, final.text, now, part)
 
     async def _replay(self, attempt: ListeningAttempt, session: ListenSession) -> None:
         """Send the provider all buffered audio; from then on the sender sends to it directly."""
@@ -359,3 +365,27 @@ async def _wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]
         await pending
     except ProviderError as error:
         attempt.stop_sending(error)
+
+
+def is_covered(event: ListenEvent, until_s: float) -> bool:
+    """Return whether the event is about audio that another provider has transcribed before."""
+    match event:
+        case SpeechStarted() | UtteranceEnd():
+            return event.at_s <= until_s
+        case Interim() | Final():
+            return event.end_s <= until_s
+    return False
+
+
+def shifted(event: ListenEvent, by_s: float) -> ListenEvent:
+    """Return the event with its times moved; its frame, which has the provider's times, is not passed on."""
+    match event:
+        case SpeechStarted() | UtteranceEnd():
+            return replace(event, at_s=event.at_s + by_s, raw=None)
+        case Interim() | Final():
+            words = tuple([replace(word, start_s=word.start_s + by_s, end_s=word.end_s + by_s) for word in event.words])
+            return replace(event, start_s=event.start_s + by_s, end_s=event.end_s + by_s, words=words, raw=None)
+        case ListenEnd():
+            return replace(event, raw=None)
+        case VendorFrame():
+            return event

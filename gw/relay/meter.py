@@ -23,8 +23,8 @@ from gw.errors import (
 from gw.policy.turns import TurnPlace
 from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model, Provider
-from gw.relay.ledger import Ledger, Reservation
-from gw.relay.waste import NO_WASTE, UnansweredCalls, Waste, times, units_of
+from gw.relay.admission import Ledger, Reservation
+from gw.relay.waste import NO_WASTE, Waste, units_of
 from gw.telemetry.clock import Clock, utc_day
 from gw.telemetry.request_ids import RequestIds
 from gw.types.entities import Price
@@ -131,7 +131,8 @@ class Meter:
         self.requested = requested
         self.stream = stream
         self.id = caller.request_id or accounting.request_ids.new()
-        self.place = TurnPlace(request_id=self.id, session_id=caller.session_id, turn_id=caller.turn_id)
+        key = (caller.project, caller.key_id)
+        self.place = TurnPlace(request_id=self.id, key=key, session_id=caller.session_id, turn_id=caller.turn_id)
         """Session and turn, as far as they are known; the record takes the values they have at its end."""
         self.timestamp = accounting.clock.now()
         self.day = utc_day(self.timestamp)
@@ -197,8 +198,8 @@ class Meter:
         attempt.ended = now
         attempt.error = error
 
-    def bill_unanswered_calls(self, catalog: Catalog) -> UnansweredCalls:
-        """Price the upstream calls that gave no content but may be charged for, each noted on its attempt.
+    def bill_unanswered_calls(self, catalog: Catalog) -> tuple[Usage, Cost, Waste]:
+        """Price the upstream calls that gave no content but may be charged for; each gets its own usage and cost.
 
         These are the calls that the caller did not wait for, or that were too slow or cut: what was sent to them is
         billed, as an estimate. After a stale connection the same request is sent again, so only the last of them
@@ -215,18 +216,20 @@ class Meter:
                 or (attempt is last and isinstance(attempt.error, StaleConnection))
             )
         ]
-        sent = Usage(
-            input_tokens=self.estimate.input_tokens,
-            audio_seconds=self.estimate.audio_seconds,
-            characters=self.estimate.characters,
+        for attempt in unanswered:
+            attempt.usage = self._sent(1)
+            attempt.cost = self.cost_of(attempt.usage, attempt.model, catalog.provider(attempt.model.provider))
+        usage, cost = self._sent(len(unanswered)), total_cost([attempt.cost for attempt in unanswered])
+        return usage, cost, Waste(units_of(self.modality, usage), cost.nusd)
+
+    def _sent(self, calls: int) -> Usage:
+        """Return the units sent in so many upstream calls: what is known of them before an answer."""
+        return Usage(
+            input_tokens=self.estimate.input_tokens * calls,
+            audio_seconds=self.estimate.audio_seconds * calls,
+            characters=self.estimate.characters * calls,
             source="estimated",
         )
-        for attempt in unanswered:
-            attempt.usage = sent
-            attempt.cost = self.cost_of(sent, attempt.model, catalog.provider(attempt.model.provider))
-        cost = total_cost([attempt.cost for attempt in unanswered])
-        units = units_of(self.modality, sent) * len(unanswered)
-        return UnansweredCalls(times(sent, len(unanswered)), cost, Waste(units, cost.nusd))
 
     def finish(
         self,

@@ -27,7 +27,7 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import CurrentCatalog, Model
-from gw.relay import turn_tracking, usage_counters
+from gw.relay import usage_counters
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, hedged, try_in_turn
 from gw.relay.candidates import CandidatePlanner, OpenCall, offered
@@ -43,6 +43,7 @@ from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
+from gw.wire.last_user_message import last_user
 
 S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
@@ -179,8 +180,7 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
             if raised is not None or not response.awaits_close:
                 response.close(error=error, cancelled=error is None)
             return
-        unanswered = meter.bill_unanswered_calls(self.candidates.catalog)
-        usage, cost, waste = unanswered.usage, unanswered.cost, unanswered.waste
+        usage, cost, waste = meter.bill_unanswered_calls(self.candidates.catalog)
         meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None, waste=waste)
 
 
@@ -198,7 +198,9 @@ class _Chat(_Request[ChatStream, ChatEvent]):
     first_content = staticmethod(usage_counters.first_chat)
 
     def track_turn(self) -> None:
-        self._text = turn_tracking.chat_begins(self._relay.turns, self.meter, self._request)
+        meter = self.meter
+        answer = self._relay.turns.chat(meter.place, lambda: last_user(self._request), meter.timestamp)
+        self._text = None if answer is None else answer.pieces
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ChatStream]:
         return partial(offered(spec.chat, account), self._request, account)
@@ -226,8 +228,10 @@ class _Transcription(_Request[TranscribeStream, TranscribeEvent]):
         return partial(call, sent, account)
 
     def counter_for(self, opened: OpenAttempt[TranscribeStream, TranscribeEvent]) -> UsageCounter[TranscribeEvent]:
-        on_text = partial(turn_tracking.recording_transcribed, self._relay.turns, self.meter)
-        return usage_counters.TranscribeCounter(self._request, opened.call.spec.rounds_audio_up_to_s, on_text)
+        return usage_counters.TranscribeCounter(self._request, opened.call.spec.rounds_audio_up_to_s, self._on_text)
+
+    def _on_text(self, text: str) -> None:
+        self._relay.turns.transcript(self.meter.place, text, self.meter.now())
 
 
 class _Speech(_Request[SpeakStream, SpeakEvent]):
@@ -243,7 +247,7 @@ class _Speech(_Request[SpeakStream, SpeakEvent]):
     first_content = staticmethod(usage_counters.first_audio)
 
     def track_turn(self) -> None:
-        turn_tracking.speech_begins(self._relay.turns, self.meter, self._request.text)
+        self._relay.turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakStream]:
         call, request, provider = offered(spec.speak, account), self._request, account.provider_id

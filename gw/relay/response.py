@@ -101,10 +101,10 @@ class Response(Generic[S, E]):
                 cost = counted  # the vendor's report is empty, or in units that the price does not know
             waste = self._waste(usage)
             if len(self.meter.attempts) > 1:
-                unanswered = self.meter.bill_unanswered_calls(self._catalog)
-                waste += unanswered.waste
-                if unanswered.cost.nusd:  # an unknown one does not make the answer's own unknown
-                    cost = total_cost([cost, unanswered.cost])
+                _, unanswered, wasted = self.meter.bill_unanswered_calls(self._catalog)
+                waste += wasted
+                if unanswered.nusd:  # an unknown one does not make the answer's own unknown
+                    cost = total_cost([cost, unanswered])
             self.meter.finish(usage=usage, measured=measured, cost=cost, error=error, cancelled=cancelled, waste=waste)
 
     @property

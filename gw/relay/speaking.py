@@ -11,10 +11,6 @@ The states are those of `gw.relay.live_session`. What each input does in them:
     flush        is buffered                       buffered and sent; the provider owes audio until it reports the flush
     clear        drops the buffered text           drops it, at the provider too, which owes nothing any more
     finish       is sent after the buffer          is sent; the provider owes audio until the end
-
-    async with relay.speak_live(request, caller) as session:
-        (one task)      await session.send_text("Hello ") …  await session.finish()
-        (another task)  while not session.done: for event in await session.receive(): …
 """
 
 from __future__ import annotations
@@ -38,13 +34,15 @@ from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, requir
 from gw.relay.meter import Attempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import live_format, slices
-from gw.relay.turn_tracking import SpeechTurn
 from gw.relay.waste import Playback, played_part
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
 from gw.types.usage import Usage
 from gw.wire.convert import Converter
+
+ENOUGH = 24
+"""Characters of text at which its turn is looked up first; then again when the text is complete."""
 
 
 class SpeakingAttempt(SessionAttempt[SpeakSession]):
@@ -96,7 +94,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self.text = SpokenText()
         self.audio_s = 0.0
         """Passed on to the caller; 0.0 for compressed audio."""
-        self._turn = SpeechTurn(turns)
+        self._turns = turns
+        self._turn_was_sought = self._turn_is_known = False
         self._prewarmed = prewarmed
         self._playback = Playback()
         self._received_s = 0.0
@@ -148,12 +147,12 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         """Send text to speak. A provider's failure is not the sender's concern."""
         if text:
             self.text.add(text)
-            self._turn.find(self.meter, self.text.text)
+            self._find_turn()
             await self._send(text)
 
     async def flush(self) -> None:
         self.text.flush()
-        self._turn.find(self.meter, self.text.text, complete=True)
+        self._find_turn(complete=True)
         await self._send(None)
 
     async def clear(self) -> None:
@@ -172,7 +171,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         """Send a frame of the caller's dialect to a provider that speaks it, or the `text` in it to any other."""
         attempt = self._current
         self.text.add(text)
-        self._turn.find(self.meter, self.text.text)
+        self._find_turn()
         if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
         elif attempt.call.spec.dialect == self.request.dialect:
@@ -184,11 +183,19 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     async def finish(self) -> None:
         """Announce that no more text will come."""
         self._finishing = True
-        self._turn.find(self.meter, self.text.text, complete=True)
+        self._find_turn(complete=True)
         attempt = self._current
         if attempt is not None and attempt.live:
             attempt.owes_since = min(attempt.owes_since, trio.current_time())
             await self._forward(lambda session: session.finish())
+
+    def _find_turn(self, *, complete: bool = False) -> None:
+        """Look the turn up by the text. `complete`: the text stops here, for a moment or for good."""
+        text = self.text.text
+        if self._turn_is_known or not text or not (complete or (len(text) >= ENOUGH and not self._turn_was_sought)):
+            return
+        self._turn_was_sought = True
+        self._turn_is_known = self._turns.speech(self.meter.place, text, self.meter.now())
 
     async def _send(self, text: str | None) -> None:
         attempt = self._current
@@ -303,7 +310,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return counted, played_part(attempt.reported or counted, *self._played(attempt))
 
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
-        self._turn.find(self.meter, self.text.text, complete=True)
+        self._find_turn(complete=True)
         super()._write_record(error, cancelled=cancelled)
 
 

@@ -43,24 +43,6 @@ class Waste(msgspec.Struct, frozen=True):
 NO_WASTE = Waste()
 
 
-class UnansweredCalls(msgspec.Struct, frozen=True):
-    """Usage and cost of the attempts that gave no content; all of it is waste."""
-
-    usage: Usage
-    cost: Cost
-    waste: Waste
-
-
-def times(usage: Usage, count: int) -> Usage:
-    """Multiply the units that are known before an answer."""
-    return msgspec.structs.replace(
-        usage,
-        input_tokens=usage.input_tokens * count,
-        audio_seconds=usage.audio_seconds * count,
-        characters=usage.characters * count,
-    )
-
-
 def waste_of(modality: Modality, billed: Usage, reached: Usage, cost_of: Callable[[Usage], Cost]) -> Waste:
     """Return the difference between the usage billed and the part of it that reached somebody."""
     used = units_of(modality, reached)

@@ -106,3 +106,13 @@ def _ipv4_inside(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     if int(ip) >> 32 in _IPV4_INSIDE:
         return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
     return ip.sixtofour
+
+
+def is_loopback(host: str) -> bool:
+    """Return True for `localhost`, 127.0.0.0/8 and ::1. Other names are not looked up: they count as reachable."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

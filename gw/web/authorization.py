@@ -20,12 +20,12 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal
 
-from gw.config.loopback import is_loopback
 from gw.config.settings import Serve, Settings
 from gw.dialects.auth import Access, credential, principal, request_id
 from gw.dialects.http_handler import ANSWER_HEADERS
 from gw.errors import AuthError, ForbiddenError
 from gw.registry.credentials import Principal
+from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web import session_cookie
 from gw.web.error_responses import gateway_error

@@ -29,7 +29,7 @@ from gw.net.tcp import Transport
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
-from gw.relay.ledger import Ledger
+from gw.relay.admission import Ledger
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay

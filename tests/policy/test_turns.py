@@ -26,33 +26,33 @@ class Harness:
         self.now = 1_000.0
         self.ids = itertools.count()
 
-    def place(self, **ids):
-        return TurnPlace(request_id=f"r{next(self.ids)}", **ids)
+    def place(self, key=KEY, **ids):
+        return TurnPlace(request_id=f"r{next(self.ids)}", key=key, **ids)
 
     def live(self, **ids):
         return self.place(**ids)
 
-    def final(self, session, text, key=KEY):
+    def final(self, session, text):
         part = HeardSpeech(
             request_id=session.request_id, model_id="a/b", ended_at=self.now - 0.1, final_at=self.now, audio_seconds=1.0
         )
-        self.turns.transcript(session, key, text, self.now, part)
+        self.turns.transcript(session, text, self.now, part)
 
-    def recording(self, text, key=KEY, **ids):
+    def recording(self, text, **ids):
         place = self.place(**ids)
-        self.turns.transcript(place, key, text, self.now)
+        self.turns.transcript(place, text, self.now)
         return place
 
-    def chat(self, text, answer="", key=KEY, context=0, **ids):
+    def chat(self, text, answer="", context=0, **ids):
         place = self.place(**ids)
-        written = self.turns.chat(place, key, lambda: LastUser(text, context), self.now)
+        written = self.turns.chat(place, lambda: LastUser(text, context), self.now)
         if written is not None:
             written.pieces += list(answer)
         return place
 
-    def speech(self, text, key=KEY, **ids):
+    def speech(self, text, **ids):
         place = self.place(**ids)
-        self.turns.speech(place, key, text, self.now)
+        self.turns.speech(place, text, self.now)
         return place
 
 
@@ -262,7 +262,7 @@ class TestIdsOfTheCaller:
 def test_memory_is_bounded(harness):
     for number in range(turns.MAX_ANSWERS + 50):
         key = ("default", str(number % 7))
-        harness.final(harness.live(), f"transcript number {number}", key)
+        harness.final(harness.live(key=key), f"transcript number {number}")
         harness.chat(f"transcript number {number}", "an answer", key)
         harness.speech("an answer", key)
     memories = harness.turns._memories.values()
@@ -277,9 +277,9 @@ def test_answers_nobody_speaks_are_not_kept(harness):
     for _ in range(turns.SILENT_ANSWERS):
         harness.chat("a question", "an answer of some length")
     place = harness.place()
-    assert harness.turns.chat(place, KEY, lambda: None, harness.now) is None
+    assert harness.turns.chat(place, lambda: None, harness.now) is None
     harness.speech("something")
-    assert harness.turns.chat(place, KEY, lambda: None, harness.now) is not None
+    assert harness.turns.chat(place, lambda: None, harness.now) is not None
 
 
 @given(st.text(), st.text())
@@ -305,7 +305,7 @@ def test_conversations_of_one_key_never_mix(steps):
         words = f"number {counts[call]} of call {'abcd'[call]}"
         match step:
             case "hear":
-                harness.final(TurnPlace(request_id=next(id_ for id_, one in sessions.items() if one == call)), words)
+                harness.final(TurnPlace(request_id=next(id_ for id_, one in sessions.items() if one == call), key=KEY), words)
                 continue
             case "think":
                 place = harness.chat(f"say {words}", f"you said {words}", context=hash((call, counts[call])))

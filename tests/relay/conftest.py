@@ -11,7 +11,7 @@ from gw.net.http1 import Pool
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
-from gw.relay.ledger import Ledger
+from gw.relay.admission import Ledger
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay

@@ -4,8 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gw.errors import BudgetExceededError, Overloaded, StoreUnavailable
-from gw.relay.admission import admit
-from gw.relay.ledger import Ledger
+from gw.relay.admission import Ledger, admit
 from gw.types.entities import Project
 
 

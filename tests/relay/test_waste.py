@@ -4,7 +4,7 @@ import pytest
 
 from gw.pricing.book import Price, PriceBook
 from gw.relay.speech_progress import SpeechProgress, SpokenText
-from gw.relay.waste import NO_WASTE, Playback, Waste, played_part, sent_part, times, waste_of
+from gw.relay.waste import NO_WASTE, Playback, Waste, played_part, sent_part, waste_of
 from gw.types.usage import Cost, Usage
 
 TEXT = "one two three four five six seven eight nine ten"
@@ -98,9 +98,3 @@ def test_a_chat_of_which_a_share_was_spoken(share, tokens):
     usage = Usage(input_tokens=40, output_tokens=100)
     reached = sent_part(usage, share)
     assert (reached.input_tokens, reached.output_tokens) == (40 if tokens else 0, tokens)
-
-
-def test_the_same_several_times():
-    assert times(Usage(input_tokens=2, audio_seconds=1.5, characters=3), 2) == Usage(
-        input_tokens=4, audio_seconds=3.0, characters=6
-    )

@@ -6,7 +6,7 @@ from gw.config.parse import parse
 from gw.errors import CandidateSkipped
 from gw.net.http1 import Pool
 from gw.registry.merge import build
-from gw.relay.endpoints import Endpoints
+from gw.relay.candidates import Endpoints
 
 CONFIG = """
 providers:

@@ -1,7 +1,7 @@
 import pytest
 
-from gw.config.loopback import bind_refused, is_loopback
 from gw.config.settings import Auth, AuthKey
+from gw.types.address import is_loopback
 from gw.types.secret import Secret
 
 
@@ -16,8 +16,8 @@ def test_reachable_from_outside(host):
 
 
 def test_an_open_bind_needs_a_credential_or_a_word():
-    assert bind_refused("0.0.0.0", Auth())
-    assert not bind_refused("127.0.0.1", Auth())
-    assert not bind_refused("0.0.0.0", Auth(allow_open=True))
-    assert not bind_refused("0.0.0.0", Auth(admin_token=Secret("t")))
-    assert not bind_refused("0.0.0.0", Auth(keys=(AuthKey(key=Secret("k"), project="default"),)))
+    assert Auth().refuses("0.0.0.0")
+    assert not Auth().refuses("127.0.0.1")
+    assert not Auth(allow_open=True).refuses("0.0.0.0")
+    assert not Auth(admin_token=Secret("t")).refuses("0.0.0.0")
+    assert not Auth(keys=(AuthKey(key=Secret("k"), project="default"),)).refuses("0.0.0.0")

@@ -4,7 +4,7 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from gw.relay.ledger import Ledger
+from gw.relay.admission import Ledger
 from gw.telemetry.clock import DAY_S
 from gw.types.entities import Project
 from gw.types.usage import NANO

@@ -1,6 +1,6 @@
 import pytest
 
-from gw.config.excerpt import secret_value, shown_line
+from gw.config.load import secret_value, shown_line
 
 
 @pytest.mark.parametrize(

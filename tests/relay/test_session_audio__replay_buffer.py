@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.relay.replay_buffer import ReplayBuffer
+from gw.relay.session_audio import ReplayBuffer
 from gw.types.audio import PCM_16K, AudioFormat
 
 SECOND = 32_000
