@@ -6,58 +6,40 @@ unchanged. `max_tokens`, which this API requires, limits the answer of every oth
 
 from __future__ import annotations
 
+from functools import partial
+
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import (
-    Dialect,
-    Handler,
-    HttpExchange,
-    answer_chat,
-    request_body,
-    stream_events,
-    while_connected,
-)
+from gw.dialects.http_handler import Dialect, Handler, HttpExchange, answer_chat
 from gw.errors import GwError
 from gw.relay.relay import ChatAnswer
 from gw.wire import anthropic_messages_server, sse
-from gw.wire.anthropic_messages_server import MessagesEncoder, parse_request, wants_thinking
+from gw.wire.anthropic_messages_server import MessagesEncoder, parse_request
 
 _CHARACTERS_PER_TOKEN = 4
 
 
 def _error_body(error: GwError, request_id: str) -> bytes:
-    return anthropic_messages_server.error_body(
-        status=error_bodies.status_of(error),
-        message=error.message,
-        request_id=request_id,
-        **error_bodies.facts_of(error) | {"code": error_bodies.code_of(error)},
-    )
+    status = error_bodies.status_of(error)
+    return error_bodies.body_by(partial(anthropic_messages_server.error_body, status=status), error, request_id)
 
 
 DIALECT = Dialect(
-    name="anthropic",
-    error_body=_error_body,
-    in_band=lambda body: sse.encode(body, event="error"),
+    name="anthropic", error_body=_error_body, in_band=lambda body: sse.encode(body, event="error"),
     id_headers=(b"x-request-id", b"request-id"),
 )
 
 
 async def messages(exchange: HttpExchange) -> None:
     beta = b",".join(value for name, value in exchange.scope["headers"] if name == b"anthropic-beta")
-    request = parse_request(await request_body(exchange), beta)
+    request = parse_request(await exchange.body(), beta)
 
     def encoder(answer: ChatAnswer) -> MessagesEncoder:
         return MessagesEncoder(
-            id="msg_" + exchange.caller.request_id,
-            model=answer.call.model.name,
-            input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN,
-            thinking=wants_thinking(request.native),
+            id="msg_" + exchange.caller.request_id, model=answer.call.model.name,
+            input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN, thinking=request.wants_thinking,
         )
 
-    if not request.stream:
-        await answer_chat(exchange, request, lambda answer, events: encoder(answer).message(events))
-        return
-    opening = exchange.gateway.relay.chat(request, exchange.caller)
-    await while_connected(exchange, lambda: stream_events(exchange, opening, lambda answer: encoder(answer).encode))
+    await answer_chat(exchange, request, encoder)
 
 
 ROUTES: dict[tuple[str, str], Handler] = {("POST", "/v1/messages"): messages}

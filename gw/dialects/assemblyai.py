@@ -6,15 +6,16 @@ bounded number of them; the work itself is an ordinary request, started when the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import attrs
 import trio
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, read_transcript, request_body, upload_limit
-from gw.dialects.request_io import header, send_response
-from gw.dialects.upload import Upload, read_raw_upload
+from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, read_audio, read_transcript
+from gw.dialects.request_io import send_response
+from gw.dialects.upload import Upload
 from gw.errors import ClientProtocolError, GwError, Overloaded
 from gw.telemetry.request_ids import RequestIds
 from gw.types.ids import Caller
@@ -27,12 +28,7 @@ MAX_JOBS = 1_024
 _URL_PREFIX = "gw-upload:"
 """Scheme of an upload's URL; nothing else can be transcribed."""
 
-
-def error_body(error: GwError, request_id: str) -> bytes:
-    facts = error_bodies.facts_of(error) | {"code": error_bodies.code_of(error), "request_id": request_id}
-    return assemblyai_batch.error_body(error.message, **facts)
-
-
+error_body = partial(error_bodies.body_by, assemblyai_batch.error_body)
 DIALECT = Dialect(name="assemblyai", error_body=error_body)
 
 
@@ -102,16 +98,9 @@ class Jobs:
             raise Overloaded(what=f"{MAX_JOBS} transcripts are held already", retry_after_s=30.0)
         upload = stored.upload
         request = TranscribeRequest(
-            model=model,
-            audio=upload,
-            format=upload.format,
-            audio_seconds=upload.audio_seconds,
-            language=options.language_code,
-            timestamps=frozenset({"word"}),
-            diarize=bool(options.speaker_labels),
-            keyterms=tuple(options.keyterms_prompt or ()),
-            fields=other_members,
-            dialect=DIALECT.name,
+            model=model, audio=upload, format=upload.format, audio_seconds=upload.audio_seconds,
+            language=options.language_code, timestamps=frozenset({"word"}), diarize=bool(options.speaker_labels),
+            keyterms=tuple(options.keyterms_prompt or ()), fields=other_members, dialect=DIALECT.name,
         )
         job_id = exchange.caller.request_id
         job = _Job(exchange.caller, request, options.audio_url, trio.current_time() + LIFETIME_S)
@@ -155,10 +144,7 @@ def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
     async def upload(exchange: HttpExchange) -> None:
         spool = Upload()
         try:
-            content_type = (header(exchange.scope, b"content-type") or b"").decode("latin-1")
-            await read_raw_upload(exchange.receive, spool, content_type, limit_bytes=upload_limit(exchange))
-            if not spool.size:
-                raise ClientProtocolError(what="the body has no audio")
+            await read_audio(exchange, spool)
             url = await jobs.store(spool, exchange.caller.project)
         except BaseException:
             await spool.__aexit__(None, None, None)
@@ -166,7 +152,7 @@ def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
         await send_response(exchange.send, 200, JSON, assemblyai_batch.encode_upload(url), exchange.id_headers)
 
     async def start(exchange: HttpExchange) -> None:
-        id_, job = await jobs.start(exchange, await request_body(exchange))
+        id_, job = await jobs.start(exchange, await exchange.body())
         await _send_job(exchange, id_, job)
 
     async def poll(exchange: HttpExchange) -> None:

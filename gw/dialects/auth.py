@@ -14,18 +14,16 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from gw.config.settings import Auth, Settings
+from gw.config.settings import Auth
 from gw.errors import ForbiddenError, UnknownProjectError
-from gw.policy.expiring_set import ExpiringSet
+from gw.gateway import Gateway
 from gw.registry.catalog import Catalog
-from gw.registry.credentials import Credentials, Principal
-from gw.telemetry.clock import Clock
-from gw.telemetry.request_ids import RequestIds
+from gw.registry.credentials import Principal
 from gw.types.asgi import Scope
 from gw.types.ids import Caller
 
@@ -45,33 +43,6 @@ class _Claims(msgspec.Struct):
 
 
 _CLAIMS = msgspec.json.Decoder(_Claims)
-
-
-class _Live(Protocol):
-    @property
-    def catalog(self) -> Catalog: ...
-
-
-class Access(Protocol):
-    """The parts of a gateway that authentication needs: the settings and catalog in force, and the clock."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def live(self) -> _Live: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def credentials(self) -> Credentials: ...
-
-    @property
-    def request_ids(self) -> RequestIds: ...
-
-    @property
-    def ended_sessions(self) -> ExpiringSet: ...
 
 
 def credential(headers: Headers, query: bytes = b"") -> bytes | None:
@@ -133,22 +104,22 @@ def query_fields(query: bytes, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
     return fields
 
 
-def principal(access: Access, presented: bytes | None) -> Principal:
+def principal(gateway: Gateway, presented: bytes | None) -> Principal:
     """Return the principal of a credential. Raises what `Credentials.principal` raises."""
-    return access.credentials.principal(access.settings.auth, access.live.catalog.keys, presented)
+    return gateway.credentials.principal(gateway.settings.auth, gateway.live.catalog.keys, presented)
 
 
-def grant(access: Access, scope: Scope, project: str, lifetime_s: float, *, single_use: bool = False) -> str:
+def grant(gateway: Gateway, scope: Scope, project: str, lifetime_s: float, *, single_use: bool = False) -> str:
     """Return a short-lived token, made with the credential of a request that `identify` has let in."""
     presented = credential(scope["headers"], scope.get("query_string", b"")) or b""
-    return access.credentials.grant(presented, project, lifetime_s, single_use=single_use)
+    return gateway.credentials.grant(presented, project, lifetime_s, single_use=single_use)
 
 
-def request_id(access: Access, scope: Scope) -> str:
+def request_id(gateway: Gateway, scope: Scope) -> str:
     """Return the id of the request that this scope belongs to: 32 hex digits, created at the first call."""
     id_: str | None = scope.get("gw.request_id")
     if id_ is None:
-        id_ = scope["gw.request_id"] = access.request_ids.new()
+        id_ = scope["gw.request_id"] = gateway.request_ids.new()
     return id_
 
 
@@ -163,7 +134,7 @@ class _CachedCaller(msgspec.Struct):
 _EMPTY: Mapping[str, Any] = {}
 
 
-def identify(access: Access, scope: Scope, *, dialect: str = "") -> Caller:
+def identify(gateway: Gateway, scope: Scope, *, dialect: str = "") -> Caller:
     """Return the caller of an ASGI request (`http` or `websocket`).
 
     A key determines the project. The admin token, and anyone in open mode, may choose one with `X-GW-Project` or
@@ -173,22 +144,22 @@ def identify(access: Access, scope: Scope, *, dialect: str = "") -> Caller:
     others have been used.
     """
     cached: _CachedCaller | None = scope.get("gw.known", _EMPTY).get("caller")
-    auth, catalog = access.settings.auth, access.live.catalog
+    auth, catalog = gateway.settings.auth, gateway.live.catalog
     if cached is not None and cached.auth is auth and cached.catalog is catalog and cached.caller.dialect == dialect:
-        return msgspec.structs.replace(cached.caller, request_id=request_id(access, scope))
-    caller, cacheable = _identify(access, scope, auth, catalog, dialect)
+        return msgspec.structs.replace(cached.caller, request_id=request_id(gateway, scope))
+    caller, cacheable = _identify(gateway, scope, auth, catalog, dialect)
     if cacheable and "gw.known" in scope:
         scope["gw.known"]["caller"] = _CachedCaller(auth, catalog, caller)
     return caller
 
 
-def _identify(access: Access, scope: Scope, auth: Auth, catalog: Catalog, dialect: str) -> tuple[Caller, bool]:
+def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dialect: str) -> tuple[Caller, bool]:
     """Return the caller, and whether the same request head means the same caller while settings and catalog are unchanged."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     query: bytes = scope.get("query_string", b"")
     presented = credential(headers, query) if auth.on or catalog.keys else None
     logged_in: Principal | None = scope.get("gw.session") if presented is None else None
-    bearer = logged_in or principal(access, presented)
+    bearer = logged_in or principal(gateway, presented)
     fields = _gw_fields(headers, query)
     chosen = _text(fields.get(b"project"))
     if bearer.project is not None and chosen not in (None, bearer.project):
@@ -198,13 +169,13 @@ def _identify(access: Access, scope: Scope, auth: Auth, catalog: Catalog, dialec
     if project not in projects:
         raise UnknownProjectError(name=project, available=() if bearer.kind == "key" else tuple(projects))
     if bearer.single_use_id:
-        access.credentials.use_up(bearer)
+        gateway.credentials.use_up(bearer)
     caller = Caller(
         project=project,
         key_id=bearer.key_id,
         session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
-        request_id=request_id(access, scope),
+        request_id=request_id(gateway, scope),
         endpoint=scope["path"],
         dialect=dialect,
         fallback=fields.get(b"fallback", b"").lower() != b"off",

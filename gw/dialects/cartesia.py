@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from gw.dialects import error_bodies
-from gw.dialects.http_handler import (
-    Dialect,
-    Handler,
-    HttpExchange,
-    answer_speech,
-    answer_transcript,
-    read_form,
-    request_body,
-    stream_events,
-    while_connected,
-)
+from functools import partial
+
+from gw.dialects import error_bodies, http_handler
+from gw.dialects.http_handler import Dialect, Handler, HttpExchange
 from gw.dialects.upload import Upload
-from gw.errors import GwError
 from gw.relay.relay import TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import cartesia_listen, cartesia_speak, sse
 
-
-def error_body(error: GwError, request_id: str) -> bytes:
-    facts = error_bodies.facts_of(error)
-    return cartesia_speak.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
+error_body = partial(error_bodies.body_by, cartesia_speak.error_body)
 
 
 def _in_band(body: bytes) -> bytes:
@@ -34,42 +22,34 @@ DIALECT = Dialect(name="cartesia", error_body=error_body, in_band=_in_band)
 
 
 async def tts_bytes(exchange: HttpExchange) -> None:
-    await answer_speech(exchange, cartesia_speak.parse_body(await request_body(exchange), events=False))
+    await http_handler.answer_speech(exchange, cartesia_speak.parse_body(await exchange.body(), events=False))
 
 
 async def tts_sse(exchange: HttpExchange) -> None:
-    request = cartesia_speak.parse_body(await request_body(exchange), events=True)
+    request = cartesia_speak.parse_body(await exchange.body(), events=True)
     server = cartesia_speak.CartesiaSpeakServer(exchange.caller.request_id, timestamps=request.want_timings)
     opening = exchange.gateway.relay.speak(request, exchange.caller)
-    await while_connected(
-        exchange,
-        lambda: stream_events(
-            exchange, opening, lambda answer: lambda events: cartesia_speak.as_sse(server.encode(events))
-        ),
+    await http_handler.stream_events(
+        exchange, opening, lambda answer: lambda events: cartesia_speak.as_sse(server.encode(events))
     )
 
 
 async def stt(exchange: HttpExchange) -> None:
     async with Upload() as upload:
-        await read_form(exchange, upload)
+        await http_handler.read_form(exchange, upload)
         fields = dict(upload.fields)
         words = any(name.startswith("timestamp_granularities") for name, _ in upload.fields)
         request = TranscribeRequest(
-            model=fields.get("model", ""),
-            audio=upload,
-            format=upload.format,
-            audio_seconds=upload.audio_seconds,
-            language=fields.get("language") or None,
-            timestamps=frozenset({"word"} if words else ()),
-            fields=tuple(upload.fields),
-            dialect="cartesia",
+            model=fields.get("model", ""), audio=upload, format=upload.format, audio_seconds=upload.audio_seconds,
+            language=fields.get("language") or None, timestamps=frozenset({"word"} if words else ()),
+            fields=tuple(upload.fields), dialect=DIALECT.name,
         )
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
             return cartesia_listen.encode_transcript(transcript, request_id=id_, words=words), "application/json"
 
-        await answer_transcript(exchange, request, encode)
+        await http_handler.answer_transcript(exchange, request, encode)
 
 
 ROUTES: dict[tuple[str, str], Handler] = {

@@ -30,12 +30,11 @@ from gw.dialects import (
     openai,
     openai_realtime,
     vendor_metadata,
-    websocket,
 )
 from gw.dialects.http_handler import Dialect, Handler
 from gw.dialects.keepalive import KeepAlive
 from gw.dialects.request_io import raw_path
-from gw.dialects.websocket import SocketDialect, SocketHandler
+from gw.dialects.websocket import SocketDialect, SocketHandler, serve_socket
 from gw.errors import RequestError
 from gw.gateway import Gateway
 from gw.types.asgi import Receive, Scope, Send
@@ -122,7 +121,7 @@ class DataPlane:
         for socket_dialect, sockets, roots in _SOCKETS:
             for path, socket_handler in sockets.items():
                 for root in roots:
-                    self._routes.add("WS", root + path, self._socket(socket_dialect, socket_handler))
+                    self._routes.add("WS", root + path, partial(serve_socket, socket_dialect, socket_handler, gateway))
 
     def serves(self, method: bytes, path: bytes) -> bool:
         """Return whether a request belongs here; `path` is raw, without its query. WebSockets start as a GET."""
@@ -150,12 +149,6 @@ class DataPlane:
 
     def _http(self, dialect: Dialect, handler: Handler) -> _Run:
         return partial(http_handler.serve, dialect, handler, self._gateway, self._keepalive)
-
-    def _socket(self, dialect: SocketDialect, handler: SocketHandler) -> _Run:
-        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            return websocket.serve_socket(dialect, handler, self._gateway, scope, receive, send)
-
-        return run
 
     def _needs_upgrade(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         async def refuse(_: Any) -> None:

@@ -6,32 +6,19 @@ If the upstream is Deepgram too, its own answer goes out unchanged. Settings are
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import (
-    Dialect,
-    Handler,
-    HttpExchange,
-    answer_speech,
-    answer_transcript,
-    request_body,
-    upload_limit,
-)
+from gw.dialects.http_handler import Dialect, Handler, HttpExchange, answer_speech, answer_transcript, read_audio
 from gw.dialects.request_io import Headers, header
-from gw.dialects.upload import Upload, read_raw_upload
-from gw.errors import ClientProtocolError, GwError
+from gw.dialects.upload import Upload
+from gw.errors import ClientProtocolError
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
 from gw.wire import deepgram_batch, deepgram_listen, deepgram_speak
 
-
-def error_body(error: GwError, request_id: str) -> bytes:
-    """Return both shapes that Deepgram's clients read in one body, with the error's facts."""
-    facts = error_bodies.facts_of(error)
-    return deepgram_listen.error_body(error_bodies.code_of(error), error.message, request_id, **facts)
-
-
+error_body = partial(error_bodies.body_by, deepgram_listen.error_body)
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
 
 
@@ -40,19 +27,14 @@ async def listen(exchange: HttpExchange) -> None:
         content_type = (header(exchange.scope, b"content-type") or b"").decode("latin-1")
         if content_type.partition(";")[0].strip().lower() == "application/json":
             raise ClientProtocolError(what="send the audio itself; fetching it from a URL is not supported", param="url")
-        await read_raw_upload(exchange.receive, upload, content_type, limit_bytes=upload_limit(exchange))
-        if not upload.size:
-            raise ClientProtocolError(what="the body has no audio")
-        query: bytes = exchange.scope.get("query_string", b"")
-        request = deepgram_batch.parse(query, upload, upload.audio_seconds, upload.format)
+        await read_audio(exchange, upload)
+        request = deepgram_batch.parse(exchange.query, upload, upload.audio_seconds, upload.format)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
+            created = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
             body = deepgram_batch.encode(
-                transcript,
-                request_id=id_,
-                created=datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z"),
-                duration_s=request.audio_seconds,
+                transcript, request_id=id_, created=created, duration_s=request.audio_seconds,
                 sha256=sha256(id_.encode()).hexdigest(),
             )
             return body, "application/json"
@@ -61,7 +43,7 @@ async def listen(exchange: HttpExchange) -> None:
 
 
 async def speak(exchange: HttpExchange) -> None:
-    request = deepgram_speak.parse_http(exchange.scope.get("query_string", b""), await request_body(exchange))
+    request = deepgram_speak.parse_http(exchange.query, await exchange.body())
 
     def headers(answer: SpeakAnswer) -> Headers:
         model = answer.call.model.name.encode("ascii", "replace")

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
-from gw.dialects import error_bodies
-from gw.dialects.http_handler import (
-    JSON,
-    Dialect,
-    Handler,
-    HttpExchange,
-    answer_headers,
-    answer_speech,
-    answer_transcript,
-    join_audio,
-    read_form,
-    request_body,
-    stream_lines,
-    while_connected,
-)
+from gw.dialects import error_bodies, http_handler
+from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange
 from gw.dialects.request_io import send_response
 from gw.dialects.upload import Upload
 from gw.errors import GwError
@@ -29,28 +18,25 @@ from gw.wire import elevenlabs_batch, elevenlabs_speak
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
-    status, code = error_bodies.status_of(error), error_bodies.code_of(error)
-    return elevenlabs_speak.error_body(status, code, error.message, request_id, **error_bodies.facts_of(error))
+    status = error_bodies.status_of(error)
+    return error_bodies.body_by(partial(elevenlabs_speak.error_body, status), error, request_id)
 
 
 DIALECT = Dialect(
-    name="elevenlabs",
-    error_body=error_body,
-    in_band=lambda body: body + b"\n",
+    name="elevenlabs", error_body=error_body, in_band=lambda body: body + b"\n",
     id_headers=(b"x-request-id", b"request-id"),
 )
 
 
 async def _parse(exchange: HttpExchange, *, timings: bool) -> SpeakRequest:
     voice = exchange.scope["path_params"]["voice"]
-    query: bytes = exchange.scope.get("query_string", b"")
-    return elevenlabs_speak.parse(voice, query, await request_body(exchange), timings=timings)
+    return elevenlabs_speak.parse(voice, exchange.query, await exchange.body(), timings=timings)
 
 
 async def speech(exchange: HttpExchange) -> None:
     """Answer both the streamed and the unstreamed form: the same audio, sent as it comes."""
     request = await _parse(exchange, timings=False)
-    await answer_speech(exchange, request, lambda answer: [(b"character-cost", b"%d" % len(request.text))])
+    await http_handler.answer_speech(exchange, request, lambda answer: [(b"character-cost", b"%d" % len(request.text))])
 
 
 async def timed(exchange: HttpExchange) -> None:
@@ -62,23 +48,21 @@ async def timed(exchange: HttpExchange) -> None:
             while not answer.done:
                 events += await answer.receive()
             timings = [event for event in events if isinstance(event, WordTiming)]
-            body = msgspec.json.encode(elevenlabs_speak.timed_object(join_audio(events), timings))
-            await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
+            body = msgspec.json.encode(elevenlabs_speak.timed_object(http_handler.join_audio(events), timings))
+            await send_response(exchange.send, 200, JSON, body, http_handler.answer_headers(exchange, answer))
 
-    await while_connected(exchange, work)
+    await http_handler.while_connected(exchange, work)
 
 
 async def timed_stream(exchange: HttpExchange) -> None:
     request = await _parse(exchange, timings=True)
     opening = exchange.gateway.relay.speak(request, exchange.caller)
-    await while_connected(
-        exchange, lambda: stream_lines(exchange, opening, lambda answer: elevenlabs_speak.encode_lines, JSON)
-    )
+    await http_handler.stream_lines(exchange, opening, lambda answer: elevenlabs_speak.encode_lines, JSON)
 
 
 async def recording(exchange: HttpExchange) -> None:
     async with Upload() as upload:
-        await read_form(exchange, upload)
+        await http_handler.read_form(exchange, upload)
         request = elevenlabs_batch.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
@@ -86,7 +70,7 @@ async def recording(exchange: HttpExchange) -> None:
             body = elevenlabs_batch.encode_transcript(transcript, request_id=id_, duration_s=request.audio_seconds)
             return body, "application/json"
 
-        await answer_transcript(exchange, request, encode)
+        await http_handler.answer_transcript(exchange, request, encode)
 
 
 ROUTES: dict[tuple[str, str], Handler] = {

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
+from gw import errors
 from gw.dialects.request_io import Headers
-from gw.errors import (
-    AllCandidatesFailed,
-    GwError,
-    Overloaded,
-    ProviderError,
-    ProviderRejected,
-    RateLimitError,
-    RequestError,
-)
+from gw.errors import GwError
 from gw.wire import openai_chat_server
 
 
 def status_of(error: GwError) -> int:
     """Return the HTTP status: 400 for an invalid request (422 in the control plane), the vendor's own if it refused."""
-    if isinstance(error, ProviderRejected):
+    if isinstance(error, errors.ProviderRejected):
         return error.upstream_status if error.fault == "caller" else 502
-    if isinstance(error, RequestError) and error.status == 422:
+    if isinstance(error, errors.RequestError) and error.status == 422:
         return 400
     return error.status
 
 
 def code_of(error: GwError) -> str:
-    return "rate_limited" if isinstance(error, AllCandidatesFailed) and error.status == 429 else error.code
+    return "rate_limited" if isinstance(error, errors.AllCandidatesFailed) and error.status == 429 else error.code
 
 
 def facts_of(error: GwError) -> dict[str, object]:
     """Return the error's fields for a body, with its outcome, or the attempts and how each failed."""
     facts = error.facts()
     facts.pop("what", None)
-    if isinstance(error, ProviderError):
+    if isinstance(error, errors.ProviderError):
         facts["outcome"] = error.outcome
-    if isinstance(error, AllCandidatesFailed):
+    if isinstance(error, errors.AllCandidatesFailed):
         facts["attempts"] = [
             {"model": failure.model_id, "outcome": failure.error.outcome, "detail": failure.error.detail}
             for failure in error.failures
@@ -44,22 +39,18 @@ def facts_of(error: GwError) -> dict[str, object]:
     return facts
 
 
+def body_by(encode: Callable[..., bytes], error: GwError, request_id: str) -> bytes:
+    """Return the body that a codec builds from code, message, request id and the error's facts."""
+    return encode(**facts_of(error), code=code_of(error), message=error.message, request_id=request_id)
+
+
 def body_of(error: GwError, request_id: str) -> bytes:
     """Return the body in OpenAI's shape."""
-    facts = facts_of(error)
-    param = facts.pop("param", None)
-    return openai_chat_server.error_body(
-        type=type(error).__name__,
-        code=code_of(error),
-        message=error.message,
-        param=str(param) if param is not None else None,
-        request_id=request_id,
-        **facts,
-    )
+    return body_by(partial(openai_chat_server.error_body, type=type(error).__name__), error, request_id)
 
 
 def headers_of(error: GwError) -> Headers:
-    retry_after = error.retry_after_s if isinstance(error, (RateLimitError, AllCandidatesFailed, Overloaded)) else None
+    retry_after = error.retry_after_s if isinstance(error, (errors.RateLimitError, errors.AllCandidatesFailed, errors.Overloaded)) else None
     headers: Headers = []
     if retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))

@@ -10,24 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
-from typing import TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from gw.dialects import error_bodies
+from gw.dialects import error_bodies, request_io
 from gw.dialects.auth import identify, request_id
 from gw.dialects.keepalive import KeepAlive, SseResponse
-from gw.dialects.request_io import (
-    MEGABYTE,
-    Headers,
-    cancels,
-    read_body,
-    send_body,
-    send_response,
-    send_start,
-    until_disconnect,
-)
-from gw.dialects.upload import Upload, read_upload
+from gw.dialects.request_io import Headers, cancels, send_body, send_response, send_start, until_disconnect
+from gw.dialects.upload import Upload, read_raw_upload, read_upload
 from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
@@ -35,7 +26,7 @@ from gw.relay.response import ProviderStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.ids import Caller
-from gw.types.llm import ChatEvent, ChatRequest
+from gw.types.llm import ChatEvent, ChatRequest, Completion
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest
 from gw.types.usage import NANO
@@ -45,10 +36,9 @@ JSON = b"application/json"
 
 S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
-
-
-def _as_event(body: bytes) -> bytes:
-    return sse.encode(body)
+Opening: TypeAlias = AbstractAsyncContextManager[Response[S, E]]
+NewEncode: TypeAlias = Callable[[Response[S, E]], Callable[[list[E]], bytes]]
+"""Returns the encoder of an answer's events."""
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +50,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     error_body: Callable[[GwError, str], bytes] = error_bodies.body_of
-    in_band: Callable[[bytes], bytes] = _as_event
+    in_band: Callable[[bytes], bytes] = sse.encode
     id_headers: tuple[bytes, ...] = (b"x-request-id",)
 
 
@@ -77,18 +67,26 @@ class HttpExchange(msgspec.Struct, eq=False):
     id_headers: Headers
     started: bool = False
 
+    @property
+    def query(self) -> bytes:
+        query: bytes = self.scope.get("query_string", b"")
+        return query
+
+    @property
+    def upload_limit(self) -> int:
+        """`serve.max_upload_mb` in bytes."""
+        return int(self.gateway.settings.serve.max_upload_mb * request_io.MEGABYTE)
+
+    def body(self) -> Awaitable[bytes]:
+        """Read the body, of at most `serve.max_body_mb`. Raises TooLarge."""
+        return request_io.read_body(self.receive, limit_bytes=int(self.gateway.settings.serve.max_body_mb * request_io.MEGABYTE))
+
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
 
 
 async def serve(
-    dialect: Dialect,
-    handler: Handler,
-    gateway: Gateway,
-    keepalive: KeepAlive,
-    scope: Scope,
-    receive: Receive,
-    send: Send,
+    dialect: Dialect, handler: Handler, gateway: Gateway, keepalive: KeepAlive, scope: Scope, receive: Receive, send: Send
 ) -> None:
     """Identify the caller and run its handler; turn what that raises before the head of the response into one."""
     exchange: HttpExchange | None = None
@@ -146,75 +144,69 @@ def _header_text(text: str) -> bytes:
     return text.encode("ascii", "backslashreplace").replace(b"\r", b"").replace(b"\n", b"")
 
 
-def request_body(exchange: HttpExchange) -> Awaitable[bytes]:
-    """Read the body, of at most `serve.max_body_mb`. Raises TooLarge."""
-    limit = int(exchange.gateway.settings.serve.max_body_mb * MEGABYTE)
-    return read_body(exchange.receive, limit_bytes=limit)
-
-
-def upload_limit(exchange: HttpExchange) -> int:
-    """Return `serve.max_upload_mb` in bytes."""
-    return int(exchange.gateway.settings.serve.max_upload_mb * MEGABYTE)
-
-
 def while_connected(exchange: HttpExchange, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
     """Run `work`, cancelled when the client leaves: by our own host, or by a task of ours on a host that does not cancel."""
     return work() if cancels(exchange.scope) else until_disconnect(exchange.receive, work)
 
 
-async def stream_events(
-    exchange: HttpExchange,
-    opening: AbstractAsyncContextManager[Response[S, E]],
-    encoder: Callable[[Response[S, E]], Callable[[list[E]], bytes]],
+def stream_events(
+    exchange: HttpExchange, opening: Opening[S, E], encoder: NewEncode[S, E],
     instead: Callable[[Response[S, E]], Awaitable[bool]] | None = None,
-) -> None:
+) -> Awaitable[None]:
     """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment was sent before."""
-    response = SseResponse(exchange.send, exchange.id_headers)
-    exchange.keepalive.watch(response)
-    try:
-        async with opening as answer:
+
+    async def work() -> None:
+        response = SseResponse(exchange.send, exchange.id_headers)
+        exchange.keepalive.watch(response)
+        try:
+            async with opening as answer:
+                exchange.keepalive.forget(response)
+                if instead is not None and not response.started and await instead(answer):
+                    return
+                await response.begin(answer_headers(exchange, answer))
+                encode = encoder(answer)
+                while not answer.done:
+                    data = encode(await answer.receive())
+                    if data or answer.done:
+                        await response.write(data, more=not answer.done)
+        except GwError as error:
+            if not response.started:
+                raise
+            await response.write(_in_band(exchange, error), more=False)
+        finally:
             exchange.keepalive.forget(response)
-            if instead is not None and not response.started and await instead(answer):
-                return
-            await response.begin(answer_headers(exchange, answer))
-            encode = encoder(answer)
-            while not answer.done:
-                data = encode(await answer.receive())
-                if data or answer.done:
-                    await response.write(data, more=not answer.done)
-    except GwError as error:
-        if not response.started:
-            raise
-        dialect = exchange.dialect
-        await response.write(dialect.in_band(dialect.error_body(error, exchange.caller.request_id)), more=False)
-    finally:
-        exchange.keepalive.forget(response)
+
+    return while_connected(exchange, work)
 
 
-async def stream_lines(
-    exchange: HttpExchange,
-    opening: AbstractAsyncContextManager[Response[S, E]],
-    encoder: Callable[[Response[S, E]], Callable[[list[E]], bytes]],
-    content_type: bytes,
-) -> None:
+def stream_lines(
+    exchange: HttpExchange, opening: Opening[S, E], encoder: NewEncode[S, E], content_type: bytes
+) -> Awaitable[None]:
     """Relay an answer in a form without room for keep-alive comments. Its head is sent with the first content."""
-    started = False
-    try:
-        async with opening as answer:
-            encode = encoder(answer)
-            while not answer.done:
-                data = encode(await answer.receive())
-                if not started:
-                    started = True
-                    await send_start(exchange.send, content_type, answer_headers(exchange, answer))
-                if data or answer.done:
-                    await send_body(exchange.send, data, more=not answer.done)
-    except GwError as error:
-        if not started:
-            raise
-        dialect = exchange.dialect
-        body = dialect.in_band(dialect.error_body(error, exchange.caller.request_id))
-        await send_body(exchange.send, body, more=False)
+
+    async def work() -> None:
+        started = False
+        try:
+            async with opening as answer:
+                encode = encoder(answer)
+                while not answer.done:
+                    data = encode(await answer.receive())
+                    if not started:
+                        started = True
+                        await send_start(exchange.send, content_type, answer_headers(exchange, answer))
+                    if data or answer.done:
+                        await send_body(exchange.send, data, more=not answer.done)
+        except GwError as error:
+            if not started:
+                raise
+            await send_body(exchange.send, _in_band(exchange, error), more=False)
+
+    return while_connected(exchange, work)
+
+
+def _in_band(exchange: HttpExchange, error: GwError) -> bytes:
+    dialect = exchange.dialect
+    return dialect.in_band(dialect.error_body(error, exchange.caller.request_id))
 
 
 async def send_audio(exchange: HttpExchange, answer: SpeakAnswer, extra_headers: Headers | None = None) -> None:
@@ -237,20 +229,35 @@ def join_audio(events: list[SpeakEvent]) -> bytes:
 # ---- handlers that the dialects share
 
 
+class ChatEncoder(Protocol):
+    """Encoder of a chat dialect: of a streamed answer piece by piece, or of a complete one."""
+
+    def encode(self, events: list[ChatEvent]) -> bytes: ...
+
+    def answer(self, events: list[ChatEvent]) -> bytes: ...
+
+
 def answer_chat(
-    exchange: HttpExchange, request: ChatRequest, encode: Callable[[ChatAnswer, list[ChatEvent]], bytes]
+    exchange: HttpExchange, request: ChatRequest, encoder: Callable[[ChatAnswer], ChatEncoder], lines: bytes | None = None
 ) -> Awaitable[None]:
-    """Send an unstreamed chat completion, for which `encode` returns the body."""
+    """Send a chat completion: unstreamed, as server-sent events, or as lines, if `lines` is their content type."""
+    opening = exchange.gateway.relay.chat(request, exchange.caller)
 
     async def work() -> None:
         events: list[ChatEvent] = []
-        async with exchange.gateway.relay.chat(request, exchange.caller) as answer:
+        async with opening as answer:
             while not answer.done:
                 events += await answer.receive()
-            body = encode(answer, events)
+            first = events[0]
+            raw = first.raw if isinstance(first, Completion) else None
+            body = raw if raw is not None else encoder(answer).answer(events)
             await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
-    return while_connected(exchange, work)
+    if not request.stream:
+        return while_connected(exchange, work)
+    if lines is not None:
+        return stream_lines(exchange, opening, lambda answer: encoder(answer).encode, lines)
+    return stream_events(exchange, opening, lambda answer: encoder(answer).encode)
 
 
 def answer_speech(
@@ -292,6 +299,13 @@ async def read_transcript(answer: Response[S, TextDelta | Transcript]) -> Transc
 
 async def read_form(exchange: HttpExchange, upload: Upload) -> None:
     """Fill `upload` from a form with a file. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
-    await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=upload_limit(exchange))
+    await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=exchange.upload_limit)
     if not upload.has_file or not upload.size:
         raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")
+
+
+async def read_audio(exchange: HttpExchange, upload: Upload) -> None:
+    """Fill `upload` from a body that is the audio itself. Raises like `read_form`."""
+    await read_raw_upload(exchange.scope, exchange.receive, upload, limit_bytes=exchange.upload_limit)
+    if not upload.size:
+        raise ClientProtocolError(what="the body has no audio")

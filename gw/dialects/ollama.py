@@ -6,41 +6,21 @@ Streaming is this API's default. If the upstream is an Ollama too, its own answe
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import (
-    Dialect,
-    Handler,
-    HttpExchange,
-    answer_chat,
-    request_body,
-    stream_lines,
-    while_connected,
-)
-from gw.errors import GwError
+from gw.dialects.http_handler import Dialect, Handler, HttpExchange, answer_chat
 from gw.relay.relay import ChatAnswer
 from gw.wire.ollama_chat import OllamaEncoder, error_body, parse_request
 
 _LINES = b"application/x-ndjson"
-
-
-def _error_body(error: GwError, request_id: str) -> bytes:
-    facts = error_bodies.facts_of(error) | {"code": error_bodies.code_of(error), "request_id": request_id}
-    return error_body(error.message, **facts)
-
-
-DIALECT = Dialect(name="ollama", error_body=_error_body, in_band=lambda body: body + b"\n")
+DIALECT = Dialect(
+    name="ollama", error_body=partial(error_bodies.body_by, error_body), in_band=lambda body: body + b"\n"
+)
 
 
 async def chat(exchange: HttpExchange) -> None:
-    request = parse_request(await request_body(exchange))
-    if not request.stream:
-        await answer_chat(exchange, request, lambda answer, events: _encoder(answer).answer(events))
-        return
-    opening = exchange.gateway.relay.chat(request, exchange.caller)
-    await while_connected(
-        exchange, lambda: stream_lines(exchange, opening, lambda answer: _encoder(answer).encode, _LINES)
-    )
+    await answer_chat(exchange, parse_request(await exchange.body()), _encoder, _LINES)
 
 
 def _encoder(answer: ChatAnswer) -> OllamaEncoder:

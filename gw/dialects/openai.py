@@ -7,24 +7,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from gw.dialects.http_handler import (
-    Dialect,
-    Handler,
-    HttpExchange,
-    answer_chat,
-    answer_speech,
-    answer_transcript,
-    read_form,
-    request_body,
-    send_audio,
-    stream_events,
-    while_connected,
-)
+from gw.dialects import http_handler
+from gw.dialects.http_handler import Dialect, Handler, HttpExchange
 from gw.dialects.upload import Upload
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
-from gw.types.llm import ChatEvent, Completion
 from gw.types.stt import Transcript
-from gw.types.tts import SpeakRequest
 from gw.wire import openai_audio, openai_transcript
 from gw.wire.openai_chat_server import ChatEncoder, parse_request
 
@@ -32,62 +19,46 @@ DIALECT = Dialect(name="openai")
 
 
 async def chat_completions(exchange: HttpExchange) -> None:
-    request = parse_request(await request_body(exchange))
+    request = parse_request(await exchange.body())
 
     def encoder(answer: ChatAnswer) -> ChatEncoder:
         return ChatEncoder(
-            id="chatcmpl-" + exchange.caller.request_id,
-            created=int(answer.meter.timestamp),
-            model=answer.call.model.name,
-            include_usage=request.include_usage,
+            id="chatcmpl-" + exchange.caller.request_id, created=int(answer.meter.timestamp),
+            model=answer.call.model.name, include_usage=request.include_usage,
         )
 
-    def completion(answer: ChatAnswer, events: list[ChatEvent]) -> bytes:
-        first = events[0]
-        raw = first.raw if isinstance(first, Completion) else None
-        return raw if raw is not None else encoder(answer).completion(events)
-
-    if not request.stream:
-        await answer_chat(exchange, request, completion)
-        return
-    opening = exchange.gateway.relay.chat(request, exchange.caller)
-    await while_connected(exchange, lambda: stream_events(exchange, opening, lambda answer: encoder(answer).encode))
+    await http_handler.answer_chat(exchange, request, encoder)
 
 
 async def speech(exchange: HttpExchange) -> None:
-    request = openai_audio.parse_speech(await request_body(exchange))
-    if request.want_events:
-        await while_connected(exchange, partial(_speech_events, exchange, request))
-    else:
-        await answer_speech(exchange, request)
+    request = openai_audio.parse_speech(await exchange.body())
+    if not request.want_events:
+        await http_handler.answer_speech(exchange, request)
+        return
 
-
-async def _speech_events(exchange: HttpExchange, request: SpeakRequest) -> None:
     async def in_another_format(answer: SpeakAnswer) -> bool:
         if answer.stream.format.encoding == request.format.encoding:
             return False
-        await send_audio(exchange, answer)  # events cannot name the format of their audio, a content type can
+        await http_handler.send_audio(exchange, answer)  # events cannot name the format of their audio, a content type can
         return True
 
     opening = exchange.gateway.relay.speak(request, exchange.caller)
-    await stream_events(exchange, opening, lambda answer: openai_audio.encode_speech, in_another_format)
+    await http_handler.stream_events(exchange, opening, lambda answer: openai_audio.encode_speech, in_another_format)
 
 
 async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> None:
     async with Upload() as upload:
-        await read_form(exchange, upload)
+        await http_handler.read_form(exchange, upload)
         request = openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             return openai_transcript.encode_transcript(transcript, request.response_format)
 
         if not request.stream:
-            await answer_transcript(exchange, request, encode)
+            await http_handler.answer_transcript(exchange, request, encode)
             return
         opening = exchange.gateway.relay.transcribe(request, exchange.caller)
-        await while_connected(
-            exchange, lambda: stream_events(exchange, opening, lambda answer: openai_transcript.encode_transcript_events)
-        )
+        await http_handler.stream_events(exchange, opening, lambda answer: openai_transcript.encode_transcript_events)
 
 
 ROUTES: dict[tuple[str, str], Handler] = {

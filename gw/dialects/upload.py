@@ -122,9 +122,9 @@ async def read_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_b
     decoder.end()
 
 
-async def read_raw_upload(receive: Receive, upload: Upload, content_type: str, *, limit_bytes: int) -> None:
+async def read_raw_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_bytes: int) -> None:
     """Fill `upload` from a body that is the audio itself. Raises like `read_upload`."""
-    upload.begin("", content_type)
+    upload.begin("", (header(scope, b"content-type") or b"").decode("latin-1"))
     more = True
     while more:
         data, more = await _receive(receive, upload.size, limit_bytes)

@@ -14,7 +14,7 @@ import msgspec
 
 from gw.admin import listings
 from gw.dialects.auth import grant, query_fields
-from gw.dialects.http_handler import JSON, Handler, HttpExchange, request_body
+from gw.dialects.http_handler import JSON, Handler, HttpExchange
 from gw.dialects.request_io import send_response
 from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog
@@ -65,8 +65,7 @@ async def _send(exchange: HttpExchange, answer: object) -> None:
 
 
 def _query(exchange: HttpExchange, *names: str) -> dict[str, str]:
-    query: bytes = exchange.scope.get("query_string", b"")
-    fields = query_fields(query, [name.encode() for name in names])
+    fields = query_fields(exchange.query, [name.encode() for name in names])
     return {name.decode(): value.decode("utf-8", "replace") for name, value in fields.items()}
 
 
@@ -238,7 +237,7 @@ def _lifetime_s(requested: int | None, default: int, most: int, param: str) -> i
 
 async def _json_body(exchange: HttpExchange, shape: type[T]) -> T:
     """Decode the body, which may be left out. Raises ClientProtocolError."""
-    return decode_request(msgspec.json.Decoder(shape), await request_body(exchange) or b"{}")
+    return decode_request(msgspec.json.Decoder(shape), await exchange.body() or b"{}")
 
 
 ELEVENLABS: Mapping[tuple[str, str], Handler] = {

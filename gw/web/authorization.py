@@ -21,9 +21,10 @@ from ipaddress import ip_address
 from typing import Literal
 
 from gw.config.settings import Serve, Settings
-from gw.dialects.auth import Access, credential, principal, request_id
+from gw.dialects.auth import credential, principal, request_id
 from gw.dialects.http_handler import ANSWER_HEADERS
 from gw.errors import AuthError, ForbiddenError
+from gw.gateway import Gateway
 from gw.registry.credentials import Principal
 from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
@@ -42,24 +43,24 @@ _DASHBOARD = b"x-gw-dashboard"
 _CORS_EXPOSED = ", ".join(("x-request-id", "retry-after", *map(str.lower, ANSWER_HEADERS), "dg-request-id")).encode()
 
 
-def authorize(access: Access, right: Right, scope: Scope, now: float) -> None:
+def authorize(gateway: Gateway, right: Right, scope: Scope, now: float) -> None:
     """Raises AuthError (no or wrong credential) or ForbiddenError (a valid one without the right). `now`: Unix seconds."""
-    if right == "public" or (right == "metrics" and _from_this_machine(access.settings.serve, scope)):
+    if right == "public" or (right == "metrics" and _from_this_machine(gateway.settings.serve, scope)):
         return
-    if not caller(access, scope, now).is_admin and right != "data":
+    if not caller(gateway, scope, now).is_admin and right != "data":
         raise ForbiddenError(what="this needs the admin token; a project key is not enough")
 
 
-def caller(access: Access, scope: Scope, now: float) -> Principal:
+def caller(gateway: Gateway, scope: Scope, now: float) -> Principal:
     """Identify the caller by the request's credential, or by the dashboard's session. Raises AuthError."""
-    presented = credential(scope["headers"], scope.get("query_string", b"")) if access.settings.auth.on else None
-    session = _session(access, scope, now) if presented is None else None
-    return session or principal(access, presented)
+    presented = credential(scope["headers"], scope.get("query_string", b"")) if gateway.settings.auth.on else None
+    session = _session(gateway, scope, now) if presented is None else None
+    return session or principal(gateway, presented)
 
 
-def _session(access: Access, scope: Scope, now: float) -> Principal | None:
-    token = access.settings.auth.admin_token
-    ends = session_cookie.valid_until(cookies(scope), token, now, access.ended_sessions) if token else None
+def _session(gateway: Gateway, scope: Scope, now: float) -> Principal | None:
+    token = gateway.settings.auth.admin_token
+    ends = session_cookie.valid_until(cookies(scope), token, now, gateway.ended_sessions) if token else None
     return Principal(kind="admin", expires_at=ends) if ends is not None else None
 
 
@@ -147,28 +148,28 @@ def _same_host(origin: str, host: str | None) -> bool:
     return scheme in ("http", "https") and bool(host) and authority == (host or "").lower()
 
 
-def fenced(app: ASGIApp, access: Access) -> ASGIApp:
+def fenced(app: ASGIApp, gateway: Gateway) -> ASGIApp:
     """Return `app` behind the Host and Origin checks, with CORS for `serve.cors_origins`. Costs a pass over the headers."""
 
     def fence(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] not in ("http", "websocket"):
             return app(scope, receive, send)
-        settings = access.settings
+        settings = gateway.settings
         known = scope.get("gw.known", {})
         if known.get("fence") is settings:  # the same head has passed with these settings
             return app(scope, receive, send)
         try:
             origin = check_origin(settings, scope)
         except ForbiddenError as error:
-            return _refuse(access, scope, send, error)
+            return _refuse(gateway, scope, send, error)
         if origin is None:
             if settings.auth.on and scope["type"] == "http" and _from_dashboard(scope):
-                scope["gw.session"] = _session(access, scope, access.clock.now())
+                scope["gw.session"] = _session(gateway, scope, gateway.clock.now())
             elif "gw.known" in scope:
                 known["fence"] = settings
             return app(scope, receive, send)
         if scope["type"] == "http" and scope["method"] == "OPTIONS":
-            return _preflight(access, scope, send, origin)
+            return _preflight(gateway, scope, send, origin)
         return app(scope, receive, _with_cors(send, origin))
 
     return fence
@@ -178,22 +179,22 @@ def _from_dashboard(scope: Scope) -> bool:
     return any(name == _DASHBOARD for name, _ in scope["headers"])
 
 
-async def _refuse(access: Access, scope: Scope, send: Send, error: AuthError) -> None:
+async def _refuse(gateway: Gateway, scope: Scope, send: Send, error: AuthError) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})  # before the accept, so the client gets a 403
         return
-    ident = request_id(access, scope)
+    ident = request_id(gateway, scope)
     await gateway_error(error, ident).send(send, [(b"x-request-id", ident.encode())])
 
 
-async def _preflight(access: Access, scope: Scope, send: Send, origin: bytes) -> None:
+async def _preflight(gateway: Gateway, scope: Scope, send: Send, origin: bytes) -> None:
     headers = [
         (b"access-control-allow-origin", origin),
         (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
         (b"access-control-allow-headers", _CORS_HEADERS + _stainless(scope)),
         (b"access-control-max-age", b"600"),
         (b"vary", b"origin"),
-        (b"x-request-id", request_id(access, scope).encode()),
+        (b"x-request-id", request_id(gateway, scope).encode()),
     ]
     await Reply(b"", b"", headers, 204).send(send, [])
 

@@ -43,4 +43,4 @@ def unexpected_error(error: BaseException, request_id: str) -> Reply:
 
 
 def _body(kind: str, code: str, message: str, request_id: str) -> bytes:
-    return openai_chat_server.error_body(type=kind, code=code, message=message, param=None, request_id=request_id)
+    return openai_chat_server.error_body(type=kind, code=code, message=message, request_id=request_id)

@@ -29,7 +29,7 @@ from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import MOST_TOKENS
 from gw.wire.chat_answer import CollectedAnswer, arguments_object, as_delta
-from gw.wire.json_codec import decode_or, decode_request
+from gw.wire.json_codec import decode_request
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
@@ -38,6 +38,8 @@ class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
     """A request with its `anthropic-beta` header, b"" if there is none."""
 
     beta: bytes = b""
+    wants_thinking: bool = False
+    """Whether the request enables thinking, so that the answer may contain it."""
 
 
 class _Source(msgspec.Struct, gc=False):
@@ -104,18 +106,15 @@ class _Request(msgspec.Struct, gc=False):
     top_p: float | None = None
     metadata: _Metadata | None = None
     output_config: _Config | None = None
+    thinking: Any = None
 
-
-class _Thinking(msgspec.Struct, gc=False):
-    type: str = ""
-
-
-class _ThinkingMember(msgspec.Struct, gc=False):
-    thinking: _Thinking | None = None
+    @property
+    def wants_thinking(self) -> bool:
+        kind = self.thinking.get("type") if isinstance(self.thinking, dict) else None
+        return isinstance(kind, str) and kind not in ("", "disabled")
 
 
 _REQUEST = msgspec.json.Decoder(_Request)
-_THINKING = msgspec.json.Decoder(_ThinkingMember)
 
 
 def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
@@ -146,13 +145,8 @@ def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
         dialect="anthropic",
         native=body,
         beta=beta,
+        wants_thinking=request.wants_thinking,
     )
-
-
-def wants_thinking(body: bytes) -> bool:
-    """Return whether a request enables thinking, so that the answer may contain it."""
-    thinking = decode_or(_THINKING, body, _ThinkingMember()).thinking
-    return thinking is not None and thinking.type not in ("", "disabled")
 
 
 class _Translator:
@@ -346,7 +340,7 @@ class MessagesEncoder:
         """Return a failure after the first byte, as the SDKs read it."""
         return _event({"type": "error", "error": {"type": type, "message": message}})
 
-    def message(self, events: list[ChatEvent]) -> bytes:
+    def answer(self, events: list[ChatEvent]) -> bytes:
         """Return the JSON body of an unstreamed answer: the upstream's own, or put together from events."""
         answer = CollectedAnswer(events)
         if answer.raw is not None:

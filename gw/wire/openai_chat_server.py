@@ -193,7 +193,7 @@ class ChatEncoder:
         error = {"message": message, "type": type, "param": None, "code": code}
         return sse.encode(msgspec.json.encode({"error": error}))
 
-    def completion(self, events: list[ChatEvent]) -> bytes:
+    def answer(self, events: list[ChatEvent]) -> bytes:
         """Return the JSON body of an unstreamed answer: the upstream's own, or put together from events."""
         answer = CollectedAnswer(events)
         if answer.raw is not None:
@@ -277,8 +277,9 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
 
 
 def error_body(
-    *, type: str, code: str, message: str, param: str | None, request_id: str, **facts: object   # noqa: A002  the wire's name
+    *, type: str, code: str, message: str, request_id: str, param: object = None, **facts: object   # noqa: A002  the wire's name
 ) -> bytes:
     """Return `{"error": {…}}` as OpenAI's SDKs read it, with our request id and the error's other facts."""
+    param = None if param is None else str(param)
     error = {"message": message, "type": type, "param": param, "code": code, "request_id": request_id}
     return msgspec.json.encode({"error": {**facts, **error}})

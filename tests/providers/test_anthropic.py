@@ -65,7 +65,7 @@ async def test_a_caller_of_the_same_dialect_gets_what_was_sent(stream, fake, acc
     events = await answered(anthropic_messages_server.parse_request(native), account)
     assert fake.ledger[0].fields == {**NATIVE, "model": "claude-haiku-4-5", "stream": stream}
     encoder = anthropic_messages_server.MessagesEncoder(id="x", model="x")
-    decoded = encoder.encode(events) if stream else encoder.message(events)
+    decoded = encoder.encode(events) if stream else encoder.answer(events)
     assert b'"id":"msg_1"' in decoded
     assert b"Hello" in decoded
     if stream:

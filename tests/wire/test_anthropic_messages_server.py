@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gw.errors import ClientProtocolError
 from gw.wire import chat_messages
-from gw.wire.anthropic_messages_server import parse_request, wants_thinking
+from gw.wire.anthropic_messages_server import parse_request
 
 HI = [{"role": "user", "content": "hi"}]
 
@@ -149,10 +149,12 @@ def test_the_beta_header_is_passed_on_unchanged():
 
 
 def test_wants_thinking():
-    assert wants_thinking(b'{"thinking":{"type":"adaptive"}}')
-    assert not wants_thinking(b'{"thinking":{"type":"disabled"}}')
-    assert not wants_thinking(b'{"thinking":null}')
-    assert not wants_thinking(b"[")
+    def wants_thinking(thinking):
+        request = {"model": "m", "max_tokens": 9, "messages": HI, "thinking": thinking}
+        return parse_request(msgspec.json.encode(request)).wants_thinking
+
+    assert wants_thinking({"type": "adaptive"})
+    assert not any(map(wants_thinking, ({"type": "disabled"}, {"type": 7}, {}, None, [])))
 
 
 NAMES = st.sampled_from(["type", "role", "content", "text", "tool_use_id", "input", "source"])

@@ -89,9 +89,9 @@ def test_thinking_only_if_it_was_requested():
     assert b"hm" not in encoder().encode(spoken)
     shown = MessagesDecoder("p").feed(encoder(thinking=True).encode(spoken))
     assert shown[0] == Delta(reasoning="hm")
-    body = msgspec.json.decode(encoder(thinking=True).message(spoken))
+    body = msgspec.json.decode(encoder(thinking=True).answer(spoken))
     assert [block["type"] for block in body["content"]] == ["thinking", "text"]
-    assert [block["type"] for block in msgspec.json.decode(encoder().message(spoken))["content"]] == ["text"]
+    assert [block["type"] for block in msgspec.json.decode(encoder().answer(spoken))["content"]] == ["text"]
 
 
 def test_other_choices_are_left_out():
@@ -104,7 +104,7 @@ def test_a_refusal():
     assert name == "message_delta"
     assert last["delta"]["stop_reason"] == "refusal"
     assert last["delta"]["stop_details"] == {"type": "refusal", "category": None, "explanation": "I cannot."}
-    assert decode_message(encoder().message(spoken), "p").refusal == "I cannot."
+    assert decode_message(encoder().answer(spoken), "p").refusal == "I cannot."
 
 
 def test_an_error():
@@ -119,8 +119,8 @@ def test_an_unstreamed_and_a_streamed_answer():
         finish_reason="tool_calls",
         usage=USED,
     )
-    assert decode_message(encoder().message([complete]), "p") == complete
-    assert encoder().message([Completion(text="", raw=b"{raw}")]) == b"{raw}"
+    assert decode_message(encoder().answer([complete]), "p") == complete
+    assert encoder().answer([Completion(text="", raw=b"{raw}")]) == b"{raw}"
     events = MessagesDecoder("p").feed(encoder().encode([complete]))
     assert events[0] == Delta(text="hi")
     assert events[-1] == ChatEnd()
@@ -128,5 +128,5 @@ def test_an_unstreamed_and_a_streamed_answer():
 
 def test_arguments_that_are_no_object():
     spoken: list[ChatEvent] = [Delta(tool_calls=(ToolCallPiece(index=0, name="n", arguments="[1"),)), ChatEnd()]
-    (block,) = msgspec.json.decode(encoder().message(spoken))["content"]
+    (block,) = msgspec.json.decode(encoder().answer(spoken))["content"]
     assert block == {"type": "tool_use", "id": "toolu_0", "name": "n", "input": {"arguments": "[1"}}

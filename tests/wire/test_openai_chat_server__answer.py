@@ -139,10 +139,10 @@ def test_the_pair_agrees_at_every_cut():
 class TestWholeAnswers:
     def test_the_upstreams_own(self):
         body = golden("openai/chat_completion")
-        assert encoder().completion([decode_completion(body, "p")]) == body
+        assert encoder().answer([decode_completion(body, "p")]) == body
 
     def test_from_pieces(self):
-        body = json.loads(encoder().completion(BUILT))
+        body = json.loads(encoder().answer(BUILT))
         assert body["object"] == "chat.completion"
         assert body["choices"] == [{
             "index": 0, "logprobs": None, "finish_reason": "tool_calls",
@@ -155,24 +155,24 @@ class TestWholeAnswers:
         assert decode_completion(json.dumps(body).encode(), "p").usage == USAGE
 
     def test_from_a_stream_of_the_same_dialect(self):
-        body = json.loads(encoder().completion(ChatDecoder("p").feed(golden("openai/chat_stream_tools"))))
+        body = json.loads(encoder().answer(ChatDecoder("p").feed(golden("openai/chat_stream_tools"))))
         message = body["choices"][0]["message"]
         assert message["content"] is None
         assert [c["function"]["arguments"] for c in message["tool_calls"]] == ['{"city":"Rome"}', "{}"]
         assert "usage" not in body
 
     def test_from_a_built_completion(self):
-        body = json.loads(encoder().completion([Completion(text="", refusal="no", usage=USAGE)]))
+        body = json.loads(encoder().answer([Completion(text="", refusal="no", usage=USAGE)]))
         assert body["choices"][0]["message"] == {"role": "assistant", "content": None, "refusal": "no"}
         assert body["choices"][0]["finish_reason"] == "stop"
 
     def test_several_choices(self):
-        body = json.loads(encoder().completion([Delta(text="b", choice=1), Delta(text="a"), Delta(text="a")]))
+        body = json.loads(encoder().answer([Delta(text="b", choice=1), Delta(text="a"), Delta(text="a")]))
         assert [(c["index"], c["message"]["content"]) for c in body["choices"]] == [(0, "aa"), (1, "b")]
         assert all(c["finish_reason"] == "stop" for c in body["choices"])
 
     def test_from_nothing(self):
-        assert json.loads(encoder().completion([ChatEnd()]))["choices"][0]["message"]["content"] == ""
+        assert json.loads(encoder().answer([ChatEnd()]))["choices"][0]["message"]["content"] == ""
 
 
 def test_our_error_body():

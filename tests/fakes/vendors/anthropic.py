@@ -53,11 +53,11 @@ class FakeAnthropic(ScriptedVendor):
         events = self.chat_events(request, pieces)
         entry.usage = self.used(request, len(events) - 1)
         encoder = anthropic_messages_server.MessagesEncoder(
-            id=f"msg_{len(self.ledger)}", model=request.model, thinking=anthropic_messages_server.wants_thinking(body)
+            id=f"msg_{len(self.ledger)}", model=request.model, thinking=request.wants_thinking
         )
         if not request.stream:
             await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
-            complete = encoder.message([*events, UsageReport(usage=entry.usage)])
+            complete = encoder.answer([*events, UsageReport(usage=entry.usage)])
             await answer.send_complete(b'{"id":' if self.malformed else complete, "application/json")
             return
         await answer.start("text/event-stream; charset=utf-8")

@@ -132,7 +132,7 @@ class FakeOpenAI(ScriptedVendor):
             await answer.end(encoder.encode(last))
             return
         await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
-        complete = encoder.completion([*events, UsageReport(usage=entry.usage)])
+        complete = encoder.answer([*events, UsageReport(usage=entry.usage)])
         await answer.send_complete(b'{"id":' if self.malformed else complete, "application/json")
 
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
