@@ -15,7 +15,7 @@ from gw.gateway import Gateway, open_gateway
 from gw.telemetry.metrics import MetricFacts
 from gw.types.ids import Caller
 from gw.types.secret import Secret
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request
 from tests.fakes.records import HandClock, record
 from tests.fakes.registrar import BY, settings_of
 

@@ -15,7 +15,7 @@ from gw.cli.output import ms, usd
 from gw.types.ids import Modality
 from gw.types.llm import ChatEnd, Delta, StreamError
 from gw.wire import wav
-from gw.wire.openai_chat_client import ChatDecoder
+from gw.wire.openai_chat import ChatDecoder
 
 SPEECH_FORMATS = {".wav": "wav", ".mp3": "mp3", ".opus": "opus", ".flac": "flac", ".aac": "aac", ".pcm": "pcm"}
 WAV_PREFIX_BYTES = 4_096

@@ -9,7 +9,7 @@ from functools import partial
 from gw import errors
 from gw.dialects.request_io import Headers
 from gw.errors import GwError
-from gw.wire import openai_chat_server
+from gw.wire import openai_chat
 
 
 def status_of(error: GwError) -> int:
@@ -46,7 +46,7 @@ def body_by(encode: Callable[..., bytes], error: GwError, request_id: str) -> by
 
 def body_of(error: GwError, request_id: str) -> bytes:
     """Return the body in OpenAI's shape."""
-    return body_by(partial(openai_chat_server.error_body, type=type(error).__name__), error, request_id)
+    return body_by(partial(openai_chat.error_body, type=type(error).__name__), error, request_id)
 
 
 def headers_of(error: GwError) -> Headers:

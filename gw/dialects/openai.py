@@ -12,8 +12,8 @@ from gw.dialects.http_handler import Dialect, Handler, HttpExchange
 from gw.dialects.upload import Upload
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
-from gw.wire import openai_audio, openai_transcript
-from gw.wire.openai_chat_server import ChatEncoder, parse_request
+from gw.wire import openai_audio
+from gw.wire.openai_chat import ChatEncoder, parse_request
 
 DIALECT = Dialect(name="openai")
 
@@ -52,13 +52,13 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
         request = openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            return openai_transcript.encode_transcript(transcript, request.response_format)
+            return openai_audio.encode_transcript(transcript, request.response_format)
 
         if not request.stream:
             await http_handler.answer_transcript(exchange, request, encode)
             return
         opening = exchange.gateway.relay.transcribe(request, exchange.caller)
-        await http_handler.stream_events(exchange, opening, lambda answer: openai_transcript.encode_transcript_events)
+        await http_handler.stream_events(exchange, opening, lambda answer: openai_audio.encode_transcript_events)
 
 
 ROUTES: dict[tuple[str, str], Handler] = {

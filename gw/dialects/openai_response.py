@@ -26,7 +26,7 @@ from gw.types.ids import Caller
 from gw.types.llm import ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.tts import AudioChunk
 from gw.types.usage import Usage
-from gw.wire import openai_chat_server
+from gw.wire import openai_chat
 from gw.wire.chat_answer import as_delta, join_pieces
 from gw.wire.openai_realtime_conversation import Members, RealtimeSession, assistant_item, base64, call_item
 
@@ -107,7 +107,7 @@ class Responder:
         return msgspec.structs.replace(self._caller, request_id=self._session.gateway.request_ids.new())
 
     async def _generate(self, body: bytes, voice: SpeakingSession | None) -> None:
-        request = openai_chat_server.parse_request(body)
+        request = openai_chat.parse_request(body)
         request = msgspec.structs.replace(request, dialect="")
         async with self._session.gateway.relay.chat(request, self._new_caller()) as answer:
             if voice is not None:

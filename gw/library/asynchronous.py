@@ -35,7 +35,7 @@ from gw.types.ids import Caller, split_model_id
 from gw.types.stt import ListenRequest, Transcript
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import NANO, Cost
-from gw.wire import openai_audio, openai_chat_server, wav
+from gw.wire import openai_audio, openai_chat, wav
 
 ENDPOINT = "library"
 """`endpoint` in the records of a program's requests."""
@@ -77,7 +77,7 @@ class AsyncLlm(_Model):
         The answer begins with the first content. Raises GwError; TypeError for a value that JSON cannot hold.
         """
         body = msgspec.json.encode({**fields, "model": self._model, "messages": list(messages), "stream": True})
-        request = openai_chat_server.parse_request(body)
+        request = openai_chat.parse_request(body)
         with as_python_errors():
             async with self._gateway.relay.chat(request, self._caller) as answer:
                 yield ChatReply(answer)

@@ -19,7 +19,7 @@ from gw.providers.spec import Account, ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import openai_chat_client
+from gw.wire import openai_chat
 from gw.wire.json_codec import BAD_JSON
 
 _REFUSED = frozenset({"logprobs", "top_logprobs", "logit_bias"})
@@ -34,7 +34,7 @@ def _body(request: ChatRequest, account: Account) -> bytes:
         if named:
             fields["messages"] = _without_names(fields["messages"])
         request = msgspec.structs.replace(request, fields=fields)
-    return openai_chat_client.upstream_body(request, account.model)
+    return openai_chat.upstream_body(request, account.model)
 
 
 def _without_names(messages: msgspec.Raw) -> msgspec.Raw:

@@ -21,7 +21,7 @@ from gw.providers.spec import Account, ListenSession, ProviderSpec, bearer, reje
 from gw.providers.ws_session import open_listen_socket
 from gw.types.llm import ChatRequest
 from gw.types.stt import ListenRequest
-from gw.wire import openai_chat_client
+from gw.wire import openai_chat
 from gw.wire.convert import CannotConvert
 from gw.wire.openai_realtime_client import RealtimeListenClient
 
@@ -35,7 +35,7 @@ def _body(request: ChatRequest, account: Account) -> bytes:
     if "max_tokens" in fields and "max_completion_tokens" not in fields and _REASONING.match(account.model):
         renamed = {"max_completion_tokens" if name == "max_tokens" else name: raw for name, raw in fields.items()}
         request = msgspec.structs.replace(request, fields=renamed)
-    return openai_chat_client.upstream_body(request, account.model)
+    return openai_chat.upstream_body(request, account.model)
 
 
 chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))

@@ -15,7 +15,7 @@ from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript,
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.stt import TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import openai_audio, openai_chat_client, openai_transcript, vendor_errors
+from gw.wire import openai_audio, openai_chat, vendor_errors
 
 _JSON = b"application/json"
 _SSE = b"text/event-stream"
@@ -25,9 +25,9 @@ CHAT = ChatWire(
     path=b"/chat/completions",
     stream_type=_SSE,
     headers=bearer,
-    body=lambda request, account: openai_chat_client.upstream_body(request, account.model),
-    decoder=lambda provider, keep_raw: openai_chat_client.ChatDecoder(provider, keep_raw=keep_raw),
-    decode=openai_chat_client.decode_completion,
+    body=lambda request, account: openai_chat.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: openai_chat.ChatDecoder(provider, keep_raw=keep_raw),
+    decode=openai_chat.decode_completion,
     classify=vendor_errors.classify,
 )
 chat = partial(chat_call, CHAT)
@@ -35,7 +35,7 @@ chat = partial(chat_call, CHAT)
 
 class _StreamedTranscript(EventStream[TranscribeEvent]):
     def __init__(self, response: HttpResponse, provider: str, keep_raw: bool) -> None:
-        super().__init__(response, provider, openai_transcript.TranscriptDecoder(provider))
+        super().__init__(response, provider, openai_audio.TranscriptDecoder(provider))
         self._keep_raw = keep_raw
 
     def _pass_on(self, events: list[TranscribeEvent]) -> list[TranscribeEvent]:
@@ -57,7 +57,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
         response_format = "json" if request.stream else request.response_format
 
         def decode(data: bytes) -> TranscribeEvent:
-            transcript = openai_transcript.decode_transcript(data, answer_type, response_format, provider)
+            transcript = openai_audio.decode_transcript(data, answer_type, response_format, provider)
             return transcript if keep_raw else msgspec.structs.replace(transcript, raw=None)
 
         return WholeTranscript(response, decode)

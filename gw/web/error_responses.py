@@ -13,7 +13,7 @@ import structlog
 from gw.dialects import error_bodies
 from gw.errors import GwError
 from gw.web.reply import Reply
-from gw.wire import openai_chat_server
+from gw.wire import openai_chat
 
 _log = structlog.get_logger("gw.web")
 
@@ -43,4 +43,4 @@ def unexpected_error(error: BaseException, request_id: str) -> Reply:
 
 
 def _body(kind: str, code: str, message: str, request_id: str) -> bytes:
-    return openai_chat_server.error_body(type=kind, code=code, message=message, request_id=request_id)
+    return openai_chat.error_body(type=kind, code=code, message=message, request_id=request_id)

@@ -22,13 +22,13 @@ from typing import Any
 import msgspec
 
 from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
-from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
+from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import tokens
 from gw.wire.chat_answer import ENDED_BY, arguments_object, with_raw
 from gw.wire.chat_messages import ChatFields, Function, Message, Part, Tool, decode_fields
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import BAD_JSON, convert_or_none
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -333,31 +333,20 @@ _EVENT = msgspec.json.Decoder(_Event)
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-def _counters(value: object) -> _Usage | None:
-    """Return usage; None if it is missing or unreadable, which is no reason to lose the answer."""
-    try:
-        return None if value is None else msgspec.convert(value, _Usage)
-    except msgspec.ValidationError:
+def _usage(start: object, last: object) -> Usage | None:
+    """Return the counters of the end, or else of the start; None if unreadable, which is no reason to lose the answer."""
+    first, final = convert_or_none(start, _Usage), convert_or_none(last, _Usage)
+    if first is None and final is None:
         return None
-
-
-def _usage(start: _Usage | None, last: _Usage | None) -> Usage | None:
-    """Return the counters of the end, or else those of the start."""
-    if start is None and last is None:
-        return None
-    first, final = start or _Usage(), last or _Usage()
 
     def either(name: str) -> int:
-        count = getattr(final, name)
-        return tokens(getattr(first, name) if count is None else count)
+        count = getattr(final, name, None)
+        return tokens(getattr(first, name, None) if count is None else count)
 
     read, written = either("cache_read_input_tokens"), either("cache_creation_input_tokens")
     return Usage(
-        input_tokens=tokens(either("input_tokens") + read + written),
-        cached_input_tokens=read,
-        cache_write_tokens=written,
-        output_tokens=either("output_tokens"),
-        source="vendor",
+        input_tokens=tokens(either("input_tokens") + read + written), cached_input_tokens=read,
+        cache_write_tokens=written, output_tokens=either("output_tokens"), source="vendor",
     )
 
 
@@ -379,7 +368,8 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
     def __init__(self, provider: str, *, keep_raw: bool = False) -> None:
         super().__init__(provider)
         self._keep_raw = keep_raw
-        self._start: _Usage | None = None
+        self._start: object = None
+        """Usage in `message_start`."""
         self._calls: dict[int, bool] = {}
         """Index of a tool_use block, open or closed → whether arguments have come."""
         self._call_indices: dict[int, int] = {}
@@ -402,9 +392,8 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
         except BAD_JSON:
             raise self._malformed("an event is not the JSON expected") from None
         if kind == "error" or decoded.error is not None:
-            code, message = stream_error(event.data if decoded.error is None else decoded.error)
             self._ended = True
-            events.append(StreamError(code=code, message=message))
+            events.append(stream_error(event.data if decoded.error is None else decoded.error))
         elif kind == "message_stop":
             self._stop(events)
         else:
@@ -420,7 +409,7 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
             self._calls[event.index] = True
             return [self._call(event.index, arguments="{}")]   # no arguments: an empty object
         if kind == "message_start" and event.message is not None:
-            self._start = _counters(event.message.usage)
+            self._start = event.message.usage
         if kind == "message_delta":
             return self._message_delta(event)
         return []
@@ -457,7 +446,7 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
             self._finished = True
             self._has_content = self._has_content or _finish(reason) in ENDED_BY
             events.append(Delta(finish_reason=_finish(reason), refusal=_refusal(reason, event.delta.stop_details)))
-        usage = _usage(self._start, _counters(event.usage))
+        usage = _usage(self._start, event.usage)
         if usage is not None and self._finished:
             events.append(UsageReport(usage=usage))
         return events
@@ -490,7 +479,7 @@ def decode_message(body: bytes, provider: str, *, keep_raw: bool = False) -> Com
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     return Completion(
         text=text, refusal=_refusal(reason, answer.stop_details), tool_calls=calls, finish_reason=_finish(reason),
-        usage=_usage(None, _counters(answer.usage)), raw=body if keep_raw else None,
+        usage=_usage(None, answer.usage), raw=body if keep_raw else None,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for input that is not the expected JSON: wrong syntax or types, wrong UTF-8, too deep."""
@@ -47,6 +48,14 @@ def decode_or(decoder: msgspec.json.Decoder[T], data: str | bytes, default: T) -
         return decoder.decode(data)
     except BAD_JSON:
         return default
+
+
+def convert_or_none(value: object, form: type[F]) -> F | None:
+    """Convert a decoded value; return None if it is missing or of another form."""
+    try:
+        return None if value is None else msgspec.convert(value, form)
+    except msgspec.ValidationError:
+        return None
 
 
 def _member(error: msgspec.ValidationError) -> str | None:

@@ -367,9 +367,8 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
         except BAD_JSON:
             raise self._malformed("a line is not the JSON expected") from None
         if line.error is not None:
-            code, message = stream_error(line.error)
             self._ended = True
-            events.append(StreamError(code=code, message=message))
+            events.append(stream_error(line.error))
             return
         events += with_raw(common, raw) if self._keep_raw else common
         if line.done:

@@ -1,10 +1,12 @@
-"""POST /audio/speech, and the request of /audio/transcriptions, both roles. For transcripts see `openai_transcript`.
+"""POST /audio/speech and /audio/transcriptions, both roles: requests, streamed speech, and transcripts in every format.
 
-Source: openai-python 3.52.0, groq-python 1.7.0, Kokoro-FastAPI of August 2026.
+Source: openai-python 3.52.0, groq-python 1.7.0, Kokoro-FastAPI of August 2026; SubRip and WebVTT cues as that endpoint writes
+them. A transcript's `raw` with content type `text/event-stream` is the vendor's closing event, any other `raw` is a whole body.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from math import isfinite
@@ -12,15 +14,14 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, UpstreamCut
+from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat, Encoding
-from gw.types.stt import AudioSource, TranscribeRequest
+from gw.types.stt import AudioSource, Final, TextDelta, TranscribeEvent, TranscribeRequest, Transcript, Word
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.bounds import tokens
-from gw.wire.json_codec import BAD_JSON, decode_request
-from gw.wire.openai_transcript import RESPONSE_FORMATS
+from gw.wire.bounds import seconds, tokens
+from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within
 
@@ -91,19 +92,12 @@ def speech_body(request: SpeakRequest, model: str, voice: str) -> bytes:
     body: dict[str, Any] = {"model": model, "input": request.text, "voice": voice}
     encoding = request.format.encoding
     body["response_format"] = _WIRE_FORMATS.get(encoding, encoding)
-    if request.speed is not None:
-        body["speed"] = request.speed
-    if request.instructions is not None:
-        body["instructions"] = request.instructions
-    if request.want_events:
-        body["stream_format"] = "sse"
+    optional = {
+        "speed": request.speed, "instructions": request.instructions, "stream_format": "sse" if request.want_events else None,
+    }
+    body |= {name: value for name, value in optional.items() if value is not None}
     extra = request.extra if request.dialect == "openai" else {}
     return msgspec.json.encode({**extra, **body})
-
-
-class _SpeechUsage(msgspec.Struct, gc=False):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
 
 
 class _SpeechEvent(msgspec.Struct, gc=False):
@@ -139,21 +133,10 @@ class SpeechDecoder(SseStreamDecoder[SpeakEvent]):
             raise error_within(self._provider, event.data if decoded.error is None else decoded.error)
         if decoded.type == "speech.audio.done":
             self._ended = True
-            events.append(SpeakEnd(usage=_speech_usage(decoded.usage)))
-
-
-def _speech_usage(value: object) -> Usage | None:
-    """Return usage; None if it is missing or unreadable, which is no reason to lose the audio."""
-    try:
-        usage = msgspec.convert(value, _SpeechUsage)
-    except msgspec.ValidationError:
-        return None
-    if usage.input_tokens is None and usage.output_tokens is None:
-        return None
-    output = tokens(usage.output_tokens)   # a speech model's output is audio
-    return Usage(
-        input_tokens=tokens(usage.input_tokens), output_tokens=output, output_audio_tokens=output, source="vendor"
-    )
+            usage = _usage(decoded.usage)
+            if usage is not None:  # a speech model's output is audio
+                usage = msgspec.structs.replace(usage, output_audio_tokens=usage.output_tokens)
+            events.append(SpeakEnd(usage=usage))
 
 
 def encode_speech(events: Iterable[SpeakEvent]) -> bytes:
@@ -171,11 +154,7 @@ def encode_speech(events: Iterable[SpeakEvent]) -> bytes:
 
 
 def parse_transcription(
-    fields: list[tuple[str, str]],
-    audio: AudioSource,
-    fmt: AudioFormat | None,
-    audio_seconds: float,
-    task: str = "transcribe",
+    fields: list[tuple[str, str]], audio: AudioSource, fmt: AudioFormat | None, audio_seconds: float, task: str = "transcribe"
 ) -> TranscribeRequest:
     """Build a request from form fields and the file; the last of a repeated field counts. Raises ClientProtocolError."""
     known: dict[str, str] = {}
@@ -198,18 +177,10 @@ def parse_transcription(
             what="'timestamp_granularities' must be word or segment", param="timestamp_granularities[]"
         )
     return TranscribeRequest(
-        model=known.get("model", ""),
-        audio=audio,
-        format=fmt,
-        audio_seconds=audio_seconds,
-        response_format=response_format,
-        language=known.get("language") or None,
-        prompt=known.get("prompt") or None,
-        temperature=_temperature(known.get("temperature")),
-        timestamps=frozenset(timestamps),
-        stream=_truth(known.get("stream")),
-        fields=tuple(others),
-        task=task,
+        model=known.get("model", ""), audio=audio, format=fmt, audio_seconds=audio_seconds,
+        response_format=response_format, language=known.get("language") or None, prompt=known.get("prompt") or None,
+        temperature=_temperature(known.get("temperature")), timestamps=frozenset(timestamps),
+        stream=_truth(known.get("stream")), fields=tuple(others), task=task,
     )
 
 
@@ -256,3 +227,249 @@ def bare_language(language: str | None) -> str | None:
     """Return the ISO 639 code without region (`en-US` → `en`); None for `multi` and the like: the vendor detects it."""
     bare = (language or "").partition("-")[0].lower()
     return bare if len(bare) in (2, 3) and bare.isalpha() else None
+
+
+# ---- transcripts
+
+
+RESPONSE_FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
+_JSON_FORMATS = ("json", "verbose_json", "diarized_json")
+_TEXT_TYPES = {"text": "text/plain; charset=utf-8", "srt": "application/x-subrip", "vtt": "text/vtt; charset=utf-8"}
+_SSE = "text/event-stream"
+_CLOCK = r"((?:\d+:)?\d\d:\d\d[.,]\d{3})"
+_CUE = re.compile(_CLOCK + r"[ \t]+-->[ \t]+" + _CLOCK + r"[^\n]*\n(.*?)(?:\n\n|\Z)", re.DOTALL)
+
+
+class _TokenDetails(msgspec.Struct):
+    audio_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    type: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_token_details: _TokenDetails | None = None
+    seconds: float | None = None
+
+
+class _Segment(msgspec.Struct):
+    """A segment (`text`) or a word (`word`)."""
+
+    start: float = 0.0
+    end: float = 0.0
+    text: str = ""
+    word: str = ""
+
+
+class _Body(msgspec.Struct):
+    """A JSON body, or an event of the stream."""
+
+    type: str = ""
+    text: str | None = None
+    delta: str | None = None
+    language: str | None = None
+    duration: float | str | None = None
+    segments: list[_Segment] | None = None
+    words: list[_Segment] | None = None
+    start: float | None = None
+    end: float | None = None
+    usage: Any = None
+    error: Any = None
+
+
+_BODY = msgspec.json.Decoder(_Body)
+
+
+def decode_transcript(body: bytes, content_type: str, response_format: str, provider: str) -> Transcript:
+    """Decode an unstreamed answer. An empty text is an answer (silence).
+
+    Raises UpstreamProtocolError (malformed), ProviderFailed (an error object with status 200).
+    """
+    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    if response_format in _JSON_FORMATS or (is_json and body.lstrip().startswith(b"{")):
+        decoded = decode_upstream(_BODY, body, provider, "the answer")
+        if decoded.error is not None:
+            raise error_within(provider, decoded.error)
+        if decoded.text is None:
+            raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
+        same_form = response_format in _JSON_FORMATS
+        return _transcript(decoded, decoded.text, raw=body if same_form else None, content_type="application/json")
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise UpstreamProtocolError(provider=provider, detail="the transcript is not UTF-8") from None
+    type_ = content_type or _TEXT_TYPES[response_format]
+    if response_format == "text":
+        return Transcript(text=text.strip(), raw=body, content_type=type_)
+    segments = tuple(
+        Final(text=" ".join(cue.split()), start_s=_clock_s(start), end_s=_clock_s(end))
+        for start, end, cue in _CUE.findall(text.replace("\r\n", "\n"))
+    )
+    joined = " ".join(segment.text for segment in segments)
+    return Transcript(text=joined, segments=segments, raw=body, content_type=type_)
+
+
+def _transcript(decoded: _Body, text: str, raw: bytes | None, content_type: str) -> Transcript:
+    return Transcript(
+        text=text,
+        language=decoded.language,
+        duration_s=seconds(decoded.duration),
+        segments=tuple(
+            Final(text=s.text.strip(), start_s=_time_s(s.start), end_s=_time_s(s.end)) for s in decoded.segments or ()
+        ),
+        words=tuple(Word(text=w.word, start_s=_time_s(w.start), end_s=_time_s(w.end)) for w in decoded.words or ()),
+        usage=_usage(decoded.usage),
+        raw=raw,
+        content_type=content_type,
+    )
+
+
+def _time_s(value: float) -> float:
+    """Return a time within the audio; 0.0 for an impossible value."""
+    return seconds(value) or 0.0
+
+
+def _usage(value: object) -> Usage | None:
+    """Return usage; None if it is missing or unreadable, which is no reason to lose the answer."""
+    usage = convert_or_none(value, _Usage)
+    if usage is None:
+        return None
+    audio_seconds = seconds(usage.seconds)
+    if audio_seconds is not None:
+        return Usage(audio_seconds=audio_seconds, source="vendor")
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return None
+    details = usage.input_token_details or _TokenDetails()
+    return Usage(
+        input_tokens=tokens(usage.input_tokens), output_tokens=tokens(usage.output_tokens),
+        input_audio_tokens=tokens(details.audio_tokens), source="vendor",
+    )
+
+
+def _usage_object(usage: Usage) -> dict[str, Any]:
+    if not (usage.input_tokens or usage.output_tokens):
+        return {"type": "duration", "seconds": usage.audio_seconds}
+    return {
+        "type": "tokens",
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "input_token_details": {
+            "audio_tokens": usage.input_audio_tokens,
+            "text_tokens": max(0, usage.input_tokens - usage.input_audio_tokens),
+        },
+    }
+
+
+def encode_transcript(t: Transcript, response_format: str) -> tuple[bytes, str]:
+    """Return body and content type: the upstream's own body if there is one, else one in `response_format`."""
+    if t.raw is not None and t.content_type != _SSE:
+        return t.raw, t.content_type
+    if response_format == "text":
+        return t.text.encode() + b"\n", _TEXT_TYPES["text"]
+    if response_format in ("srt", "vtt"):
+        return _cues(t, response_format).encode(), _TEXT_TYPES[response_format]
+    body: dict[str, Any] = {"text": t.text}
+    if response_format == "verbose_json":
+        body = {"task": "transcribe", "language": t.language or "", "duration": _duration_s(t), **body}
+        body["segments"] = [_segment_object(i, s) for i, s in enumerate(t.segments)]
+        if t.words:
+            body["words"] = [{"word": w.text, "start": w.start_s, "end": w.end_s} for w in t.words]
+    elif response_format == "diarized_json":
+        body = {"task": "transcribe", "duration": _duration_s(t), **body}
+        body["segments"] = [_diarized_segment(f"seg_{i}", s) for i, s in enumerate(t.segments)]
+    if t.usage is not None:
+        body["usage"] = _usage_object(t.usage)
+    return msgspec.json.encode(body), "application/json"
+
+
+def _duration_s(t: Transcript) -> float:
+    return t.duration_s if t.duration_s is not None else max((s.end_s for s in t.segments), default=0.0)
+
+
+def _segment_object(index: int, segment: Final) -> dict[str, Any]:
+    """Return a segment with every member that clients' types require; those only Whisper's decoder knows are 0."""
+    return {
+        "id": index, "seek": 0, "start": segment.start_s, "end": segment.end_s, "text": segment.text, "tokens": [],
+        "temperature": 0.0, "avg_logprob": 0.0, "compression_ratio": 0.0, "no_speech_prob": 0.0,
+    }
+
+
+def _diarized_segment(segment_id: str, segment: Final) -> dict[str, Any]:
+    """Return a segment of the first speaker: our events do not tell speakers apart."""
+    return {
+        "id": segment_id, "type": "transcript.text.segment", "speaker": "A", "start": segment.start_s,
+        "end": segment.end_s, "text": segment.text,
+    }
+
+
+def _cues(t: Transcript, form: str) -> str:
+    cues = t.segments or ((Final(text=t.text, end_s=_duration_s(t)),) if t.text else ())
+    point = "," if form == "srt" else "."
+    lines = ["WEBVTT\n"] if form == "vtt" else []
+    for number, cue in enumerate(cues, 1):
+        head = f"{number}\n" if form == "srt" else ""
+        lines.append(f"{head}{_clock(cue.start_s, point)} --> {_clock(cue.end_s, point)}\n{cue.text}\n")
+    return "\n".join(lines) + "\n"
+
+
+def _clock(at_s: float, point: str) -> str:
+    s, ms = divmod(round(at_s * 1000), 1000)
+    return f"{s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}{point}{ms:03}"
+
+
+def _clock_s(text: str) -> float:
+    at_s = 0.0
+    for piece in text.replace(",", ".").split(":"):
+        at_s = at_s * 60 + float(piece)
+    return _time_s(at_s)
+
+
+class TranscriptDecoder(SseStreamDecoder[TranscribeEvent]):
+    """The streamed form: bytes in, events out; the last is the `Transcript`."""
+
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider)
+        self._segments: list[_Segment] = []
+
+    def end(self) -> list[TranscribeEvent]:
+        """Return [] after the connection ended cleanly. Raises UpstreamCut unless the closing event has come."""
+        if not self._ended:
+            raise UpstreamCut(provider=self._provider, detail="the stream ended without transcript.text.done")
+        return []
+
+    def _decode(self, event: sse.SseEvent, events: list[TranscribeEvent]) -> None:
+        data = event.data
+        if data == b"[DONE]":
+            return
+        decoded = decode_upstream(_BODY, data, self._provider, "an event")
+        if decoded.error is not None or decoded.type == "error":
+            raise error_within(self._provider, data if decoded.error is None else decoded.error)
+        match decoded.type:
+            case "transcript.text.delta":
+                events.append(TextDelta(text=decoded.delta or "", raw=data))
+            case "transcript.text.segment":
+                start, end = decoded.start or 0.0, decoded.end or 0.0
+                self._segments.append(_Segment(start=start, end=end, text=decoded.text or ""))
+                events.append(TextDelta(text="", raw=data))
+            case "transcript.text.done":
+                self._ended = True
+                decoded.segments = self._segments
+                events.append(_transcript(decoded, decoded.text or "", raw=data, content_type=_SSE))
+
+
+def encode_transcript_events(events: Iterable[TranscribeEvent]) -> bytes:
+    """Return the streamed form; a transcript becomes the closing event also if the upstream could not stream."""
+    parts: list[bytes] = []
+    for event in events:
+        if isinstance(event, TextDelta):
+            delta = {"type": "transcript.text.delta", "delta": event.text}
+            parts.append(sse.encode(event.raw if event.raw is not None else msgspec.json.encode(delta)))
+        elif event.raw is not None and event.content_type == _SSE:
+            parts.append(sse.encode(event.raw))
+        else:
+            done: dict[str, Any] = {"type": "transcript.text.done", "text": event.text}
+            if event.usage is not None:
+                done["usage"] = _usage_object(event.usage)
+            parts.append(sse.encode(msgspec.json.encode(done)))
+    return b"".join(parts)

@@ -31,6 +31,7 @@ from gw.errors import (
     RateLimitError,
     UpstreamProtocolError,
 )
+from gw.types.llm import StreamError
 from gw.wire.json_codec import decode_or
 
 DETAIL_CHARACTERS = 300
@@ -182,10 +183,10 @@ def error_of(
 # ---- OpenAI's shapes, and errors inside an answer of status 200
 
 
-def stream_error(error: object) -> tuple[str, str]:
-    """Return code and filtered message of an error inside a stream: a decoded JSON value, or the bytes of one."""
+def stream_error(error: object) -> StreamError:
+    """Return the event for an error inside a stream: a decoded JSON value, or the bytes of one."""
     facts = _facts(_json(error) if isinstance(error, bytes) else error)
-    return safe_code(facts.code) or safe_code(facts.kind) or "upstream_error", filtered(facts.message)
+    return StreamError(code=facts.code or facts.kind or "upstream_error", message=filtered(facts.message))
 
 
 def error_within(provider: str, error: object) -> ProviderFailed:
@@ -193,7 +194,7 @@ def error_within(provider: str, error: object) -> ProviderFailed:
 
     The message could quote secrets, which are not known here as they are in `classify`.
     """
-    code, _ = stream_error(error)
+    code = stream_error(error).code
     return ProviderFailed(
         provider=provider, detail=f"an error inside the answer: {code}", upstream_status=200, upstream_code=code
     )

@@ -20,7 +20,7 @@ from gw.gateway import Gateway, open_gateway
 from gw.serve import serve
 from gw.types.ids import Caller
 from gw.web.drain import Drain
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request
 from tests.fakes.gateway_http import fake_gateway
 
 

@@ -28,22 +28,21 @@ from gw.wire import (
     elevenlabs_speak,
     ollama_chat,
     openai_audio,
-    openai_chat_client,
+    openai_chat,
     openai_realtime_beta,
     openai_realtime_client,
-    openai_transcript,
     whisper_cpp,
 )
 from tests.fakes.golden import golden
 
 LISTEN = ListenRequest(model="m", format=PCM_24K)
 STREAMS = {
-    "openai/chat_stream": partial(openai_chat_client.ChatDecoder, "p"),
-    "openai/chat_stream_azure": partial(openai_chat_client.ChatDecoder, "p"),
-    "openai/chat_stream_groq": partial(openai_chat_client.ChatDecoder, "p"),
-    "openai/chat_stream_tools": partial(openai_chat_client.ChatDecoder, "p"),
+    "openai/chat_stream": partial(openai_chat.ChatDecoder, "p"),
+    "openai/chat_stream_azure": partial(openai_chat.ChatDecoder, "p"),
+    "openai/chat_stream_groq": partial(openai_chat.ChatDecoder, "p"),
+    "openai/chat_stream_tools": partial(openai_chat.ChatDecoder, "p"),
     "openai/speech_stream": partial(openai_audio.SpeechDecoder, "p"),
-    "openai/transcription_stream": partial(openai_transcript.TranscriptDecoder, "p"),
+    "openai/transcription_stream": partial(openai_audio.TranscriptDecoder, "p"),
     "anthropic/message_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
     "anthropic/message_refused": partial(anthropic_messages_client.MessagesDecoder, "p"),
     "anthropic/overloaded_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
@@ -53,8 +52,8 @@ STREAMS = {
     "elevenlabs/speech_with_timestamps": partial(elevenlabs_speak.TimedDecoder, "p"),
 }
 WHOLE = {
-    "openai/chat_completion": partial(openai_chat_client.decode_completion, provider="p"),
-    "openai/transcription_verbose": lambda body: openai_transcript.decode_transcript(body, "application/json", "verbose_json", "p"),
+    "openai/chat_completion": partial(openai_chat.decode_completion, provider="p"),
+    "openai/transcription_verbose": lambda body: openai_audio.decode_transcript(body, "application/json", "verbose_json", "p"),
     "anthropic/message": partial(anthropic_messages_client.decode_message, provider="p"),
     "ollama/chat": partial(ollama_chat.decode_answer, provider="p"),
     "cartesia/transcript": partial(cartesia_listen.decode_transcript, provider="p", keep_raw=False),

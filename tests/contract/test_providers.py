@@ -18,7 +18,7 @@ from gw.types.llm import ChatEnd, Completion, Delta, UsageReport
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_chat_server, wav
+from gw.wire import openai_chat, wav
 from tests.contract.vendors import ERRORS, KEY, VENDORS, rig
 
 TEXT = "one two three four five six"
@@ -56,7 +56,7 @@ class Recording:
 
 def chat_request(text=TEXT, *, stream=True, **fields):
     body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": text}], **fields}
-    return openai_chat_server.parse_request(msgspec.json.encode(body))
+    return openai_chat.parse_request(msgspec.json.encode(body))
 
 
 def speak_request(text=TEXT, *, events=False, encoding="pcm_s16le"):

@@ -21,7 +21,7 @@ from gw.types.asgi import ASGIApp
 from gw.types.ids import Modality
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
-from gw.wire import chat_messages, openai_chat_server
+from gw.wire import chat_messages, openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -167,7 +167,7 @@ class OpenAIVendor:
 
     def leak(self, status: int, secret: str) -> None:
         self.fake.status = status
-        self.fake.error_body = openai_chat_server.error_body(
+        self.fake.error_body = openai_chat.error_body(
             type=secret, code=secret, message=f"bad key {secret}, header 'Bearer {secret}'", param=None, request_id=""
         )
 

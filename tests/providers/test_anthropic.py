@@ -11,7 +11,7 @@ from gw.providers import anthropic
 from gw.providers.spec import Account
 from gw.types.llm import ChatEnd, Completion, Delta
 from gw.types.secret import Secret
-from gw.wire import anthropic_messages_server, openai_chat_server
+from gw.wire import anthropic_messages_server, openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -53,7 +53,7 @@ async def answered(request, account):
 
 async def test_the_key_and_the_version_stand_in_headers(fake, account, autojump_clock):
     body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
-    await answered(openai_chat_server.parse_request(body), account)
+    await answered(openai_chat.parse_request(body), account)
     (entry,) = fake.ledger
     assert (entry.path, entry.headers["x-api-key"], entry.headers["anthropic-version"]) == ("/v1/messages", "k-1", "2023-06-01")
     assert "authorization" not in entry.headers
@@ -75,7 +75,7 @@ async def test_a_caller_of_the_same_dialect_gets_what_was_sent(stream, fake, acc
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_caller_of_another_dialect_gets_no_raw(stream, fake, account, autojump_clock):
     body = msgspec.json.encode({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "hi"}]})
-    events = await answered(openai_chat_server.parse_request(body), account)
+    events = await answered(openai_chat.parse_request(body), account)
     assert all(event.raw is None for event in events if isinstance(event, (Delta, Completion)))
 
 
@@ -83,6 +83,6 @@ async def test_what_cannot_be_said_is_this_candidates_fault(fake, account, autoj
     part = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
     body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": [part]}]})
     with pytest.raises(ProviderRejected) as caught:
-        await answered(openai_chat_server.parse_request(body), account)
+        await answered(openai_chat.parse_request(body), account)
     assert caught.value.retryable
     assert fake.ledger == []

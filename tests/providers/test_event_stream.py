@@ -11,7 +11,7 @@ from gw.providers.event_stream import EventStream
 from gw.types.llm import Delta, StreamError
 from gw.types.tts import AudioChunk
 from gw.wire.openai_audio import SpeechDecoder
-from gw.wire.openai_chat_client import ChatDecoder
+from gw.wire.openai_chat import ChatDecoder
 
 SOUND = b'data: {"type":"speech.audio.delta","audio":"AAAA"}\n\n'
 ERROR = b'data: {"type":"error","error":{"code":"x"}}\n\n'

@@ -9,7 +9,7 @@ from gw.net.http1 import Origin, Pool
 from gw.providers import groq
 from gw.providers.spec import Account
 from gw.types.secret import Secret
-from gw.wire import openai_chat_server
+from gw.wire import openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -41,7 +41,7 @@ async def test_what_is_sent(requested, sent, nursery, autojump_clock):
         pool=Pool(connect=net),
     )
     plain = {"messages": [{"role": "user", "content": "hi"}]}
-    request = openai_chat_server.parse_request(msgspec.json.encode({"model": "m", **plain, **requested}))
+    request = openai_chat.parse_request(msgspec.json.encode({"model": "m", **plain, **requested}))
     async with groq.chat(request, account) as answer:
         await answer.receive()
     (entry,) = fake.ledger

@@ -10,7 +10,7 @@ from gw.providers import ollama
 from gw.providers.spec import Account
 from gw.types.llm import ChatEnd, Delta
 from gw.types.secret import Secret
-from gw.wire import ollama_chat, openai_chat_server
+from gw.wire import ollama_chat, openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.ollama import FakeOllama
@@ -36,7 +36,7 @@ async def answered(request, to):
 
 async def test_native_with_the_entrys_settings(nursery, autojump_clock):
     fake = FakeOllama()
-    events = await answered(openai_chat_server.parse_request(BODY), account(fake, nursery, num_ctx=8_192, keep_alive="30m", think=False))
+    events = await answered(openai_chat.parse_request(BODY), account(fake, nursery, num_ctx=8_192, keep_alive="30m", think=False))
     (entry,) = fake.ledger
     assert entry.path == "/api/chat"
     assert entry.fields["options"] == {"num_ctx": 8_192}
@@ -46,7 +46,7 @@ async def test_native_with_the_entrys_settings(nursery, autojump_clock):
 
 async def test_the_openai_face(nursery, autojump_clock):
     fake = FakeOpenAI()
-    events = await answered(openai_chat_server.parse_request(BODY), account(fake, nursery, api="openai", num_ctx=8_192))
+    events = await answered(openai_chat.parse_request(BODY), account(fake, nursery, api="openai", num_ctx=8_192))
     (entry,) = fake.ledger
     assert entry.path == "/v1/chat/completions"
     assert "options" not in entry.fields

@@ -15,7 +15,7 @@ from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import Final, ListenEnd, ListenRequest, UtteranceEnd
-from gw.wire import g711, openai_chat_server
+from gw.wire import g711, openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -188,7 +188,7 @@ async def test_a_caller_of_the_same_dialect_sends_its_own_frames(nursery, autoju
 async def test_the_limit_by_the_name_a_model_takes(model, requested, sent, nursery, autojump_clock):
     rig = Rig(nursery, model=model)
     body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hi"}], **requested})
-    async with openai.chat(openai_chat_server.parse_request(body), rig.account) as answer:
+    async with openai.chat(openai_chat.parse_request(body), rig.account) as answer:
         await answer.receive()
     fields = rig.fake.ledger[0].fields
     assert {name: value for name, value in fields.items() if name.startswith("max_")} == sent

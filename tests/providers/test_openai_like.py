@@ -16,7 +16,7 @@ from gw.types.secret import Secret
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.types.tts import SpeakEnd, SpeakRequest
 from gw.wire import wav
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request
 from tests.fakes.net import FakeNet, ServerSide
 
 JSON, SSE = (b"content-type", b"application/json"), (b"content-type", b"text/event-stream; charset=utf-8")

@@ -26,7 +26,7 @@ from gw.types.audio import PCM_16K
 from gw.types.ids import Caller
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_chat_server, wav
+from gw.wire import openai_chat, wav
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.records import NOON, HandClock, record
@@ -58,7 +58,7 @@ SENTENCES = ["Good day. ", "Two tables, please? ", "Äpfel für 12 € 🍏 "]
 
 async def chat(relay, provider, n):
     body = {"model": f"{provider}/gpt-x", "stream": n % 3 == 0, "messages": [{"role": "user", "content": "word " * n}]}
-    request = openai_chat_server.parse_request(msgspec.json.encode(body))
+    request = openai_chat.parse_request(msgspec.json.encode(body))
     async with relay.chat(request, Caller(endpoint="/v1/chat/completions")) as answer:
         while not answer.done:
             await answer.receive()

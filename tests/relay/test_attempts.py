@@ -18,7 +18,7 @@ from gw.relay.candidates import PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt
 from gw.types.ids import Caller
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request
 from tests.fakes.net import FakeNet, ServerSide
 
 

@@ -24,7 +24,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.ids import Caller
 from gw.types.llm import Delta
 from gw.types.tts import AudioChunk, SpeakRequest
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request
 
 CHAIN = """
 providers:

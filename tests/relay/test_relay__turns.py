@@ -15,7 +15,7 @@ from gw.types.llm import ChatEnd, Completion, Delta
 from gw.types.stt import Final, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import wav
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request
 from tests.fakes.hosting import open_plane
 
 CONFIG = """

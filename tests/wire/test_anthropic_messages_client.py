@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.errors import ClientProtocolError
-from gw.wire import openai_chat_server
+from gw.wire import openai_chat
 from gw.wire.anthropic_messages_client import DEFAULT_MAX_TOKENS, upstream_body
 from gw.wire.anthropic_messages_server import parse_request
 
@@ -17,7 +17,7 @@ HI = [{"role": "user", "content": "hi"}]
 
 def sent(messages=HI, model="claude-haiku-4-5", **fields):
     body = msgspec.json.encode({"model": "m", "messages": messages, **fields})
-    return msgspec.json.decode(upstream_body(openai_chat_server.parse_request(body), model))
+    return msgspec.json.decode(upstream_body(openai_chat.parse_request(body), model))
 
 
 def text(value):

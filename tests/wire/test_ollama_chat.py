@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gw.errors import ClientProtocolError
-from gw.wire import chat_messages, openai_chat_server
+from gw.wire import chat_messages, openai_chat
 from gw.wire.ollama_chat import parse_request, upstream_body
 
 HI = [{"role": "user", "content": "hi"}]
@@ -14,7 +14,7 @@ HI = [{"role": "user", "content": "hi"}]
 
 def sent(messages=HI, settings=None, **fields):
     body = msgspec.json.encode({"model": "m", "messages": messages, **fields})
-    return msgspec.json.decode(upstream_body(openai_chat_server.parse_request(body), "llama3.2", settings or {}))
+    return msgspec.json.decode(upstream_body(openai_chat.parse_request(body), "llama3.2", settings or {}))
 
 
 def test_the_least():

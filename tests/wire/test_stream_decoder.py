@@ -9,9 +9,8 @@ from gw.wire.anthropic_messages_client import MessagesDecoder
 from gw.wire.cartesia_speak import CartesiaSpeechDecoder
 from gw.wire.elevenlabs_speak import TimedDecoder
 from gw.wire.ollama_chat import OllamaDecoder
-from gw.wire.openai_audio import SpeechDecoder
-from gw.wire.openai_chat_client import ChatDecoder
-from gw.wire.openai_transcript import TranscriptDecoder
+from gw.wire.openai_audio import SpeechDecoder, TranscriptDecoder
+from gw.wire.openai_chat import ChatDecoder
 
 GOOD = {
     ChatDecoder: b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n',

@@ -12,6 +12,7 @@ from gw.errors import (
     RateLimitError,
     UpstreamProtocolError,
 )
+from gw.types.llm import StreamError
 from gw.wire.vendor_errors import classify, error_within, filtered, parse_retry_after, stream_error
 
 
@@ -152,10 +153,12 @@ def test_retry_after(value, now, seconds):
 
 
 def test_faults_inside_a_stream():
-    assert stream_error(b'{"message":"over","code":"overloaded","type":"server_error"}') == ("overloaded", "over")
-    assert stream_error(b'{"message":"over","type":"server_error","code":null}') == ("server_error", "over")
-    assert stream_error("plain text") == ("upstream_error", "plain text")
-    assert stream_error(b'{"error":{"message":"m","code":502}}') == ("502", "m")
+    over = b'{"message":"over","code":"overloaded","type":"server_error"}'
+    assert stream_error(over) == StreamError(code="overloaded", message="over")
+    over = b'{"message":"over","type":"server_error","code":null}'
+    assert stream_error(over) == StreamError(code="server_error", message="over")
+    assert stream_error("plain text") == StreamError(code="upstream_error", message="plain text")
+    assert stream_error(b'{"error":{"message":"m","code":502}}') == StreamError(code="502", message="m")
 
 
 def test_every_status_is_a_provider_error():

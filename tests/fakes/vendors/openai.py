@@ -18,7 +18,7 @@ from gw.types.llm import ChatEnd, ChatEvent, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire import multipart, openai_audio, openai_chat_server, openai_transcript, wav
+from gw.wire import multipart, openai_audio, openai_chat, wav
 from tests.fakes.vendors import openai_realtime
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, json_of, over, words
 
@@ -99,12 +99,12 @@ class FakeOpenAI(ScriptedVendor):
 
     def error_response(self, status: int, code: str, message: str) -> bytes:
         kind = "invalid_request_error" if status < 500 else "server_error"
-        return openai_chat_server.error_body(
+        return openai_chat.error_body(
             type=kind, code=code, message=message, param=None, request_id=f"req_{len(self.ledger)}"
         )
 
     def stream_error_event(self, code: str) -> bytes:
-        encoder = openai_chat_server.ChatEncoder(id="", created=0, model="", include_usage=False)
+        encoder = openai_chat.ChatEncoder(id="", created=0, model="", include_usage=False)
         return encoder.encode([StreamError(code=code, message="scripted failure")])
 
     async def _models(self, entry: Entry, body: bytes, answer: Answer) -> None:
@@ -112,12 +112,12 @@ class FakeOpenAI(ScriptedVendor):
         await answer.send_complete(msgspec.json.encode({"object": "list", "data": data}), "application/json")
 
     async def _chat(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        request = openai_chat_server.parse_request(body)
+        request = openai_chat.parse_request(body)
         entry.fields = json_of(body)
         pieces = self.pieces_for(request)
         events = self.chat_events(request, pieces)
         entry.usage = self.used(request, len(events) - 1)
-        encoder = openai_chat_server.ChatEncoder(
+        encoder = openai_chat.ChatEncoder(
             id=f"chatcmpl-{len(self.ledger)}", created=1_790_000_000, model=request.model,
             include_usage=request.include_usage,
         )
@@ -174,16 +174,16 @@ class FakeOpenAI(ScriptedVendor):
         result = msgspec.structs.replace(result, usage=entry.usage)
         await trio.sleep(self.first_token_after_s)
         if not request.stream:
-            decoded, content_type = openai_transcript.encode_transcript(result, request.response_format)
+            decoded, content_type = openai_audio.encode_transcript(result, request.response_format)
             await answer.send_complete(b'{"tex' if self.malformed else decoded, content_type)
             return
         await answer.start("text/event-stream")
         await answer.paced(
             words(result.text),
             self.token_gap_s,
-            lambda piece: openai_transcript.encode_transcript_events([TextDelta(text=piece)]),
+            lambda piece: openai_audio.encode_transcript_events([TextDelta(text=piece)]),
         )
-        await answer.end(b"" if self.omit_done else openai_transcript.encode_transcript_events([result]))
+        await answer.end(b"" if self.omit_done else openai_audio.encode_transcript_events([result]))
 
 
 def _form(content_type: bytes, body: bytes) -> tuple[list[tuple[str, str]], _Upload]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gw.wire.openai_chat_client import upstream_body
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request, upstream_body
 
 HI = [{"role": "user", "content": "hi"}]
 

@@ -7,8 +7,7 @@ import pytest
 
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
-from gw.wire.openai_chat_client import ChatDecoder, decode_completion
-from gw.wire.openai_chat_server import ChatEncoder, error_body
+from gw.wire.openai_chat import ChatDecoder, ChatEncoder, decode_completion, error_body
 from tests.fakes.golden import golden
 
 USAGE = Usage(input_tokens=7, cached_input_tokens=3, output_tokens=2, input_audio_tokens=1, source="vendor")

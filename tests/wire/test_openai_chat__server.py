@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gw.errors import ClientProtocolError
-from gw.wire.openai_chat_server import parse_request
+from gw.wire.openai_chat import parse_request
 
 HI = [{"role": "user", "content": "hi"}]
 

@@ -8,7 +8,7 @@ from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.stt import Final, TextDelta, TranscribeEvent, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire.bounds import MAX_DURATION_S, MOST_TOKENS
-from gw.wire.openai_transcript import (
+from gw.wire.openai_audio import (
     TranscriptDecoder,
     decode_transcript,
     encode_transcript,

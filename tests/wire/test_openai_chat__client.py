@@ -8,7 +8,7 @@ from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire.bounds import MOST_TOKENS
-from gw.wire.openai_chat_client import ChatDecoder, decode_completion
+from gw.wire.openai_chat import ChatDecoder, decode_completion
 from tests.fakes.golden import golden
 
 

@@ -1,0 +1,524 @@
+"""POST /chat/completions, both roles: requests, and answers, streamed or not.
+
+Source: openai-python 3.52.0 and groq-python 1.7.0, types, recorded requests and streams (November 2026).
+
+Members of a request are kept as raw JSON: only those that routing needs are decoded, and unknown ones go on untouched.
+
+One SSE event holds one chunk; a chunk with a choice becomes a `Delta` that carries the chunk's own bytes as `raw`, so that an
+encoder of the same dialect sends them on unchanged. Servers differ in where they report usage: in a last chunk without choices
+(OpenAI), in the last or in every chunk with a choice, or in `x_groq`. A chunk without choices is reported at once; usage from
+chunks with a choice is kept, the latest replacing the earlier, and reported once before the end. A later `UsageReport` replaces
+an earlier one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
+from gw.types import llm
+from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
+from gw.types.usage import Usage
+from gw.wire import sse
+from gw.wire.bounds import MOST_TOKENS, tokens
+from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
+from gw.wire.chat_messages import decode_messages
+from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_upstream
+from gw.wire.stream_decoder import SseStreamDecoder
+from gw.wire.vendor_errors import error_within, stream_error
+
+T = TypeVar("T")
+
+_DONE = b"[DONE]"
+_END = ChatEnd()
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_TEXT = msgspec.json.Decoder(str)
+_INT = msgspec.json.Decoder(int)
+_BOOLS = {b"true": True, b"false": False, b"null": False}
+_NULL = msgspec.Raw(b"null")
+_TRUE = msgspec.Raw(b"true")
+_EMPTY_LIST = re.compile(rb"\[\s*\]")
+_NEEDS_NOTHING: frozenset[llm.Ability] = frozenset()
+
+
+# ---- the request
+
+
+def parse_request(body: bytes) -> ChatRequest:
+    """Decode what routing needs of a request body, and keep every member raw.
+
+    Raises ClientProtocolError, with `param` if a member is at fault.
+    """
+    fields = _members(body)
+    raw_messages = fields.get("messages")
+    if raw_messages is None:
+        raise ClientProtocolError(what="'messages' is required", param="messages")
+    raw_model = fields.get("model")
+    stream = _flag(fields.get("stream"), "stream")
+    text = bytes(raw_messages)
+    characters = len(text)
+    if not text.startswith(b"["):
+        raise ClientProtocolError(what="'messages' must be a list", param="messages")
+    if _EMPTY_LIST.match(text):
+        raise ClientProtocolError(what="'messages' must not be empty", param="messages")
+    # A quotation mark inside a JSON string is escaped, so these bytes are a complete string: a type, or the same as text.
+    needs = _NEEDS_NOTHING
+    if b'"image_url"' in text or b'"input_audio"' in text:
+        needs, characters = _media(text)
+    if any(name in fields and _has_items(fields[name], name) for name in ("tools", "functions")):
+        needs |= {"tools"}
+    return ChatRequest(
+        model="" if raw_model is None or raw_model == _NULL else _value(_TEXT, raw_model, "model", "a string"),
+        fields=fields, stream=stream, include_usage=stream and _wants_usage(fields.get("stream_options")), needs=needs,
+        input_characters=characters, max_output_tokens=_limit(fields),
+    )
+
+
+def _media(raw_messages: bytes) -> tuple[frozenset[llm.Ability], int]:
+    """Return the abilities that the parts need, and the characters of text: counting base64 would spoil the estimate."""
+    conversation = decode_messages(raw_messages)
+    needs: set[llm.Ability] = {"vision"} if any(message.images for message in conversation) else set()
+    if any(message.audio for message in conversation):
+        needs.add("audio_in")
+    return frozenset(needs), sum(len(message.text) for message in conversation)
+
+
+def _members(body: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        if not body.isascii():
+            body.decode()   # msgspec does not check raw members
+        return _FIELDS.decode(body)
+    except msgspec.ValidationError:
+        raise ClientProtocolError(what="the body must be a JSON object") from None
+    except UnicodeDecodeError:
+        raise ClientProtocolError(what="the body is not UTF-8") from None
+    except RecursionError:
+        raise ClientProtocolError(what="the JSON is nested too deeply") from None
+    except msgspec.DecodeError as error:
+        raise ClientProtocolError(what=f"the body is not JSON: {error}") from None
+
+
+def _value(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, name: str, kind: str) -> T:
+    try:
+        return decoder.decode(raw)
+    except BAD_JSON:
+        raise ClientProtocolError(what=f"'{name}' must be {kind}", param=name) from None
+
+
+def _flag(raw: msgspec.Raw | None, name: str) -> bool:
+    if raw is None:
+        return False
+    value = _BOOLS.get(bytes(raw))
+    if value is None:
+        raise ClientProtocolError(what=f"'{name}' must be true or false", param=name)
+    return value
+
+
+def _has_items(raw: msgspec.Raw, name: str) -> bool:
+    return raw != _NULL and bool(_value(_LIST, raw, name, "a list"))
+
+
+def _limit(fields: Mapping[str, msgspec.Raw]) -> int | None:
+    """Return the limit of output tokens by its newer or older name; -1 and 0, which some servers take, are no limit."""
+    for name in ("max_completion_tokens", "max_tokens"):
+        raw = fields.get(name)
+        if raw is None or raw == _NULL:
+            continue
+        limit = _value(_INT, raw, name, "a whole number")
+        if limit > MOST_TOKENS:
+            raise ClientProtocolError(what=f"'{name}' must be at most {MOST_TOKENS}", param=name)
+        if limit > 0:
+            return limit
+    return None
+
+
+def _wants_usage(raw: msgspec.Raw | None) -> bool:
+    if raw is None or raw == _NULL:
+        return False
+    return _flag(stream_options(raw).get("include_usage"), "stream_options.include_usage")
+
+
+def upstream_body(request: ChatRequest, model: str) -> bytes:
+    """Return the body for an upstream of this dialect: `model` replaced, usage requested when streaming, else untouched."""
+    fields: dict[str, Any] = dict(request.fields)
+    fields["model"] = model
+    if request.stream:
+        fields["stream"] = _TRUE
+        options = fields.get("stream_options")
+        if options is None or not request.include_usage:  # else the caller's own options request it
+            own = {} if options is None or options == _NULL else stream_options(options)
+            fields["stream_options"] = {**own, "include_usage": _TRUE}
+    return msgspec.json.encode(fields)
+
+
+def stream_options(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """Decode the member `stream_options`. Raises ClientProtocolError."""
+    try:
+        return _FIELDS.decode(raw)
+    except BAD_JSON:
+        raise ClientProtocolError(what="'stream_options' must be an object", param="stream_options") from None
+
+
+# ---- the answer, as a client
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+    def piece(self, index: int) -> ToolCallPiece:
+        function = self.function or _Function()
+        return ToolCallPiece(index=index, id=self.id or "", name=function.name or "", arguments=function.arguments or "")
+
+
+class _Text(msgspec.Struct, gc=False):
+    text: str | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    """A message, or a delta of one."""
+
+    content: str | list[_Text] | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[_Call] | None = None
+    function_call: _Function | None = None
+    audio: Any = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int = 0
+    delta: _Message | None = None
+    message: _Message | None = None
+    finish_reason: str | None = None
+
+
+class _XGroq(msgspec.Struct, gc=False):
+    usage: Any = None
+    error: Any = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    """A chunk of a streamed answer, or an unstreamed one."""
+
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    x_groq: _XGroq | None = None
+    error: Any = None
+
+
+class _Tokens(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    audio_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Tokens | None = None
+    completion_tokens_details: _Tokens | None = None
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_NO_TOKENS = _Tokens()
+_NO_GROQ = _XGroq()
+
+
+def _usage(value: object) -> Usage | None:
+    """Return usage; None if it is missing or unreadable, which is no reason to lose the answer."""
+    usage = convert_or_none(value, _Usage)
+    if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
+        return None
+    prompt, completion = usage.prompt_tokens_details or _NO_TOKENS, usage.completion_tokens_details or _NO_TOKENS
+    return Usage(
+        input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(prompt.cached_tokens),
+        cache_write_tokens=tokens(prompt.cache_write_tokens), output_tokens=tokens(usage.completion_tokens),
+        input_audio_tokens=tokens(prompt.audio_tokens), output_audio_tokens=tokens(completion.audio_tokens), source="vendor",
+    )
+
+
+def _text(content: str | list[_Text] | None) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(part.text or "" for part in content)
+
+
+class ChatDecoder(SseStreamDecoder[ChatEvent]):
+    """Bytes of a streamed answer in, events out.
+
+    Several choices in one chunk become several deltas: the first carries `raw`, the others b"". A chunk whose tool
+    calls lack their index has no `raw`: clients insist on the index, so an encoder must build it anew. Without `keep_raw`
+    (the caller speaks another dialect) there is no `raw` at all.
+    """
+
+    def __init__(self, provider: str, *, keep_raw: bool = True) -> None:
+        super().__init__(provider)
+        self._keep_raw = keep_raw
+        self._latest_usage: object = None
+        self._finished = self._has_content = False
+        self._call_ids: list[str] = []
+
+    def end(self) -> list[ChatEvent]:
+        """Return the last events after the connection ended cleanly.
+
+        Some servers end without a marker: after a finish_reason that is an end; otherwise raises UpstreamCut.
+        """
+        events: list[ChatEvent] = []
+        if not self._ended:
+            if not self._finished and not any(event.data == _DONE for event in self._sse.end()):
+                raise UpstreamCut(provider=self._provider, detail="the stream ended without a finish_reason")
+            self._finish(events)
+        return events
+
+    def _decode(self, event: sse.SseEvent, events: list[ChatEvent]) -> None:
+        data = event.data
+        if data == _DONE:
+            self._finish(events)
+            return
+        try:
+            chunk = _CHUNK.decode(data)
+        except BAD_JSON:
+            raise self._malformed("a chunk is not the JSON expected") from None
+        usage, error = chunk.usage, chunk.error
+        if chunk.x_groq is not None:
+            usage, error = usage or chunk.x_groq.usage, error or chunk.x_groq.error
+        if error is not None or event.event == "error":
+            self._ended = True
+            events.append(stream_error(data if error is None else error))
+        elif chunk.choices:
+            self._latest_usage = usage or self._latest_usage
+            raw = data if self._keep_raw else None
+            for choice in chunk.choices:
+                events.append(self._delta(choice, raw))
+                raw = b"" if self._keep_raw else None
+        elif usage is not None:
+            report = _usage(usage)
+            if report is not None:
+                self._latest_usage = None
+                events.append(UsageReport(usage=report, raw=data if self._keep_raw else None))
+        elif chunk.choices is not None and self._keep_raw:
+            events.append(Delta(raw=data))   # Azure's filter results, padding
+
+    def _finish(self, events: list[ChatEvent]) -> None:
+        usage = _usage(self._latest_usage)
+        if usage is not None:
+            events.append(UsageReport(usage=usage))
+        if not self._has_content:
+            raise self._malformed("empty answer")
+        self._ended = True
+        events.append(_END)
+
+    def _delta(self, choice: _Choice, raw: bytes | None) -> Delta:
+        delta = choice.delta
+        finish_reason = choice.finish_reason
+        if finish_reason is not None:
+            self._finished = True
+            if finish_reason in ENDED_BY:
+                self._has_content = True
+        if delta is None:
+            return Delta(finish_reason=finish_reason, choice=choice.index, raw=raw)
+        calls: tuple[ToolCallPiece, ...] = ()
+        if delta.tool_calls or delta.function_call is not None:
+            calls, indexed = self._pieces(delta)
+            raw = raw if indexed else None
+        text = delta.content if isinstance(delta.content, str) else _text(delta.content)
+        refusal = delta.refusal or ""
+        reasoning = delta.reasoning or delta.reasoning_content or ""
+        if not self._has_content and (text or calls or refusal or reasoning or delta.audio is not None):
+            self._has_content = True
+        return Delta(
+            text=text, refusal=refusal, reasoning=reasoning, tool_calls=calls, finish_reason=finish_reason,
+            choice=choice.index, raw=raw,
+        )
+
+    def _pieces(self, delta: _Message) -> tuple[tuple[ToolCallPiece, ...], bool]:
+        """Return the pieces of tool calls, and whether all of them had their index."""
+        if not delta.tool_calls:
+            return (_Call(function=delta.function_call).piece(0),), True   # the form before tools
+        pieces = []
+        indexed = True
+        for call in delta.tool_calls:
+            if call.index is None:
+                indexed = False
+                pieces.append(call.piece(self._index_of(call.id)))
+            else:
+                pieces.append(call.piece(call.index))
+        return tuple(pieces), indexed
+
+    def _index_of(self, call_id: str | None) -> int:
+        """Return the index of a call that lacks one: a new id is the next call, no id continues the last."""
+        if call_id and call_id not in self._call_ids:
+            self._call_ids.append(call_id)
+        return self._call_ids.index(call_id) if call_id else max(0, len(self._call_ids) - 1)
+
+
+def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Completion:
+    """Decode an unstreamed answer: its first choice; `raw`, if kept, has all of them.
+
+    Raises UpstreamProtocolError (malformed, or without content), ProviderFailed (an error object with status 200).
+    """
+    answer = decode_upstream(_CHUNK, body, provider, "the answer")
+    groq = answer.x_groq or _NO_GROQ
+    error = answer.error or groq.error
+    if error is not None:
+        raise error_within(provider, error)
+    if not answer.choices:
+        raise UpstreamProtocolError(provider=provider, detail="empty answer")
+    choice = answer.choices[0]
+    message = choice.message or _Message()
+    text = _text(message.content)
+    refusal = message.refusal or ""
+    calls = tuple([call.piece(i) for i, call in enumerate(message.tool_calls)]) if message.tool_calls else ()
+    if message.function_call is not None and not calls:
+        calls = (_Call(function=message.function_call).piece(0),)
+    reasoning = message.reasoning or message.reasoning_content
+    has_content = text or refusal or calls or reasoning or message.audio is not None
+    if not has_content and choice.finish_reason not in ENDED_BY:
+        raise UpstreamProtocolError(provider=provider, detail="empty answer")
+    return Completion(
+        text=text, refusal=refusal, tool_calls=calls, finish_reason=choice.finish_reason,
+        usage=_usage(answer.usage or groq.usage), raw=body if keep_raw else None,
+    )
+
+
+# ---- the answer, as a server
+
+
+class ChatEncoder:
+    """Events in, the bytes of a streamed or unstreamed answer out.
+
+    Events with `raw` are sent unchanged. Others are built: role first, an index on every piece of a tool call, the
+    finish reason in a chunk of its own. The usage chunk is left out unless the caller asked for it.
+    """
+
+    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:   # noqa: A002  the wire's name
+        self._common: dict[str, Any] = {"id": id, "created": created, "model": model}
+        self._include_usage = include_usage
+        self._started: set[int] = set()
+        self._done = False
+
+    def encode(self, events: list[ChatEvent]) -> bytes:
+        """Return one bytes object for all of `events`; b"" if there is nothing to send."""
+        parts: list[bytes] = []
+        for event in events:
+            if type(event) is Delta:
+                if event.raw is None:
+                    self._delta(event, parts)
+                elif event.raw:
+                    raw = event.raw
+                    parts.append(b"data: " + raw + b"\n\n" if 10 not in raw else sse.encode(raw))
+            elif type(event) is UsageReport:
+                if self._include_usage:
+                    parts.append(self._usage(event.usage) if event.raw is None else sse.encode(event.raw))
+            elif isinstance(event, ChatEnd):
+                self._end(parts)
+            elif isinstance(event, StreamError):
+                parts.append(self.error(event.code, event.message, "upstream_error"))
+            elif isinstance(event, Completion):
+                self._delta(as_delta(event), parts)
+                if event.usage is not None and self._include_usage:
+                    parts.append(self._usage(event.usage))
+                self._end(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def error(self, code: str, message: str, type: str) -> bytes:   # noqa: A002  the wire's name
+        """Return a failure after the first byte, as OpenAI's SDKs read it."""
+        error = {"message": message, "type": type, "param": None, "code": code}
+        return sse.encode(msgspec.json.encode({"error": error}))
+
+    def answer(self, events: list[ChatEvent]) -> bytes:
+        """Return the JSON body of an unstreamed answer: the upstream's own, or put together from events."""
+        answer = CollectedAnswer(events)
+        if answer.raw is not None:
+            return answer.raw
+        choices = [_choice_object(index, choice) for index, choice in sorted(answer.choices.items())]
+        choices = choices or [_choice_object(0, CollectedChoice())]
+        body: dict[str, Any] = {**self._common, "object": "chat.completion", "choices": choices}
+        if answer.usage is not None:
+            body["usage"] = _usage_object(answer.usage)
+        return msgspec.json.encode(body)
+
+    def _end(self, parts: list[bytes]) -> None:
+        if not self._done:
+            self._done = True
+            parts.append(sse.encode(b"[DONE]"))
+
+    def _delta(self, delta: Delta, parts: list[bytes]) -> None:
+        index = delta.choice
+        if index not in self._started:
+            self._started.add(index)
+            parts.append(self._choice(index, {"role": "assistant", "content": ""}, None))
+        texts = {"content": delta.text, "refusal": delta.refusal, "reasoning": delta.reasoning}
+        message: dict[str, Any] = {name: text for name, text in texts.items() if text}
+        if delta.tool_calls:
+            message["tool_calls"] = [_piece_object(piece) for piece in delta.tool_calls]
+        if message:
+            parts.append(self._choice(index, message, None))
+        if delta.finish_reason is not None:
+            parts.append(self._choice(index, {}, delta.finish_reason))
+
+    def _choice(self, index: int, delta: dict[str, Any], finish_reason: str | None) -> bytes:
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return self._chunk({"choices": [choice], "usage": None} if self._include_usage else {"choices": [choice]})
+
+    def _usage(self, usage: Usage) -> bytes:
+        return self._chunk({"choices": [], "usage": _usage_object(usage)})
+
+    def _chunk(self, members: dict[str, Any]) -> bytes:
+        return sse.encode(msgspec.json.encode({**self._common, "object": "chat.completion.chunk", **members}))
+
+
+def _choice_object(index: int, choice: CollectedChoice) -> dict[str, Any]:
+    text, refusal, calls = choice.text, choice.refusal, choice.tool_calls
+    no_text = not text and (calls or refusal)
+    message: dict[str, Any] = {"role": "assistant", "content": None if no_text else text, "refusal": refusal or None}
+    if reasoning := choice.reasoning:
+        message["reasoning"] = reasoning
+    if calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ]
+    return {"index": index, "message": message, "logprobs": None, "finish_reason": choice.finish_reason}
+
+
+def _piece_object(piece: ToolCallPiece) -> dict[str, Any]:
+    function: dict[str, str] = {"arguments": piece.arguments}
+    if piece.name:
+        function["name"] = piece.name
+    head = {"id": piece.id, "type": "function"} if piece.id else {}
+    return {"index": piece.index, **head, "function": function}
+
+
+def _usage_object(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_input_tokens, "cache_write_tokens": usage.cache_write_tokens,
+            "audio_tokens": usage.input_audio_tokens,
+        },
+        "completion_tokens_details": {"audio_tokens": usage.output_audio_tokens},
+    }
+
+
+def error_body(
+    *, type: str, code: str, message: str, request_id: str, param: object = None, **facts: object   # noqa: A002  the wire's name
+) -> bytes:
+    """Return `{"error": {…}}` as OpenAI's SDKs read it, with our request id and the error's other facts."""
+    param = None if param is None else str(param)
+    error = {"message": message, "type": type, "param": param, "code": code, "request_id": request_id}
+    return msgspec.json.encode({"error": {**facts, **error}})
