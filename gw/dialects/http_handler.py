@@ -229,7 +229,7 @@ def join_audio(events: list[SpeakEvent]) -> bytes:
 # ---- handlers that the dialects share
 
 
-class ChatEncoder(Protocol):
+class ChatAnswerEncoder(Protocol):
     """Encoder of a chat dialect: of a streamed answer piece by piece, or of a complete one."""
 
     def encode(self, events: list[ChatEvent]) -> bytes: ...
@@ -238,7 +238,7 @@ class ChatEncoder(Protocol):
 
 
 def answer_chat(
-    exchange: HttpExchange, request: ChatRequest, encoder: Callable[[ChatAnswer], ChatEncoder], lines: bytes | None = None
+    exchange: HttpExchange, request: ChatRequest, encoder: Callable[[ChatAnswer], ChatAnswerEncoder], lines: bytes | None = None
 ) -> Awaitable[None]:
     """Send a chat completion: unstreamed, as server-sent events, or as lines, if `lines` is their content type."""
     opening = exchange.gateway.relay.chat(request, exchange.caller)
