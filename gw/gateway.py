@@ -25,9 +25,8 @@ from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
 from gw.store.store import Store, open_readonly, open_store
-from gw.telemetry.clock import Clock, SystemClock, utc_day
+from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.metrics import Metrics
-from gw.telemetry.request_ids import RequestIds
 from gw.types.secret import Secret
 
 _MAX_ENDED_SESSIONS = 10_000

@@ -54,26 +54,19 @@ class DaemonRefused(CommandFailed):
         self.code = code
 
 
+@attrs.frozen
 class DaemonResponse:
-    """A 2xx response, read inside `with backend.open(...)`: as `chunks()` while it arrives, or as `json()`.
+    """A 2xx response, `http`, read inside `with backend.open(...)`: as `iter_bytes()` while it arrives, or as `json()`.
 
     `sent_at`: when the request was sent, in seconds of the monotonic clock; the client's library was loaded by then.
     """
 
-    def __init__(self, response: Any, sent_at: float) -> None:
-        self._response = response
-        self.sent_at = sent_at
-
-    def header(self, name: str) -> str | None:
-        value: str | None = self._response.headers.get(name)
-        return value
-
-    def chunks(self) -> Iterator[bytes]:
-        yield from self._response.iter_bytes()
+    http: Any
+    sent_at: float
 
     def json(self) -> Any:
         """Return the decoded body. Raises CommandFailed when it is not JSON."""
-        return _checked(self._response.url, 200, decoded(self._response.read()))
+        return _checked(self.http.url, 200, decoded(self.http.read()))
 
 
 @attrs.frozen(kw_only=True)

@@ -17,7 +17,7 @@ import trio
 from gw.admin.provider_check import check_provider
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
-from gw.cli.output import bar, print_json, print_table
+from gw.cli.output import bar, print_answer
 from gw.cli.prices import prices_of
 from gw.cli.resource import json_option
 from gw.config.settings import Settings
@@ -61,10 +61,8 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     findings += [_database(settings), _address(settings)]
     if online:
         findings += trio.run(_test_providers, catalog)
-    if as_json:
-        print_json([attrs.asdict(finding) for finding in findings])
-    else:
-        print_table(("check", "result", "detail"), [attrs.astuple(finding) for finding in findings])
+    answer = [attrs.asdict(finding) for finding in findings]
+    print_answer(answer, ("check", "result", "detail"), map(attrs.astuple, findings), as_json=as_json)
     ctx.exit(CHECK_FAILED if any(finding.result == "failed" for finding in findings) else 0)
 
 

@@ -15,7 +15,7 @@ import click
 
 from gw.cli.backend import Backend, DaemonResponse, backend_options
 from gw.cli.main import CommandFailed
-from gw.cli.output import Cell, aside, duration, money, print_json, print_row, print_table, timestamp, with_units
+from gw.cli.output import Cell, aside, duration, money, print_answer, print_row, timestamp, with_units
 from gw.cli.resource import MODALITY, json_option
 from gw.wire.sse import SseDecoder
 
@@ -48,10 +48,7 @@ def logs(following: bool, limit: int | None, as_json: bool, backend: Backend, **
     if following:
         _follow(backend, filters, limit or FOLLOWED, as_json)
     records = backend.read("/v1/logs", records=True, limit=limit or 100, **filters)
-    if as_json:
-        print_json(records)
-    else:
-        print_table(_columns(), [_row(record) for record in records])
+    print_answer(records, _columns(), map(_row, records), as_json=as_json)
 
 
 def _columns() -> tuple[str, ...]:
@@ -84,7 +81,7 @@ def _follow(backend: Backend, filters: Mapping[str, str | None], limit: int, as_
 
 def _finished(stream: DaemonResponse) -> Iterator[Mapping[str, Any]]:
     decoder = SseDecoder()
-    for chunk in stream.chunks():
+    for chunk in stream.http.iter_bytes():
         for event in decoder.feed(chunk):
             if event.event == "finished":
                 yield json.loads(event.data)

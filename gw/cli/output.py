@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from math import floor, log10
@@ -71,6 +71,14 @@ def print_text(text: str, *, end: str = "") -> None:
     """Print text as it arrives. Control characters are removed on a terminal and kept in a pipe."""
     click.echo((text.translate(_CONTROL_BUT_LINES) if sys.stdout.isatty() else text) + end, nl=False)
     sys.stdout.flush()
+
+
+def print_answer(answer: object, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> None:
+    """Print `rows` under `columns`; with `as_json` the answer."""
+    if as_json:
+        print_json(answer)
+    else:
+        print_table(columns, [*rows])
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:

@@ -12,7 +12,7 @@ import click
 
 from gw.cli.backend import Backend, backend_options
 from gw.cli.main import CHECK_FAILED
-from gw.cli.output import Cell, print_json, print_table
+from gw.cli.output import Cell, print_answer
 from gw.cli.resource import Columns, Resource, json_option, named
 
 
@@ -83,11 +83,8 @@ def test_(ctx: click.Context, entity_id: str, as_json: bool, backend: Backend) -
     the test failed. `gw check --online` tests every configured provider.
     """
     answer = backend.read(RESOURCE.path_of(entity_id) + "/test", method="POST")
-    if as_json:
-        print_json(answer)
-    else:
-        row: list[Cell] = [entity_id, answer["status"], answer["latency_ms"], answer["message"]]
-        print_table(("provider", "status", "ms", "message"), [row])
+    row: list[Cell] = [entity_id, answer["status"], answer["latency_ms"], answer["message"]]
+    print_answer(answer, ("provider", "status", "ms", "message"), [row], as_json=as_json)
     ctx.exit(0 if answer["status"] == "ok" else CHECK_FAILED)
 
 

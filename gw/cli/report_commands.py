@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from itertools import starmap
 from typing import Any
 
 import click
 
 from gw.cli.backend import Backend, backend_options
-from gw.cli.output import Cell, aside, can_show, duration, money, print_json, print_table, usd, with_units
+from gw.cli.output import Cell, aside, can_show, duration, money, print_answer, print_json, print_table, usd, with_units
 from gw.cli.resource import Option, json_option
 
 PERIODS = ("today", "week", "month", "all")
@@ -85,11 +86,8 @@ def latency(period: str, project: str | None, as_json: bool, backend: Backend) -
     gw latency --period week
     """
     report: Mapping[str, Any] = backend.read("/v1/latency", records=True, period=period, project=project)
-    if as_json:
-        print_json(report)
-        return
     names = with_units(*(f"{time} {measure}" for time in ("ttfb", "total") for measure in ("mean", "p50", "p95", "p99")))
-    print_table(("model", "requests", *names), [_latency_row(model, row) for model, row in report.items()])
+    print_answer(report, ("model", "requests", *names), starmap(_latency_row, report.items()), as_json=as_json)
 
 
 def _latency_row(model: str, row: Mapping[str, Any]) -> list[Cell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -13,7 +13,7 @@ import click
 
 from gw.cli.backend import Backend, backend_options
 from gw.cli.main import CommandFailed
-from gw.cli.output import Cell, aside, print_json, print_table
+from gw.cli.output import Cell, aside, print_answer, print_json
 from gw.web.control_api import path_with
 
 Json = Mapping[str, Any]
@@ -50,26 +50,20 @@ def with_options(options: Sequence[Option]) -> Option:
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
-def rows_of(columns: Columns, entries: Iterable[Json]) -> list[list[Cell]]:
-    """Return a row for each of `entries`."""
-    values = columns.values()
-    return [[entry[value] if isinstance(value, str) else value(entry) for value in values] for entry in entries]
+def rows_of(columns: Columns, entries: Iterable[Json]) -> Iterator[list[Cell]]:
+    """Yield a row for each of `entries`."""
+    for entry in entries:
+        yield [entry[value] if isinstance(value, str) else value(entry) for value in columns.values()]
 
 
 def print_entries(answer: Any, entries: Iterable[Json], columns: Columns, *, as_json: bool) -> None:
     """Print a row for each of `entries`; with `as_json` the answer."""
-    if as_json:
-        print_json(answer)
-    else:
-        print_table(tuple(columns), rows_of(columns, entries))
+    print_answer(answer, tuple(columns), rows_of(columns, entries), as_json=as_json)
 
 
 def print_facts(answer: Json, rows: Callable[[Json], Iterable[Sequence[Cell]]], *, as_json: bool) -> None:
     """Print a name and a value in each of the `rows` of an answer; with `as_json` the answer."""
-    if as_json:
-        print_json(answer)
-    else:
-        print_table(("what", "value"), list(rows(answer)))
+    print_answer(answer, ("what", "value"), rows(answer), as_json=as_json)
 
 
 def print_change(answer: Json, sentence: str, *, as_json: bool) -> None:

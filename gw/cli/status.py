@@ -12,7 +12,7 @@ import click
 
 from gw.cli.backend import Backend, DaemonRefused, NoDaemon, backend_options
 from gw.cli.main import FAILED
-from gw.cli.output import Cell, aside, duration, money, ms, print_json, print_table, table_of, usd
+from gw.cli.output import Cell, aside, duration, money, ms, print_answer, table_of, usd
 from gw.cli.resource import SECONDS, Columns, Json, json_option, print_entries, rows_of
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ def _show(backend: Backend, *, quiet: bool, as_json: bool) -> bool:
             return False
         status = backend.read("/v1/status")
         facts = {"running": False, "ready": False, "url": missing.url, "status": status}
-    if as_json:
-        print_json(facts)
-    else:
-        print_table(("what", "value"), _rows(facts))
+    print_answer(facts, ("what", "value"), _rows(facts), as_json=as_json)
     return ready
 
 
@@ -221,6 +218,6 @@ def _rendered(now: Snapshot) -> RenderableType:
         f"gw {now.version}   running {now.summary['running']}   today {now.summary['requests_today']} requests, "
         f"{now.summary['errors_today']} errors, {usd(now.summary['cost_today'])}"
     )
-    models = table_of(tuple(COLUMNS), rows_of(COLUMNS, now.summary["last_minute"]))
+    models = table_of(tuple(COLUMNS), [*rows_of(COLUMNS, now.summary["last_minute"])])
     latest = [[record["model_id"], record["status"], ms(record["total_latency_ms"])] for record in now.latest]
     return Group(Text(head), "", models, "", table_of(("latest", "status", "total"), latest))

@@ -1,22 +1,27 @@
-"""`gw say`, `transcribe` and `chat`: the three requests of a voice app."""
+"""`gw say`, `transcribe` and `chat`: the three requests of a voice app; `gw turn`: all three in a row, or finished turns."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+from uuid import uuid4
 
 import click
 
 from gw.cli import voice_client
 from gw.cli.backend import Backend, backend_options
 from gw.cli.main import CommandFailed
-from gw.cli.output import aside, ms, print_text
+from gw.cli.output import Cell, aside, duration, money, ms, print_answer, print_text, timestamp, usd, with_units
+from gw.cli.resource import json_option
+from gw.cli.voice_client import VoiceCall
+from gw.web.control_api import path_with
 
 AUDIO_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUT_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+NEWEST_TURNS = 20
 
 
 def _text(argument: str) -> str:
@@ -38,9 +43,7 @@ def _complete_file(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def speak_to_file(
-    backend: Backend, out: Path, text: str, model: str, voice: str, headers: dict[str, str]
-) -> voice_client.VoiceCall:
+def _speak_to_file(backend: Backend, out: Path, text: str, model: str, voice: str, headers: dict[str, str]) -> VoiceCall:
     """Write speech to `out` in the format of its extension; `-` is WAV on standard output."""
     if str(out) == "-":
         return voice_client.speak(backend, text, model, voice, "wav", headers, sys.stdout.buffer)
@@ -73,7 +76,7 @@ def say(text: str, out: Path, model: str, voice: str, backend: Backend) -> None:
     gw say - -o - < text.txt | aplay
     """
     text = _text(text)
-    call = speak_to_file(backend, out, text, model, voice, {})
+    call = _speak_to_file(backend, out, text, model, voice, {})
     facts = [_length(out), f"ttfb {ms(call.ttfb_ms)}", f"{len(text)} characters"]
     aside("   ".join([str(out), call.summary(*facts)]))
 
@@ -121,3 +124,96 @@ def chat(text: str, model: str, system: str, backend: Backend) -> None:
         raise
     print_text("", end="\n")
     aside(call.summary(f"ttfb {ms(call.ttfb_ms)}", f"total {ms(call.total_ms)}"))
+
+
+@click.command()
+@click.argument("which", metavar="[FILE|TURN]", default="")
+@click.option("-o", "--out", type=OUT_FILE, help="Audio file to write the answer to FILE to.")
+@click.option("--stt", default="default", help="Speech-to-text model.")
+@click.option("--llm", default="default", help="Language model.")
+@click.option("--tts", default="default", help="Text-to-speech model.")
+@click.option("--voice", default="", help="Voice, or an alias of the configuration.")
+@click.option("--system", default="", help="System message.")
+@json_option("TURN or the newest turns as JSON.")
+@backend_options
+def turn(which: str, out: Path | None, as_json: bool, backend: Backend, **options: str) -> None:
+    """Make one complete turn of a conversation from an audio file, or show finished turns.
+
+    With FILE and -o: prints the transcript and the answer, and a bar for each stage: light until its first byte, full
+    while it streams. With a turn's id: its stages, no matter which app made it. With neither: the newest turns.
+
+    \b
+    gw turn question.wav -o answer.wav --stt deepgram/nova-3
+    gw turn
+    gw turn 0c4a3d1be2f54c7d9a66b1c09c2f1d70
+    """
+    if out is not None:
+        _make_turn(backend, AUDIO_FILE.convert(which, None, None), out, **options)
+    elif Path(which).is_file():
+        raise click.UsageError("turn prints text on standard output; give -o a file for the answer")
+    elif which:
+        _show_turn(backend, which, as_json)
+    else:
+        _list_turns(backend, as_json)
+
+
+def _make_turn(backend: Backend, file: Path, out: Path, *, stt: str, llm: str, tts: str, voice: str, system: str) -> None:
+    if str(out) == "-":
+        raise click.UsageError("turn prints text on standard output; give -o a file")
+    headers = {"X-GW-Session": uuid4().hex, "X-GW-Turn": uuid4().hex}
+    question, listening = voice_client.transcribe(backend, file, stt, headers)
+    if not question.strip():
+        raise CommandFailed(f"{file}: no speech was recognised")
+    answer, thinking = voice_client.chat(backend, question, llm, system, headers, lambda _: None)
+    if not answer.strip():
+        raise CommandFailed("the language model answered without text")
+    speaking = _speak_to_file(backend, out, answer, tts, voice, headers)
+    print_answer(None, ("part", "text"), [("heard", question), ("said", answer)], as_json=False)
+    stages = [listening, thinking, speaking]
+    voice_client.draw(stages)
+    facts = [str(out), f"first audio {ms((speaking.first - listening.start) * 1_000)}"]
+    if all(stage.priced and stage.cost_usd is not None for stage in stages):
+        facts.append(usd(sum(stage.cost_usd or 0 for stage in stages)))
+    aside("   ".join(facts))
+
+
+def _list_turns(backend: Backend, as_json: bool) -> None:
+    """Print the newest turns with the models that served them."""
+    turns = backend.read("/api/turns", records=True, limit=NEWEST_TURNS)
+    columns = ("time", "project", "stt", "llm", "tts", *with_units("first_audio", "duration", "cost"), "turn")
+    print_answer(turns, columns, map(_turn_row, turns), as_json=as_json)
+
+
+def _turn_row(turn: Mapping[str, Any]) -> list[Cell]:
+    models: list[Cell] = [turn["models"].get(modality) for modality in ("stt", "llm", "tts")]
+    times = [duration(turn[name]) for name in ("first_audio_ms", "duration_ms")]
+    return [timestamp(turn["timestamp"]), turn["project"], *models, *times, money(turn["cost_usd"]), turn["turn_id"]]
+
+
+def _show_turn(backend: Backend, turn_id: str, as_json: bool) -> None:
+    """Print one turn: a row for each stage on stdout, the bars on stderr."""
+    turn = backend.read(path_with("/api/turns/{}", turn_id), records=True)
+    stages = turn["stages"]
+    columns = ("stage", "model", "status", *with_units("start", "ttfb", "total", "cost"), "request")
+    print_answer(turn, columns, map(_stage_row, stages), as_json=as_json)
+    if as_json:
+        return
+    voice_client.draw([_call_of(stage) for stage in stages])
+    facts = [f"session {turn['session_id']}"] if turn["session_id"] else []
+    if turn["first_audio_ms"] is not None:
+        facts.append(f"first audio {ms(turn['first_audio_ms'])}")
+    aside("   ".join([*facts, usd(turn["cost_usd"])]))
+
+
+def _stage_row(stage: Mapping[str, Any]) -> list[Cell]:
+    times = [duration(stage[name]) for name in ("start_ms", "ttfb_ms", "total_ms")]
+    names = [stage[name] for name in ("modality", "model_id", "status")]
+    return [*names, *times, money(stage["cost_usd"]), stage["request_id"]]
+
+
+def _call_of(stage: Mapping[str, Any]) -> VoiceCall:
+    start, total = stage["start_ms"] / 1_000, stage["total_ms"] / 1_000
+    first = total if stage["ttfb_ms"] is None else stage["ttfb_ms"] / 1_000
+    return VoiceCall(
+        modality=stage["modality"], model=stage["model_id"], start=start, first=start + first, end=start + total
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,7 +12,7 @@ import attrs
 
 from gw.cli.backend import Backend, DaemonResponse
 from gw.cli.main import CommandFailed
-from gw.cli.output import ms, usd
+from gw.cli.output import aside, can_show, ms, usd
 from gw.types.ids import Modality
 from gw.types.llm import ChatEnd, Delta, StreamError
 from gw.wire import wav
@@ -19,6 +20,8 @@ from gw.wire.openai_chat import ChatDecoder
 
 SPEECH_FORMATS = {".wav": "wav", ".mp3": "mp3", ".opus": "opus", ".flac": "flac", ".aac": "aac", ".pcm": "pcm"}
 WAV_PREFIX_BYTES = 4_096
+WIDTH = 32
+"""Columns of the time line of a turn."""
 
 
 @attrs.define(kw_only=True)
@@ -91,7 +94,7 @@ def chat(
     first = 0.0
     pieces: list[str] = []
     with backend.open("POST", "/v1/chat/completions", headers=headers, json=body) as answer:
-        for piece in _text_pieces(answer.chunks()):
+        for piece in _text_pieces(answer.http.iter_bytes()):
             first = first or time.monotonic()
             pieces.append(piece)
             on_text(piece)
@@ -121,22 +124,21 @@ def speak(
     body = {"model": model, "input": text, "response_format": audio_format} | ({"voice": voice} if voice else {})
     first = 0.0
     with backend.open("POST", "/v1/audio/speech", headers=headers, json=body) as answer:
-        for chunk in answer.chunks():
+        for chunk in answer.http.iter_bytes():
             first = first or time.monotonic()
             out.write(chunk)
     return _call(backend, answer, "tts", model, first or time.monotonic())
 
 
 def _call(backend: Backend, answer: DaemonResponse, modality: Modality, model: str, first: float) -> VoiceCall:
-    end = time.monotonic()
-    model = answer.header("x-gw-model") or model
+    end, headers = time.monotonic(), answer.http.headers
+    model = headers.get("x-gw-model") or model
     call = VoiceCall(modality=modality, model=model, start=answer.sent_at, first=first, end=end)
-    cost = answer.header("x-gw-cost-usd")
-    if cost:
+    if cost := headers.get("x-gw-cost-usd"):
         call.cost_usd, call.priced = float(cost), True
-    if cost and answer.header("x-gw-attempts") in (None, "1"):
-        return call
-    record = backend.record(answer.header("x-request-id") or "")
+        if headers.get("x-gw-attempts") in (None, "1"):
+            return call
+    record = backend.record(headers.get("x-request-id") or "")
     if record is not None:
         call.model = str(record.get("model_id") or call.model)
         call.cost_usd, call.priced = record.get("cost_usd"), "cost_usd" in record
@@ -170,3 +172,28 @@ def audio_seconds(path: Path) -> float | None:
     with path.open("rb") as recording:
         info = wav.parse(recording.read(WAV_PREFIX_BYTES))
     return info.seconds(path.stat().st_size) if info else None
+
+
+def draw(calls: Sequence[VoiceCall]) -> None:
+    """Print a bar for each call on stderr."""
+    for line in waterfall(calls, blocks=can_show(sys.stderr, "░█")):
+        aside(line)
+
+
+def waterfall(calls: Sequence[VoiceCall], *, blocks: bool) -> list[str]:
+    """Return a bar for each call, on one time line: light up to its first byte, full while it streams."""
+    wait, stream = ("░", "█") if blocks else ("-", "#")
+    origin = min(call.start for call in calls)
+    span = max(call.end for call in calls) - origin or 1e-9
+    name_width = max(len(call.model) for call in calls)
+
+    def column(at: float) -> int:
+        return round((at - origin) / span * WIDTH)
+
+    lines = []
+    for call in calls:
+        start, first = min(column(call.start), WIDTH - 1), column(call.first)
+        end = max(column(call.end), start + 1)
+        bar = " " * start + wait * (first - start) + stream * (end - max(first, start))
+        lines.append(f"{call.modality} {call.model:{name_width}}  {bar:{WIDTH}}  {ms(call.total_ms):>8}")
+    return lines

@@ -17,7 +17,7 @@ from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, read_
 from gw.dialects.request_io import send_response
 from gw.dialects.upload import Upload
 from gw.errors import ClientProtocolError, GwError, Overloaded
-from gw.telemetry.request_ids import RequestIds
+from gw.telemetry.clock import RequestIds
 from gw.types.ids import Caller
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import assemblyai_batch

@@ -23,11 +23,7 @@ _ENDS = (wyoming.FinalTranscript, wyoming.AudioStop, wyoming.ErrorMessage)
 
 
 class BadRequest(ValueError):
-    """A request that this engine cannot serve; `code` names the reason (`voice`, `language`, `request`)."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
+    """A request that this engine cannot serve; its text is the code of the reason (`voice`, `language`, `request`)."""
 
 
 class Job:
@@ -82,14 +78,10 @@ class Inbox:
             self.jobs.put(job)
 
 
-class NotAnEvent(Exception):
-    pass
-
-
 def _read(descriptor: int, inbox: Inbox) -> None:
     """Read requests until the gateway is gone, then exit this process."""
     try:
-        decoder = wyoming.WyomingDecoder(NotAnEvent)
+        decoder = wyoming.WyomingDecoder(ValueError)
         while data := os.read(descriptor, _READ_BYTES):
             for message in decoder.feed(data):
                 inbox.put(message)
@@ -108,7 +100,7 @@ def answers(job: Job, work: Work) -> Iterator[Message]:
                 if ended or job.aborted:
                     break
     except BadRequest as error:
-        yield wyoming.ErrorMessage(text=str(error), code=error.code)
+        yield wyoming.ErrorMessage(text=str(error), code=str(error))
     except Exception as error:
         yield wyoming.ErrorMessage(text=type(error).__name__, code="failed")
     else:

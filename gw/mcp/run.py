@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import attrs
 import structlog
 import trio
@@ -17,13 +20,13 @@ from gw.dialects.request_io import MEGABYTE
 from gw.gateway import Gateway
 from gw.mcp.http_transport import mounted
 from gw.mcp.server import build
-from gw.mcp.stdin import Stdin
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.control_api import ControlApi, HttpApi, InProcessApi, open_control_api
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp
 
+_READ_BYTES = 65_536
 _log = structlog.get_logger("gw.mcp")
 
 
@@ -35,6 +38,39 @@ async def _open_api(settings: Settings, token: Secret, gateway_url: str) -> Asyn
         return
     async with open_control_api(settings, token, "mcp") as (api, place):
         yield api, place
+
+
+class Stdin(anyio.AsyncFile[str]):
+    """Standard input, line by line: `readline` returns UTF-8 text with its line end, "" at the end. One reader at a time.
+
+    The library reads in a thread that blocks in `read` until the client sends something, and Ctrl-C and SIGTERM would have
+    to wait for that. Here the event loop waits for readability. The descriptor is not made non-blocking, since it may be
+    a terminal that other programs share.
+    """
+
+    def __init__(self, fd: int = 0) -> None:
+        super().__init__(sys.stdin)
+        self._fd = fd
+        self._buffer = bytearray()
+        self._ended = False
+
+    async def readline(self) -> str:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched) + 1) == 0 and not self._ended:
+            searched = len(self._buffer)
+            data = await self._read_some()
+            self._buffer += data
+            self._ended = not data
+        line = self._buffer[: end or len(self._buffer)]
+        del self._buffer[: len(line)]
+        return line.decode("utf-8", "replace")
+
+    async def _read_some(self) -> bytes:
+        try:
+            await trio.lowlevel.wait_readable(self._fd)
+        except PermissionError:  # a regular file is always readable
+            await trio.lowlevel.checkpoint()
+        return os.read(self._fd, _READ_BYTES)
 
 
 async def run_stdio(

@@ -6,8 +6,10 @@ parts of a cost are summed in units of 10**-12 nano-USD, and rounded half up onc
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 
 import attrs
 
@@ -38,16 +40,9 @@ class RateRow:
     """For live sessions, where a vendor bills those separately."""
 
 
-class _History:
-    """The prices of one model, oldest first."""
-
-    def __init__(self, prices: Sequence[Price]) -> None:
-        self._prices = sorted(prices, key=lambda price: price.valid_from)
-        self._days = [price.valid_from for price in self._prices]
-
-    def at(self, day: int) -> Price | None:
-        index = bisect_right(self._days, day)
-        return self._prices[index - 1] if index else None
+_valid_from = attrgetter("valid_from")
+_History = list[Price]
+"""The prices of one model, oldest first."""
 
 
 class PriceBook:
@@ -57,8 +52,8 @@ class PriceBook:
         prices: dict[tuple[str, str], list[Price]] = {}
         for row in rows:
             prices.setdefault((_key(row.provider_type, row.live), row.model), []).append(row.price)
-        self._rates = {key: _History(rows) for key, rows in prices.items()}
-        self._cache: dict[tuple[str, str], _History | None] = {}
+        self._rates = {key: sorted(history, key=_valid_from) for key, history in prices.items()}
+        self._cache: dict[tuple[str, str], _History] = {}
 
     def price(self, provider_type: str, model_name: str, *, at_day: int, live: bool = False) -> Price | None:
         """Return the table's price on a UTC day; None = unpriced. A model's own `price` setting overrides it.
@@ -83,18 +78,17 @@ class PriceBook:
             if len(self._cache) >= _CACHED_NAMES:
                 self._cache.clear()
             history = self._cache[key] = self._search(provider_type, model_name)
-        return None if history is None else history.at(at_day)
+        index = bisect_right(history, at_day, key=_valid_from)
+        return history[index - 1] if index else None
 
-    def _search(self, provider_type: str, model_name: str) -> _History | None:
-        exact = self._rates.get((provider_type, model_name))
-        if exact is not None:
-            return exact
-        for cut in range(len(model_name) - 1, 0, -1):
-            if model_name[cut] in "-:@":
+    def _search(self, provider_type: str, model_name: str) -> _History:
+        for cut in range(len(model_name), 0, -1):
+            suffix = model_name[cut:]
+            if not suffix or suffix[0] in "-:@":
                 history = self._rates.get((provider_type, model_name[:cut]))
                 if history is not None:
-                    return None if _is_another_model(model_name[cut:]) else history
-        return None
+                    return history if _OTHER_MODEL.isdisjoint(re.split("[-:@]", suffix)) else []
+        return []
 
     def cost(self, usage: Usage, price: Price | None, *, local: bool) -> Cost:
         """Return a cost that is priced, unpriced (`nusd` None, source "unpriced") or free (0, source "local").
@@ -122,11 +116,6 @@ class PriceBook:
 
 def _key(provider_type: str, live: bool) -> str:
     return f"{provider_type} live" if live else provider_type
-
-
-def _is_another_model(suffix: str) -> bool:
-    words = suffix[1:].replace(":", "-").replace("@", "-").split("-")
-    return not _OTHER_MODEL.isdisjoint(words)
 
 
 def _tokens(usage: Usage, price: Price) -> int | None:

@@ -11,15 +11,26 @@ from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
+from typing import Annotated
 
 import attrs
+import msgspec
 
 from gw.pricing.book import PriceBook, RateRow
 from gw.pricing.units import AMOUNTS, price_in
 
 _EPOCH = date(1970, 1, 1).toordinal()
-_FACTS = frozenset({"model", "unit", "valid_from", "source", "seen", "live"})
 _AMOUNTS = frozenset(name for names in AMOUNTS.values() for name in names)
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Facts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    model: _Text
+    unit: _Text
+    valid_from: date
+    seen: date
+    source: _Text
+    live: bool = False
 
 
 def load_book() -> PriceBook:
@@ -45,7 +56,7 @@ def parse_table(name: str, text: str) -> list[RateRow]:
             row = _row(provider_type, rate)
             key = (row.model, row.price.valid_from, row.live)
             rows[key] = _joined(rows[key], row) if key in rows else row
-        except ValueError as error:
+        except (ValueError, msgspec.ValidationError) as error:
             raise ValueError(f"{name}: rate {number} ({rate.get('model', 'no model')}): {error}") from None
     return list(rows.values())
 
@@ -64,33 +75,11 @@ def _is_rate(field: attrs.Attribute[object], value: object) -> bool:
 
 
 def _row(provider_type: str, rate: Mapping[str, object]) -> RateRow:
-    unknown = rate.keys() - _FACTS - _AMOUNTS
-    if unknown:
-        raise ValueError(f"unknown key {min(unknown)!r}")
-    valid_from = _date(rate, "valid_from")
-    _date(rate, "seen")
-    _text(rate, "source")
+    facts = msgspec.convert({name: value for name, value in rate.items() if name not in _AMOUNTS}, _Facts)
     amounts = {name: _decimal(rate, name) for name in rate.keys() & _AMOUNTS}
-    source = f"table:{provider_type}@{valid_from.isoformat()}"
-    price = price_in(_text(rate, "unit"), amounts, source=source, valid_from=valid_from.toordinal() - _EPOCH)
-    live = rate.get("live", False)
-    if not isinstance(live, bool):
-        raise ValueError("live must be true or false")
-    return RateRow(provider_type=provider_type, model=_text(rate, "model"), price=price, live=live)
-
-
-def _text(rate: Mapping[str, object], name: str) -> str:
-    value = rate.get(name)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} is missing")
-    return value
-
-
-def _date(rate: Mapping[str, object], name: str) -> date:
-    value = rate.get(name)
-    if type(value) is not date:
-        raise ValueError(f"{name} must be a date, such as 2026-11-01")
-    return value
+    source = f"table:{provider_type}@{facts.valid_from.isoformat()}"
+    price = price_in(facts.unit, amounts, source=source, valid_from=facts.valid_from.toordinal() - _EPOCH)
+    return RateRow(provider_type=provider_type, model=facts.model, price=price, live=facts.live)
 
 
 def _decimal(rate: Mapping[str, object], name: str) -> Decimal:

@@ -25,8 +25,7 @@ from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.admission import Ledger, Reservation
 from gw.relay.waste import NO_WASTE, Waste, units_of
-from gw.telemetry.clock import Clock, utc_day
-from gw.telemetry.request_ids import RequestIds
+from gw.telemetry.clock import Clock, RequestIds, utc_day
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
 from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import attrs
@@ -48,33 +49,24 @@ class BucketCounts:
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Return `(le, count)` pairs up to and including `+Inf`."""
-        total = 0
-        pairs: list[tuple[str, float]] = []
-        for bound, count in zip((*self.bounds_s, None), self.counts, strict=True):
-            total += count
-            pairs.append(("+Inf" if bound is None else repr(bound), total))
-        return pairs
+        return list(zip([*map(repr, self.bounds_s), "+Inf"], accumulate(self.counts), strict=True))
 
 
+@attrs.define
+class _ProviderSeries:
+    requests: int = 0
+    cost_nusd: int = 0
+
+
+@attrs.define
 class _ModelSeries:
     """Series of one model. It shares `provider` with the models of its provider, `overhead` with those of its modality."""
 
-    __slots__ = ("duration", "outcomes", "overhead", "provider", "ttfb")
-
-    def __init__(self, provider: _ProviderSeries, overhead: BucketCounts) -> None:
-        self.provider = provider
-        self.overhead = overhead
-        self.duration = BucketCounts(LATENCY_BUCKETS_S)
-        self.ttfb = BucketCounts(LATENCY_BUCKETS_S)
-        self.outcomes: dict[str, int] = {}
-
-
-class _ProviderSeries:
-    __slots__ = ("cost_nusd", "requests")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.cost_nusd = 0
+    provider: _ProviderSeries
+    overhead: BucketCounts
+    duration: BucketCounts = attrs.field(factory=lambda: BucketCounts(LATENCY_BUCKETS_S))
+    ttfb: BucketCounts = attrs.field(factory=lambda: BucketCounts(LATENCY_BUCKETS_S))
+    outcomes: dict[str, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -136,15 +128,13 @@ class Metrics:
     def render(self, facts: MetricFacts) -> bytes:
         """Return the Prometheus text format, version 0.0.4."""
         from prometheus_client.exposition import generate_latest
-        from prometheus_client.registry import Collector, CollectorRegistry
+        from prometheus_client.registry import CollectorRegistry
 
-        class _Once(Collector):
+        class _Scrape(CollectorRegistry):
             def collect(inner) -> Iterator[Metric]:  # `self` is the Metrics around it
-                yield from self._families(facts)
+                return self._families(facts)
 
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Once())
-        return generate_latest(registry)
+        return generate_latest(_Scrape())
 
     def _series(self, record: RequestRecord) -> _ModelSeries:
         """Return the series of a model that is unknown, or that is used for the first time."""
@@ -173,38 +163,42 @@ class Metrics:
     def _families(self, facts: MetricFacts) -> Iterator[Metric]:
         yield from self._fact_families(facts)
         requests: list[_Sample] = [({"provider": p}, series.requests) for p, series in self._providers.items()]
-        yield _counter("gw_requests", "Finished requests by the provider that answered, or was tried last.", requests)
+        yield _family("gw_requests", "counter", "Finished requests by the provider that answered, or was tried last.", requests)
         cost: list[_Sample] = [({"period": "today"}, facts.cost_today_nusd / NANO)]
         cost += [({"provider": p}, series.cost_nusd / NANO) for p, series in self._providers.items()]
         text = "Cost in USD: of the current UTC day (period), and since this process started (provider)."
-        yield _counter("gw_cost_usd", text, cost)
+        yield _family("gw_cost_usd", "counter", text, cost)
         outcomes: list[_Sample] = [
             ({"modality": m, "provider": p, "model": model, "status": status}, count)
             for (m, p, model), series in self._models.items()
             for status, count in series.outcomes.items()
         ]
-        yield _counter("gw_request_outcomes", "Finished requests by model and status.", outcomes)
+        yield _family("gw_request_outcomes", "counter", "Finished requests by model and status.", outcomes)
         yield from self._latency_families()
         text = "Moves from a candidate that failed to the next one, by the reason of the failure."
         moves: list[_Sample] = [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()]
-        yield _counter("gw_fallbacks", text, moves)
+        yield _family("gw_fallbacks", "counter", text, moves)
         text = "Candidates refused for their rate: by the vendor (upstream) or by rate_limiting in gw.yaml (configured)."
         limited: list[_Sample] = [({"provider": p, "source": s}, n) for (p, s), n in self._rate_limited.items()]
-        yield _counter("gw_rate_limited", text, limited)
-        yield _counter("gw_budget_blocked", "Requests refused because of a daily budget.", [({}, self._budget_blocked)])
+        yield _family("gw_rate_limited", "counter", text, limited)
+        yield _family("gw_budget_blocked", "counter", "Requests refused because of a daily budget.", [({}, self._budget_blocked)])
 
     def _fact_families(self, facts: MetricFacts) -> Iterator[Metric]:
-        yield _gauge("gw_uptime_seconds", "Seconds since this process started.", facts.uptime_s)
-        yield _gauge("gw_providers_configured", "Providers that have a key, or are local.", facts.providers_configured)
-        yield _family("gw_build_info", "gauge", "Version of the running gateway.", [({"version": facts.version}, 1)])
-        text = "1 when the provider is configured and its breaker is not open."
-        yield _family("gw_provider_up", "gauge", text, [({"provider": p}, int(up)) for p, up in facts.provider_up.items()])
-        yield _gauge("gw_requests_in_flight", "Requests of the data plane that are running.", facts.in_flight)
-        yield _gauge("gw_write_queue_depth", "Finished records that wait for their commit.", facts.write_queue_depth)
-        yield _gauge("gw_store_degraded", "1 while records cannot be written to the database.", int(facts.store_degraded))
+        up: list[_Sample] = [({"provider": p}, int(up)) for p, up in facts.provider_up.items()]
+        gauges: tuple[tuple[str, str, float | list[_Sample]], ...] = (
+            ("uptime_seconds", "Seconds since this process started.", facts.uptime_s),
+            ("providers_configured", "Providers that have a key, or are local.", facts.providers_configured),
+            ("build_info", "Version of the running gateway.", [({"version": facts.version}, 1)]),
+            ("provider_up", "1 when the provider is configured and its breaker is not open.", up),
+            ("requests_in_flight", "Requests of the data plane that are running.", facts.in_flight),
+            ("write_queue_depth", "Finished records that wait for their commit.", facts.write_queue_depth),
+            ("store_degraded", "1 while records cannot be written to the database.", int(facts.store_degraded)),
+        )
+        for name, text, value in gauges:
+            yield _family(f"gw_{name}", "gauge", text, value if isinstance(value, list) else [({}, value)])
         text = "Records that are in the log only: set_aside could not be written, dropped found journal and queue full."
         lost: list[_Sample] = [({"reason": "set_aside"}, facts.records_set_aside), ({"reason": "dropped"}, facts.records_dropped)]
-        yield _counter("gw_records_lost", text, lost)
+        yield _family("gw_records_lost", "counter", text, lost)
 
     def _latency_families(self) -> Iterator[Metric]:
         by_model = [({"modality": m, "provider": p, "model": x}, s) for (m, p, x), s in self._models.items()]
@@ -227,14 +221,6 @@ def _family(name: str, kind: str, text: str, samples: Iterable[_Sample]) -> Metr
     for labels, value in samples:
         metric.add_sample(sample_name, labels, value)
     return metric
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return _family(name, "gauge", text, [({}, value)])
-
-
-def _counter(name: str, text: str, samples: Iterable[_Sample]) -> Metric:
-    return _family(name, "counter", text, samples)
 
 
 def _histogram(name: str, text: str, series: Iterable[tuple[dict[str, str], BucketCounts]]) -> Metric:

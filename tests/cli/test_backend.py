@@ -79,7 +79,7 @@ def test_an_answer_is_read_while_it_arrives(gateway, backend):
 
     gateway.replies["POST /v1/audio/speech"] = Reply(chunks())
     with backend.open("POST", "/v1/audio/speech") as answer:
-        arriving = answer.chunks()
+        arriving = answer.http.iter_bytes()
         assert next(arriving) == b"first"
         read.set()
         assert list(arriving) == [b"second"]
@@ -88,7 +88,7 @@ def test_an_answer_is_read_while_it_arrives(gateway, backend):
 def test_an_answer_that_breaks_off_is_not_taken_for_a_gateway_that_is_away(gateway, backend):
     gateway.replies["POST /v1/audio/speech"] = Reply([b"first"], cut=True)
     with pytest.raises(CommandFailed, match="gateway: cut"), backend.open("POST", "/v1/audio/speech") as answer:
-        list(answer.chunks())
+        list(answer.http.iter_bytes())
 
 
 def test_a_record_may_need_a_moment(gateway, backend):

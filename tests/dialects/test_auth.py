@@ -13,7 +13,7 @@ from gw.dialects.auth import credential, identify, principal, query_fields, requ
 from gw.errors import AuthError, ForbiddenError, UnknownProjectError
 from gw.registry.catalog import Catalog
 from gw.registry.credentials import Credentials
-from gw.telemetry.request_ids import RequestIds
+from gw.telemetry.clock import RequestIds
 from gw.types.entities import Project, StoredKey
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from gw.config.settings import Auth, CostTracking, Serve, Settings
-from gw.telemetry.request_ids import RequestIds
+from gw.telemetry.clock import RequestIds
 from gw.types.secret import Secret
 from gw.web.authorization import fenced, host_allowed, host_in
 from tests.fakes.records import HandClock

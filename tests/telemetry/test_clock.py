@@ -1,4 +1,4 @@
-from gw.telemetry.request_ids import RequestIds
+from gw.telemetry.clock import RequestIds
 from tests.fakes.records import HandClock
 
 

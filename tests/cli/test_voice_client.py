@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from gw.cli.turn_commands import WIDTH, waterfall
-from gw.cli.voice_client import VoiceCall
+from gw.cli.voice_client import WIDTH, VoiceCall, waterfall
 
 
 def _call(modality, model, start, first, end):

@@ -5,7 +5,7 @@ import os
 import pytest
 import trio
 
-from gw.mcp.stdin import Stdin
+from gw.mcp.run import Stdin
 
 TEXT = '{"a":1}\nschlüssel 🗝\r\n\nlast'
 LINES = ['{"a":1}\n', "schlüssel 🗝\r\n", "\n", "last", ""]
