@@ -263,8 +263,8 @@ def test_memory_is_bounded(harness):
     for number in range(turns.MAX_ANSWERS + 50):
         key = ("default", str(number % 7))
         harness.final(harness.live(key=key), f"transcript number {number}")
-        harness.chat(f"transcript number {number}", "an answer", key)
-        harness.speech("an answer", key)
+        harness.chat(f"transcript number {number}", "an answer", key=key)
+        harness.speech("an answer", key=key)
     memories = harness.turns._memories.values()
     assert sum(len(memory.answers) for memory in memories) == len(harness.turns._answers) == turns.MAX_ANSWERS
     assert sum(len(memory.finals) for memory in memories) == len(harness.turns._finals) == turns.MAX_FINALS
