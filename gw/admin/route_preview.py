@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gw.admin.fallbacks import checked_modality
 from gw.admin.schemas import Schema
 from gw.policy.breaker import GateView
 from gw.registry.catalog import Catalog, Model
-from gw.types.ids import Modality
+from gw.types.ids import Caller, Modality
+
+Resolve = Callable[[str, Modality, Caller], tuple[Model, ...]]
+"""(name, modality, caller) → the models that a request would try, in order. Raises errors about names."""
 
 
 class RouteCandidate(Schema):
@@ -32,18 +35,18 @@ class RoutePreview(Schema):
 
 
 def route_preview(
-    catalog: Catalog, gates: Mapping[str, GateView], *, model: str | None, modality: str, project: str
+    catalog: Catalog, gates: Mapping[str, GateView], resolve: Resolve, *, model: str | None, modality: str, project: str
 ) -> RoutePreview:
-    """Resolve `model` as a request would: an empty one is the project's default.
+    """Resolve `model` with `resolve`, the relay's own; an empty one is the project's default.
 
     Raises RequestError, UnknownProjectError, UnknownModelError.
     """
-    checked, owner = checked_modality(modality), catalog.project(project)
-    resolved = catalog.resolve(model or "", checked, owner)
-    candidates = [_candidate(catalog, gates, entry) for entry in catalog.candidates(resolved, owner)]
+    checked = checked_modality(modality)
+    models = resolve(model or "", checked, Caller(project=project))
+    candidates = [_candidate(catalog, gates, entry) for entry in models]
     first = next((entry.model for entry in candidates if not entry.passed_over), None)
     return RoutePreview(
-        asked=model or "", modality=checked, project=owner.id, answers=first, candidates=candidates
+        asked=model or "", modality=checked, project=project, answers=first, candidates=candidates
     )
 
 

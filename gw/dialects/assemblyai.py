@@ -93,7 +93,7 @@ class Jobs:
                 what="audio_url must be the address of an upload made here: POST /v2/upload first", param="audio_url"
             )
         model = (options.speech_models or [options.speech_model or ""])[0]
-        exchange.gateway.relay.check(model, "stt", exchange.caller)
+        exchange.gateway.relay.resolve(model, "stt", exchange.caller)
         if len(self._jobs) >= MAX_JOBS:
             raise Overloaded(what=f"{MAX_JOBS} transcripts are held already", retry_after_s=30.0)
         upload = stored.upload

@@ -70,7 +70,7 @@ async def speak_flux(session: WebSocketSession) -> None:
 
 
 async def _speak(session: WebSocketSession, request: SpeakLiveRequest, server: DeepgramSpeakServer) -> None:
-    session.gateway.relay.check(request.model, "tts", session.caller)
+    session.gateway.relay.resolve(request.model, "tts", session.caller)
     subprotocol, headers = _handshake(session)
     await session.accept(subprotocol, headers)
     await session.socket.send(server.opening())

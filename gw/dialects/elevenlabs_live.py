@@ -39,7 +39,7 @@ async def speak_one(session: WebSocketSession) -> None:
 async def _speak(session: WebSocketSession, *, many: bool) -> None:
     voice, query = session.scope["path_params"]["voice"], session.scope.get("query_string", b"")
     request = elevenlabs_speak_live.parse_query(voice, query)
-    session.gateway.relay.check(request.model, "tts", session.caller)
+    session.gateway.relay.resolve(request.model, "tts", session.caller)
     await session.accept()
     async with open_contexts(session, prewarm=many) as contexts:
         await _Speech(session, request, contexts, many=many).run()

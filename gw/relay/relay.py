@@ -103,9 +103,13 @@ class Relay:
         async with session.run(caller):
             yield session
 
-    def check(self, requested: str, modality: Modality, caller: Caller) -> None:
-        """Raise errors about a model's name. For sessions whose requests come later, one by one."""
-        self.planner.plan(RequestSpec(modality=modality, requested=requested, stream=True, estimate=Usage()), caller)
+    def resolve(self, requested: str, modality: Modality, caller: Caller) -> tuple[Model, ...]:
+        """Return the models that a request would try, in order. Raise errors about a model's name.
+
+        For sessions whose requests come later, one by one, and for previews.
+        """
+        spec = RequestSpec(modality=modality, requested=requested, stream=True, estimate=Usage())
+        return self.planner.plan(spec, caller).models
 
 
 class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"]):

@@ -102,7 +102,8 @@ def settings(request: Request) -> SettingsPage:
 
 
 def preview(request: Request) -> RoutePreview:
-    return route_preview(request.catalog, request.gateway.limits.view(trio.current_time()), **request.query)
+    gateway = request.gateway
+    return route_preview(request.catalog, gateway.limits.view(trio.current_time()), gateway.relay.resolve, **request.query)
 
 
 _ERRORS = (404, 422, 503)
