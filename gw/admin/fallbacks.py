@@ -1,17 +1,20 @@
-"""Fallback chains: listing them, and setting them while the gateway runs."""
+"""Fallback chains: listing them, setting them while the gateway runs, and previewing the candidates of a request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gw.admin.registrar import Registrar
 from gw.admin.request_models import Body, read
 from gw.admin.schemas import Schema
 from gw.errors import RequestError
-from gw.registry.catalog import Catalog
+from gw.policy.breaker import GateView
+from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.entities import Action, Actor, StoredChain, name_of
-from gw.types.ids import MODALITIES, Modality, Source
+from gw.types.ids import MODALITIES, Caller, Modality, Source
 
+Resolve = Callable[[str, Modality, Caller], tuple[Model, ...]]
+"""(name, modality, caller) → the models that a request would try, in order. Raises errors about names."""
 _MOST_MODELS = 20
 
 
@@ -88,3 +91,63 @@ async def reset(registrar: Registrar, name: str, by: Actor) -> SetChainAnswer:
         if ("fallbacks", modality) in draft.stored:
             draft.remove(("fallbacks", modality), {"models": registrar.catalog.chains.get(modality, ())})
     return SetChainAnswer(modality=modality, models=list(registrar.catalog.chains.get(modality, ())), source="yaml")
+
+
+class RouteCandidate(Schema):
+    model: str
+    provider: str
+    passed_over: str
+    """Why it would not be called; empty if it would be."""
+    breaker: str
+    remaining: int | None
+
+
+class RoutePreview(Schema):
+    """`asked` is the requested model."""
+
+    asked: str
+    modality: Modality
+    project: str
+    answers: str | None
+    """The first candidate that would be called."""
+    candidates: list[RouteCandidate]
+
+
+def route_preview(
+    catalog: Catalog, gates: Mapping[str, GateView], resolve: Resolve, *, model: str | None, modality: str, project: str
+) -> RoutePreview:
+    """Resolve `model` with `resolve`, the relay's own; an empty one is the project's default. Nothing is called.
+
+    Raises RequestError, UnknownProjectError, UnknownModelError.
+    """
+    checked = checked_modality(modality)
+    models = resolve(model or "", checked, Caller(project=project))
+    candidates = [_candidate(catalog, gates, entry) for entry in models]
+    first = next((entry.model for entry in candidates if not entry.passed_over), None)
+    return RoutePreview(asked=model or "", modality=checked, project=project, answers=first, candidates=candidates)
+
+
+def _candidate(catalog: Catalog, gates: Mapping[str, GateView], model: Model) -> RouteCandidate:
+    provider = catalog.provider(model.provider)
+    gate = gates.get(provider.id)
+    return RouteCandidate(
+        model=model.id,
+        provider=provider.id,
+        passed_over=_reason_to_skip(provider, gate),
+        breaker=gate.breaker if gate else "closed",
+        remaining=gate.remaining if gate else provider.requests_per_minute,
+    )
+
+
+def _reason_to_skip(provider: Provider, gate: GateView | None) -> str:
+    if not provider.enabled:
+        return "disabled"
+    if not provider.configured:
+        return "key_undecryptable" if provider.key_error else "not_configured"
+    if gate is None:
+        return ""
+    if gate.breaker == "open":
+        return "breaker_open"
+    if gate.remaining == 0:
+        return "rate_limited"
+    return "busy" if provider.max_concurrent is not None and gate.in_flight >= provider.max_concurrent else ""

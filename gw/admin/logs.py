@@ -1,4 +1,4 @@
-"""The log of requests: filtered, in pages, as JSON and as CSV for spreadsheets.
+"""The log of requests: filtered, in pages, as JSON and as CSV for spreadsheets; and the log of changes made through the API.
 
 Pages are encoded in the report process: a thousand records take about 20 ms.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import ClassVar, cast
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, cast, get_args
 
 import msgspec
 
-from gw.admin.arguments import one_of, page_size, project_filter
+from gw.admin.arguments import one_of, page_size, project_filter, whole_number
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd_or_none
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
@@ -20,12 +21,14 @@ from gw.store.chunked_body import Encoded
 from gw.store.queries import NoSuchRecord
 from gw.store.requests import LogFilter, seconds_and_characters
 from gw.store.store import Reader
+from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
 from gw.types.usage import UNIT_OF, RequestRecord, Status, Unit, Usage
 
 STATUSES = ("success", "error", "fallback", "cancelled")
 DEFAULT_RECORDS, MAX_RECORDS = 100, 1_000
 DEFAULT_EXPORT, MAX_EXPORT = 1_000, 10_000
+DEFAULT_ENTRIES, MAX_ENTRIES = 50, 500
 
 CSV_COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "status", "cost_usd", "pricing_source",
@@ -34,6 +37,8 @@ CSV_COLUMNS = (
 )  # fmt: skip
 """`attempts` is their number."""
 
+_FILTER_FIELDS = {"model": "model_id", "session": "session_id", "turn": "turn_id", "q": "id_prefix"}
+"""Name of a filter → field of `LogFilter`, where they differ."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -134,46 +139,20 @@ async def request_detail(store: Reader, record_id: str) -> RequestDetail:
     return from_attributes(RequestDetail, record, **shown, measured_usage=record.measured)
 
 
-def _log_filter(
-    catalog: Catalog,
-    *,
-    modality: str | None = None,
-    project: str | None = None,
-    status: str | None = None,
-    model: str | None = None,
-    provider: str | None = None,
-    error_code: str | None = None,
-    session: str | None = None,
-    turn: str | None = None,
-    q: str | None = None,
-) -> LogFilter:
-    """Check filters as the caller wrote them; "" and None match everything. `q` is a prefix of the request's id.
-
-    Raises RequestError, UnknownProjectError.
-    """
-    return LogFilter(
-        modality=one_of("modality", modality, MODALITIES) if modality else None,
-        project=project_filter(catalog, project),
-        status=one_of("status", status, STATUSES) if status else None,
-        model_id=model or None,
-        provider=provider or None,
-        error_code=error_code or None,
-        session_id=session or None,
-        turn_id=turn or None,
-        id_prefix=q or None,
-    )
+def _log_filter(catalog: Catalog, filters: Mapping[str, str | None]) -> LogFilter:
+    """Check filters as the caller wrote them; "" and None match everything. Raises RequestError, UnknownProjectError."""
+    values = {_FILTER_FIELDS.get(name, name): value or None for name, value in filters.items()}
+    for name, allowed in (("modality", MODALITIES), ("status", STATUSES)):
+        if value := values.get(name):
+            one_of(name, value, allowed)
+    return LogFilter(**values | {"project": project_filter(catalog, values.get("project"))})
 
 
 async def page(
-    store: Reader,
-    catalog: Catalog,
-    *,
-    limit: str | int = DEFAULT_RECORDS,
-    before: str | None = None,
-    **filters: str | None,
+    store: Reader, catalog: Catalog, *, limit: str | int = DEFAULT_RECORDS, before: str | None = None, **filters: str | None
 ) -> Encoded:
     """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record."""
-    count, wanted = page_size(limit, MAX_RECORDS), _log_filter(catalog, **filters)
+    count, wanted = page_size(limit, MAX_RECORDS), _log_filter(catalog, filters)
     try:
         return await store.read_as(_encoded, queries.log, count, before or None, wanted)
     except NoSuchRecord:
@@ -189,15 +168,10 @@ def _encoded(records: list[RequestRecord]) -> Encoded:
 
 
 async def export(
-    store: Reader,
-    catalog: Catalog,
-    *,
-    limit: str | int = DEFAULT_EXPORT,
-    before: str | None = None,
-    **filters: str | None,
+    store: Reader, catalog: Catalog, *, limit: str | int = DEFAULT_EXPORT, before: str | None = None, **filters: str | None
 ) -> Encoded:
     """Encode CSV with a header and at most MAX_EXPORT records, read page by page."""
-    remaining, wanted = page_size(limit, MAX_EXPORT), _log_filter(catalog, **filters)
+    remaining, wanted = page_size(limit, MAX_EXPORT), _log_filter(catalog, filters)
     parts = [_csv([CSV_COLUMNS])]
     cursor = before or None
     while remaining:
@@ -242,3 +216,14 @@ def _cell(value: object) -> str:
         case _:
             text = str(value)
             return "'" + text if text.startswith(_FORMULA) else text
+
+
+async def audit_page(
+    store: Reader, *, limit: str | int = DEFAULT_ENTRIES, before: str | None = None, **filters: str | None
+) -> Sequence[AuditEntry]:
+    """Return the newest entries that pass every filter: `entity_type`, `entity_id`, `action`. Raises RequestError."""
+    for name, allowed in (("entity_type", get_args(EntityType)), ("action", get_args(Action))):
+        if (value := filters.get(name)) is not None:
+            one_of(name, value, allowed)
+    since = None if before is None else whole_number(before, "before", 0, 10**18 - 1)
+    return await store.audit_log(page_size(limit, MAX_ENTRIES), before=since, **filters)

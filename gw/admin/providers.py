@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gw.admin.addresses import checked_base_url
 from gw.admin.registrar import Deleted, Registrar, address_of, differences
 from gw.admin.request_models import Body, checked_id, read
 from gw.admin.schemas import Schema
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
-from gw.types.address import host_of
+from gw.types.address import host_of, is_never_called, is_public
 from gw.types.entities import Actor, Model, StoredProvider, name_of
-from gw.types.ids import Source
+from gw.types.ids import Location, Source
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
@@ -181,3 +180,36 @@ def _audited(provider: StoredProvider) -> dict[str, object]:
     """Return what the audit log has of a provider."""
     key = _REDACTED if provider.key else ""
     return {"provider_type": provider.type, "base_url": provider.base_url, "api_key": key}
+
+
+def checked_base_url(value: str | None, location: Location, allowed_hosts: Collection[str]) -> str | None:
+    """Return `value` without a trailing slash, None for an empty one. Raises RequestError.
+
+    The scheme is http(s), for a local provider also tcp. Link-local and metadata addresses are refused; private ones and
+    this machine are only for local providers, and for hosts in `serve.provider_base_url_hosts`: the admin token's holder
+    must not reach the network around the gateway through it (server-side request forgery). The address that a name
+    resolves to is checked when it is connected to (`Origin.public_only`).
+    """
+    if not value:
+        return None
+    try:
+        host = host_of(value, tcp=location == "local")
+    except ValueError as error:
+        raise RequestError(what=f"base_url: {error}", param="base_url") from None
+    if is_never_called(host):
+        raise RequestError(what="base_url is a link-local or metadata address, which is never called", param="base_url")
+    if location == "cloud" and host not in {h.lower() for h in allowed_hosts} and _is_inside(host):
+        what = "base_url is a private address; list its host in serve.provider_base_url_hosts to allow it"
+        raise RequestError(what=what, param="base_url")
+    return value.rstrip("/")
+
+
+def _is_inside(host: str) -> bool:
+    """Return whether a host is this machine, a non-public address, or an unusual spelling of one."""
+    if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
+        return True
+    try:
+        return not is_public(host)
+    except ValueError:
+        last = host.rpartition(".")[2]
+        return last.isdigit() or last.startswith("0x")  # 2130706433, 0x7f.1, 127.1: some resolvers accept these

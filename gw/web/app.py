@@ -18,9 +18,8 @@ from gw.web.authorization import fenced
 from gw.web.drain import Drain
 from gw.web.http_server import Dispatch, HostedApp
 from gw.web.live_feed import Feed
-from gw.web.request_body import BODY_BYTES
 from gw.web.route import ControlPlane, Serves
-from gw.web.router import Router
+from gw.web.router import BODY_BYTES, Router
 from gw.web.routes import TABLE
 from gw.web.routes_state import announce_labels
 

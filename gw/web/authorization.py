@@ -18,21 +18,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Literal
+from typing import ClassVar, Literal
 
 from gw.config.settings import Serve, Settings
 from gw.dialects.auth import credential, principal, request_id
 from gw.dialects.http_handler import ANSWER_HEADERS
-from gw.errors import AuthError, ForbiddenError
+from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
+from gw.policy.bucket import Bucket
 from gw.registry.credentials import Principal
 from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web import session_cookie
-from gw.web.error_responses import gateway_error
-from gw.web.reply import Reply
+from gw.web.reply import Reply, gateway_error
 
 Right = Literal["public", "data", "metrics", "admin"]
+FAILURES_A_MINUTE = 10
+MAX_ADDRESSES = 1_000
+"""Addresses that are remembered; beyond it the one added first is forgotten."""
 
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 _CORS_HEADERS = (
@@ -219,3 +222,33 @@ def _with_cors(send: Send, origin: bytes) -> Send:
         await send(message)
 
     return send_with_cors
+
+
+class TooManyLogins(Overloaded):
+    """This address has failed too often."""
+
+    status: ClassVar[int] = 429
+    code: ClassVar[str] = "too_many_attempts"
+
+
+class LoginFailures:
+    """Limit of failed logins by address, so that guessing the admin token is slow. `now` is monotonic seconds.
+
+    An address that has failed `FAILURES_A_MINUTE` times gets 429 until a minute's share has come back, also for the right
+    token.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, Bucket] = {}
+
+    def check(self, address: str, now: float) -> None:
+        """Raises TooManyLogins."""
+        bucket = self._buckets.get(address)
+        if bucket is not None and not bucket.remaining(now):
+            what = "too many failed logins from this address; try again later"
+            raise TooManyLogins(what=what, retry_after_s=60 / FAILURES_A_MINUTE)
+
+    def add(self, address: str, now: float) -> None:
+        if address not in self._buckets and len(self._buckets) >= MAX_ADDRESSES:
+            del self._buckets[next(iter(self._buckets))]
+        self._buckets.setdefault(address, Bucket(FAILURES_A_MINUTE, now)).take(now)

@@ -1,6 +1,6 @@
 """The dashboard's session: `POST /api/login`, `POST /api/logout` and `GET /api/session`.
 
-Failed logins are limited by address (`gw.web.login_failures`). Credentials in headers are not: they are 32 random bytes,
+Failed logins are limited by address (`LoginFailures`). Credentials in headers are not: they are 32 random bytes,
 or the operator's choice.
 """
 

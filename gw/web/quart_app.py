@@ -9,8 +9,7 @@ from quart_trio import QuartTrio
 
 from gw.errors import TooLarge
 from gw.types.asgi import ASGIApp, Scope
-from gw.web.request_body import BODY_BYTES
-from gw.web.router import Router
+from gw.web.router import BODY_BYTES, Router
 
 
 def make_quart(router: Router) -> ASGIApp:

@@ -1,16 +1,26 @@
-"""Answers of the control plane, and how they are sent."""
+"""Answers of the control plane, every failure as an answer, and how they are sent.
+
+The body of a failure is the gateway's own (OpenAI-shaped, with the facts of the error as further members), made where the
+data plane makes it, so that both planes agree. Only the status of a faulty request differs: 422 here, 400 there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
+import structlog
 import trio
 
+from gw.dialects import error_bodies
+from gw.errors import GwError
 from gw.store.chunked_body import Encoded, in_pieces
 from gw.types.asgi import Send
+from gw.wire import openai_chat
+
+_log = structlog.get_logger("gw.web")
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -68,3 +78,29 @@ def json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply
     """Encode `value`, unless it is encoded already. Not to be cached: it describes this moment."""
     body = value if isinstance(value, Encoded) else msgspec.json.encode(value)
     return Reply(body, headers=[NOT_CACHED, *headers], status=status)
+
+
+def gateway_error(error: GwError, request_id: str) -> Reply:
+    headers = [*error_bodies.headers_of(error), *([(b"www-authenticate", b"Bearer")] if error.status == 401 else ())]
+    return Reply(error_bodies.body_of(error, request_id), headers=headers, status=error.status)
+
+
+def not_found(request_id: str) -> Reply:
+    return _failure(404, "NotFound", "not_found", "Not Found", request_id)
+
+
+def method_not_allowed(methods: Iterable[str], request_id: str) -> Reply:
+    """Return a 405; `methods` are those that the path has."""
+    allow = (b"allow", ", ".join(methods).encode())
+    return _failure(405, "MethodNotAllowed", "method_not_allowed", "Method Not Allowed", request_id, allow)
+
+
+def unexpected_error(error: BaseException, request_id: str) -> Reply:
+    """Log a fault of ours with all details; the caller gets the id of the log line."""
+    _log.error("request_failed", request_id=request_id, exc_info=error)
+    return _failure(500, "InternalError", "internal_error", "the gateway failed while handling this request", request_id)
+
+
+def _failure(status: int, kind: str, code: str, message: str, request_id: str, *headers: tuple[bytes, bytes]) -> Reply:
+    body = openai_chat.error_body(type=kind, code=code, message=message, request_id=request_id)
+    return Reply(body, headers=headers, status=status)

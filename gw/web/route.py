@@ -19,10 +19,9 @@ from gw.registry.catalog import Catalog
 from gw.store.store import Reader
 from gw.types.asgi import Scope
 from gw.types.entities import Actor, ActorSource
-from gw.web.authorization import Right, caller
+from gw.web.authorization import LoginFailures, Right, caller
 from gw.web.drain import Drain
 from gw.web.live_feed import Feed
-from gw.web.login_failures import Failures
 from gw.web.static_files import Frontend
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -48,7 +47,7 @@ class ControlPlane:
     files: Frontend
     serves: Serves
     feed: Feed
-    login_failures: Failures = attrs.field(factory=Failures)
+    login_failures: LoginFailures = attrs.field(factory=LoginFailures)
 
 
 class Request(msgspec.Struct):

@@ -8,22 +8,25 @@ sessions that last and vendors that are slow, and operators look at a gateway th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
 import trio
 
 from gw.dialects.auth import request_id
 from gw.dialects.request_io import cancels, header, raw_path, until_disconnect
-from gw.errors import GwError
+from gw.errors import GwError, RequestError
 from gw.types.asgi import Receive, Scope, Send
-from gw.web import error_responses, static_files
+from gw.web import static_files
 from gw.web.authorization import authorize
-from gw.web.reply import Headers, Reply, json_reply
-from gw.web.request_body import parse_body, refuse_body
+from gw.web.reply import Headers, Reply, gateway_error, json_reply, method_not_allowed, not_found, unexpected_error
 from gw.web.route import ControlPlane, Request, Route, RouteTable
 
+BODY_BYTES = 1_000_000
+"""Largest request body of the control plane."""
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 ReadBody = Callable[[], Awaitable[bytes]]
 
@@ -57,9 +60,9 @@ class Router:
         try:
             return await self._reply(scope, read_body)
         except GwError as error:
-            return error_responses.gateway_error(error, request_id(self.plane.gateway, scope))
+            return gateway_error(error, request_id(self.plane.gateway, scope))
         except Exception as error:
-            return error_responses.unexpected_error(error, request_id(self.plane.gateway, scope))
+            return unexpected_error(error, request_id(self.plane.gateway, scope))
 
     async def _reply(self, scope: Scope, read_body: ReadBody | None) -> Reply:
         raw, method = raw_path(scope), scope["method"]
@@ -96,22 +99,18 @@ class Router:
 
     def _unrouted(self, scope: Scope, path: str, raw: bytes, routes: Mapping[str, Route]) -> Reply:
         """Answer with a file, or with the dashboard's page for paths that its own router reads; else 405 or 404."""
-        if not routes and scope["method"] in ("GET", "HEAD"):
-            reply = self._file(scope, path)
-            if reply is not None:
-                return reply
+        if not routes and scope["method"] in ("GET", "HEAD") and (reply := self._file(scope, path)):
+            return reply
         methods = [method for method in _METHODS if self.plane.serves(method.encode(), raw)]
         for method in routes:
             methods += ["GET", "HEAD"] if method == "GET" else [method]
         ident = request_id(self.plane.gateway, scope)
         if methods:
-            return error_responses.method_not_allowed(dict.fromkeys(methods), ident)
-        return error_responses.not_found(ident)
+            return method_not_allowed(dict.fromkeys(methods), ident)
+        return not_found(ident)
 
     def _file(self, scope: Scope, path: str) -> Reply | None:
-        encoding, known_tag = (
-            (header(scope, name) or b"").decode("latin-1") for name in (b"accept-encoding", b"if-none-match")
-        )
+        encoding, known_tag = _text_header(scope, b"accept-encoding"), _text_header(scope, b"if-none-match")
         files = self.plane.files
         reply = files.file(path, encoding, known_tag)
         if reply is None and not path.startswith(static_files.NOT_PAGES):
@@ -130,3 +129,57 @@ async def _receive_body(request: Request, read_body: ReadBody) -> None:
 def _decoded(raw: bytes) -> str:
     path = raw.decode("latin-1")
     return unquote(path) if "%" in path else path
+
+
+def _text_header(scope: Scope, name: bytes) -> str:
+    return (header(scope, name) or b"").decode("latin-1")
+
+
+def parse_body(scope: Scope, body: bytes) -> dict[str, object]:
+    """Decode a JSON object, whose members the caller checks. Raises RequestError.
+
+    msgspec refuses what is not JSON in UTF-8, numbers out of range, lone surrogates and endless nesting; Python's parser
+    then refuses repeated members, since readers differ in which of the two counts.
+    """
+    _check_content_type(scope)
+    try:
+        msgspec.json.decode(body)
+        decoded = json.loads(body, object_pairs_hook=_without_duplicates)
+    except _DuplicateError as error:
+        raise RequestError(what=str(error), param=error.name) from None
+    except (ValueError, RecursionError):
+        raise RequestError(what="the body is not JSON, or too deep, or holds a number out of range") from None
+    if not isinstance(decoded, dict):
+        raise RequestError(what="the body must be a JSON object")
+    return decoded
+
+
+def refuse_body(scope: Scope, body: bytes) -> None:
+    """Refuse a body that would be ignored: it must be empty, or `{}` as JSON. Raises RequestError."""
+    if body:
+        for name in parse_body(scope, body):
+            raise RequestError(what="the body must be empty", param=name)
+
+
+class _DuplicateError(ValueError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the member {name!r} appears twice")
+        self.name = name
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DuplicateError(next(name for name in names if names.count(name) > 1))
+    return members
+
+
+def _check_content_type(scope: Scope) -> None:
+    media_type, _, parameters = _text_header(scope, b"content-type").partition(";")
+    if media_type.strip().lower() != "application/json":
+        raise RequestError(what="the content-type must be application/json", param="content-type")
+    if parameters.strip().lower() not in ("", "charset=utf-8", 'charset="utf-8"'):
+        raise RequestError(what="JSON must be encoded in UTF-8", param="content-type")
+    if (_text_header(scope, b"content-encoding") or "identity").lower() != "identity":
+        raise RequestError(what="the body must not be compressed", param="content-encoding")

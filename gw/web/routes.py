@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gw.web import login, vendor_bill
+from gw.web import login
 from gw.web.route import RouteTable
 from gw.web.routes_data_plane import DATA_PLANE
 from gw.web.routes_entities import ENTITIES
-from gw.web.routes_reports import CHARTS, DASHBOARD, REPORTS
+from gw.web.routes_reports import CHARTS, DASHBOARD, RECONCILE, REPORTS
 from gw.web.routes_state import STATE
 
-TABLE = RouteTable((*STATE, *ENTITIES, *REPORTS, *DASHBOARD, *login.ROUTES, *CHARTS, *vendor_bill.ROUTES, *DATA_PLANE))
+TABLE = RouteTable((*STATE, *ENTITIES, *REPORTS, *DASHBOARD, *login.ROUTES, *CHARTS, RECONCILE, *DATA_PLANE))

@@ -1,17 +1,23 @@
-"""Routes of the reports: costs, latency, logs, turns and the audit log, and what the dashboard draws."""
+"""Routes of the reports: costs, latency, logs, turns, the audit log, vendors' bills, and what the dashboard draws."""
 
 from __future__ import annotations
 
+import json
+import tempfile
 from functools import partial
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import trio
 from msgspec import UNSET
 
-from gw.admin import audit, forecast, listings, logs, overview, pages, reliability, reports, series, turn_reports
+from gw.admin import forecast, listings, logs, overview, pages, reliability, reports, series, turn_reports
 from gw.admin.arguments import PERIODS, SHORT_PERIODS
-from gw.admin.route_preview import RoutePreview, route_preview
+from gw.admin.fallbacks import RoutePreview, route_preview
+from gw.admin.request_models import Body, read
 from gw.admin.setting_sources import SettingsPage, settings_page
+from gw.reconcile.compare import compare
+from gw.reconcile.diff import THRESHOLD, Reconciled
 from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES
@@ -53,6 +59,36 @@ _LOG_FILTERS = (
 _NEWEST_RECORDS = "How many records, newest first."
 _LOG_QUERY = (_limit(logs.MAX_RECORDS, logs.DEFAULT_RECORDS, _NEWEST_RECORDS), *_LOG_FILTERS)
 _EXPORT_QUERY = (_limit(logs.MAX_EXPORT, logs.DEFAULT_EXPORT, _NEWEST_RECORDS), *_LOG_FILTERS)
+
+
+class Bill(Body):
+    """A vendor's usage: `rows` of the canonical form, or the `content` of a file of it."""
+
+    provider: str
+    """openai, deepgram or cartesia."""
+    rows: list[dict[str, str | float | int | None]] | None = None
+    content: str | None = None
+    format: Literal["csv", "json"] = "csv"
+    """Format of `content`."""
+    start: str | None = None
+    """First UTC day, as 2026-01-31."""
+    end: str | None = None
+    """Last UTC day, inclusive."""
+    threshold: float = THRESHOLD
+    """Percent of difference above which a row is flagged."""
+
+
+async def reconcile(request: Request) -> Reconciled:
+    """Compare what was recorded with a vendor's bill. Raises RequestError, StoreUnavailable."""
+    bill = read(request.body, Bill)
+    suffix, text = ("json", json.dumps(bill.rows or [])) if bill.content is None else (bill.format, bill.content)
+    with tempfile.TemporaryDirectory(prefix="gw-bill-") as folder:
+        file = Path(folder) / f"usage.{suffix}"
+        await trio.to_thread.run_sync(file.write_text, text)
+        return await compare(
+            request.gateway.store, request.catalog.providers, provider=bill.provider, file=file,
+            start=bill.start, end=bill.end, threshold=bill.threshold,
+        )  # fmt: skip
 
 
 async def log_page(request: Request) -> Encoded:
@@ -138,9 +174,9 @@ REPORTS = (
     ),
     Route(
         "GET", "/v1/audit-log", "audit_log", "Changes made through the API, newest first.",
-        lambda r: audit.page(r.gateway.store, **r.query), tag="Reports",
+        lambda r: logs.audit_page(r.gateway.store, **r.query), tag="Reports",
         query=(
-            _limit(audit.MAX_ENTRIES, audit.DEFAULT_ENTRIES, "How many entries."),
+            _limit(logs.MAX_ENTRIES, logs.DEFAULT_ENTRIES, "How many entries."),
             QueryField("entity_type", {"enum": list(get_args(EntityType))}, "Only this kind of entity."),
             QueryField("entity_id", _TEXT, "Only the entity with this id."),
             QueryField("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
@@ -274,4 +310,10 @@ CHARTS = (
         ),
         answers=(RoutePreview,), errors=(404, 422),
     ),
+)  # fmt: skip
+
+RECONCILE = Route(
+    "POST", "/v1/reconcile", "reconcile", "Compare what was recorded with a vendor's usage export, model by model.",
+    reconcile, tag="Reports", lag_s=READ_LAG_S, body=Bill, answers=(Reconciled,), errors=(422, 503),
+    notes="`rows` in the vendor's canonical form (docs/reconcile.md), or the `content` of such a file.",
 )  # fmt: skip

@@ -3,7 +3,7 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from gw.admin import audit, keys
+from gw.admin import keys, logs
 from gw.admin.registrar import Deleted
 from gw.errors import RequestError, UnknownKeyError, UnknownProjectError
 from tests.fakes.records import NOON
@@ -19,7 +19,7 @@ async def test_a_key_is_shown_once(registrar, tmp_path):
     assert (entry.digest, entry.project, entry.expires_at) == (sha256(key.encode()).hexdigest(), "shop", NOON + 60)
     listed = keys.listing(registrar).keys
     assert listed == [keys.KeyEntry(**{k: v for k, v in msgspec.structs.asdict(made).items() if k != "key"})]
-    told = str(listed) + str(await audit.page(registrar.store, limit="9")) + repr(registrar.stored)
+    told = str(listed) + str(await logs.audit_page(registrar.store, limit="9")) + repr(registrar.stored)
     assert key not in told
     assert not any(key.encode() in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from gw.admin import audit, models, providers
+from gw.admin import logs, models, providers
 from gw.admin.registrar import Deleted
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError, UnknownProviderError
 from tests.fakes.answers import as_json
@@ -95,6 +95,6 @@ async def test_those_of_the_file_are_read_only(registrar):
 async def test_the_audit_log_has_the_changed_fields(registrar):
     await models.create(registrar, MODEL, BY)
     await models.update(registrar, "sim/scripted", {"default_voice": "v", "display_name": None}, BY)
-    newest, *_ = as_json(await audit.page(registrar.store, limit="1"))
+    newest, *_ = as_json(await logs.audit_page(registrar.store, limit="1"))
     assert (newest["entity_id"], newest["action"]) == ("sim/scripted", "update")
     assert newest["changes"] == {"default_voice": {"from": None, "to": "v"}}

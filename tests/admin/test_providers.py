@@ -2,7 +2,7 @@ import msgspec
 import pytest
 import trio
 
-from gw.admin import audit, models, providers
+from gw.admin import logs, models, providers
 from gw.admin.registrar import Deleted
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError, UnknownProviderError
 from gw.types.entities import Model, StoredProvider
@@ -18,7 +18,7 @@ async def made(registrar, **fields):
 
 
 async def entries(registrar):
-    return as_json(await audit.page(registrar.store, limit="50"))
+    return as_json(await logs.audit_page(registrar.store, limit="50"))
 
 
 async def test_a_provider_is_there_for_the_next_request(registrar):

@@ -2,7 +2,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from gw.admin import audit, projects, providers
+from gw.admin import logs, projects, providers
 from gw.errors import DatabaseLocked, ReadOnlyError
 from tests.fakes.answers import as_json
 from tests.fakes.registrar import BY, open_registrar, settings_of
@@ -52,7 +52,7 @@ async def test_a_foreign_writer_is_waited_for_a_little(registrar, tmp_path, auto
         other.execute("rollback")
     other.close()
     assert "app" in registrar.catalog.projects
-    assert len(as_json(await audit.page(registrar.store, limit="9"))) == 1
+    assert len(as_json(await logs.audit_page(registrar.store, limit="9"))) == 1
 
 
 async def test_concurrent_changes_run_one_at_a_time(registrar):
@@ -60,7 +60,7 @@ async def test_concurrent_changes_run_one_at_a_time(registrar):
         for n in range(10):
             nursery.start_soon(projects.create, registrar, {"project_id": f"p{n}"}, BY)
     assert {f"p{n}" for n in range(10)} <= set(registrar.catalog.projects)
-    assert len(as_json(await audit.page(registrar.store, limit="50"))) == 10
+    assert len(as_json(await logs.audit_page(registrar.store, limit="50"))) == 10
 
 
 async def test_a_changed_secret_disables_only_stored_providers(tmp_path):
@@ -147,7 +147,7 @@ async def test_a_cancelled_change_is_complete_or_absent(registrar):
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
     stored = {entity.id for entity in await registrar.store.entities()}
-    told = {entry["entity_id"] for entry in as_json(await audit.page(registrar.store, limit="50"))}
+    told = {entry["entity_id"] for entry in as_json(await logs.audit_page(registrar.store, limit="50"))}
     assert stored == told == {p.id for p in registrar.catalog.projects.values() if p.source == "db"}
     await projects.create(registrar, {"project_id": "last"}, BY)
     assert "last" in registrar.catalog.projects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.web.login_failures import FAILURES_A_MINUTE, MAX_ADDRESSES, Failures, TooManyLogins
+from gw.web.authorization import FAILURES_A_MINUTE, MAX_ADDRESSES, LoginFailures, TooManyLogins
 from gw.web.session_cookie import LASTS_S
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
@@ -96,7 +96,7 @@ async def test_good_logins_are_not_counted(guarded, app_of):
 
 
 def test_a_share_of_the_minute_gives_another_try():
-    failures = Failures()
+    failures = LoginFailures()
     for _ in range(FAILURES_A_MINUTE):
         failures.check("a", 0.0)
         failures.add("a", 0.0)
@@ -106,7 +106,7 @@ def test_a_share_of_the_minute_gives_another_try():
 
 
 def test_few_addresses_are_remembered():
-    failures = Failures()
+    failures = LoginFailures()
     for number in range(MAX_ADDRESSES + 1):
         for _ in range(FAILURES_A_MINUTE):
             failures.add(str(number), 0.0)

@@ -23,7 +23,7 @@ from gw.errors import (
     UnknownModelError,
     UpstreamSlow,
 )
-from gw.web import error_responses
+from gw.web import reply as replies
 
 LIMITED = RateLimitError(provider="groq", limit_source="upstream", retry_after_s=1.2)
 SLOW = UpstreamSlow(provider="groq", after_s=8.0)
@@ -54,7 +54,7 @@ def failed(*causes):
     ],
 )
 def test_status_code_and_body(error, status, code):
-    reply = error_responses.gateway_error(error, "id-1")
+    reply = replies.gateway_error(error, "id-1")
     found = msgspec.json.decode(reply.body)["error"]
     assert reply.status == status
     assert (found["type"], found["code"], found["message"]) == (type(error).__name__, code, error.message)
@@ -64,32 +64,32 @@ def test_status_code_and_body(error, status, code):
 
 
 def test_facts_are_members_of_the_body():
-    reply = error_responses.gateway_error(BudgetExceededError(project="shop", daily_budget=2.0, spent=2.5), "id-1")
+    reply = replies.gateway_error(BudgetExceededError(project="shop", daily_budget=2.0, spent=2.5), "id-1")
     found = msgspec.json.decode(reply.body)["error"]
     assert (found["project"], found["daily_budget"], found["spent"]) == ("shop", 2.0, 2.5)
 
 
 @pytest.mark.parametrize("error", [LIMITED, failed(LIMITED), Overloaded(retry_after_s=1.2)])
 def test_retry_after_is_rounded_up(error):
-    assert (b"retry-after", b"2") in error_responses.gateway_error(error, "id-1").headers
+    assert (b"retry-after", b"2") in replies.gateway_error(error, "id-1").headers
 
 
 def test_401_says_what_is_asked_for():
-    assert (b"www-authenticate", b"Bearer") in error_responses.gateway_error(AuthError(), "id-1").headers
-    assert b"www-authenticate" not in dict(error_responses.gateway_error(ForbiddenError(), "id-1").headers)
+    assert (b"www-authenticate", b"Bearer") in replies.gateway_error(AuthError(), "id-1").headers
+    assert b"www-authenticate" not in dict(replies.gateway_error(ForbiddenError(), "id-1").headers)
 
 
 def test_routing_errors_have_the_same_shape():
-    reply = error_responses.method_not_allowed(["GET", "POST"], "id-1")
+    reply = replies.method_not_allowed(["GET", "POST"], "id-1")
     found = msgspec.json.decode(reply.body)["error"]
     assert (reply.status, found["code"], found["request_id"]) == (405, "method_not_allowed", "id-1")
     assert dict(reply.headers)[b"allow"] == b"GET, POST"
-    assert error_responses.not_found("id-1").status == 404
+    assert replies.not_found("id-1").status == 404
 
 
 def test_an_unexpected_error_is_logged_and_not_revealed():
     with structlog.testing.capture_logs() as logs:
-        reply = error_responses.unexpected_error(ZeroDivisionError("secret detail"), "id-1")
+        reply = replies.unexpected_error(ZeroDivisionError("secret detail"), "id-1")
     assert reply.status == 500
     assert b"secret detail" not in reply.body
     assert b"ZeroDivisionError" not in reply.body

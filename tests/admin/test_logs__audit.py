@@ -1,6 +1,6 @@
 import pytest
 
-from gw.admin import audit, keys, projects
+from gw.admin import keys, logs, projects
 from gw.errors import RequestError
 from gw.types.entities import Actor
 from tests.fakes.answers import as_json
@@ -16,12 +16,12 @@ async def test_newest_first_and_filtered_before_limited(registrar):
     await keys.create(registrar, {}, BY)
 
     async def ids(**filters):
-        return [e["entity_id"] for e in as_json(await audit.page(registrar.store, limit="3", **filters))]
+        return [e["entity_id"] for e in as_json(await logs.audit_page(registrar.store, limit="3", **filters))]
 
     assert (await ids())[1:] == ["p0", "p4"]
     assert await ids(entity_type="project", action="create") == ["p4", "p3", "p2"]
     assert await ids(entity_id="p0") == ["p0", "p0"]
-    first_page = as_json(await audit.page(registrar.store, limit="3", entity_type="project"))
+    first_page = as_json(await logs.audit_page(registrar.store, limit="3", entity_type="project"))
     assert await ids(entity_type="project", before=str(first_page[-1]["id"])) == ["p2", "p1", "p0"]
     update = first_page[0]
     assert (update["source"], update["actor"], update["action"]) == ("cli", "admin", "update")
@@ -42,4 +42,4 @@ async def test_newest_first_and_filtered_before_limited(registrar):
 )
 async def test_what_cannot_be_is_refused(registrar, query):
     with pytest.raises(RequestError):
-        await audit.page(registrar.store, **query)
+        await logs.audit_page(registrar.store, **query)
