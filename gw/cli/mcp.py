@@ -18,8 +18,6 @@ from gw.config.settings import Settings
 from gw.errors import ConfigError
 from gw.types.secret import Secret
 
-TOKEN = "GW_MCP_TOKEN"
-
 
 @click.command()
 @click.option(
@@ -44,26 +42,22 @@ def mcp(
     redactor = log_warnings()
     import trio
 
-    from gw.mcp.run import run_http, run_stdio
+    from gw.mcp.run import run
 
     settings, gateway_url = _settings(config, url, key)
     token = Secret(key) if key else settings.auth.admin_token
     redactor.learn([settings.mcp_token, token])
     port = settings.mcp.port if port is None else port
 
-    def stdio_ready(place: str) -> None:
-        aside(f"MCP on stdio, through {place}")
+    def ready(url: str, place: str) -> None:
+        aside(f"MCP at {url}/mcp (and {url}/sse), through {place}" if url else f"MCP on stdio, through {place}")
+        if url and not settings.mcp_token:
+            aside("no token is required; set GW_MCP_TOKEN to require one")
 
-    def http_ready(url: str, place: str) -> None:
-        aside(f"MCP at {url}/mcp (and {url}/sse), through {place}")
-        if not settings.mcp_token:
-            aside(f"no token is required; set {TOKEN} to require one")
-
-    serve: Callable[..., Awaitable[None]] = partial(run_stdio, ready=stdio_ready)
-    if transport == "http":
-        serve = partial(run_http, host=host, port=port, ready=http_ready)
+    bind = (host, port) if transport == "http" else None
     try:
-        trio.run(_until_sigterm, partial(serve, settings, token, gateway_url=gateway_url, read_only=read_only))
+        serve = partial(run, settings, token, gateway_url=gateway_url, read_only=read_only, bind=bind, ready=ready)
+        trio.run(_until_sigterm, serve)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
             raise

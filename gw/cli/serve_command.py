@@ -39,9 +39,7 @@ MODELS_SHOWN = 6
 @click.option("--demo", is_flag=True, help="Built-in models without keys or a file; data in a temporary folder.")
 @click.option("--check", is_flag=True, help="Only validate the configuration.")
 @click.pass_context
-def serve(
-    ctx: click.Context, port: int | None, host: str | None, config: Path | None, demo: bool, check: bool
-) -> None:
+def serve(ctx: click.Context, port: int | None, host: str | None, config: Path | None, demo: bool, check: bool) -> None:
     """Run the gateway.
 
     SIGTERM and Ctrl-C let running streams finish (serve.drain_s); a second signal stops at once.
@@ -95,9 +93,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings
     Raises ConfigError for an address that others can reach without a key.
     """
     address = attrs.evolve(
-        settings.serve,
-        host=host or settings.serve.host,
-        port=settings.serve.port if port is None else port,
+        settings.serve, host=host or settings.serve.host, port=settings.serve.port if port is None else port
     )
     if settings.auth.refuses(address.host):
         what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"

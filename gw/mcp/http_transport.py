@@ -58,11 +58,9 @@ def guarded(app: ASGIApp, token: Secret) -> ASGIApp:
         if token:
             header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
             scheme, _, presented = header.strip().partition(b" ")
-            if scheme.lower() != b"bearer":
-                await _answer(send, 401, MISSING, (b"www-authenticate", b"Bearer"))
-                return
-            if not hmac.compare_digest(sha256(presented.strip()).digest(), expected):
-                await _answer(send, 401, INVALID, (b"www-authenticate", b"Bearer"))
+            missing = scheme.lower() != b"bearer"
+            if missing or not hmac.compare_digest(sha256(presented.strip()).digest(), expected):
+                await _answer(send, 401, MISSING if missing else INVALID, (b"www-authenticate", b"Bearer"))
                 return
         await app(scope, receive, send)
 
@@ -73,9 +71,7 @@ def _security(allowed_hosts: Iterable[str]) -> TransportSecuritySettings:
     hosts = ["127.0.0.1", "localhost", "[::1]", *allowed_hosts]
     names = [pattern for host in hosts for pattern in (host, f"{host}:*")]
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True, allowed_hosts=names, allowed_origins=origins
-    )
+    return TransportSecuritySettings(enable_dns_rebinding_protection=True, allowed_hosts=names, allowed_origins=origins)
 
 
 async def _answer(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

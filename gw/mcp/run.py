@@ -58,49 +58,43 @@ class Stdin(anyio.AsyncFile[str]):
         searched = 0
         while (end := self._buffer.find(b"\n", searched) + 1) == 0 and not self._ended:
             searched = len(self._buffer)
-            data = await self._read_some()
+            try:
+                await trio.lowlevel.wait_readable(self._fd)
+            except PermissionError:  # a regular file is always readable
+                await trio.lowlevel.checkpoint()
+            data = os.read(self._fd, _READ_BYTES)
             self._buffer += data
             self._ended = not data
         line = self._buffer[: end or len(self._buffer)]
         del self._buffer[: len(line)]
         return line.decode("utf-8", "replace")
 
-    async def _read_some(self) -> bytes:
-        try:
-            await trio.lowlevel.wait_readable(self._fd)
-        except PermissionError:  # a regular file is always readable
-            await trio.lowlevel.checkpoint()
-        return os.read(self._fd, _READ_BYTES)
 
-
-async def run_stdio(
-    settings: Settings, token: Secret, *, gateway_url: str = "", read_only: bool, ready: Callable[[str], None]
-) -> None:
-    """Serve until stdin ends. `ready` gets the place where the tools work, in words."""
-    async with _open_api(settings, token, gateway_url) as (api, place), stdio_server(Stdin()) as (incoming, outgoing):
-        ready(place)
-        server = build(api, read_only=read_only)
-        await server.run(incoming, outgoing, server.create_initialization_options())
-
-
-async def run_http(
+async def run(
     settings: Settings,
     token: Secret,
     *,
     gateway_url: str = "",
-    host: str,
-    port: int,
     read_only: bool,
+    bind: tuple[str, int] | None,
     ready: Callable[[str, str], None],
 ) -> None:
-    """Serve until cancelled. `ready` gets the server's address and the place where the tools work.
+    """Serve on stdio until stdin ends, or with `bind`, a host and a port, over HTTP until cancelled.
 
-    Raises OSError when it cannot listen.
+    `ready` gets the server's address, "" on stdio, and the place where the tools work, in words. Raises OSError when it
+    cannot listen.
     """
-    async with _open_api(settings, token, gateway_url) as (api, place), trio.open_nursery() as nursery:
-        serve = attrs.evolve(settings.serve, host=host, port=port)
-        urls = await nursery.start(listen, build(api, read_only=read_only), settings.mcp_token, serve)
-        ready(urls[0], place)
+    async with _open_api(settings, token, gateway_url) as (api, place):
+        server = build(api, read_only=read_only)
+        if bind is None:
+            async with stdio_server(Stdin()) as (incoming, outgoing):
+                ready("", place)
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            return
+        async with trio.open_nursery() as nursery:
+            serve = attrs.evolve(settings.serve, host=bind[0], port=bind[1])
+            urls = await nursery.start(listen, server, settings.mcp_token, serve)
+            ready(urls[0], place)
 
 
 async def serve_beside(
@@ -124,6 +118,4 @@ async def listen(
     """Serve the HTTP transports until cancelled; report the addresses when ready. Raises OSError."""
     async with mounted(server, bearer, serve.allowed_hosts) as app:
         hosted = HostedApp(app=app, max_body_bytes=int(serve.max_body_mb * MEGABYTE))
-        await listener.serve(
-            dispatch=lambda method, path: hosted, config=serve, drain=Drain(), task_status=task_status
-        )
+        await listener.serve(dispatch=lambda method, path: hosted, config=serve, drain=Drain(), task_status=task_status)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -56,13 +57,9 @@ _TEMPLATES = {
 _log = structlog.get_logger("gw.mcp")
 
 
-def tools_offered(*, read_only: bool) -> dict[str, McpTool]:
-    return {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}
-
-
 def build(api: ControlApi, *, read_only: bool = False) -> Server[Any]:
     """Return the server. `read_only` leaves out every tool that changes something."""
-    handlers = ToolHandlers(api, tools_offered(read_only=read_only))
+    handlers = ToolHandlers(api, {tool.name: tool for tool in TOOLS if tool.read_only or not read_only})
     return Server(
         "gw",
         version=__version__,
@@ -94,15 +91,17 @@ class ToolHandlers:
         if tool is None:
             return _failure("unknown_tool", f"unknown tool {params.name!r}", f"the tools are: {', '.join(self._tools)}")
         arguments = params.arguments or {}
-        error = next(iter(sorted(self._validators[tool.name].iter_errors(arguments), key=str)), None)
-        if error is not None:
-            place = ".".join(str(part) for part in error.absolute_path) or "arguments"
-            return _failure("invalid_request", f"{place}: {error.message}"[:500], _HINTS["invalid_request"], place)
+        for fault in sorted(self._validators[tool.name].iter_errors(arguments), key=str):
+            place = ".".join(str(part) for part in fault.absolute_path) or "arguments"
+            return _failure("invalid_request", f"{place}: {fault.message}"[:500], _HINTS["invalid_request"], place)
         path, query, body = tool.request(arguments)
         status, answer = await self._api.call(tool.op.method, path, query, body)
         _log.info("tool_called", tool=tool.name, status=status)
         if status >= 400 or not isinstance(answer, (dict, list)):
-            return _api_failure(status, answer)
+            error = _api_error(status, answer)
+            code = str(error.get("code"))
+            hint = str(error.get("hint") or _HINTS.get(code, ""))
+            return _failure(code, str(error.get("message")), hint, error.get("param"))
         result = tool.result(answer)
         text = json.dumps(result, ensure_ascii=False)
         if len(text) > RESULT_CHARS:
@@ -110,20 +109,14 @@ class ToolHandlers:
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=result)
 
     async def list_resources(self, _context: Any, _params: Any) -> types.ListResourcesResult:
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(uri=uri, name=name, description=description, mime_type="application/json")
-                for uri, (name, description, _) in _RESOURCES.items()
-            ]
-        )
+        make = partial(types.Resource, mime_type="application/json")
+        resources = [make(uri=uri, name=name, description=text) for uri, (name, text, _) in _RESOURCES.items()]
+        return types.ListResourcesResult(resources=resources)
 
     async def list_templates(self, _context: Any, _params: Any) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(uri_template=uri, name=name, description=description, mime_type="application/json")
-                for uri, (name, description, _) in _TEMPLATES.items()
-            ]
-        )
+        make = partial(types.ResourceTemplate, mime_type="application/json")
+        templates = [make(uri_template=uri, name=name, description=text) for uri, (name, text, _) in _TEMPLATES.items()]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(self, _context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
@@ -135,25 +128,18 @@ class ToolHandlers:
             error = _api_error(status, answer)
             raise MCPError(code=types.INVALID_PARAMS, message=f"{uri}: {error['message']} ({error['code']})")
         text = json.dumps(answer, ensure_ascii=False)
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=uri, mime_type="application/json", text=text)]
-        )
+        contents = types.TextResourceContents(uri=uri, mime_type="application/json", text=text)
+        return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(self, _context: Any, _params: Any) -> types.ListPromptsResult:
-        return types.ListPromptsResult(
-            prompts=[
-                types.Prompt(
-                    name=prompt.name,
-                    title=prompt.title,
-                    description=prompt.description,
-                    arguments=[
-                        types.PromptArgument(name=name, description=description, required=False)
-                        for name, (description, _) in prompt.arguments.items()
-                    ],
-                )
-                for prompt in PROMPTS.values()
-            ]
-        )
+        prompts = []
+        for prompt in PROMPTS.values():
+            facts = prompt.arguments.items()
+            arguments = [types.PromptArgument(name=name, description=text, required=False) for name, (text, _) in facts]
+            prompts.append(
+                types.Prompt(name=prompt.name, title=prompt.title, description=prompt.description, arguments=arguments)
+            )
+        return types.ListPromptsResult(prompts=prompts)
 
     async def get_prompt(self, _context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         prompt = PROMPTS.get(params.name)
@@ -195,15 +181,7 @@ def _resource_path(uri: str) -> str | None:
 def _api_error(status: int, answer: Any) -> Json:
     """Return the error object of an answer, with at least `code` and `message`."""
     error = answer.get("error") if isinstance(answer, dict) else None
-    if not isinstance(error, dict):
-        return {"code": "gateway_error", "message": f"the gateway answered {status}"}
-    return error
-
-
-def _api_failure(status: int, answer: Any) -> types.CallToolResult:
-    error = _api_error(status, answer)
-    code = str(error.get("code"))
-    return _failure(code, str(error.get("message")), str(error.get("hint") or _HINTS.get(code, "")), error.get("param"))
+    return error if isinstance(error, dict) else {"code": "gateway_error", "message": f"the gateway answered {status}"}
 
 
 def _failure(code: str, message: str, hint: str, param: str | None = None) -> types.CallToolResult:
