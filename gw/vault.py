@@ -49,8 +49,8 @@ def load_secrets(secret: Secret, previous: Secret, folder: Path) -> tuple[Secret
                 os.fchmod(fd, 0o600)
             value = file.read(4096).strip()
     except (OSError, UnicodeDecodeError) as error:
-        what = f"the secret cannot be used: {_reason(error)}"
-        raise ConfigError(problems=(Problem(what=what, file=str(path)),)) from None
+        reason = error.strerror or "unknown" if isinstance(error, OSError) else "it is not valid UTF-8"
+        raise ConfigError(problems=(Problem(what=f"the secret cannot be used: {reason}", file=str(path)),)) from None
     if not value:
         hint = "set GW_SECRET or restore the file; remove it only if no key is stored"
         raise ConfigError(problems=(Problem(what="the secret is empty", file=str(path), hint=hint),))
@@ -178,7 +178,3 @@ def _write(path: Path, content: bytes, *, replace: bool) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or "unknown" if isinstance(error, OSError) else "it is not valid UTF-8"

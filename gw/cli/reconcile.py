@@ -18,7 +18,7 @@ from gw.cli.resource import PERCENT
 
 if TYPE_CHECKING:
     from gw.config.settings import Settings
-    from gw.reconcile.diff import ComparedFigures, Reconciled
+    from gw.reconcile.compare import Reconciled
 
 USAGE = 2
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -93,31 +93,24 @@ def _columns(report: Reconciled) -> list[str]:
 def _rows(report: Reconciled) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for row in report.rows:
-        units = [cell for unit in row.units.values() for cell in (_plain(unit.ours), _plain(unit.theirs), _percent(unit))]
-        cost = [_money(row.cost_usd.ours), _money(row.cost_usd.theirs), _money(row.cost_usd.diff), _percent(row.cost_usd)]
+        cells: list[Cell] = []
+        for unit in row.units.values():
+            cells += [_text(unit.ours).rstrip("0").rstrip("."), _text(unit.theirs).rstrip("0").rstrip(".")]
+            cells.append(_text(unit.percent, "+.2f"))
+        cost = row.cost_usd
+        cells += [_text(cost.ours), _text(cost.theirs), _text(cost.diff), _text(cost.percent, "+.2f")]
         requests = f"{row.requests or 0}" + (f" / {row.n_requests}" if row.n_requests is not None else "")
-        flag = "!" if row.flagged else ""
-        rows.append([row.model, *units, *cost, requests, row.matched.replace("_", " "), flag, row.cause])
+        rows.append([row.model, *cells, requests, row.matched.replace("_", " "), "!" if row.flagged else "", row.cause])
     return rows
 
 
-def _plain(value: object) -> Cell:
-    return None if value is None else f"{value:f}".rstrip("0").rstrip(".") if "." in f"{value:f}" else f"{value:f}"
-
-
-def _money(value: object) -> Cell:
-    return None if value is None else f"{value:.6f}"
-
-
-def _percent(compared: ComparedFigures) -> Cell:
-    percent = compared.percent
-    return None if percent is None else f"{percent:+.2f}"
+def _text(value: float | None, form: str = ".6f") -> str:
+    return "" if value is None else format(value, form)
 
 
 def _print_csv(report: Reconciled) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(_columns(report))
-    for row in _rows(report):
-        model = str(row[0])
-        quoted = f"'{model}" if model.startswith(_FORMULA) else model  # a spreadsheet would evaluate it
-        writer.writerow([quoted, *("" if cell is None else cell for cell in row[1:])])
+    for model, *cells in _rows(report):
+        # a spreadsheet would evaluate a formula
+        writer.writerow([f"'{model}" if str(model).startswith(_FORMULA) else model, *cells])

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 from gw.types.audio import AudioFormat
@@ -111,9 +112,8 @@ class _Encoder:
         """Incomplete block of samples."""
         self._output = BytesIO()
         try:
-            self._container = av.open(
-                _Sink(self._output), "w", format=container, options={"flush_packets": "1", **options}
-            )
+            sink = SimpleNamespace(write=self._output.write)  # it cannot seek back to write a length into its head
+            self._container = av.open(sink, "w", format=container, options={"flush_packets": "1", **options})
             self._stream = self._container.add_stream(codec, rate=_supported_rate(codec, self._rate))
             self._stream.layout = self._layout
         except (av.FFmpegError, ValueError) as error:
@@ -128,17 +128,13 @@ class _Encoder:
             plane = frame.planes[0]
             plane.update(data[:end].ljust(plane.buffer_size, b"\0"))
             frame.sample_rate = self._rate
-            self._mux(self._stream.encode(frame))
+            self._container.mux(self._stream.encode(frame))
         return self._take_output()
 
     def end(self) -> bytes:
-        self._mux(self._stream.encode(None))
+        self._container.mux(self._stream.encode(None))
         self._container.close()
         return self._take_output()
-
-    def _mux(self, packets: Iterable[Any]) -> None:
-        for packet in packets:
-            self._container.mux(packet)
 
     def _take_output(self) -> bytes:
         output = self._output.getvalue()
@@ -154,16 +150,6 @@ def _supported_rate(codec: str, rate_hz: int) -> int:
         "libmp3lame": (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
     }.get(codec, (rate_hz,))
     return min((rate for rate in rates if rate >= rate_hz), default=max(rates))
-
-
-class _Sink:
-    """A file that can only be written: a container cannot seek back to write a length into its head."""
-
-    def __init__(self, output: BytesIO) -> None:
-        self._output = output
-
-    def write(self, data: bytes) -> int:
-        return self._output.write(data)
 
 
 class FrameResampler:

@@ -75,14 +75,9 @@ class LiveDecoder:
         if encoding not in _ENCODINGS or encoding == "unknown":
             raise CannotConvert("this audio cannot be decoded as it comes")
         av = library(f"{encoding} cannot be decoded")
-        match encoding:
-            case "ogg":
-                return _ContainerDecoder(av, OggPackets())
-            case "webm":
-                return _ContainerDecoder(av, MatroskaPackets())
-            case "opus":
-                return _PacketDecoder(av, "opus", b"")
-        return _ParsingDecoder(av, encoding)
+        if encoding in ("ogg", "webm"):
+            return _ContainerDecoder(av, OggPackets() if encoding == "ogg" else MatroskaPackets())
+        return _PacketDecoder(av, "opus", b"") if encoding == "opus" else _ParsingDecoder(av, encoding)
 
 
 def _recognise(head: bytes, announced: Encoding) -> Encoding:

@@ -41,7 +41,7 @@ class _Malformed(Exception):
     """The file is not in the canonical form; the text says how."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Form:
     """The canonical columns of one vendor's file. `units` are compared with what the gateway recorded."""
 
@@ -60,11 +60,9 @@ class Form:
 FORMS: Mapping[str, Form] = {
     form.provider: form
     for form in (
-        Form(provider="openai", modality="llm", units=("input_tokens", "output_tokens"), integral=True),
-        Form(provider="deepgram", modality="stt", units=("audio_seconds",), integral=False),
-        Form(
-            provider="cartesia", modality="tts", units=("characters",), integral=True, optional=("credits", "n_requests")
-        ),
+        Form("openai", "llm", ("input_tokens", "output_tokens"), integral=True),
+        Form("deepgram", "stt", ("audio_seconds",), integral=False),
+        Form("cartesia", "tts", ("characters",), integral=True, optional=("credits", "n_requests")),
     )
 }
 
@@ -87,10 +85,10 @@ def read_usage(path: Path, form: Form, *, on_progress: Progress | None = None) -
         if suffix not in (".csv", ".json"):
             raise _Malformed("the extension must be .csv or .json, which tells the format")
         with path.open("rb") as raw:
-            start = raw.read(4)
+            utf16 = raw.read(4).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             size = raw.seek(0, SEEK_END)
             raw.seek(0)
-            with TextIOWrapper(raw, encoding=_encoding(start), newline="") as text:
+            with TextIOWrapper(raw, encoding="utf-16" if utf16 else "utf-8-sig", newline="") as text:
                 rows = _csv_rows(text, form) if suffix == ".csv" else _json_rows(text, form)
                 if on_progress is not None:
                     rows = _reporting(rows, lambda: on_progress(raw.tell(), size))
@@ -111,11 +109,6 @@ def _reporting(rows: Iterable[Row], report: Callable[[], None]) -> Iterator[Row]
         if number % ROWS_PER_REPORT == 0:
             report()
     report()
-
-
-def _encoding(start: bytes) -> str:
-    utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return "utf-16" if utf16 else "utf-8-sig"
 
 
 def _csv_rows(text: TextIOWrapper, form: Form) -> Iterator[Row]:

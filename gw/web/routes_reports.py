@@ -16,8 +16,7 @@ from gw.admin.arguments import PERIODS, SHORT_PERIODS
 from gw.admin.fallbacks import RoutePreview, route_preview
 from gw.admin.request_models import Body, read
 from gw.admin.setting_sources import SettingsPage, settings_page
-from gw.reconcile.compare import compare
-from gw.reconcile.diff import THRESHOLD, Reconciled
+from gw.reconcile.compare import THRESHOLD, Reconciled, compare
 from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES

@@ -17,7 +17,7 @@ import trio
 from gw.config.parse import parse
 from gw.errors import RequestError
 from gw.gateway import open_gateway
-from gw.library.recordings import BytesAudio
+from gw.library.recordings import Recording
 from gw.net.http1 import Pool
 from gw.providers.sim import fsk
 from gw.reconcile.compare import compare
@@ -68,7 +68,7 @@ async def hear(relay, provider, n):
     """A recording, or a live session."""
     pcm = b"".join(fsk.encode("one", 16_000)) + bytes(32 * 7 * n)  # whole milliseconds cost whole nano-dollars
     if n % 2:
-        audio = BytesAudio(wav.header(PCM_16K, len(pcm)) + pcm, "a.wav")
+        audio = Recording(wav.header(PCM_16K, len(pcm)) + pcm, "a.wav")
         request = TranscribeRequest(model=f"{provider}/ears", audio=audio, format=audio.format, audio_seconds=audio.seconds)
         async with relay.transcribe(request, Caller()) as answer:
             while not answer.done:

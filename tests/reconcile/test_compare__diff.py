@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from gw.errors import RequestError
-from gw.reconcile.diff import reconcile, window
+from gw.reconcile.compare import reconcile, window
 from gw.reconcile.files import FORMS, Billed
 from gw.store.rollups import ModelUsage
 from gw.types.usage import NANO

@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 
 from gw.errors import RequestError
-from gw.reconcile.diff import reconcile
+from gw.reconcile.compare import reconcile
 from gw.reconcile.files import FORMS, read_usage
 from gw.store.rollups import ModelUsage
 from gw.types.usage import NANO
