@@ -153,5 +153,3 @@ async def _store(event: multipart.Part, upload: Upload) -> None:
             upload.begin(event.filename, event.content_type)
         case multipart.FileData():
             await upload.write(event.data)
-        case _:
-            pass

@@ -43,21 +43,7 @@ class FileData(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
-    pass
-
-
-class End(msgspec.Struct, frozen=True, kw_only=True):
-    """The closing delimiter has been read; what follows is ignored."""
-
-
-Part: TypeAlias = Field | FileStart | FileData | FileEnd | End
-
-
-class _State:
-    """Position of the decoder in the body."""
-
-    PREAMBLE, DELIMITER, HEADERS, FIELD, FILE, DONE = range(6)
+Part: TypeAlias = Field | FileStart | FileData
 
 
 class MultipartDecoder:
@@ -67,11 +53,10 @@ class MultipartDecoder:
         self, boundary: bytes, *, max_parts: int = 256, max_header_bytes: int = 16_384, max_field_bytes: int = 262_144
     ) -> None:
         self._delimiter = b"\r\n--" + boundary
-        self._max_parts = max_parts
-        self._max_header_bytes = max_header_bytes
-        self._max_field_bytes = max_field_bytes
+        self._max_parts, self._max_header_bytes, self._max_field_bytes = max_parts, max_header_bytes, max_field_bytes
         self._buffer = bytearray(b"\r\n")
-        self._state = _State.PREAMBLE
+        self._step = self._preamble
+        """Consumes one element of the buffer, and adds its part; returns False if more bytes are needed."""
         self._name = ""
         self._parts = 0
         self._field_bytes = 0
@@ -80,49 +65,35 @@ class MultipartDecoder:
 
     def feed(self, data: bytes) -> list[Part]:
         """Return the parts that `data` completes. Raises ClientProtocolError (malformed), TooLarge (over a limit)."""
-        if self._state == _State.DONE:
-            return []
-        self._buffer += data
         parts: list[Part] = []
-        while self._step(parts):
-            pass
+        if self._step != self._done:
+            self._buffer += data
+            while self._step(parts):
+                pass
         return parts
 
     def end(self) -> None:
         """End the body. Raises ClientProtocolError if the closing delimiter has not come."""
-        if self._state != _State.DONE:
+        if self._step != self._done:
             raise ClientProtocolError(what="the multipart body ends without its closing boundary")
 
-    def _step(self, parts: list[Part]) -> bool:
-        """Consume one element of the buffer; return False if more bytes are needed."""
-        match self._state:
-            case _State.PREAMBLE:
-                return self._preamble()
-            case _State.DELIMITER:
-                return self._after_delimiter(parts)
-            case _State.HEADERS:
-                return self._headers(parts)
-            case _State.FIELD:
-                return self._field(parts)
-            case _State.FILE:
-                return self._file(parts)
+    def _done(self, parts: list[Part]) -> bool:
         return False
 
-    def _preamble(self) -> bool:
+    def _preamble(self, parts: list[Part]) -> bool:
         at = self._buffer.find(self._delimiter)
         if at < 0:
             _cap(len(self._buffer), self._max_header_bytes + len(self._delimiter), "the text before the first part")
             return False
         del self._buffer[: at + len(self._delimiter)]
-        self._state = _State.DELIMITER
+        self._step = self._after_delimiter
         return True
 
     def _after_delimiter(self, parts: list[Part]) -> bool:
         buffer = self._buffer
         if buffer.startswith(b"--"):
             buffer.clear()
-            self._state = _State.DONE
-            parts.append(End())
+            self._step = self._done
             return False
         if len(buffer) < 2:
             return False
@@ -136,7 +107,7 @@ class MultipartDecoder:
         self._parts += 1
         if self._parts > self._max_parts:
             raise TooLarge(what=f"the form has more than {self._max_parts} parts")
-        self._state = _State.HEADERS
+        self._step = self._headers
         return True
 
     def _headers(self, parts: list[Part]) -> bool:
@@ -150,10 +121,10 @@ class MultipartDecoder:
         if filename is None:
             self._name = name
             self._searched = 0
-            self._state = _State.FIELD
+            self._step = self._field
         else:
             parts.append(FileStart(name=name, filename=filename, content_type=headers.get("content-type", "")))
-            self._state = _State.FILE
+            self._step = self._file
             self._skip = 2
         return True
 
@@ -172,7 +143,7 @@ class MultipartDecoder:
             raise ClientProtocolError(what="a form field is not UTF-8", param=self._name) from None
         parts.append(Field(name=self._name, value=value))
         del self._buffer[: at + len(self._delimiter)]
-        self._state = _State.DELIMITER
+        self._step = self._after_delimiter
         return True
 
     def _file(self, parts: list[Part]) -> bool:
@@ -181,9 +152,8 @@ class MultipartDecoder:
         if at >= 0:
             if at > self._skip:
                 parts.append(FileData(data=bytes(buffer[self._skip : at])))
-            parts.append(FileEnd())
             del buffer[: at + len(delimiter)]
-            self._state = _State.DELIMITER
+            self._step = self._after_delimiter
             return True
         keep = buffer.find(b"\r", max(0, len(buffer) - len(delimiter) + 1))
         keep = len(buffer) if keep < 0 else keep

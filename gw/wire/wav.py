@@ -86,10 +86,7 @@ def _format(chunk: bytes) -> tuple[AudioFormat, int] | None:
     if rate not in RATES_HZ or channels not in CHANNELS or bits not in range(8, _WIDEST_BITS + 1, 8):
         return None
     known: dict[tuple[int, int], Encoding] = {
-        (_PCM, 16): "wav",
-        (_FLOAT, 32): "pcm_f32le",
-        (_ALAW, 8): "alaw",
-        (_MULAW, 8): "mulaw",
+        (_PCM, 16): "wav", (_FLOAT, 32): "pcm_f32le", (_ALAW, 8): "alaw", (_MULAW, 8): "mulaw",
     }
     if code not in (_PCM, _FLOAT, _ALAW, _MULAW):
         return None
@@ -137,10 +134,7 @@ def _magic(prefix: bytes) -> Encoding | None:
     starts: dict[bytes, Encoding] = {
         b"RIFF": "unknown", b"ID3": "mp3", b"fLaC": "flac", b"OggS": "ogg", b"\x1a\x45\xdf\xa3": "webm",
     }
-    for magic, encoding in starts.items():
-        if prefix.startswith(magic):
-            return encoding
-    return "mp4" if prefix[4:8] == b"ftyp" else None
+    return next((starts[start] for start in starts if prefix.startswith(start)), "mp4" if prefix[4:8] == b"ftyp" else None)
 
 
 def _frame_sync(prefix: bytes) -> Encoding | None:

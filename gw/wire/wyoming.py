@@ -12,7 +12,7 @@ well; `speed`, `prompt`, `temperature`, `task`, `words`, `segments` and `duratio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
@@ -32,7 +32,11 @@ class Voice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     speaker: str | None = None
 
 
-class Transcribe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Message(msgspec.Struct, frozen=True, tag_field="type"):
+    """A message; its tag is the type of the frame."""
+
+
+class Transcribe(_Message, frozen=True, kw_only=True, omit_defaults=True, tag="transcribe"):
     """Request to transcribe the audio that follows. `name` is the model's."""
 
     name: str | None = None
@@ -44,7 +48,7 @@ class Transcribe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether word times are requested."""
 
 
-class _Audio(msgspec.Struct, frozen=True, kw_only=True):
+class _Audio(_Message, frozen=True, kw_only=True):
     rate: int
     width: int = 2
     """Bytes per sample; always 2 here."""
@@ -55,27 +59,27 @@ class _Audio(msgspec.Struct, frozen=True, kw_only=True):
         return self.width == 2 and 1 <= self.rate <= 192_000 and 1 <= self.channels <= 8
 
 
-class AudioStart(_Audio, frozen=True, kw_only=True):
+class AudioStart(_Audio, frozen=True, kw_only=True, tag="audio-start"):
     @property
     def format(self) -> AudioFormat:
         return AudioFormat(encoding="pcm_s16le", sample_rate_hz=self.rate, channels=self.channels)
 
 
-class AudioPiece(_Audio, frozen=True, kw_only=True):
+class AudioPiece(_Audio, frozen=True, kw_only=True, tag="audio-chunk"):
     audio: bytes = b""
 
 
-class AudioStop(msgspec.Struct, frozen=True, kw_only=True):
+class AudioStop(_Message, frozen=True, kw_only=True, tag="audio-stop"):
     """End of the audio."""
 
 
-class TranscriptStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TranscriptStart(_Message, frozen=True, kw_only=True, omit_defaults=True, tag="transcript-start"):
     """Announcement of pieces of a transcript."""
 
     language: str | None = None
 
 
-class TranscriptPiece(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptPiece(_Message, frozen=True, kw_only=True, tag="transcript-chunk"):
     text: str
 
 
@@ -93,24 +97,24 @@ class TranscriptSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     words: tuple[TimedWord, ...] = ()
 
 
-class FinalTranscript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FinalTranscript(_Message, frozen=True, kw_only=True, omit_defaults=True, tag="transcript"):
     text: str
     language: str | None = None
     duration: float | None = None
     segments: tuple[TranscriptSegment, ...] = ()
 
 
-class TranscriptStop(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptStop(_Message, frozen=True, kw_only=True, tag="transcript-stop"):
     """End of a transcript that was sent in pieces first."""
 
 
-class Synthesize(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Synthesize(_Message, frozen=True, kw_only=True, omit_defaults=True, tag="synthesize"):
     text: str
     voice: Voice | None = None
     speed: float | None = None
 
 
-class Describe(msgspec.Struct, frozen=True, kw_only=True):
+class Describe(_Message, frozen=True, kw_only=True, tag="describe"):
     """Request for `Info`."""
 
 
@@ -141,7 +145,7 @@ class _TextToSpeech(_Artifact, frozen=True, kw_only=True):
     voices: tuple[_Model, ...] = ()
 
 
-class Info(msgspec.Struct, frozen=True, kw_only=True):
+class Info(_Message, frozen=True, kw_only=True, tag="info"):
     asr: tuple[_SpeechToText, ...] = ()
     tts: tuple[_TextToSpeech, ...] = ()
 
@@ -161,22 +165,22 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(voice.name for artifact in self.tts for voice in artifact.voices)
 
 
-class Ping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Ping(_Message, frozen=True, kw_only=True, omit_defaults=True, tag="ping"):
     text: str | None = None
 
 
-class Pong(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Pong(_Message, frozen=True, kw_only=True, omit_defaults=True, tag="pong"):
     text: str | None = None
 
 
-class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ErrorMessage(_Message, frozen=True, kw_only=True, omit_defaults=True, tag="error"):
     """`error`: the request failed."""
 
     text: str = ""
     code: str | None = None
 
 
-class Abort(msgspec.Struct, frozen=True, kw_only=True):
+class Abort(_Message, frozen=True, kw_only=True, tag="abort"):
     """Sent only to an engine of ours: the answer is no longer needed. The engine still ends it."""
 
 
@@ -184,24 +188,7 @@ Message: TypeAlias = (
     Transcribe | AudioStart | AudioPiece | AudioStop | TranscriptStart | TranscriptPiece | FinalTranscript
     | TranscriptStop | Synthesize | Describe | Info | Ping | Pong | ErrorMessage | Abort
 )  # fmt: skip
-_TYPES: dict[str, type[Message]] = {
-    "transcribe": Transcribe,
-    "audio-start": AudioStart,
-    "audio-chunk": AudioPiece,
-    "audio-stop": AudioStop,
-    "transcript-start": TranscriptStart,
-    "transcript-chunk": TranscriptPiece,
-    "transcript": FinalTranscript,
-    "transcript-stop": TranscriptStop,
-    "synthesize": Synthesize,
-    "describe": Describe,
-    "info": Info,
-    "ping": Ping,
-    "pong": Pong,
-    "error": ErrorMessage,
-    "abort": Abort,
-}
-_NAMES: dict[type[Message], str] = {kind: name for name, kind in _TYPES.items()}
+_TYPES: dict[Any, type[Message]] = {kind.__struct_config__.tag: kind for kind in get_args(Message)}
 
 
 class _Header(msgspec.Struct):
@@ -217,11 +204,9 @@ _DATA = msgspec.json.Decoder(dict[str, Any])
 
 def encode(message: Message) -> bytes:
     """Return the frame of a message."""
-    header: dict[str, object] = {"type": _NAMES[type(message)], "version": _VERSION}
-    payload = b""
     data = msgspec.to_builtins(message, builtin_types=(bytes,))
-    if isinstance(message, AudioPiece):
-        payload = data.pop("audio")
+    header: dict[str, object] = {"type": data.pop("type"), "version": _VERSION}
+    payload = data.pop("audio", b"")
     body = msgspec.json.encode(data) if data else b""
     if body:
         header["data_length"] = len(body)
@@ -254,8 +239,7 @@ class WyomingDecoder:
             body, payload = bytes(self._buffer[:data_end]), bytes(self._buffer[data_end:end])
             del self._buffer[:end]
             self._header = None
-            message = self._message(header, body, payload)
-            if message is not None:
+            if (message := self._message(header, body, payload)) is not None:
                 messages.append(message)
 
     def _take_line(self) -> bool:
@@ -281,7 +265,7 @@ class WyomingDecoder:
         if kind is None:
             return None
         try:
-            data = {**(header.data or {}), **(_DATA.decode(body) if body else {})}
+            data = {**(header.data or {}), **(_DATA.decode(body) if body else {}), "type": header.type}
             if kind is AudioPiece:
                 data["audio"] = payload
             message = msgspec.convert(data, kind, builtin_types=(bytes,))

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from gw.errors import ClientProtocolError, TooLarge
 from gw.wire.multipart import (
-    End,
     Field,
     FileData,
-    FileEnd,
     FileStart,
     MultipartDecoder,
     Part,
@@ -51,8 +49,6 @@ SDK_PARTS = [
     Field(name="prompt", value=""),
     FileStart(name="file", filename="a.wav", content_type="audio/wav"),
     FileData(data=b"RIFF\r\n--\r\n-----x17\r\r\n\x00\xff"),
-    FileEnd(),
-    End(),
 ]
 
 
@@ -68,7 +64,7 @@ def test_preamble_padding_epilogue_and_an_empty_file():
         b"hello\r\n------x17 \t\r\nContent-Disposition: form-data; name=file; filename=\"\"\r\n\r\n"
         b"\r\n------x17\r\nCONTENT-DISPOSITION:FORM-DATA; NAME=\"a\"\r\n\r\nb\r\n------x17--\r\nbye\r\n------x17\r\n"
     )
-    expected = [FileStart(name="file", filename="", content_type=""), FileEnd(), Field(name="a", value="b"), End()]
+    expected = [FileStart(name="file", filename="", content_type=""), Field(name="a", value="b")]
     assert read(body) == expected
     assert read(body, *range(1, len(body))) == expected
 
@@ -137,7 +133,8 @@ def test_a_file_is_passed_on_while_it_comes():
     decoder.feed(head)
     for _ in range(100):
         assert decoder.feed(b"z" * 65_536)[0] == FileData(data=b"z" * 65_536)
-    assert decoder.feed(tail) == [FileEnd(), End()]
+    assert decoder.feed(tail) == []
+    decoder.end()
     assert decoder.feed(b"epilogue") == []
 
 
@@ -189,4 +186,4 @@ def test_encoding_and_decoding_round_trip(fields, file_name, data, cuts):
     assert parts[: len(fields)] == [Field(name=name, value=value) for name, value in fields]
     start, *content = parts[len(fields) :]
     assert start == FileStart(name="file", filename=file_name, content_type="audio/wav")
-    assert content == [*([FileData(data=data)] if data else []), FileEnd(), End()]
+    assert content == [*([FileData(data=data)] if data else [])]

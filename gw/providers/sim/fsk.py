@@ -25,6 +25,7 @@ import codecs
 import math
 import re
 from array import array
+from binascii import crc_hqx
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate
@@ -34,7 +35,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from gw.wire.crc import crc8, crc16
+from gw.wire.crc import crc8
 
 SAMPLE_RATES_HZ = (8_000, 16_000, 24_000, 32_000, 48_000)
 SYMBOL_S = 0.02
@@ -149,7 +150,7 @@ def _pieces(payload: bytes, table: tuple[bytes, ...]) -> Iterator[bytes]:
     a, b, silence = table[16:]
     head = len(payload).to_bytes(2, "big")
     yield a * _A_SYMBOLS + b
-    for byte in (*head, crc8(head), *payload, *crc16(head + payload).to_bytes(2, "big")):
+    for byte in (*head, crc8(head), *payload, *crc_hqx(head + payload, 0xFFFF).to_bytes(2, "big")):
         yield table[byte >> 4] + table[byte & 15]
     yield silence
 
@@ -276,7 +277,7 @@ class _Frame:
     def valid(self) -> bool:
         """Whether the checksum of header and text agrees."""
         body = bytes(self.data[:2] + self.data[_HEADER_BYTES:-_TRAILER_BYTES])
-        return crc16(body) == int.from_bytes(self.data[-_TRAILER_BYTES:], "big")
+        return crc_hqx(body, 0xFFFF) == int.from_bytes(self.data[-_TRAILER_BYTES:], "big")
 
     def partial(self) -> str:
         """Return the text up to the last complete word if that is more than was reported; else ""."""

@@ -44,8 +44,9 @@ class FrameWalk(Walk):
     def seconds(self) -> float:
         return sum(samples / rate for rate, samples in self._samples.items())
 
+    @staticmethod
     @abstractmethod
-    def _frame(self, head: bytearray) -> tuple[int, int, int] | None:
+    def _frame(head: bytes | bytearray) -> tuple[int, int, int] | None:
         """Return bytes, samples and rate of the frame with the first HEAD_BYTES bytes `head`; None if there is none."""
 
     def _silent(self, data: bytearray, at: int, size: int) -> bool | None:
@@ -107,9 +108,7 @@ def adts_frame(head: bytes | bytearray) -> tuple[int, int, int] | None:
 
 class MpegWalk(FrameWalk):
     HEAD_BYTES = 4
-
-    def _frame(self, head: bytearray) -> tuple[int, int, int] | None:
-        return mpeg_frame(head)
+    _frame = staticmethod(mpeg_frame)
 
     def _silent(self, data: bytearray, at: int, size: int) -> bool | None:
         """Look for Xing and Info, after the side information, or VBRI, after 32 bytes of it: all within 40 bytes of the head."""
@@ -121,6 +120,4 @@ class MpegWalk(FrameWalk):
 
 class AdtsWalk(FrameWalk):
     HEAD_BYTES = 7
-
-    def _frame(self, head: bytearray) -> tuple[int, int, int] | None:
-        return adts_frame(head)
+    _frame = staticmethod(adts_frame)
