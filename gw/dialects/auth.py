@@ -171,13 +171,9 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
     if bearer.single_use_id:
         gateway.credentials.use_up(bearer)
     caller = Caller(
-        project=project,
-        key_id=bearer.key_id,
-        session_id=_text(fields.get(b"session")),
+        project=project, key_id=bearer.key_id, session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
-        request_id=request_id(gateway, scope),
-        endpoint=scope["path"],
-        dialect=dialect,
+        request_id=request_id(gateway, scope), endpoint=scope["path"], dialect=dialect,
         fallback=fields.get(b"fallback", b"").lower() != b"off",
     )
     return caller, logged_in is None and bearer.expires_at is None

@@ -145,10 +145,8 @@ async def elevenlabs_page(exchange: HttpExchange) -> None:
     await _send(
         exchange,
         {
-            "voices": [_elevenlabs_voice(voice) for voice in page],
-            "has_more": has_more,
-            "total_count": len(voices),
-            "next_page_token": page[-1].id if has_more else None,
+            "voices": [_elevenlabs_voice(voice) for voice in page], "has_more": has_more,
+            "total_count": len(voices), "next_page_token": page[-1].id if has_more else None,
         },
     )
 

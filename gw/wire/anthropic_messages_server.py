@@ -241,11 +241,8 @@ def _text(content: str | list[_Block] | None) -> str:
 
 def _settings(request: _Request) -> dict[str, Any]:
     optional = {
-        "max_completion_tokens": request.max_tokens or None,
-        "stream": request.stream or None,
-        "stop": request.stop_sequences or None,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
+        "max_completion_tokens": request.max_tokens or None, "stream": request.stream or None,
+        "stop": request.stop_sequences or None, "temperature": request.temperature, "top_p": request.top_p,
         "user": (request.metadata.user_id or None) if request.metadata is not None else None,
     }
     fields: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
@@ -439,10 +436,8 @@ def _usage_object(usage: Usage | None) -> dict[str, int]:
     used = usage or Usage()
     read, written = used.cached_input_tokens, used.cache_write_tokens
     return {
-        "input_tokens": max(0, used.input_tokens - read - written),
-        "cache_creation_input_tokens": written,
-        "cache_read_input_tokens": read,
-        "output_tokens": used.output_tokens,
+        "input_tokens": max(0, used.input_tokens - read - written), "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": read, "output_tokens": used.output_tokens,
     }
 
 

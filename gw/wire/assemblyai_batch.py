@@ -155,25 +155,12 @@ def encode_job(id_: str, status: str, *, audio_url: str, **members: object) -> b
 def encode_transcript(id_: str, transcript: Transcript, *, audio_url: str, model: str, duration_s: float) -> bytes:
     """Return a completed job with this transcript."""
     return encode_job(
-        id_,
-        "completed",
-        audio_url=audio_url,
-        text=transcript.text,
-        words=[_word_object(word) for word in transcript.words],
-        utterances=None,
-        confidence=0.99 if transcript.text else 0.0,
-        audio_duration=round(transcript.duration_s or duration_s),
-        language_code=transcript.language or "en",
-        speech_model=None,
-        speech_models=[model],
-        punctuate=True,
-        format_text=True,
-        webhook_auth=False,
-        auto_highlights=False,
-        redact_pii=False,
-        summarization=False,
-        language_model="gw",
-        acoustic_model="gw",
+        id_, "completed", audio_url=audio_url, text=transcript.text,
+        words=[_word_object(word) for word in transcript.words], utterances=None,
+        confidence=0.99 if transcript.text else 0.0, audio_duration=round(transcript.duration_s or duration_s),
+        language_code=transcript.language or "en", speech_model=None, speech_models=[model], punctuate=True,
+        format_text=True, webhook_auth=False, auto_highlights=False, redact_pii=False, summarization=False,
+        language_model="gw", acoustic_model="gw",
     )
 
 

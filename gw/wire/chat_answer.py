@@ -86,10 +86,8 @@ class CollectedAnswer:
 def join_pieces(pieces: Sequence[ToolCallPiece]) -> ToolCallPiece:
     """Join the pieces of one call, of which there is at least one."""
     return ToolCallPiece(
-        index=pieces[0].index,
-        id=next((piece.id for piece in pieces if piece.id), ""),
-        name="".join(piece.name for piece in pieces),
-        arguments="".join(piece.arguments for piece in pieces),
+        index=pieces[0].index, id=next((piece.id for piece in pieces if piece.id), ""),
+        name="".join(piece.name for piece in pieces), arguments="".join(piece.arguments for piece in pieces),
     )
 
 

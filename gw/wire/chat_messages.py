@@ -94,13 +94,10 @@ class Message(msgspec.Struct, gc=False):
         )
         parts = self.parts
         return ChatMessage(
-            role=self.role,
-            text="\n".join(text for part in parts if (text := part.text or part.refusal)),
+            role=self.role, text="\n".join(text for part in parts if (text := part.text or part.refusal)),
             images=tuple(part.image for part in parts if part.image),
-            audio=tuple(part.input_audio for part in parts if part.input_audio is not None),
-            tool_calls=calls,
-            tool_call_id=self.tool_call_id or "",
-            name=self.name or "",
+            audio=tuple(part.input_audio for part in parts if part.input_audio is not None), tool_calls=calls,
+            tool_call_id=self.tool_call_id or "", name=self.name or "",
         )
 
 

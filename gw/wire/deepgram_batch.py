@@ -62,9 +62,7 @@ def path_of(request: TranscribeRequest, model: str) -> str:
     pairs += optional_pairs(smart_format=True, punctuate=True)
     pairs += audio_fields(request.format) if request.format is not None else []
     pairs += optional_pairs(
-        language=request.language,
-        detect_language=not request.language,
-        utterances="segment" in request.timestamps,
+        language=request.language, detect_language=not request.language, utterances="segment" in request.timestamps,
         diarize=request.diarize,
     )
     pairs += [("keyterm", term) for term in request.keyterms]

@@ -112,26 +112,19 @@ def parse_form(fields: list[tuple[str, str]], audio: AudioSource, fmt: AudioForm
     raw = named.get("file_format") == "pcm_s16le_16"
     fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=16_000) if raw and fmt is None else fmt
     return TranscribeRequest(
-        model=named.get("model_id", ""),
-        audio=audio,
-        format=fmt,
+        model=named.get("model_id", ""), audio=audio, format=fmt,
         audio_seconds=fmt.seconds(audio.size) if raw and fmt is not None and not length_s else length_s,
         language=named.get("language_code") or None,
         timestamps=frozenset({"word"} if named.get("timestamps_granularity") != "none" else ()),
-        fields=tuple(pairs),
-        dialect="elevenlabs",
-        diarize=named.get("diarize", "").lower() == "true",
+        fields=tuple(pairs), dialect="elevenlabs", diarize=named.get("diarize", "").lower() == "true",
         keyterms=tuple(value for name, value in pairs if name == "keyterms"),
     )
 
 
 def encode_transcript(transcript: Transcript, *, request_id: str, duration_s: float) -> bytes:
     answer = {
-        "language_code": transcript.language or "en",
-        "language_probability": 1.0,
-        "text": transcript.text,
-        "words": [word_object(word) for word in transcript.words],
-        "transcription_id": request_id,
+        "language_code": transcript.language or "en", "language_probability": 1.0, "text": transcript.text,
+        "words": [word_object(word) for word in transcript.words], "transcription_id": request_id,
         "audio_duration_secs": duration_s or transcript.duration_s or 0.0,
     }
     return msgspec.json.encode(answer)
@@ -139,10 +132,6 @@ def encode_transcript(transcript: Transcript, *, request_id: str, duration_s: fl
 
 def word_object(word: stt.Word) -> dict[str, Any]:
     return {
-        "text": word.text,
-        "start": round(word.start_s, 3),
-        "end": round(word.end_s, 3),
-        "type": "word",
-        "speaker_id": word.speaker,
-        "logprob": 0.0,
+        "text": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3), "type": "word",
+        "speaker_id": word.speaker, "logprob": 0.0,
     }

@@ -291,9 +291,7 @@ class _Line(msgspec.Struct, gc=False):
         calls = (self.message.tool_calls if self.message is not None else None) or ()
         return tuple(
             ToolCallPiece(
-                index=first + i,
-                id=call.id or f"call_{stamp}_{first + i}",
-                name=call.function.name,
+                index=first + i, id=call.id or f"call_{stamp}_{first + i}", name=call.function.name,
                 arguments=call.function.arguments_text,
             )
             for i, call in enumerate(calls)

@@ -73,13 +73,10 @@ def parse_speech(body: bytes) -> SpeakRequest:
     if rate is not None and not 4_000 <= rate <= 192_000:
         raise ClientProtocolError(what="'sample_rate' is out of range", param="sample_rate")
     return SpeakRequest(
-        model=speech.model or "",
-        text=speech.input,
+        model=speech.model or "", text=speech.input,
         voice=speech.voice.id if isinstance(speech.voice, _Voice) else speech.voice or "",
-        format=AudioFormat(encoding=encoding, sample_rate_hz=rate or _RATES.get(encoding, 0)),
-        speed=speech.speed,
-        instructions=speech.instructions,
-        want_events=speech.stream_format == "sse",
+        format=AudioFormat(encoding=encoding, sample_rate_hz=rate or _RATES.get(encoding, 0)), speed=speech.speed,
+        instructions=speech.instructions, want_events=speech.stream_format == "sse",
         extra={name: raw for name, raw in fields.items() if name not in _SPEECH_MEMBERS},
     )
 

@@ -101,10 +101,8 @@ class ErrorDialect(msgspec.Struct, frozen=True, kw_only=True):
     def read(self, body: object) -> ErrorFacts:
         message, details = _member(body, self.message), _member(body, self.details)
         facts = ErrorFacts(
-            code=_member(body, self.code),
-            kind=_member(body, self.kind),
-            message=": ".join(filter(None, (message, details))),
-            alias=_member(body, self.alias),
+            code=_member(body, self.code), kind=_member(body, self.kind),
+            message=": ".join(filter(None, (message, details))), alias=_member(body, self.alias),
         )
         return facts if facts.names or facts.message else _facts(body)
 

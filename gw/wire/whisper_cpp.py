@@ -70,10 +70,7 @@ def decode(body: bytes, provider: str) -> Transcript:
         for s in answer.segments
     )
     return Transcript(
-        text=answer.text.strip(),
-        language=answer.language,
-        duration_s=seconds(answer.duration),
-        segments=segments,
+        text=answer.text.strip(), language=answer.language, duration_s=seconds(answer.duration), segments=segments,
         words=tuple(word for segment in segments for word in segment.words),
     )
 
@@ -99,10 +96,7 @@ def encode(transcript: Transcript) -> bytes:
     ]
     return msgspec.json.encode(
         {
-            "task": "transcribe",
-            "language": transcript.language or "english",
-            "duration": transcript.duration_s or 0.0,
-            "text": f" {transcript.text}\n",
-            "segments": segments,
+            "task": "transcribe", "language": transcript.language or "english",
+            "duration": transcript.duration_s or 0.0, "text": f" {transcript.text}\n", "segments": segments,
         }
     )
