@@ -7,7 +7,7 @@ may use. The gateway's budgets are in dollars, so quotas that vendors count in c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import msgspec
@@ -20,7 +20,6 @@ from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog
 from gw.wire.json_codec import decode_request
 
-T = TypeVar("T")
 _UNLIMITED = 1_000_000_000
 """Stands for "no limit" where a client expects a number."""
 _MAX_PAGE = 100
@@ -81,10 +80,10 @@ def _count(text: str | None, default: int, most: int, param: str) -> int:
 def _path_voice(exchange: HttpExchange) -> ListedVoice:
     """Return the voice in the path. Raises UnknownVoice."""
     name = exchange.scope["path_params"]["voice"]
-    for voice in voices_of(exchange.gateway.live.catalog):
-        if voice.id == name:
-            return voice
-    raise UnknownVoice(what=f"no voice is called {name!r} here", param="voice_id")
+    voice = next((voice for voice in voices_of(exchange.gateway.live.catalog) if voice.id == name), None)
+    if voice is None:
+        raise UnknownVoice(what=f"no voice is called {name!r} here", param="voice_id")
+    return voice
 
 
 def _matching_voices(exchange: HttpExchange, search: str) -> list[ListedVoice]:
@@ -192,27 +191,16 @@ async def cartesia_voice(exchange: HttpExchange) -> None:
     await _send(exchange, _cartesia_voice(_path_voice(exchange)))
 
 
-class _AccessTokenRequest(msgspec.Struct):
-    expires_in: int | None = None
-
-
 async def cartesia_token(exchange: HttpExchange) -> None:
     """Answer with a token; the `grants` of the request are ignored: a key of this gateway has all rights of its project."""
-    request = await _json_body(exchange, _AccessTokenRequest)
-    lifetime_s = _lifetime_s(request.expires_in, 60, 3_600, "expires_in")
-    await _send(exchange, {"token": _grant(exchange, lifetime_s)})
+    await _send(exchange, {"token": _grant(exchange, await _lifetime_s(exchange, "expires_in", 60))})
 
 
 # ---- Deepgram and AssemblyAI
 
 
-class _GrantRequest(msgspec.Struct):
-    ttl_seconds: int | None = None
-
-
 async def deepgram_grant(exchange: HttpExchange) -> None:
-    request = await _json_body(exchange, _GrantRequest)
-    lifetime_s = _lifetime_s(request.ttl_seconds, 30, 3_600, "ttl_seconds")
+    lifetime_s = await _lifetime_s(exchange, "ttl_seconds", 30)
     await _send(exchange, {"access_token": _grant(exchange, lifetime_s), "expires_in": lifetime_s})
 
 
@@ -229,13 +217,20 @@ def _grant(exchange: HttpExchange, lifetime_s: int, *, single_use: bool = False)
     return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s, single_use=single_use)
 
 
-def _lifetime_s(requested: int | None, default: int, most: int, param: str) -> int:
-    return default if requested is None else _count(str(requested), default, most, param)
+class _GrantRequest(msgspec.Struct):
+    """Lifetime of a token, under Cartesia's name and Deepgram's."""
+
+    expires_in: int | None = None
+    ttl_seconds: int | None = None
 
 
-async def _json_body(exchange: HttpExchange, shape: type[T]) -> T:
-    """Decode the body, which may be left out. Raises ClientProtocolError."""
-    return decode_request(msgspec.json.Decoder(shape), await exchange.body() or b"{}")
+_GRANT = msgspec.json.Decoder(_GrantRequest)
+
+
+async def _lifetime_s(exchange: HttpExchange, member: str, default: int) -> int:
+    """Return the lifetime that the body, which may be left out, asks for. Raises ClientProtocolError."""
+    requested: int | None = getattr(decode_request(_GRANT, await exchange.body() or b"{}"), member)
+    return default if requested is None else _count(str(requested), default, 3_600, member)
 
 
 ELEVENLABS: Mapping[tuple[str, str], Handler] = {

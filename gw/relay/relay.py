@@ -43,7 +43,7 @@ from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire.last_user_message import last_user
+from gw.wire.chat_messages import last_user
 
 S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")

@@ -14,17 +14,8 @@ from typing import Any
 import msgspec
 
 from gw.errors import ClientProtocolError
-from gw.types.llm import (
-    Ability,
-    ChatEnd,
-    ChatEvent,
-    ChatRequest,
-    Completion,
-    Delta,
-    StreamError,
-    ToolCallPiece,
-    UsageReport,
-)
+from gw.types import llm
+from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import MOST_TOKENS
@@ -135,17 +126,10 @@ def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
     if "tools" in fields:
         translator.needs.add("tools")
     return MessagesRequest(
-        model=request.model or "",
-        fields={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()},
-        stream=bool(request.stream),
-        include_usage=bool(request.stream),
-        needs=frozenset(translator.needs),
-        input_characters=translator.characters,
-        max_output_tokens=request.max_tokens or None,
-        dialect="anthropic",
-        native=body,
-        beta=beta,
-        wants_thinking=request.wants_thinking,
+        model=request.model or "", fields={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()},
+        stream=bool(request.stream), include_usage=bool(request.stream), needs=frozenset(translator.needs),
+        input_characters=translator.characters, max_output_tokens=request.max_tokens or None, dialect="anthropic",
+        native=body, beta=beta, wants_thinking=request.wants_thinking,
     )
 
 
@@ -153,13 +137,12 @@ class _Translator:
     """Translation of a conversation into OpenAI's messages; collects the abilities it needs and counts its characters."""
 
     def __init__(self) -> None:
-        self.needs: set[Ability] = set()
+        self.needs: set[llm.Ability] = set()
         self.characters = 0
 
     def conversation(self, request: _Request) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
-        system = _text(request.system)
-        if system:
+        if system := _text(request.system):
             messages.append({"role": "system", "content": self._counted(system)})
         for message in request.messages:
             blocks = [_Block(type="text", text=message.content)] if isinstance(message.content, str) else message.content
@@ -214,18 +197,12 @@ class _Translator:
     def _assistant(self, blocks: list[_Block]) -> dict[str, Any]:
         """Return text and calls; thinking is signed by the vendor, so no other can use it."""
         message: dict[str, Any] = {"role": "assistant", "content": self._counted(_text(blocks)) or None}
-        calls = [
-            {
-                "id": block.id or "",
-                "type": "function",
-                "function": {
-                    "name": block.name or "",
-                    "arguments": self._counted(msgspec.json.encode(block.input or {}).decode()),
-                },
-            }
-            for block in blocks
-            if block.type == "tool_use"
-        ]
+        calls = []
+        for block in blocks:
+            if block.type == "tool_use":
+                arguments = self._counted(msgspec.json.encode(block.input or {}).decode())
+                function = {"name": block.name or "", "arguments": arguments}
+                calls.append({"id": block.id or "", "type": "function", "function": function})
         if calls:
             message["tool_calls"] = calls
         elif message["content"] is None:
@@ -258,12 +235,9 @@ def _tool_settings(request: _Request) -> dict[str, Any]:
     if not tools:
         return {}
     fields: dict[str, Any] = {"tools": tools}
-    choice = request.tool_choice
-    if choice is not None:
-        if choice.type == "tool":
-            fields["tool_choice"] = {"type": "function", "function": {"name": choice.name or ""}}
-        else:
-            fields["tool_choice"] = {"any": "required", "none": "none"}.get(choice.type, "auto")
+    if (choice := request.tool_choice) is not None:
+        named = {"type": "function", "function": {"name": choice.name or ""}}
+        fields["tool_choice"] = {"any": "required", "none": "none", "tool": named}.get(choice.type, "auto")
         if choice.disable_parallel_tool_use:
             fields["parallel_tool_calls"] = False
     return fields
@@ -451,6 +425,5 @@ _ERROR_TYPES = {
 def error_body(*, status: int, message: str, request_id: str, **facts: object) -> bytes:
     """Return an error as the SDKs read it: its type follows from `status`; `facts` are further members."""
     kind = _ERROR_TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    return msgspec.json.encode(
-        {"type": "error", "error": {**facts, "type": kind, "message": message}, "request_id": request_id}
-    )
+    error = {**facts, "type": kind, "message": message}
+    return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})

@@ -1,4 +1,7 @@
-"""Conversation of a chat request in OpenAI's form, typed: for providers of another dialect, which translate it."""
+"""Conversation of a chat request in OpenAI's form, typed: for providers of another dialect, which translate it.
+
+The last user message can be read alone, without decoding the conversation before it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gw.errors import ClientProtocolError
-from gw.types.llm import ChatRequest, ToolCallPiece
+from gw.types.llm import ChatRequest, LastUser, ToolCallPiece
 from gw.wire.json_codec import BAD_JSON
 
 F = TypeVar("F", bound="ChatFields")
@@ -86,7 +89,6 @@ class Message(msgspec.Struct, gc=False):
         return [Part(type="text", text=content)] if isinstance(content, str) else content or []
 
     def joined(self) -> ChatMessage:
-        """Return the message with its parts joined."""
         calls = tuple(
             ToolCallPiece(index=i, id=call.id, name=call.function.name, arguments=call.function.arguments)
             for i, call in enumerate(self.tool_calls or ())
@@ -125,8 +127,8 @@ class ChatFields(msgspec.Struct, gc=False):
     @property
     def json_schema(self) -> dict[str, Any] | None:
         """Schema that the answer must follow."""
-        wanted = self.response_format.json_schema if self.response_format is not None else None
-        return wanted.schema if wanted is not None else None
+        form = self.response_format
+        return form.json_schema.schema if form is not None and form.json_schema is not None else None
 
     @property
     def wants_json(self) -> bool:
@@ -156,3 +158,43 @@ def decode_messages(raw: bytes | msgspec.Raw) -> list[ChatMessage]:
         return [message.joined() for message in _MESSAGES.decode(raw)]
     except BAD_JSON as error:
         raise ClientProtocolError(what=f"a message is not of the expected form: {error}", param="messages") from None
+
+
+# ---- the last user message
+
+
+MAX_TRIED = 32
+"""Messages tried, from the end: a turn's tool results follow the user's message."""
+
+
+class _LastPart(msgspec.Struct, gc=False):
+    text: str | None = None
+
+
+class _LastMessage(msgspec.Struct, gc=False):
+    role: str = ""
+    content: str | list[_LastPart] | None = None
+
+
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_LAST_MESSAGE = msgspec.json.Decoder(_LastMessage)
+
+
+def last_user(request: ChatRequest) -> LastUser | None:
+    """Return the last user message; None if there is none, or messages are not of the usual form."""
+    try:
+        messages = _LIST.decode(request.fields["messages"])
+        for at in range(len(messages) - 1, max(-1, len(messages) - 1 - MAX_TRIED), -1):
+            message = _LAST_MESSAGE.decode(messages[at])
+            if message.role == "user":
+                before = bytes(messages[at - 1]) if at else b""
+                return LastUser(_text(message.content), hash((at, before)))
+    except (KeyError, *BAD_JSON):
+        pass
+    return None
+
+
+def _text(content: str | list[_LastPart] | None) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in content or () if part.text)

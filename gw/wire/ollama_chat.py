@@ -14,17 +14,8 @@ from typing import Any
 import msgspec
 
 from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
-from gw.types.llm import (
-    Ability,
-    ChatEnd,
-    ChatEvent,
-    ChatRequest,
-    Completion,
-    Delta,
-    StreamError,
-    ToolCallPiece,
-    UsageReport,
-)
+from gw.types import llm
+from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire.bounds import MOST_TOKENS, tokens
 from gw.wire.chat_answer import CollectedAnswer, CollectedChoice, arguments_object, as_delta, with_raw
@@ -66,7 +57,9 @@ def upstream_body(request: ChatRequest, model: str, settings: Mapping[str, objec
     if request.dialect == "ollama" and request.native:
         return _native_body(request.native, model, settings)
     fields = decode_fields(request, _Fields)
-    body: Object = {"model": model, "messages": _messages(fields), "stream": request.stream}
+    tools: dict[str, str] = {}
+    messages = [_message(message.joined(), tools) for message in fields.messages]
+    body: Object = {"model": model, "messages": messages, "stream": request.stream}
     if fields.tools and fields.tool_choice != "none":
         body["tools"] = fields.tools
     if options := _options(request, fields, settings):
@@ -113,13 +106,8 @@ def _options(request: ChatRequest, fields: _Fields, settings: Mapping[str, objec
     return options
 
 
-def _messages(fields: _Fields) -> list[Object]:
-    tools: dict[str, str] = {}
-    """Id of a call → its tool."""
-    return [_message(message.joined(), tools) for message in fields.messages]
-
-
 def _message(message: ChatMessage, tools: dict[str, str]) -> Object:
+    """Return a message; `tools` collects the ids of calls → their tools."""
     body: Object = {"role": "system" if message.role == "developer" else message.role, "content": message.text}
     if message.images:
         body["images"] = [_base64(url) for url in message.images]
@@ -198,7 +186,7 @@ def parse_request(body: bytes) -> ChatRequest:
     request = decode_request(_REQUEST, body)
     stream = request.stream is not False
     fields: Object = {"model": request.model, "messages": _common_messages(request.messages), "stream": stream}
-    needs: set[Ability] = {"vision"} if any(message.images for message in request.messages) else set()
+    needs: set[llm.Ability] = {"vision"} if any(message.images for message in request.messages) else set()
     if request.tools:
         fields["tools"] = request.tools
         needs.add("tools")
@@ -213,15 +201,10 @@ def parse_request(body: bytes) -> ChatRequest:
     if limit is not None:
         fields["max_completion_tokens"] = limit
     return ChatRequest(
-        model=request.model,
-        fields={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()},
-        stream=stream,
-        include_usage=stream,
-        needs=frozenset(needs),
-        input_characters=sum(len(message.content or "") for message in request.messages),
-        max_output_tokens=limit,
-        dialect="ollama",
-        native=body,
+        model=request.model, fields={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()},
+        stream=stream, include_usage=stream, needs=frozenset(needs),
+        input_characters=sum(len(message.content or "") for message in request.messages), max_output_tokens=limit,
+        dialect="ollama", native=body,
     )
 
 
@@ -281,9 +264,7 @@ class _Line(msgspec.Struct, gc=False):
         """Return usage; None if the input was not counted (the server had it cached): an estimate is nearer."""
         if self.prompt_eval_count is None:
             return None
-        return Usage(
-            input_tokens=tokens(self.prompt_eval_count), output_tokens=tokens(self.eval_count), source="vendor"
-        )
+        return Usage(input_tokens=tokens(self.prompt_eval_count), output_tokens=tokens(self.eval_count), source="vendor")
 
     def calls(self, first: int) -> tuple[ToolCallPiece, ...]:
         """Return complete calls, counted from `first`. Ids contain the line's time, so that those of two turns differ."""
@@ -298,9 +279,7 @@ class _Line(msgspec.Struct, gc=False):
         )
 
     def finish_reason(self, has_calls: bool) -> str:
-        if self.done_reason == "length":
-            return "length"
-        return "tool_calls" if has_calls else "stop"
+        return "length" if self.done_reason == "length" else "tool_calls" if has_calls else "stop"
 
 
 _LINE = msgspec.json.Decoder(_Line)
@@ -321,15 +300,12 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
 
         Raises UpstreamProtocolError for a malformed line, and at the end of an answer without content.
         """
-        buffer = self._buffer
-        at = data.rfind(b"\n")
-        if at < 0:
-            buffer += data
-            if len(buffer) > MAX_LINE_BYTES:
-                raise self._malformed("a line is too long")
-            return []
-        lines = bytes(buffer) + data[:at]
-        self._buffer = bytearray(data[at + 1 :])
+        at = data.rfind(b"\n") + 1
+        lines = b""
+        if at:
+            lines = bytes(self._buffer) + data[:at]
+            self._buffer.clear()
+        self._buffer += data[at:]
         if len(self._buffer) > MAX_LINE_BYTES:
             raise self._malformed("a line is too long")
         events: list[ChatEvent] = []

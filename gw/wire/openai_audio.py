@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from functools import reduce
 from math import isfinite
 from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import AudioSource, Final, TextDelta, TranscribeEvent, TranscribeRequest, Transcript, Word
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
@@ -33,6 +34,8 @@ _ENCODINGS: dict[str, Encoding] = {
 """`response_format` → encoding; ogg and mulaw are Groq's."""
 _WIRE_FORMATS = {encoding: name for name, encoding in _ENCODINGS.items()}
 _RATES = {"pcm_s16le": 24_000, "wav": 24_000, "mulaw": 8_000, "alaw": 8_000}
+_TRANSCRIPTION_FIELDS = frozenset({"model", "response_format", "language", "prompt", "temperature", "stream"})
+_GRANULARITIES = frozenset({"timestamp_granularities", "timestamp_granularities[]"})
 _SPEECH_MEMBERS = frozenset({"model", "input", "voice", "response_format", "speed", "instructions", "stream_format"})
 
 
@@ -60,8 +63,7 @@ def parse_speech(body: bytes) -> SpeakRequest:
     fields = decode_request(_FIELDS, body)
     if not speech.input.strip():
         raise ClientProtocolError(what="'input' must not be empty", param="input")
-    wire_format = speech.response_format or "mp3"
-    encoding = _ENCODINGS.get(wire_format)
+    encoding = _ENCODINGS.get(speech.response_format or "mp3")
     if encoding is None:
         known = ", ".join(_ENCODINGS)
         raise ClientProtocolError(what=f"'response_format' must be one of {known}", param="response_format")
@@ -110,11 +112,7 @@ _SPEECH_EVENT = msgspec.json.Decoder(_SpeechEvent)
 class SpeechDecoder(SseStreamDecoder[SpeakEvent]):
     """The event form of speech: bytes in, audio out."""
 
-    def end(self) -> list[SpeakEvent]:
-        """Return [] after the connection ended cleanly. Raises UpstreamCut unless the vendor has sent the closing event."""
-        if not self._ended:
-            raise UpstreamCut(provider=self._provider, detail="the stream ended without speech.audio.done")
-        return []
+    CLOSING_EVENT = "speech.audio.done"
 
     def _decode(self, event: sse.SseEvent, events: list[SpeakEvent]) -> None:
         if event.data == b"[DONE]":
@@ -154,25 +152,15 @@ def parse_transcription(
     fields: list[tuple[str, str]], audio: AudioSource, fmt: AudioFormat | None, audio_seconds: float, task: str = "transcribe"
 ) -> TranscribeRequest:
     """Build a request from form fields and the file; the last of a repeated field counts. Raises ClientProtocolError."""
-    known: dict[str, str] = {}
-    timestamps: set[str] = set()
-    others: list[tuple[str, str]] = []
-    for name, value in fields:
-        plain = name.removesuffix("[]")
-        if plain == "timestamp_granularities":
-            timestamps.add(value)
-        elif name in ("model", "response_format", "language", "prompt", "temperature", "stream"):
-            known[name] = value
-        else:
-            others.append((name, value))
+    known = {name: value for name, value in fields if name in _TRANSCRIPTION_FIELDS}
+    timestamps = {value for name, value in fields if name in _GRANULARITIES}
+    others = [field for field in fields if field[0] not in _TRANSCRIPTION_FIELDS | _GRANULARITIES]
     response_format = known.get("response_format") or "json"
     if response_format not in RESPONSE_FORMATS:
         expected = ", ".join(RESPONSE_FORMATS)
         raise ClientProtocolError(what=f"'response_format' must be one of {expected}", param="response_format")
     if not timestamps <= {"word", "segment"}:
-        raise ClientProtocolError(
-            what="'timestamp_granularities' must be word or segment", param="timestamp_granularities[]"
-        )
+        raise ClientProtocolError(what="'timestamp_granularities' must be word or segment", param="timestamp_granularities[]")
     return TranscribeRequest(
         model=known.get("model", ""), audio=audio, format=fmt, audio_seconds=audio_seconds,
         response_format=response_format, language=known.get("language") or None, prompt=known.get("prompt") or None,
@@ -242,7 +230,6 @@ class _TokenDetails(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    type: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
     input_token_details: _TokenDetails | None = None
@@ -295,15 +282,15 @@ def decode_transcript(body: bytes, content_type: str, response_format: str, prov
         text = body.decode()
     except UnicodeDecodeError:
         raise UpstreamProtocolError(provider=provider, detail="the transcript is not UTF-8") from None
-    type_ = content_type or _TEXT_TYPES[response_format]
+    content_type = content_type or _TEXT_TYPES[response_format]
     if response_format == "text":
-        return Transcript(text=text.strip(), raw=body, content_type=type_)
+        return Transcript(text=text.strip(), raw=body, content_type=content_type)
     segments = tuple(
         Final(text=" ".join(cue.split()), start_s=_clock_s(start), end_s=_clock_s(end))
         for start, end, cue in _CUE.findall(text.replace("\r\n", "\n"))
     )
     joined = " ".join(segment.text for segment in segments)
-    return Transcript(text=joined, segments=segments, raw=body, content_type=type_)
+    return Transcript(text=joined, segments=segments, raw=body, content_type=content_type)
 
 
 def _transcript(decoded: _Body, text: str, raw: bytes | None, content_type: str) -> Transcript:
@@ -416,24 +403,18 @@ def _clock(at_s: float, point: str) -> str:
 
 
 def _clock_s(text: str) -> float:
-    at_s = 0.0
-    for piece in text.replace(",", ".").split(":"):
-        at_s = at_s * 60 + float(piece)
-    return _time_s(at_s)
+    pieces = map(float, text.replace(",", ".").split(":"))
+    return _time_s(reduce(lambda at_s, piece: at_s * 60 + piece, pieces, 0.0))
 
 
 class TranscriptDecoder(SseStreamDecoder[TranscribeEvent]):
     """The streamed form: bytes in, events out; the last is the `Transcript`."""
 
+    CLOSING_EVENT = "transcript.text.done"
+
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
         self._segments: list[_Segment] = []
-
-    def end(self) -> list[TranscribeEvent]:
-        """Return [] after the connection ended cleanly. Raises UpstreamCut unless the closing event has come."""
-        if not self._ended:
-            raise UpstreamCut(provider=self._provider, detail="the stream ended without transcript.text.done")
-        return []
 
     def _decode(self, event: sse.SseEvent, events: list[TranscribeEvent]) -> None:
         data = event.data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from gw.errors import ProviderError, UpstreamProtocolError
+from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.wire import sse
 
 E = TypeVar("E")
@@ -26,6 +26,8 @@ class StreamDecoder(Generic[E]):
 
 class SseStreamDecoder(StreamDecoder[E], ABC):
     """Decoder of an answer sent as server-sent events: bytes in, events out; `_decode` takes one event apart."""
+
+    CLOSING_EVENT = "its closing event"
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -48,6 +50,12 @@ class SseStreamDecoder(StreamDecoder[E], ABC):
         except ProviderError as error:
             return self.failed(error, events)
         return events
+
+    def end(self) -> list[E]:
+        """Return the last events after the connection ended cleanly. Raises UpstreamCut unless the closing event has come."""
+        if not self._ended:
+            raise UpstreamCut(provider=self._provider, detail=f"the stream ended without {self.CLOSING_EVENT}")
+        return []
 
     @abstractmethod
     def _decode(self, event: sse.SseEvent, events: list[E]) -> None:

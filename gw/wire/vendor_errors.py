@@ -23,14 +23,8 @@ from functools import partial
 
 import msgspec
 
-from gw.errors import (
-    ProviderError,
-    ProviderFailed,
-    ProviderRefused,
-    ProviderRejected,
-    RateLimitError,
-    UpstreamProtocolError,
-)
+from gw import errors
+from gw.errors import ProviderError, ProviderFailed, ProviderRejected
 from gw.types.llm import StreamError
 from gw.wire.json_codec import decode_or
 
@@ -39,20 +33,16 @@ MAX_RETRY_AFTER_S = 86_400.0
 """Some limits count per day; a longer wait carries no information."""
 _MAX_BODY_BYTES = 65_536
 
-_OUT_OF_MONEY = frozenset(
-    {
-        "insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
-        "insufficient_balance", "insufficient_credits", "payment_required",
-    }
-)
+_OUT_OF_MONEY = frozenset({
+    "insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active",
+    "insufficient_balance", "insufficient_credits", "payment_required",
+})  # fmt: skip
 _FILTERED = frozenset({"content_policy_violation", "content_filter", "moderation_blocked"})
-_CANDIDATE_CODES = frozenset(
-    {
-        "context_length_exceeded", "model_not_found", "invalid_model", "unsupported_model", "model_decommissioned",
-        "model_not_available", "model_terms_required", "tool_use_failed", "unsupported_parameter", "unsupported_value",
-        "unsupported_country_region_territory", "invalid_api_key", "max_tokens_exceeded", "request_too_large",
-    }
-)
+_CANDIDATE_CODES = frozenset({
+    "context_length_exceeded", "model_not_found", "invalid_model", "unsupported_model", "model_decommissioned",
+    "model_not_available", "model_terms_required", "tool_use_failed", "unsupported_parameter", "unsupported_value",
+    "unsupported_country_region_territory", "invalid_api_key", "max_tokens_exceeded", "request_too_large",
+})  # fmt: skip
 """Codes of a 4xx that another model or account may not return."""
 _CANDIDATE_STATUSES = frozenset({401, 403, 404, 405, 410, 413, 415})
 _FAILED_STATUSES = frozenset({402, 408, 409, 424, 425, 498, 499})
@@ -122,14 +112,8 @@ OPENAI = ErrorDialect()
 
 
 def classify(
-    provider: str,
-    status: int,
-    retry_after: bytes | None,
-    body: bytes,
-    secrets: Iterable[str] = (),
-    date: bytes | None = None,
-    *,
-    dialect: ErrorDialect = OPENAI,
+    provider: str, status: int, retry_after: bytes | None, body: bytes, secrets: Iterable[str] = (), date: bytes | None = None,
+    *, dialect: ErrorDialect = OPENAI,
 ) -> ProviderError:
     """Return the error that an answer's `status` and `body` stand for; never raise.
 
@@ -142,13 +126,8 @@ def classify(
 
 
 def error_of(
-    provider: str,
-    status: int,
-    facts: ErrorFacts,
-    secrets: Iterable[str] = (),
-    retry_after_s: float | None = None,
-    *,
-    dialect: ErrorDialect = OPENAI,
+    provider: str, status: int, facts: ErrorFacts, secrets: Iterable[str] = (), retry_after_s: float | None = None,
+    *, dialect: ErrorDialect = OPENAI,
 ) -> ProviderError:
     """Return the error for `facts`, under the HTTP status that they came with or would have come with."""
     secrets = tuple(secrets)
@@ -158,18 +137,16 @@ def error_of(
     detail = f"HTTP {status}" + (f" {upstream_code}" if upstream_code else "")
     detail = (f"{detail}: {message}" if message else detail)[:DETAIL_CHARACTERS]
     if status < 300:
-        return UpstreamProtocolError(provider=provider, detail=detail)
+        return errors.UpstreamProtocolError(provider=provider, detail=detail)
     names = {facts.code.lower(), facts.kind.lower()}
     spent = dialect.out_of_money(status, facts)
     if names & _FILTERED and not spent:
-        return ProviderRefused(provider=provider, detail=detail)
+        return errors.ProviderRefused(provider=provider, detail=detail)
     spent = spent or (upstream_code if names & _OUT_OF_MONEY else "")
     if status == 429 and not spent:
-        return RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s)
+        return errors.RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s)
     if status >= 500 or status in _FAILED_STATUSES or spent:
-        return ProviderFailed(
-            provider=provider, detail=detail, upstream_status=status, upstream_code=spent or upstream_code
-        )
+        return ProviderFailed(provider=provider, detail=detail, upstream_status=status, upstream_code=spent or upstream_code)
     is_candidates = status < 400 or status in _CANDIDATE_STATUSES or bool(names & _CANDIDATE_CODES)
     is_candidates = is_candidates or dialect.is_candidate_fault(status, facts)
     return ProviderRejected(
@@ -193,9 +170,8 @@ def error_within(provider: str, error: object) -> ProviderFailed:
     The message could quote secrets, which are not known here as they are in `classify`.
     """
     code = stream_error(error).code
-    return ProviderFailed(
-        provider=provider, detail=f"an error inside the answer: {code}", upstream_status=200, upstream_code=code
-    )
+    detail = f"an error inside the answer: {code}"
+    return ProviderFailed(provider=provider, detail=detail, upstream_status=200, upstream_code=code)
 
 
 def _json(body: bytes) -> object:
@@ -223,8 +199,7 @@ def _facts(value: object) -> ErrorFacts:
 
 
 def _word(value: object) -> str:
-    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-    return safe_code(text)
+    return safe_code(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
 
 
 # ---- what may be shown
@@ -279,12 +254,10 @@ def _unix_time(http_date: bytes | None) -> float | None:
 # ---- the vendors
 
 
-_ANTHROPIC_LIMITS = frozenset(
-    {
-        "contract_spend_limit_reached", "enforced_spend_limit_reached", "ramp_limit_exceeded",
-        "linked_organization_spend_limit_reached", "linked_organization_billing_unavailable", "organization_on_hold",
-    }
-)  # fmt: skip
+_ANTHROPIC_LIMITS = frozenset({
+    "contract_spend_limit_reached", "enforced_spend_limit_reached", "ramp_limit_exceeded",
+    "linked_organization_spend_limit_reached", "linked_organization_billing_unavailable", "organization_on_hold",
+})  # fmt: skip
 """`details.error_code` of a limit that waiting does not lift."""
 _ANTHROPIC_NO_CREDIT = re.compile(r"(?i)credit balance is too low")
 _ANTHROPIC_CANDIDATE = re.compile(
@@ -296,14 +269,12 @@ _CARTESIA_CANDIDATE = ("model_", "voice_", "language_", "plan_", "subscription_"
 """Prefixes of codes about things that another provider may have."""
 ELEVENLABS_OUT_OF_MONEY = frozenset({"quota_exceeded", "payment_required", "insufficient_credits"})
 """Come with status 401, as a wrong key does."""
-ELEVENLABS_CANDIDATE = frozenset(
-    {
-        "voice_not_found", "voice_does_not_exist", "voice_id_does_not_exist", "model_not_found", "model_does_not_exist",
-        "model_id_does_not_exist", "unsupported_model", "unsupported_language", "invalid_output_format",
-        "output_format_not_allowed", "max_character_limit_exceeded", "text_too_long", "invalid_api_key",
-        "missing_permissions", "detected_unusual_activity", "unaccepted_terms",
-    }
-)  # fmt: skip
+ELEVENLABS_CANDIDATE = frozenset({
+    "voice_not_found", "voice_does_not_exist", "voice_id_does_not_exist", "model_not_found", "model_does_not_exist",
+    "model_id_does_not_exist", "unsupported_model", "unsupported_language", "invalid_output_format",
+    "output_format_not_allowed", "max_character_limit_exceeded", "text_too_long", "invalid_api_key",
+    "missing_permissions", "detected_unusual_activity", "unaccepted_terms",
+})  # fmt: skip
 """Codes of a 400 that another vendor, voice or plan would not return."""
 
 
@@ -314,23 +285,17 @@ def _anthropic_out_of_money(status: int, facts: ErrorFacts) -> str:
 
 
 ANTHROPIC = ErrorDialect(
-    code=("error.code",),
-    kind=("error.type",),
-    message=("error.message",),
-    alias=("error.details.error_code",),
+    code=("error.code",), kind=("error.type",), message=("error.message",), alias=("error.details.error_code",),
     out_of_money=_anthropic_out_of_money,
     is_candidate_fault=lambda status, facts: status == 400 and _ANTHROPIC_CANDIDATE.search(facts.message) is not None,
 )
 CARTESIA = ErrorDialect(
-    code=("error_code",),
-    message=("message", "title"),
+    code=("error_code",), message=("message", "title"),
     is_candidate_fault=lambda status, facts: facts.code.lower().startswith(_CARTESIA_CANDIDATE),
 )
 DEEPGRAM = ErrorDialect(code=("err_code", "category"), message=("err_msg", "message"), details=("details",))
 ELEVENLABS = ErrorDialect(
-    code=("detail.code", "detail.status", "detail.type"),
-    message=("detail.message",),
-    alias=("detail.status",),
+    code=("detail.code", "detail.status", "detail.type"), message=("detail.message",), alias=("detail.status",),
     out_of_money=lambda status, facts: min(facts.names & ELEVENLABS_OUT_OF_MONEY, default=""),
     is_candidate_fault=lambda status, facts: bool(facts.names & ELEVENLABS_CANDIDATE),
 )

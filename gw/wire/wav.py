@@ -48,33 +48,31 @@ class WavInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(prefix: bytes) -> WavInfo | None:
     """Decode the header in the first bytes of a file; None if it is not a WAV, or the data chunk starts beyond `prefix`."""
-    walked = _walk(prefix)
-    if walked is None or walked[1] is None:
-        return None
-    audio, rate = walked[0]
-    offset, size = walked[1]
-    placeholder = size == 0 or size >= _PLACEHOLDER
-    return WavInfo(format=audio, data_offset=offset, data_bytes=None if placeholder else size, bytes_per_second=rate)
+    info, has_data = _walk(prefix)
+    return info if has_data else None
 
 
-def _walk(prefix: bytes) -> tuple[tuple[AudioFormat, int], tuple[int, int] | None] | None:
-    """Return the format with bytes per second, then offset and size of the data chunk if it starts within `prefix`."""
+def _walk(prefix: bytes) -> tuple[WavInfo | None, bool]:
+    """Return the header's contents, and whether the data chunk starts within `prefix`; else `data_offset` is the end of it."""
     if prefix[:4] != b"RIFF" or prefix[8:12] != b"WAVE":
-        return None
-    at = 12
-    audio: tuple[AudioFormat, int] | None = None
+        return None, False
+    at, audio = 12, None
     while at + 8 <= len(prefix):
-        name = prefix[at : at + 4]
-        size = int.from_bytes(prefix[at + 4 : at + 8], "little")
+        name, size = prefix[at : at + 4], int.from_bytes(prefix[at + 4 : at + 8], "little")
         at += 8
         if name == b"data":
-            return None if audio is None else (audio, (at, size))
+            break
         if name == b"fmt ":
             audio = _format(prefix[at : at + size])
             if audio is None:
-                return None
+                return None, False
         at += size + (size & 1)   # chunks are padded to even length
-    return None if audio is None else (audio, None)
+    else:
+        name, at, size = b"", len(prefix), 0
+    if audio is None:
+        return None, False
+    n_bytes = None if size == 0 or size >= _PLACEHOLDER else size
+    return WavInfo(format=audio[0], data_offset=at, data_bytes=n_bytes, bytes_per_second=audio[1]), name == b"data"
 
 
 def _format(chunk: bytes) -> tuple[AudioFormat, int] | None:
@@ -118,11 +116,9 @@ def sniff(prefix: bytes, size: int, content_type: str) -> tuple[AudioFormat | No
     Seconds are known for WAV and for raw samples whose type names a rate (`audio/pcm;rate=16000`), else 0.0. For a WAV whose
     data starts beyond `prefix` they are an upper bound.
     """
-    walked = _walk(prefix)
-    if walked is not None:
-        info = parse(prefix)
-        (audio, rate), _ = walked
-        return audio, info.seconds(size) if info else max(0, size - len(prefix)) / rate
+    info, _ = _walk(prefix)
+    if info is not None:
+        return info.format, info.seconds(size)
     raw = _raw(content_type)
     encoding = _magic(prefix) or (_two_frames(prefix) if raw else _frame_sync(prefix))
     if encoding is not None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gw.types.llm import ChatRequest
-from gw.wire.last_user_message import MAX_TRIED, last_user
+from gw.wire.chat_messages import MAX_TRIED, last_user
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 TOOL = [{"role": "assistant", "tool_calls": [{"id": "1"}]}, {"role": "tool", "tool_call_id": "1", "content": "18 degrees"}]
