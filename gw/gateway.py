@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 
 import attrs
 import trio
@@ -50,13 +49,9 @@ class Gateway:
     pool: Pool
     started_at: float
     registrar: Registrar
+    credentials: Credentials
+    request_ids: RequestIds
     version: str = __version__
-    credentials: Credentials = attrs.field(
-        init=False, default=attrs.Factory(lambda self: Credentials(self.clock), takes_self=True)
-    )
-    request_ids: RequestIds = attrs.field(
-        init=False, default=attrs.Factory(lambda self: self.relay.accounting.request_ids, takes_self=True)
-    )
     ended_sessions: ExpiringSet = attrs.field(init=False, factory=lambda: ExpiringSet(_MAX_ENDED_SESSIONS))
     """Sessions of the dashboard that were logged out."""
 
@@ -85,23 +80,13 @@ def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     return (*serve, *others)
 
 
-def _ignore(_secrets: Iterable[Secret]) -> None:
-    """Default of `learn`, for callers without a log."""
-
-
-def _follow(limits: ProviderLimits, metrics: Metrics, catalog: Catalog) -> None:
-    """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
-    limits.keep(catalog.providers)
-    metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
-
-
 @asynccontextmanager
 async def open_gateway(
     settings: Settings,
     *,
     clock: Clock | None = None,
     make_pool: Callable[[], Pool] = Pool,
-    learn: Callable[[Iterable[Secret]], None] = _ignore,
+    learn: Callable[[Iterable[Secret]], None] = lambda secrets: None,
     report_process: bool = False,
     read_only: bool = False,
 ) -> AsyncIterator[Gateway]:
@@ -128,7 +113,12 @@ async def open_gateway(
     )
     async with opening as store:
         limits, metrics = ProviderLimits(settings.routing.breaker), Metrics()
-        follow = partial(_follow, limits, metrics)
+
+        def follow(catalog: Catalog) -> None:
+            """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
+            limits.keep(catalog.providers)
+            metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
+
         registrar = Registrar(settings, live=live, store=store, clock=clock, learn=learn, follow=follow)
         await registrar.load(decrypt=not read_only)
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
@@ -154,6 +144,8 @@ async def open_gateway(
                         pool=pool,
                         started_at=clock.now(),
                         registrar=registrar,
+                        credentials=Credentials(clock),
+                        request_ids=accounting.request_ids,
                     )
                     nursery.cancel_scope.cancel()
         finally:

@@ -9,8 +9,7 @@ import click
 
 from gw.cli.main import FAILED, CommandFailed
 from gw.cli.output import aside, print_text
-from gw.config import starter
-from gw.config.find import NAME, find, user_data_dir
+from gw.config.gw_yaml import NAME, diff_against_example, find, starter_text, user_data_dir
 from gw.config.parse import load_settings, parse
 from gw.config.settings import Settings
 from gw.errors import ConfigError
@@ -49,15 +48,15 @@ def init(ctx: click.Context, force: bool, to_stdout: bool, diff: bool) -> None:
     """
     path = Path(NAME)
     if diff:
-        difference = starter.diff_against_example(path.read_text(encoding="utf-8-sig"), file=NAME)
+        difference = diff_against_example(path.read_text(encoding="utf-8-sig"), file=NAME)
         print_text(difference)
         ctx.exit(FAILED if difference else 0)
     if to_stdout:
-        print_text(starter.starter_text())
+        print_text(starter_text())
         return
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(starter.starter_text())
+            file.write(starter_text())
     except FileExistsError:
         raise CommandFailed(f"{path} exists; --force overwrites it, --diff compares it") from None
     aside(f"wrote {path}; next: set the variables it names, then `gw check` and `gw serve`")

@@ -34,7 +34,7 @@ _HIGHEST = 1_000_000_000
 
 def settings_of(
     kind: type, *, without: Collection[str] = (), renamed: Mapping[str, str] | None = None, **parsers: Parser
-) -> SettingTable:
+) -> dict[str, Setting]:
     """Return the settings that the annotated attributes of a class are.
 
     `renamed`: attribute → its key in the file. `parsers`: attribute → its parser, where the type has none.

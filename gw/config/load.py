@@ -111,12 +111,9 @@ class Document:
         self.add(line, column, what, hint, where=dotted(path))
 
     def add(self, line: int, column: int, what: str, hint: str = "", where: str = "") -> None:
-        self.problems.append(
-            Problem(
-                file=self.file, line=line, column=column, what=what, hint=hint, where=where,
-                excerpt=self.excerpt(line, column),
-            )
-        )  # fmt: skip
+        excerpt = self.excerpt(line, column)
+        problem = Problem(file=self.file, line=line, column=column, what=what, hint=hint, where=where, excerpt=excerpt)
+        self.problems.append(problem)
 
     def excerpt(self, line: int, column: int) -> str:
         if not 0 < line <= len(self.lines):
@@ -324,8 +321,3 @@ class _Walk:
 def _position(node: yaml.Node | yaml.Event) -> tuple[int, int]:
     mark = node.start_mark
     return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-
-
-def key_paths(text: str, *, file: str) -> Iterator[Path]:
-    """Yield the path of every key of a file, in its order. Raises ConfigError when it is not YAML."""
-    yield from load(text, file=file, env=None).key_positions

@@ -12,22 +12,11 @@ from typing import Any
 
 import attrs
 
-from gw.config import cross_checks, fields, find
+from gw.config import cross_checks, fields, gw_yaml
 from gw.config.fields import Named, Section, settings_of
 from gw.config.load import load
-from gw.config.node import Node, Parser, Setting, read, record, suggestion
-from gw.config.settings import (
-    Auth,
-    AuthKey,
-    CostTracking,
-    Latency,
-    Mcp,
-    ProviderOptions,
-    RateLimit,
-    Routing,
-    Serve,
-    Settings,
-)
+from gw.config.node import Node, Setting, read, record, suggestion
+from gw.config.settings import Auth, AuthKey, CostTracking, ProviderOptions, RateLimit, Serve, Settings
 from gw.errors import ConfigError, Problem
 from gw.types.entities import Model, Project, Provider, Stack, nano_usd
 from gw.types.ids import MODALITIES, Modality, split_model_id
@@ -129,23 +118,21 @@ _PROJECT = settings_of(
     fallbacks=CHAINS,
     provider_keys=fields.ByName(fields.Required(fields.provider_key)),
 )
-_PARSERS: Mapping[str, Parser] = {
-    "providers": _providers,
-    "models": _models,
-    "stacks": Named(Section(Stack, settings_of(Stack, without=("name",))), "name"),
-    "projects": Named(Section(Project, _PROJECT), "id"),
-    "fallbacks": CHAINS,
-    "voices": fields.ByName(fields.ByName(fields.text)),
-    "rate_limiting": _RATE_LIMITS,
-    "rate_limits": _RATE_LIMITS,
-    "cost_tracking": Section(dict, settings_of(CostTracking)),  # completed by `_cost_tracking`
-    "serve": Section(dict, settings_of(Serve)),  # completed with the environment's port
-    "routing": Section(Routing, settings_of(Routing)),
-    "auth": Section(Auth, settings_of(Auth, keys=_auth_keys)),
-    "mcp": Section(Mcp, settings_of(Mcp)),
-    "latency": Section(Latency, settings_of(Latency)),
-}
-SECTIONS = {name: Setting(name, parser) for name, parser in _PARSERS.items()}
+_NO_SECTIONS = ("path", "secret", "previous_secret", "secret_folder", "mcp_token", "warnings", "lines")
+SECTIONS = settings_of(
+    Settings,
+    without=_NO_SECTIONS,
+    providers=_providers,
+    models=_models,
+    stacks=Named(Section(Stack, settings_of(Stack, without=("name",))), "name"),
+    projects=Named(Section(Project, _PROJECT), "id"),
+    fallbacks=CHAINS,
+    voices=fields.ByName(fields.ByName(fields.text)),
+    rate_limiting=_RATE_LIMITS,
+    cost_tracking=Section(dict, settings_of(CostTracking)),  # completed by `_cost_tracking`
+    serve=Section(dict, settings_of(Serve)),  # completed with the environment's port
+    auth=Section(Auth, settings_of(Auth, keys=_auth_keys)),
+) | {"rate_limits": Setting("rate_limits", _RATE_LIMITS)}
 
 
 def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Settings:
@@ -169,7 +156,7 @@ def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Se
     values["secret"] = Secret(env.get("GW_SECRET", ""))
     values["previous_secret"] = Secret(env.get("GW_SECRET_PREVIOUS", ""))
     values["mcp_token"] = Secret(env.get("GW_MCP_TOKEN", ""))
-    values["secret_folder"] = find.user_config_dir()
+    values["secret_folder"] = gw_yaml.user_config_dir()
     settings = Settings(path=Path(file), **{"providers": {}, "models": {}, **values})
     if all(isinstance(sections.get(name, ""), (dict, type(None))) for name in REQUIRED):
         cross_checks.check(document, settings)
@@ -209,4 +196,4 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
         column = error.start - error.object.rfind(b"\n", 0, error.start)
         what = "the file is not UTF-8 text"
         raise ConfigError(problems=(Problem(file=str(path), line=line, column=column, what=what),)) from None
-    return parse(text, file=str(path), env=env, data_dir=find.user_data_dir())
+    return parse(text, file=str(path), env=env, data_dir=gw_yaml.user_data_dir())

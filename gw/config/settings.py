@@ -163,12 +163,12 @@ class Settings:
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
     """`<modality>:<id>` → model: one id may serve two modalities."""
-    cost_tracking: CostTracking
     stacks: Mapping[str, Stack] = attrs.field(factory=dict)
     projects: Mapping[str, Project] = attrs.field(factory=dict)
     fallbacks: Mapping[Modality, tuple[str, ...]] = attrs.field(factory=dict)
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     rate_limiting: Mapping[str, RateLimit] = attrs.field(factory=dict)
+    cost_tracking: CostTracking
     serve: Serve = Serve()
     routing: Routing = Routing()
     auth: Auth = Auth()

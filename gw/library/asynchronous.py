@@ -20,7 +20,7 @@ import msgspec
 import trio
 
 from gw import gateway as gateways
-from gw.config.find import find
+from gw.config.gw_yaml import find
 from gw.config.parse import load_settings
 from gw.config.settings import Settings
 from gw.errors import RequestError, one_error

@@ -18,7 +18,7 @@ import msgspec
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 
-class GateView(msgspec.Struct, frozen=True, kw_only=True):
+class GateView(msgspec.Struct, frozen=True):
     """A provider's state for reports: its breaker and token bucket (`limit` calls a minute, None without one)."""
 
     provider: str

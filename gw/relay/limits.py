@@ -70,18 +70,8 @@ class Gate:
 
     def view(self, now: float) -> GateView:
         remaining, reset_s = self.bucket.left(now) if self.bucket else (None, None)
-        return GateView(
-            provider=self.provider.id,
-            breaker=self.breaker.state(now),
-            in_flight=self.in_flight,
-            limit=self.provider.requests_per_minute,
-            remaining=remaining,
-            reset_s=reset_s,
-        )
-
-
-def _is_another_account(old: Provider, new: Provider) -> bool:
-    return (old.type, old.base_url, old.api_key) != (new.type, new.base_url, new.api_key)
+        breaker, limit = self.breaker.state(now), self.provider.requests_per_minute
+        return GateView(self.provider.id, breaker, self.in_flight, limit, remaining, reset_s)
 
 
 class ProviderLimits:
@@ -109,9 +99,10 @@ class ProviderLimits:
         if gate is None:
             gate = self._gates[name] = Gate(provider, self._breaker, now)
         elif gate.provider is not provider:
-            if gate.provider.requests_per_minute != provider.requests_per_minute:
+            old = gate.provider
+            if old.requests_per_minute != provider.requests_per_minute:
                 gate.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
-            if _is_another_account(gate.provider, provider):
+            if (old.type, old.base_url, old.api_key) != (provider.type, provider.base_url, provider.api_key):
                 gate.reset_health(self._breaker)
             gate.provider = provider
         return gate

@@ -25,16 +25,16 @@ import attrs
 import trio
 from msgspec.structs import replace
 
-from gw.errors import CandidateSkipped, ProviderError, UpstreamCut
+from gw.errors import CandidateSkipped, PluginMissing, ProviderError, UpstreamCut
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.attempts import AttemptScope
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, require_conversion
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt
 from gw.relay.meter import Attempt
-from gw.relay.session_audio import Loudness, ReplayBuffer, SessionAudio, missing_decoder
+from gw.relay.session_audio import Loudness, ReplayBuffer, SessionAudio
 from gw.relay.transcoding import live_format
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
@@ -100,10 +100,13 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
 
 class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]):
+    last_event = ListenEnd
+
     def __init__(self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: ListenRequest) -> None:
         super().__init__(planner, in_flight, "stt", request.model)
         self.request = request
         self.audio = SessionAudio(request.format)
+        self.replay = self.audio.replay
         self._turns = turns
         self._deliver: Callable[[list[ListenEvent]], Pending] | None = None
         self._flush_offset = 0
@@ -113,10 +116,6 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """Delivering events takes long: then the provider's silence is not its fault."""
         self._loudness = Loudness(self.audio.samples)
         self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
-
-    @property
-    def replay(self) -> ReplayBuffer:
-        return self.audio.replay
 
     # ------------------------------------------------------------------ the caller's side
 
@@ -218,9 +217,6 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
 
     # ------------------------------------------------------------------ the providers' side
 
-    def _is_last(self, event: ListenEvent) -> bool:
-        return isinstance(event, ListenEnd)
-
     def _can_move(self) -> bool:
         return self.audio.can_move
 
@@ -229,10 +225,10 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         language = self.request.language or model.default_language
         try:
             source = self.audio.source_for(spec)
+            fmt = _format_for(source, spec)
+            convert.converter(source, fmt)
         except CannotConvert as error:
             raise _skipped(error, account.provider_id) from None
-        fmt = _format_for(source, spec)
-        require_conversion(convert.converter, source, fmt, account)
         return lambda: call(attrs.evolve(self.request, format=fmt, language=language), account)
 
     def _session_attempt(self, call: PreparedCall[ListenSession], attempt: Attempt) -> ListeningAttempt:
@@ -356,8 +352,9 @@ def _format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
 
 
 def _skipped(error: CannotConvert, provider: str) -> ProviderError:
-    skipped = CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))
-    return missing_decoder(error, provider) or skipped
+    if error.extra:  # an extra would make the provider usable
+        return PluginMissing(provider=provider, module="av", extra=error.extra)
+    return CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))
 
 
 async def _wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]) -> None:

@@ -23,12 +23,11 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import trio
 
-from gw.errors import AllCandidatesFailed, CandidateSkipped, GwError, ProviderError, Stopping, UpstreamSlow, one_error
-from gw.providers.spec import Account
+from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UpstreamSlow, one_error
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, RequestContext, try_in_turn
@@ -36,10 +35,8 @@ from gw.relay.candidates import CandidatePlanner, PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, record_error, total_cost
 from gw.relay.waste import NO_WASTE, waste_of
-from gw.types.audio import AudioFormat
 from gw.types.ids import Caller, Modality
 from gw.types.usage import Usage, UsageSource
-from gw.wire.convert import CannotConvert, Converter
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -95,6 +92,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     """The session a dialect holds. One task sends, another receives."""
 
     first_event = "session"
+    last_event: ClassVar[type]
+    """Class of the event that ends the session."""
 
     def __init__(self, planner: CandidatePlanner, in_flight: InFlight, modality: Modality, model: str) -> None:
         spec = RequestSpec(modality=modality, requested=model, stream=True, estimate=_RESERVED[modality])
@@ -145,7 +144,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         return events
 
     def _before_delivery(self, events: list[E]) -> None:
-        if self._is_last(events[-1]):
+        if isinstance(events[-1], self.last_event):
             self.done = True
             self._write_record(None, cancelled=False)
 
@@ -242,12 +241,9 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
 
     # ------------------------------------------------------------------ for each kind of session
 
-    @abstractmethod
-    def _is_last(self, event: E) -> bool: ...
-
-    @abstractmethod
     def _can_move(self) -> bool:
         """Return whether another provider can take over what is left."""
+        return True
 
     @abstractmethod
     def _session_attempt(self, call: PreparedCall[S], attempt: Attempt) -> A: ...
@@ -263,16 +259,3 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     @abstractmethod
     def _usage(self, attempt: A) -> tuple[Usage, Usage]:
         """Return the attempt's units by our count, and the part of its usage that was of use to the caller."""
-
-
-def require_conversion(
-    converter: Callable[[AudioFormat, AudioFormat], Converter | None],
-    source: AudioFormat,
-    target: AudioFormat,
-    account: Account,
-) -> None:
-    """Raise CandidateSkipped where `converter` cannot convert."""
-    try:
-        converter(source, target)
-    except CannotConvert as error:
-        raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=str(error)) from None

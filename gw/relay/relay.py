@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -45,6 +45,7 @@ from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire.chat_messages import last_user
 
+Q = TypeVar("Q")
 S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
 
@@ -79,13 +80,21 @@ class Relay:
         self.in_flight.keeper.set_shortest(shortest_s)
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
-        return _Chat(self, request, caller)
+        estimate = usage_counters.estimate_chat(request)
+        spec = RequestSpec(
+            modality="llm", requested=request.model, stream=request.stream, estimate=estimate, needs=request.needs
+        )
+        return _Chat(self, request, caller, spec)
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
-        return _Transcription(self, request, caller)
+        estimate = usage_counters.estimate_transcribe(request)
+        spec = RequestSpec(modality="stt", requested=request.model, stream=request.stream, estimate=estimate)
+        return _Transcription(self, request, caller, spec)
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
-        return _Speech(self, request, caller)
+        estimate = usage_counters.estimate_speak(request)
+        spec = RequestSpec(modality="tts", requested=request.model, stream=True, estimate=estimate)
+        return _Speech(self, request, caller, spec)
 
     @asynccontextmanager
     async def listen(self, request: ListenRequest, caller: Caller) -> AsyncIterator[ListeningSession]:
@@ -112,19 +121,20 @@ class Relay:
         return self.planner.plan(spec, caller).models
 
 
-class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"]):
+class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"], Generic[Q, S, E]):
     """One request: entering admits it and finds the candidate that answers, leaving it has written its record.
 
     Raises, without a record, what `CandidatePlanner.plan` raises: there is no model to write it to.
     """
 
-    __slots__ = ("_caller", "_open", "_relay", "_response")
+    __slots__ = ("_caller", "_open", "_relay", "_request", "_response")
 
-    def __init__(self, relay: Relay, spec: RequestSpec, caller: Caller) -> None:
+    def __init__(self, relay: Relay, request: Q, caller: Caller, spec: RequestSpec) -> None:
         routing = relay.planner.routing  # without a stream the first content is all of it
         first_event_s = routing.first_event_s[spec.modality] if spec.stream else routing.whole_answer_s
         super().__init__(relay.planner, relay.in_flight, spec, first_event_s)
         self._relay = relay
+        self._request = request
         self._caller = caller
         self._response: Response[S, E] | None = None
         self._open: AbstractAsyncContextManager[OpenAttempt[S, E]] | None = None
@@ -188,16 +198,8 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None, waste=waste)
 
 
-class _Chat(_Request[ChatStream, ChatEvent]):
-    __slots__ = ("_request", "_text")
-
-    def __init__(self, relay: Relay, request: ChatRequest, caller: Caller) -> None:
-        estimate = usage_counters.estimate_chat(request)
-        spec = RequestSpec(
-            modality="llm", requested=request.model, stream=request.stream, estimate=estimate, needs=request.needs
-        )
-        super().__init__(relay, spec, caller)
-        self._request = request
+class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
+    __slots__ = ("_text",)
 
     first_content = staticmethod(usage_counters.first_chat)
 
@@ -213,14 +215,8 @@ class _Chat(_Request[ChatStream, ChatEvent]):
         return usage_counters.ChatCounter(self._request, self._text)
 
 
-class _Transcription(_Request[TranscribeStream, TranscribeEvent]):
-    __slots__ = ("_request",)
-
-    def __init__(self, relay: Relay, request: TranscribeRequest, caller: Caller) -> None:
-        estimate = usage_counters.estimate_transcribe(request)
-        spec = RequestSpec(modality="stt", requested=request.model, stream=request.stream, estimate=estimate)
-        super().__init__(relay, spec, caller)
-        self._request = request
+class _Transcription(_Request[TranscribeRequest, TranscribeStream, TranscribeEvent]):
+    __slots__ = ()
 
     def first_content(self, stream: TranscribeStream, provider: str) -> Awaitable[list[TranscribeEvent]]:
         return stream.receive()
@@ -238,15 +234,8 @@ class _Transcription(_Request[TranscribeStream, TranscribeEvent]):
         self._relay.turns.transcript(self.meter.place, text, self.meter.now())
 
 
-class _Speech(_Request[SpeakStream, SpeakEvent]):
-    __slots__ = ("_request",)
-
-    def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller) -> None:
-        estimate = usage_counters.estimate_speak(request)
-        super().__init__(
-            relay, RequestSpec(modality="tts", requested=request.model, stream=True, estimate=estimate), caller
-        )
-        self._request = request
+class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
+    __slots__ = ()
 
     first_content = staticmethod(usage_counters.first_audio)
 

@@ -1,12 +1,12 @@
 """The caller's audio of a live session in the form a provider gets: as it came, or decoded where one cannot take that.
 
-    form        buffered                               becomes
-    ─────────   ────────────────────────────────────   ─────────────────────────────────────────────────────────────
-    raw         until a final transcript covers it     stays raw
-    container   from its beginning, while it is at     decoded, for the first provider that cannot take it or follows a
-                most MAX_BYTES                         final transcript, or when it grows larger
-    decoded     samples, as raw audio is               stays decoded
-    lost        nothing                                (a container that grew too large and cannot be decoded)
+form        buffered                               becomes
+─────────   ────────────────────────────────────   ─────────────────────────────────────────────────────────────
+raw         until a final transcript covers it     stays raw
+container   from its beginning, while it is at     decoded, for the first provider that cannot take it or follows a
+            most MAX_BYTES                         final transcript, or when it grows larger
+decoded     samples, as raw audio is               stays decoded
+lost        nothing                                (a container that grew too large and cannot be decoded)
 """
 
 from __future__ import annotations
@@ -220,11 +220,6 @@ class SessionAudio:
 def _run(decoder: LiveDecoder, pieces: list[bytes], ended: bool) -> bytes:
     samples = b"".join(map(decoder.feed, pieces))
     return samples + decoder.end() if ended else samples
-
-
-def missing_decoder(error: CannotConvert, provider: str) -> PluginMissing | None:
-    """Return the error for a provider that an extra would make usable; None where no extra would help."""
-    return PluginMissing(provider=provider, module="av", extra=error.extra) if error.extra else None
 
 
 _LOUD = 600

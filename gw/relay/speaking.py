@@ -22,7 +22,7 @@ import trio
 from msgspec.structs import replace
 
 from gw.codecs.compressed import converter
-from gw.errors import GwError, ProviderError, UpstreamCut
+from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
@@ -30,7 +30,7 @@ from gw.registry.catalog import Model
 from gw.relay.attempts import AttemptScope
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt, require_conversion
+from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt
 from gw.relay.meter import Attempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import live_format, slices
@@ -39,7 +39,7 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
 from gw.types.usage import Usage
-from gw.wire.convert import Converter
+from gw.wire.convert import CannotConvert, Converter
 
 ENOUGH = 24
 """Characters of text at which its turn is looked up first; then again when the text is complete."""
@@ -79,6 +79,8 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
 
 class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     """`format` is the caller's."""
+
+    last_event = SpeakEnd
 
     def __init__(
         self,
@@ -209,16 +211,13 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     # ------------------------------------------------------------------ the providers' side
 
-    def _is_last(self, event: SpeakEvent) -> bool:
-        return isinstance(event, SpeakEnd)
-
-    def _can_move(self) -> bool:
-        return True
-
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakSession]:
         call, request, catalog = offered(spec.speak_live, account), self.request, self.candidates.catalog
         fmt = live_format(request.format, spec.speak_live_formats, spec.speak_rates_hz)
-        require_conversion(converter, fmt, request.format, account)
+        try:
+            converter(fmt, request.format)
+        except CannotConvert as error:
+            raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=str(error)) from None
         voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
         warm = account if self._prewarmed is None else attrs.evolve(account, prewarmed=self._prewarmed)
         return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
@@ -275,7 +274,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         match event:
             case WordTiming():
                 attempt.progress.word(event.word, event.end_s)
-                return [_shifted(event, attempt.starts_s) if attempt.starts_s else event]
+                if by_s := attempt.starts_s:
+                    event = replace(event, start_s=event.start_s + by_s, end_s=event.end_s + by_s, raw=None)
             case Flushed():
                 attempt.progress.flushed()
                 if not self._finishing:
@@ -312,7 +312,3 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
         self._find_turn(complete=True)
         super()._write_record(error, cancelled=cancelled)
-
-
-def _shifted(timing: WordTiming, by_s: float) -> WordTiming:
-    return replace(timing, start_s=timing.start_s + by_s, end_s=timing.end_s + by_s, raw=None)

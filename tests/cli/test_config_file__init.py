@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gw.config.starter import example_text, starter_text
+from gw.config.gw_yaml import example_text, starter_text
 
 
 def test_writes_the_starter(run, tmp_path):

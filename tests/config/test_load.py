@@ -1,6 +1,6 @@
 import pytest
 
-from gw.config.load import MAX_CHARACTERS, FromEnv, key_paths, load
+from gw.config.load import MAX_CHARACTERS, FromEnv, load
 from gw.errors import ConfigError
 
 
@@ -98,7 +98,7 @@ def test_values_that_cannot_stand_here(text):
 def test_keys_are_plain_texts():
     (problem,) = read("? [a]\n: 1\n5: x\n").problems
     assert "key must be plain text" in problem.what
-    assert list(key_paths("5: x\na: {b: 1}", file="f")) == [("5",), ("a",), ("a", "b")]
+    assert list(load("5: x\na: {b: 1}", file="f", env=None).key_positions) == [("5",), ("a",), ("a", "b")]
 
 
 def test_an_empty_file_is_nothing():

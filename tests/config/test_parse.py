@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from gw.config.gw_yaml import example_text
 from gw.config.load import load
 from gw.config.parse import load_settings, parse
 from gw.config.settings import Auth, BreakerSettings, CostTracking, RateLimit, Routing, Serve
-from gw.config.starter import example_text
 from gw.errors import ConfigError
 from gw.types.entities import Model, Price
 from gw.types.secret import Secret

@@ -15,7 +15,7 @@ import trio.testing
 
 import gw
 from gw.admin.providers import create as create_provider
-from gw.config.find import find_config
+from gw.config.gw_yaml import find_config
 from gw.config.parse import parse
 from gw.errors import (
     BudgetExceededError,

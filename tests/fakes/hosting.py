@@ -28,6 +28,7 @@ from gw.net.http_response import FINISH_S
 from gw.net.tcp import Transport
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import CurrentCatalog
+from gw.registry.credentials import Credentials
 from gw.registry.merge import build
 from gw.relay.admission import Ledger
 from gw.relay.limits import ProviderLimits
@@ -234,6 +235,8 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
         pool=pool,
         started_at=clock.now(),
         registrar=Registrar(settings, live=live, store=kept, clock=clock, learn=lambda secrets: None, follow=lambda catalog: None),  # type: ignore[arg-type]  # as above
+        credentials=Credentials(clock),
+        request_ids=accounting.request_ids,
     )
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gw.config import find
+from gw.config import gw_yaml
 from gw.errors import ConfigError
 
 
@@ -15,23 +15,23 @@ def test_the_nearest_file_wins(tmp_path):
     cwd, user, system = folders(tmp_path)
     for folder in (system, user, cwd):
         (folder / "gw.yaml").write_text("")
-        assert find.find_config({}, cwd, user, system) == folder / "gw.yaml"
+        assert gw_yaml.find_config({}, cwd, user, system) == folder / "gw.yaml"
 
 
 def test_gw_config_goes_before_all(tmp_path):
     cwd, user, system = folders(tmp_path)
     (cwd / "gw.yaml").write_text("")
     (cwd / "other.yaml").write_text("")
-    assert find.find_config({"GW_CONFIG": "other.yaml"}, cwd, user, system) == cwd / "other.yaml"
+    assert gw_yaml.find_config({"GW_CONFIG": "other.yaml"}, cwd, user, system) == cwd / "other.yaml"
     absolute = str(cwd / "other.yaml")
-    assert find.find_config({"GW_CONFIG": absolute}, system, user, system) == cwd / "other.yaml"
+    assert gw_yaml.find_config({"GW_CONFIG": absolute}, system, user, system) == cwd / "other.yaml"
 
 
 def test_gw_config_that_is_missing_is_not_replaced_by_another_file(tmp_path):
     cwd, user, system = folders(tmp_path)
     (cwd / "gw.yaml").write_text("")
     with pytest.raises(ConfigError) as raised:
-        find.find_config({"GW_CONFIG": "gone.yaml"}, cwd, user, system)
+        gw_yaml.find_config({"GW_CONFIG": "gone.yaml"}, cwd, user, system)
     assert raised.value.searched == (f"{cwd / 'gone.yaml'} (from GW_CONFIG)",)
 
 
@@ -39,12 +39,12 @@ def test_a_missing_file_lists_every_place(tmp_path):
     cwd, user, system = folders(tmp_path)
     (cwd / "gw.yaml").mkdir()
     with pytest.raises(ConfigError, match="no config file was found") as raised:
-        find.find_config({"GW_CONFIG": ""}, cwd, user, system)
+        gw_yaml.find_config({"GW_CONFIG": ""}, cwd, user, system)
     assert raised.value.searched == tuple(str(f / "gw.yaml") for f in (cwd, user, system))
 
 
 def test_find_uses_the_given_environment(tmp_path):
     (tmp_path / "gw.yaml").write_text("")
-    assert find.find({"GW_CONFIG": str(tmp_path / "gw.yaml")}) == tmp_path / "gw.yaml"
-    assert find.user_config_dir().name == "gw"
-    assert find.user_data_dir().name == "gw"
+    assert gw_yaml.find({"GW_CONFIG": str(tmp_path / "gw.yaml")}) == tmp_path / "gw.yaml"
+    assert gw_yaml.user_config_dir().name == "gw"
+    assert gw_yaml.user_data_dir().name == "gw"

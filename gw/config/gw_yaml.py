@@ -1,26 +1,62 @@
-"""The file that `gw init` writes, and the differences between a file and the example that shows every setting."""
+"""The files of the configuration: where gw.yaml is searched, what `gw init` writes, and the commented example."""
 
 from __future__ import annotations
 
 import difflib
-from importlib.resources import files
+from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 
-from gw.config import load
+import platformdirs
 
+from gw.config.load import Path as KeyPath
+from gw.config.load import load
+from gw.errors import ConfigError
+
+NAME = "gw.yaml"
 _EXAMPLE = "gw.yaml.example"
 _NAMED_ENTRIES = {"providers": 1, "models": 2, "stacks": 1, "projects": 1, "voices": 1, "rate_limiting": 1}
 """Section → index of the part of a key's path that is a name chosen by the user."""
 
 
+def find_config(env: Mapping[str, str], cwd: Path, user_dir: Path, system_dir: Path) -> Path:
+    """Return `$GW_CONFIG` when it is set, else the first `gw.yaml` in `cwd`, `user_dir` and `system_dir`.
+
+    Raises ConfigError with the places searched.
+    """
+    explicit = env.get("GW_CONFIG", "")
+    usual = [folder / NAME for folder in (cwd, user_dir, system_dir)]
+    places = [cwd / Path(explicit).expanduser()] if explicit else usual
+    for place in places:
+        if place.is_file():
+            return place
+    note = " (from GW_CONFIG)" if explicit else ""
+    raise ConfigError(searched=tuple(f"{place}{note}" for place in places))
+
+
+def find(env: Mapping[str, str]) -> Path:
+    """Search the folders of this user and system. Raises ConfigError."""
+    return find_config(env, Path.cwd(), user_config_dir(), platformdirs.site_config_path("gw"))
+
+
+def user_config_dir() -> Path:
+    """Return the per-user configuration folder (also of the file `.secret`); it may not exist yet."""
+    return platformdirs.user_config_path("gw")
+
+
+def user_data_dir() -> Path:
+    """Return the per-user data folder, the default place of the database; it may not exist yet."""
+    return platformdirs.user_data_path("gw")
+
+
 def starter_text() -> str:
     """Return a short configuration that works with `OPENAI_API_KEY` alone."""
-    return files("gw.config").joinpath("starter.yaml").read_text(encoding="utf-8")
+    return resources.files("gw.config").joinpath("starter.yaml").read_text(encoding="utf-8")
 
 
 def example_text() -> str:
     """Return the commented file with every setting, from the installed package or the root of a source checkout."""
-    packaged = files("gw.config").joinpath(_EXAMPLE)
+    packaged = resources.files("gw.config").joinpath(_EXAMPLE)
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
     return Path(__file__).parents[2].joinpath(_EXAMPLE).read_text(encoding="utf-8")
@@ -28,10 +64,10 @@ def example_text() -> str:
 
 def key_names(text: str, *, file: str) -> list[str]:
     """Return the keys of a file, sorted, with chosen names as `*`: `providers.*.api_key`. Raises ConfigError."""
-    return sorted({general_name(path) for path in load.key_paths(text, file=file)})
+    return sorted({general_name(path) for path in load(text, file=file, env=None).key_positions})
 
 
-def general_name(path: load.Path) -> str:
+def general_name(path: KeyPath) -> str:
     """Return a path as dotted text, with chosen names as `*`."""
     parts = ["*" if isinstance(part, int) else part for part in path]
     if parts[0] == "rate_limits":

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from gw.config.gw_yaml import diff_against_example, example_text, key_names, starter_text
 from gw.config.parse import parse
-from gw.config.starter import diff_against_example, example_text, key_names, starter_text
 from gw.errors import ConfigError
 
 
