@@ -25,8 +25,7 @@ from gw.wire import assemblyai_batch
 LIFETIME_S = 3_600.0
 MAX_UPLOADS = 64
 MAX_JOBS = 1_024
-_URL_PREFIX = "gw-upload:"
-"""Scheme of an upload's URL; nothing else can be transcribed."""
+_URL_PREFIX = "gw-upload:"  # scheme of an upload's URL; nothing else can be transcribed
 
 error_body = partial(error_bodies.body_by, assemblyai_batch.error_body)
 DIALECT = Dialect(name="assemblyai", error_body=error_body)

@@ -20,11 +20,9 @@ from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog
 from gw.wire.json_codec import decode_request
 
-_UNLIMITED = 1_000_000_000
-"""Stands for "no limit" where a client expects a number."""
+_UNLIMITED = 1_000_000_000  # stands for "no limit" where a client expects a number
 _MAX_PAGE = 100
-_SINGLE_USE_S = 900
-"""Lifetime of ElevenLabs' own single-use tokens."""
+_SINGLE_USE_S = 900  # lifetime of ElevenLabs' own single-use tokens
 
 
 class UnknownVoice(ClientProtocolError):

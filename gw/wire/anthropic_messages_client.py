@@ -38,16 +38,13 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PASSED_ON = ("thinking", "top_k", "cache_control", "output_config", "speed", "container")
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 _VERSION = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
-_SAMPLING_ENDS = (4, 7)
-"""From this version on `temperature` and `top_p` are refused."""
-_PREFILL_ENDS = (4, 6)
-"""From this version on a conversation cannot end with the assistant's turn."""
+_SAMPLING_ENDS = (4, 7)  # from this version on `temperature` and `top_p` are refused
+_PREFILL_ENDS = (4, 6)  # from this version on a conversation cannot end with the assistant's turn
 _OPENING = "(start)"
 """User's text before a conversation that is empty or begins with the assistant: the way to ask for a greeting."""
 _CONTINUE = "(continue)"
 _NO_RESULT = "(no result)"
-_JSON_ONLY = "Answer with one JSON object and nothing else."
-"""This dialect has no `json_object`, only schemas."""
+_JSON_ONLY = "Answer with one JSON object and nothing else."  # this dialect has no `json_object`, only schemas
 
 Block = dict[str, Any]
 
@@ -368,8 +365,7 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
     def __init__(self, provider: str, *, keep_raw: bool = False) -> None:
         super().__init__(provider)
         self._keep_raw = keep_raw
-        self._start: object = None
-        """Usage in `message_start`."""
+        self._start: object = None  # usage in `message_start`
         self._calls: dict[int, bool] = {}
         """Index of a tool_use block, open or closed → whether arguments have come."""
         self._call_indices: dict[int, int] = {}

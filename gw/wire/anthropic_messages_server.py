@@ -276,8 +276,7 @@ class MessagesEncoder:
         self._input_tokens = input_tokens
         self._thinking = thinking
         self._started = self._done = self._passes_raw = False
-        self._open = ""
-        """Open block: "text", "thinking" or "call <index>"; "" for none."""
+        self._open = ""  # open block: "text", "thinking" or "call <index>"; "" for none
         self._blocks = 0
         self._calls: dict[int, int] = {}
         self._finish: str | None = None

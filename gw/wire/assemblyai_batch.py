@@ -21,10 +21,8 @@ from gw.wire.vendor_errors import filtered
 
 _OURS = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
 """Members that the gateway sets or refuses."""
-_REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})
-"""Languages whose region is accepted for recordings."""
-_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-"""Accepted id of a transcript, which becomes part of a path."""
+_REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})  # languages whose region is accepted for recordings
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")  # accepted id of a transcript, which becomes part of a path
 
 
 class _Word(msgspec.Struct, gc=False):

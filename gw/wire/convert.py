@@ -17,8 +17,7 @@ from gw.wire.resample import Resampler
 
 _SAMPLE_BYTES = {"pcm_s16le": 2, "mulaw": 1, "alaw": 1, "pcm_f32le": 4}
 RATES_HZ = range(4_000, 192_001)
-_MAX_HEADER_BYTES = 64 * 1024
-"""Limit for the chunks before a WAV's samples."""
+_MAX_HEADER_BYTES = 64 * 1024  # limit for the chunks before a WAV's samples
 
 
 class CannotConvert(ValueError):
@@ -117,8 +116,7 @@ class _Raw:
         self._source = source
         self._target = target
         self._block = _SAMPLE_BYTES[source.encoding] * source.channels
-        self._partial = b""
-        """Incomplete block of samples."""
+        self._partial = b""  # incomplete block of samples
         same_rate = source.sample_rate_hz == target.sample_rate_hz
         self._resamplers = (
             [] if same_rate

@@ -55,7 +55,7 @@ class MultipartDecoder:
         self._delimiter = b"\r\n--" + boundary
         self._max_parts, self._max_header_bytes, self._max_field_bytes = max_parts, max_header_bytes, max_field_bytes
         self._buffer = bytearray(b"\r\n")
-        self._step = self._preamble
+        self._step = MultipartDecoder._preamble   # not a bound method, which would be a reference cycle
         """Consumes one element of the buffer, and adds its part; returns False if more bytes are needed."""
         self._name = ""
         self._parts = 0
@@ -66,15 +66,15 @@ class MultipartDecoder:
     def feed(self, data: bytes) -> list[Part]:
         """Return the parts that `data` completes. Raises ClientProtocolError (malformed), TooLarge (over a limit)."""
         parts: list[Part] = []
-        if self._step != self._done:
+        if self._step is not MultipartDecoder._done:
             self._buffer += data
-            while self._step(parts):
+            while self._step(self, parts):
                 pass
         return parts
 
     def end(self) -> None:
         """End the body. Raises ClientProtocolError if the closing delimiter has not come."""
-        if self._step != self._done:
+        if self._step is not MultipartDecoder._done:
             raise ClientProtocolError(what="the multipart body ends without its closing boundary")
 
     def _done(self, parts: list[Part]) -> bool:
@@ -86,14 +86,14 @@ class MultipartDecoder:
             _cap(len(self._buffer), self._max_header_bytes + len(self._delimiter), "the text before the first part")
             return False
         del self._buffer[: at + len(self._delimiter)]
-        self._step = self._after_delimiter
+        self._step = MultipartDecoder._after_delimiter
         return True
 
     def _after_delimiter(self, parts: list[Part]) -> bool:
         buffer = self._buffer
         if buffer.startswith(b"--"):
             buffer.clear()
-            self._step = self._done
+            self._step = MultipartDecoder._done
             return False
         if len(buffer) < 2:
             return False
@@ -107,7 +107,7 @@ class MultipartDecoder:
         self._parts += 1
         if self._parts > self._max_parts:
             raise TooLarge(what=f"the form has more than {self._max_parts} parts")
-        self._step = self._headers
+        self._step = MultipartDecoder._headers
         return True
 
     def _headers(self, parts: list[Part]) -> bool:
@@ -121,10 +121,10 @@ class MultipartDecoder:
         if filename is None:
             self._name = name
             self._searched = 0
-            self._step = self._field
+            self._step = MultipartDecoder._field
         else:
             parts.append(FileStart(name=name, filename=filename, content_type=headers.get("content-type", "")))
-            self._step = self._file
+            self._step = MultipartDecoder._file
             self._skip = 2
         return True
 
@@ -143,7 +143,7 @@ class MultipartDecoder:
             raise ClientProtocolError(what="a form field is not UTF-8", param=self._name) from None
         parts.append(Field(name=self._name, value=value))
         del self._buffer[: at + len(self._delimiter)]
-        self._step = self._after_delimiter
+        self._step = MultipartDecoder._after_delimiter
         return True
 
     def _file(self, parts: list[Part]) -> bool:
@@ -153,7 +153,7 @@ class MultipartDecoder:
             if at > self._skip:
                 parts.append(FileData(data=bytes(buffer[self._skip : at])))
             del buffer[: at + len(delimiter)]
-            self._step = self._after_delimiter
+            self._step = MultipartDecoder._after_delimiter
             return True
         keep = buffer.find(b"\r", max(0, len(buffer) - len(delimiter) + 1))
         keep = len(buffer) if keep < 0 else keep

@@ -13,8 +13,7 @@ import msgspec
 
 from gw.wire.json_codec import decode_request
 
-_VOICE = re.compile(r"[a-z]{2,3}_[A-Z]{2}-\w+")
-"""`en_US-lessac-medium`."""
+_VOICE = re.compile(r"[a-z]{2,3}_[A-Z]{2}-\w+")  # `en_US-lessac-medium`
 
 
 class Synthesis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

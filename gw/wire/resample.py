@@ -12,12 +12,9 @@ from array import array
 from functools import lru_cache
 from operator import mul
 
-_ZEROS = 8
-"""Zero crossings of the sinc on each side, counted at the lower rate."""
-_PASS = 0.97
-"""Edge of the pass band, as a part of the lower rate's half."""
-_BETA = 5.0
-"""Parameter of the Kaiser window."""
+_ZEROS = 8  # zero crossings of the sinc on each side, counted at the lower rate
+_PASS = 0.97  # edge of the pass band, as a part of the lower rate's half
+_BETA = 5.0  # parameter of the Kaiser window
 _MAX_PHASES = 640
 """Limit for sets of coefficients between two samples; unusual pairs of rates use the nearest set."""
 
@@ -32,8 +29,7 @@ class Resampler:
         self._width = len(self._bank[0])
         self._window = [0] * (self._width // 2 - 1)
         """Samples from the start of the filter's window; half of it is before the stream. A list: its slices are cheap."""
-        self._at = 0
-        """Position of the next output sample, in 1/up of a source sample from the window's middle."""
+        self._at = 0  # position of the next output sample, in 1/up of a source sample from the window's middle
 
     def feed(self, samples: array[int]) -> array[int]:
         window = self._window

@@ -29,17 +29,13 @@ FRAME_S: Final = 0.02
 LEAD_S: Final = 0.3
 MAX_UTTERANCE_S: Final = 28.0
 """The window of the Whisper models is 30 seconds."""
-_LONG_S = 20.0
-"""Length from which a short pause ends an utterance."""
+_LONG_S = 20.0  # length from which a short pause ends an utterance
 _SHORT_PAUSE_FRAMES = 5
 _ONSET_FRAMES = 3
-_MIN_SPEECH_LEVEL = 120.0
-"""Mean magnitude, of 32,768, below which nothing is speech: about -49 dBFS."""
-_LOUD_RATIO = 3.0
-"""Level of a loud frame, in multiples of the noise floor."""
+_MIN_SPEECH_LEVEL = 120.0  # mean magnitude, of 32,768, below which nothing is speech: about -49 dBFS
+_LOUD_RATIO = 3.0  # level of a loud frame, in multiples of the noise floor
 _MAX_FLOOR = 400.0
-_SAMPLE_STEP = 4
-"""Every fourth sample is measured."""
+_SAMPLE_STEP = 4  # every fourth sample is measured
 
 
 class Began(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,17 +71,14 @@ class Utterances:
     def __init__(self, rate_hz: int, *, silence_s: float) -> None:
         self._frame_bytes = int(rate_hz * FRAME_S) * 2
         self._silence_frames = max(1, round(silence_s / FRAME_S))
-        self._partial = b""
-        """Incomplete frame."""
+        self._partial = b""  # incomplete frame
         self._lead: deque[bytes] = deque(maxlen=round(LEAD_S / FRAME_S))
-        self._frames = 0
-        """Frames fed so far."""
+        self._frames = 0  # frames fed so far
         self._floor = _MIN_SPEECH_LEVEL / _LOUD_RATIO
         self._speaking = self._voiced = False
         self._onset = self._quiet = self._length = 0
         """Recent loud frames; quiet ones in a row; frames of this utterance."""
-        self._quietest = 0.0
-        """Level of its quietest frame."""
+        self._quietest = 0.0  # level of its quietest frame
 
     def feed(self, data: bytes) -> list[Cue]:
         data = self._partial + data if self._partial else data

@@ -15,8 +15,7 @@ class FlacWalk(Walk):
         super().__init__()
         self._rate = 0
         self._total = 0
-        self._block = 0
-        """Samples of every block but the last, if all have the same size."""
+        self._block = 0  # samples of every block but the last, if all have the same size
         self._reached = 0
         self._state = self._start
 

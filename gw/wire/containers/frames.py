@@ -36,8 +36,7 @@ class FrameWalk(Walk):
 
     def __init__(self) -> None:
         super().__init__()
-        self._samples: dict[int, int] = {}
-        """Sample rate → samples."""
+        self._samples: dict[int, int] = {}  # sample rate → samples
         self._junk = 0
 
     @property

@@ -57,11 +57,9 @@ def _width(first: int) -> int:
 
 _WALK_ENTERED = frozenset({_Id.SEGMENT, _Id.INFO, _Id.CLUSTER, _Id.BLOCK_GROUP})
 _WALK_READ = frozenset({_Id.SCALE, _Id.DURATION, _Id.TIMESTAMP, _Id.SIMPLE_BLOCK, _Id.BLOCK, _Id.BLOCK_DURATION})
-_MAX_READ_BYTES = 12
-"""Bytes needed of an element's content: at most a track's number and a time."""
+_MAX_READ_BYTES = 12  # bytes needed of an element's content: at most a track's number and a time
 _NANO = 1e9
-_TOLERANCE_S = 1.0
-"""A declared duration this close to what the blocks show is the more exact of the two."""
+_TOLERANCE_S = 1.0  # A declared duration this close to what the blocks show is the more exact of the two
 
 
 class MatroskaWalk(Walk):
@@ -145,10 +143,8 @@ class MatroskaPackets(PacketReader):
     def __init__(self) -> None:
         super().__init__()
         self._started = False
-        self._number = 0
-        """Number of the track entry being read."""
-        self._track: int | None = None
-        """Number of the track whose packets are read."""
+        self._number = 0  # number of the track entry being read
+        self._track: int | None = None  # number of the track whose packets are read
 
     def _take(self, data: bytearray, at: int) -> int:
         try:

@@ -11,8 +11,7 @@ from gw.wire.containers.walk import MORE, OVER, Walk
 
 _ENTERED = frozenset({b"moov", b"trak", b"mdia", b"mvex", b"moof", b"traf"})
 _READ = frozenset({b"mvhd", b"mehd", b"tkhd", b"mdhd", b"hdlr", b"trex", b"tfhd", b"trun"})
-_MAX_READ_BYTES = 32 * 1024
-"""A longer table of samples is counted by its default length."""
+_MAX_READ_BYTES = 32 * 1024  # A longer table of samples is counted by its default length
 
 
 class Mp4Walk(Walk):
@@ -21,13 +20,11 @@ class Mp4Walk(Walk):
         self._movie_scale = 0
         self._movie = 0
         self._track = 0
-        self._scales: dict[int, int] = {}
-        """Audio track → ticks per second."""
+        self._scales: dict[int, int] = {}  # audio track → ticks per second
         self._scale = 0
         self._defaults: dict[int, int] = {}
         self._default = 0
-        self._ticks: dict[int, int] = {}
-        """Track → length of its fragments in ticks."""
+        self._ticks: dict[int, int] = {}  # track → length of its fragments in ticks
 
     @property
     def seconds(self) -> float:

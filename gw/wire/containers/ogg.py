@@ -13,8 +13,7 @@ import attrs
 from gw.wire.containers.walk import MAX_PACKET_BYTES, MORE, OVER, NoPackets, PacketReader, Walk
 
 _HEAD_BYTES = 27
-_UNKNOWN = 2**64 - 1
-"""Granule position of a page on which no packet ends."""
+_UNKNOWN = 2**64 - 1  # granule position of a page on which no packet ends
 _OPUS_HZ = 48_000
 _RATES_HZ = range(1_000, 1_000_000)
 _FRAME_SAMPLES = (
@@ -75,8 +74,7 @@ class _Stream:
 class OggWalk(Walk):
     def __init__(self) -> None:
         super().__init__()
-        self._streams: dict[int, _Stream] = {}
-        """Current streams by serial number."""
+        self._streams: dict[int, _Stream] = {}  # current streams by serial number
         self._ended_s = 0.0
 
     @property
@@ -157,8 +155,7 @@ class OggPackets(PacketReader):
     def __init__(self) -> None:
         super().__init__()
         self._serial: int | None = None
-        self._part = b""
-        """First part of a packet that continues on the next page."""
+        self._part = b""  # first part of a packet that continues on the next page
 
     def _take(self, data: bytearray, at: int) -> int:
         if data[at : at + 4] != b"OggS"[: len(data) - at]:
