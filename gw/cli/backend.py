@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import click
 
-from gw.cli.config_file import database_path, load
+from gw.cli.config_file import load
 from gw.cli.main import ACCESS, FAILED, CommandFailed
 from gw.cli.output import aside, log_warnings
 from gw.config.settings import Settings
@@ -31,7 +31,6 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 RECORD_TRIES = 5
 RECORD_PAUSE_S = 0.02
 """A record is on its way into the database for a moment after the answer's last byte."""
-NO_KEY = Secret("")
 Request = tuple[str, str, Mapping[str, str], Mapping[str, object] | None]
 """Method, path, query and body."""
 
@@ -74,7 +73,7 @@ class Backend:
     """`named`: the user gave the address, so no other gateway or database will do."""
 
     url: str
-    key: Secret = NO_KEY
+    key: Secret = Secret("")
     named: bool = False
 
     @classmethod
@@ -199,10 +198,15 @@ def backend_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def find_url() -> str:
-    """Return the address of the gateway that holds the configured database, else the default one."""
-    path = database_path()
-    facts = holder(path) if path else None
-    return str((facts or {}).get("url") or DEFAULT_URL)
+    """Return the address of the gateway that holds the configured database, else the default one.
+
+    A shell that only talks to the gateway often lacks the variables that its configuration needs.
+    """
+    try:
+        facts = holder(load(None).cost_tracking.db_path) or {}
+    except ConfigError:
+        return DEFAULT_URL
+    return str(facts.get("url") or DEFAULT_URL)
 
 
 def origin(settings: Settings) -> Path:

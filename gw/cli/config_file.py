@@ -12,7 +12,6 @@ from gw.cli.output import aside, print_text
 from gw.config.gw_yaml import NAME, diff_against_example, find, starter_text, user_data_dir
 from gw.config.parse import load_settings, parse
 from gw.config.settings import Settings
-from gw.errors import ConfigError
 
 
 def load(path: Path | None) -> Settings:
@@ -23,17 +22,6 @@ def load(path: Path | None) -> Settings:
 def defaults() -> Settings:
     """Return the defaults and what the environment sets, for a command that works through a gateway elsewhere."""
     return parse("providers: {}\nmodels: {}\n", file="the environment", env=os.environ, data_dir=user_data_dir())
-
-
-def database_path() -> Path | None:
-    """Return the configured database; None when no configuration is found or it is invalid here.
-
-    A shell that only talks to the gateway often lacks the variables that its configuration needs.
-    """
-    try:
-        return load(None).cost_tracking.db_path
-    except ConfigError:
-        return None
 
 
 @click.command()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
-from importlib.resources import files
+from datetime import date, timedelta
 from typing import Any
 
 import click
@@ -17,10 +16,9 @@ from gw.cli.main import CHECK_FAILED
 from gw.cli.output import aside
 from gw.cli.resource import Columns, json_option, print_entries
 from gw.config.settings import Settings
-from gw.pricing.book import PriceBook
-from gw.pricing.rate_tables import load_book
+from gw.pricing.rate_tables import load_book, table_texts
 from gw.pricing.units import AMOUNTS
-from gw.registry.catalog import Catalog, Model
+from gw.registry.catalog import Catalog
 from gw.registry.merge import build, merge
 from gw.store.store import open_readonly
 from gw.telemetry.clock import SystemClock, utc_day
@@ -29,6 +27,7 @@ from gw.types.ids import Modality
 from gw.types.usage import NANO
 
 _EPOCH = date(1970, 1, 1)
+_PRICE_FIELDS = ("model", "modality", "result", "price", "source")
 OLD_DAYS = 120
 """Vendors change prices a few times a year: a table that was last verified before that may be out of date."""
 
@@ -43,20 +42,13 @@ def prices() -> None:
 
 def rows() -> Iterator[dict[str, Any]]:
     """Yield every row of every table; amounts are decimal text in USD."""
-    folder = files("gw.pricing").joinpath("rates")
-    for table in sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda e: e.name):
-        for rate in tomllib.loads(table.read_text(encoding="utf-8"))["rate"]:
-            amounts = {name: rate[name] for name in AMOUNTS[rate["unit"]] if name in rate}
+    for name, text in table_texts():
+        for rate in tomllib.loads(text)["rate"]:
             yield {
-                "provider_type": table.name.removesuffix(".toml"),
-                "model": rate["model"],
-                "live": bool(rate.get("live", False)),
-                "unit": rate["unit"],
-                "amounts": amounts,
-                "valid_from": rate["valid_from"].isoformat(),
-                "seen": rate["seen"].isoformat(),
-                "source": rate["source"],
-            }
+                "provider_type": name.removesuffix(".toml"), "model": rate["model"], "live": rate.get("live", False),
+                "unit": rate["unit"], "amounts": {name: rate[name] for name in AMOUNTS[rate["unit"]] if name in rate},
+                "valid_from": str(rate["valid_from"]), "seen": str(rate["seen"]), "source": rate["source"],
+            }  # fmt: skip
 
 
 @prices.command("list")
@@ -76,8 +68,8 @@ def list_(provider: str | None, model: str | None, as_json: bool) -> None:
     shown = [row for row in every if provider in (None, row["provider_type"]) and (model or "") in row["model"]]
     print_entries(shown, shown, RATE_COLUMNS, as_json=as_json)
     if not as_json:
-        newest, days = _newest(every)
-        aside(f"{len(shown)} of {len(every)} rates; tables last verified on {newest}, {_ago(days)}")
+        newest, _, ago = _newest(every)
+        aside(f"{len(shown)} of {len(every)} rates; tables last verified on {newest}, {ago}")
 
 
 def _usd(row: Mapping[str, Any]) -> str:
@@ -90,14 +82,11 @@ RATE_COLUMNS: Columns = {
 }  # fmt: skip
 
 
-def _newest(rates: Iterable[Mapping[str, Any]]) -> tuple[date, int]:
-    """Return the day on which a table was last verified, and how many days ago that was."""
-    newest = max(date.fromisoformat(row["seen"]) for row in rates)
-    return newest, (datetime.fromtimestamp(SystemClock().now(), UTC).date() - newest).days
-
-
-def _ago(days: int) -> str:
-    return "today" if days <= 0 else f"{days} day{'' if days == 1 else 's'} ago"
+def _newest(rates: Iterable[Mapping[str, Any]]) -> tuple[str, int, str]:
+    """Return the day on which a table was last verified, and how many days ago that was, also in words."""
+    newest = max(row["seen"] for row in rates)
+    days = utc_day(SystemClock().now()) - (date.fromisoformat(newest) - _EPOCH).days
+    return newest, days, "today" if days <= 0 else f"{days} day{'' if days == 1 else 's'} ago"
 
 
 @prices.command()
@@ -112,11 +101,10 @@ def check(ctx: click.Context, as_json: bool) -> None:
     settings = load(None)
     prices = prices_of(trio.run(_catalog, settings))
     aside(f"read from {origin(settings)}")
-    names = ("model", "modality", "result", "price", "source")
-    print_entries(prices, prices, {name: name for name in names}, as_json=as_json)
-    _, days = _newest(rows())
+    print_entries(prices, prices, {name: name for name in _PRICE_FIELDS}, as_json=as_json)
+    _, days, ago = _newest(rows())
     if days > OLD_DAYS:
-        aside(f"the tables were last verified {_ago(days)}; a newer version of gw may have newer ones")
+        aside(f"the tables were last verified {ago}; a newer version of gw may have newer ones")
     unpriced = [price["model"] for price in prices if price["result"] == "unpriced"]
     if unpriced:
         aside(f"without a price: {', '.join(unpriced)}")
@@ -133,24 +121,21 @@ async def _catalog(settings: Settings) -> Catalog:
 
 
 def prices_of(catalog: Catalog) -> list[dict[str, str]]:
-    """Return the price of every model."""
+    """Return the price of every configured model. `result`: ok, free or unpriced."""
     book, today = load_book(), utc_day(SystemClock().now())
-    return [_model_price(catalog, book, model, today) for model in catalog.models.values()]
-
-
-def _model_price(catalog: Catalog, book: PriceBook, model: Model, today: int) -> dict[str, str]:
-    """Return the price of a configured model. `result`: ok, free or unpriced."""
-    provider = catalog.provider(model.provider)
-    price = model.price or book.any_price(provider.type, model.name, at_day=today)
-    if price is not None:
-        since = f", since {_EPOCH + timedelta(days=price.valid_from)}" if price.valid_from else ""
-        facts = ("ok", _text(price, model.modality), price.source + since)
-    elif provider.location == "local":
-        facts = ("free", "", "local")
-    else:
-        facts = ("unpriced", "", "no row in the tables, no `price` in gw.yaml")
-    result, text, source = facts
-    return {"model": model.id, "modality": model.modality, "result": result, "price": text, "source": source}
+    rows = []
+    for model in catalog.models.values():
+        provider = catalog.provider(model.provider)
+        price = model.price or book.any_price(provider.type, model.name, at_day=today)
+        if price is not None:
+            since = f", since {_EPOCH + timedelta(days=price.valid_from)}" if price.valid_from else ""
+            facts = ("ok", _text(price, model.modality), price.source + since)
+        elif provider.location == "local":
+            facts = ("free", "", "local")
+        else:
+            facts = ("unpriced", "", "no row in the tables, no `price` in gw.yaml")
+        rows.append(dict(zip(_PRICE_FIELDS, (model.id, model.modality, *facts), strict=True)))
+    return rows
 
 
 def _text(price: Price, modality: Modality) -> str:

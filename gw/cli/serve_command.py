@@ -65,11 +65,10 @@ def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None) 
     gc.disable()  # until `run`: collections while a thousand modules load find nothing, and take 60 ms
     from gw.serve import run
 
-    def on_ready(ready: ServeInfo) -> None:
-        aside(banner(settings, ready, demo=demo))
-
     try:
-        return run(settings, on_ready=on_ready, reread=reread, sample_history=demo)
+        return run(
+            settings, on_ready=lambda ready: aside(banner(settings, ready, demo=demo)), reread=reread, sample_history=demo
+        )
     except OSError as error:
         if error.errno not in CANNOT_LISTEN:
             raise

@@ -40,21 +40,12 @@ def transcribe(model: Any, job: Job) -> Iterator[Message]:
         yield wyoming.FinalTranscript(text="", duration=0.0)
         return
     recording = BytesIO(wav.header(PCM_16K, len(job.audio)) + job.audio)
-    language = (request.language or "").partition("-")[0].lower() or None
-    if language == "multi":
-        language = None
-    if language is not None and language not in model.supported_languages:
+    language = (request.language or "").partition("-")[0].lower() or "multi"
+    if language != "multi" and language not in model.supported_languages:
         raise BadRequest("language")
-    settings = {} if request.temperature is None else {"temperature": request.temperature}
-    results, info = model.transcribe(
-        recording,
-        language=language,
-        task=request.task,
-        initial_prompt=request.prompt,
-        word_timestamps=request.words,
-        vad_filter=True,
-        **settings,
-    )
+    settings: dict[str, object] = {} if request.temperature is None else {"temperature": request.temperature}
+    settings |= {"initial_prompt": request.prompt, "word_timestamps": request.words, "vad_filter": True}
+    results, info = model.transcribe(recording, language=None if language == "multi" else language, task=request.task, **settings)
     segments: list[wyoming.TranscriptSegment] = []
     for segment in results:
         text = segment.text if segments else segment.text.lstrip()

@@ -69,11 +69,12 @@ class OwnedProcess(ABC):
         try:
             with self._scope:
                 await self._use(process)
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, EngineBroken) as error:
-            self._end(str(error) if isinstance(error, EngineBroken) else "")
+        except EngineBroken as error:
+            self._end(str(error))
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
         except Exception:
             _log.exception("engine_failed")
-            self._end("")
         finally:
             self._end("")
             await _stop(process)

@@ -45,10 +45,6 @@ class _StreamTask(Generic[A, V]):
         self._capacity = capacity
         self.answer: A = portal.run(self._start)
 
-    def receive(self) -> list[V]:
-        """Block for a piece, then return all that wait; an empty list at the end."""
-        return self.portal.run(self._receive_waiting)
-
     def close(self) -> None:
         """Close the upstream and block until the record is made."""
         try:
@@ -88,7 +84,8 @@ class _StreamTask(Generic[A, V]):
                 self.error = RuntimeError("this answer was closed" if self._scope.cancel_called else CLOSED)
             self._finished.set()
 
-    async def _receive_waiting(self, gateway: AsyncGateway) -> list[V]:
+    async def receive(self, gateway: AsyncGateway) -> list[V]:
+        """Wait for a piece, then return all that wait; an empty list at the end."""
         pieces: list[V] = []
         try:
             pieces.append(await self._receive.receive())
@@ -137,7 +134,7 @@ class BlockingStream(Proxy[A], Generic[A, V]):
 
     def __next__(self) -> V:
         if not self._pieces:
-            self._pieces.extend(self._task.receive())
+            self._pieces.extend(self._task.portal.run(self._task.receive))
         if self._pieces:
             return self._pieces.popleft()
         if self._task.error is not None:

@@ -10,9 +10,6 @@ from functools import cache
 
 from gw.errors import KeyDecryptError, ProviderUnreachable
 
-_REFUSED = os.strerror(errno.ECONNREFUSED)
-"""Start of the detail of an error when nothing listens at an address."""
-
 
 class ConnectionRefused(ProviderUnreachable, ConnectionRefusedError):
     """Nothing listens at the provider's address, such as a local server that does not run."""
@@ -37,7 +34,7 @@ def as_python_errors() -> Iterator[None]:
     except ConnectionRefused:
         raise
     except ProviderUnreachable as error:
-        if not error.detail.startswith(_REFUSED):
+        if not error.detail.startswith(os.strerror(errno.ECONNREFUSED)):
             raise
         raise ConnectionRefused(provider=error.provider, detail=error.detail) from error
     except KeyDecryptError as error:

@@ -37,19 +37,15 @@ _log = structlog.get_logger("gw.library")
 
 def refuse_running_loop() -> None:
     """Raise RuntimeError inside asyncio and trio, whose loop a blocking call would stop."""
+    running = "an event loop is already running in this thread"
     if trio.lowlevel.in_trio_run():
-        raise RuntimeError(
-            "an event loop is already running in this thread: in trio use `async with gw.open_gateway() as g` "
-            "in place of gw.Gateway()"
-        )
+        raise RuntimeError(f"{running}: in trio use `async with gw.open_gateway() as g` in place of gw.Gateway()")
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise RuntimeError(
-        "an event loop is already running in this thread: gw.Gateway() blocks, so use it in a thread "
-        "(`await asyncio.to_thread(…)`); its async twin, gw.open_gateway(), is for trio"
-    )
+    advice = "use it in a thread (`await asyncio.to_thread(…)`); its async twin, gw.open_gateway(), is for trio"
+    raise RuntimeError(f"{running}: gw.Gateway() blocks, so {advice}")
 
 
 class Portal:
@@ -145,16 +141,12 @@ class Portal:
                         await self._stop.wait()
                         nursery.cancel_scope.cancel()
                 finally:
-                    with trio.move_on_after(LEAVE_S, shield=True):
-                        await self._end_calls()
-
-    async def _end_calls(self) -> None:
-        """Cancel the calls in progress, so that no thread waits forever."""
-        self._stop.set()
-        for scope in tuple(self._calls):
-            scope.cancel()
-        if self._calls:
-            await self._idle.wait()
+                    self._stop.set()
+                    for scope in tuple(self._calls):  # so that no thread waits forever
+                        scope.cancel()
+                    if self._calls:
+                        with trio.move_on_after(LEAVE_S, shield=True):
+                            await self._idle.wait()
 
     async def _work(self, work: Work[T], scope: trio.CancelScope) -> T:
         if self._stop.is_set():

@@ -35,9 +35,13 @@ class _Facts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 def load_book() -> PriceBook:
     """Read all shipped tables, a few small files. Raises ValueError naming file and row."""
-    folder = files("gw.pricing").joinpath("rates")
-    tables = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".toml")), key=lambda entry: entry.name)
-    return PriceBook([row for table in tables for row in parse_table(table.name, table.read_text(encoding="utf-8"))])
+    return PriceBook([row for name, text in table_texts() for row in parse_table(name, text)])
+
+
+def table_texts() -> list[tuple[str, str]]:
+    """Return the file name and the text of each shipped table."""
+    entries = files("gw.pricing").joinpath("rates").iterdir()
+    return sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in entries if entry.name.endswith(".toml"))
 
 
 def parse_table(name: str, text: str) -> list[RateRow]:

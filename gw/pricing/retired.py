@@ -41,11 +41,6 @@ def _known() -> dict[tuple[str, str], Retired]:
         for model in row["models"]:
             if (row["provider"], model) in known:
                 raise ValueError(f"retired.toml names {row['provider']}/{model} twice")
-            known[row["provider"], model] = Retired(
-                provider_type=row["provider"],
-                model=model,
-                ends=row["ends"],
-                successor=row.get("successor", ""),
-                source=row["source"],
-            )
+            facts = {"ends": row["ends"], "successor": row.get("successor", ""), "source": row["source"]}
+            known[row["provider"], model] = Retired(provider_type=row["provider"], model=model, **facts)
     return known

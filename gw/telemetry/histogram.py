@@ -139,8 +139,7 @@ class Histogram:
         self._add((index, count) for index, count in enumerate(counts, lowest) if count)
 
     def _add(self, entries: Iterable[tuple[int, int]]) -> None:
-        counts = self._counts
-        get = counts.get
+        counts, get = self._counts, self._counts.get
         for index, count in entries:
             counts[index] = get(index, 0) + count
 

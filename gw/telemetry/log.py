@@ -19,7 +19,6 @@ from gw.errors import ConfigError, Problem
 from gw.telemetry.redact import Redactor
 
 LEVELS: Mapping[str, int] = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
-FORMATS = ("json", "text")
 _Event = MutableMapping[str, Any]
 
 
@@ -32,7 +31,7 @@ def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = 
     env = os.environ if env is None else env
     stream = stream or sys.stderr
     level = _choice(env, "GW_LOG_LEVEL", tuple(LEVELS), "info")
-    style = _choice(env, "GW_LOG_FORMAT", FORMATS, "text" if stream.isatty() else "json")
+    style = _choice(env, "GW_LOG_FORMAT", ("json", "text"), "text" if stream.isatty() else "json")
     colors = stream.isatty() and not env.get("NO_COLOR")
     to_text = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
     redactor = Redactor()

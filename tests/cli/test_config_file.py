@@ -7,7 +7,7 @@ import os
 import pytest
 
 from gw.cli.backend import DEFAULT_URL, find_url
-from gw.cli.config_file import database_path, load
+from gw.cli.config_file import load
 from gw.errors import ConfigError
 
 CONFIG = "providers: {sim: }\nmodels: {llm: [sim/echo]}\ncost_tracking: {db_path: gw.db}\n"
@@ -53,7 +53,6 @@ def test_no_file_is_a_configuration_error():
 def test_a_shell_that_cannot_read_the_configuration_knows_no_database(tmp_path, text):
     if text:
         (tmp_path / "gw.yaml").write_text(text)
-    assert database_path() is None
     assert find_url() == DEFAULT_URL
 
 
