@@ -27,12 +27,9 @@ from gw.telemetry.clock import utc_day
 from gw.types.entities import BudgetStatus, Price
 from gw.types.ids import MODALITIES, Location, Modality, Source
 from gw.types.provider_types import PROVIDER_TYPES
+from gw.types.usage import COUNTERS
 
 MAX_COMPARED = 2
-_RATES = (
-    *("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens"),
-    *("input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters"),
-)
 
 
 class ProviderRow(ProviderEntry):
@@ -193,7 +190,7 @@ def _model(catalog: Catalog, entry: Model, origins: Origins, book: PriceBook, da
 
 def _rates(price: Price) -> dict[str, float]:
     """Return USD per million of each billed unit."""
-    rates = {name: getattr(price, name) for name in _RATES}
+    rates = {name: getattr(price, name) for name in COUNTERS}
     return {name: usd(rate) for name, rate in rates.items() if rate is not None}
 
 

@@ -8,22 +8,31 @@ from decimal import ROUND_HALF_UP, Decimal
 from gw.types.entities import Price
 from gw.types.usage import NANO
 
-_SECONDS = {"second": 1, "minute": 60, "hour": 3_600}
-UNITS = ("1M_tokens", "1M_characters", *_SECONDS)
-_TOKEN_RATES = {
-    "input": "input_tokens",
-    "cached_input": "cached_input_tokens",
-    "cache_write": "cache_write_tokens",
-    "output": "output_tokens",
-    "input_audio": "input_audio_tokens",
-    "output_audio": "output_audio_tokens",
+_MILLION = 1_000_000
+_MIN_SECONDS = "min_seconds"
+_PAID: Mapping[str, Mapping[str, tuple[str, int]]] = {
+    "1M_tokens": {
+        "input": ("input_tokens", _MILLION),
+        "cached_input": ("cached_input_tokens", _MILLION),
+        "cache_write": ("cache_write_tokens", _MILLION),
+        "output": ("output_tokens", _MILLION),
+        "input_audio": ("input_audio_tokens", _MILLION),
+        "output_audio": ("output_audio_tokens", _MILLION),
+        "per_second": ("audio_seconds", 1),
+    },
+    "1M_characters": {"usd": ("characters", _MILLION)},
+    "second": {"usd": ("audio_seconds", 1)},
+    "minute": {"usd": ("audio_seconds", 60)},
+    "hour": {"usd": ("audio_seconds", 3_600)},
 }
+"""Unit → its amounts → the counter of usage that an amount pays for, and how many of it. `per_second` is the rate used when
+the vendor reports no tokens."""
+UNITS = tuple(_PAID)
 AMOUNTS: Mapping[str, tuple[str, ...]] = {
-    "1M_tokens": (*_TOKEN_RATES, "per_second"),
-    "1M_characters": ("usd",),
-    **dict.fromkeys(_SECONDS, ("usd", "min_seconds")),
+    unit: (*paid, _MIN_SECONDS) if paid.get("usd", ("",))[0] == "audio_seconds" else tuple(paid)
+    for unit, paid in _PAID.items()
 }
-"""Unit → its amounts. `per_second` is the rate used when the vendor reports no tokens."""
+"""Unit → its amounts."""
 
 
 def price_in(unit: str, amounts: Mapping[str, Decimal], *, source: str, valid_from: int = 0) -> Price:
@@ -36,26 +45,14 @@ def price_in(unit: str, amounts: Mapping[str, Decimal], *, source: str, valid_fr
             raise ValueError(f"unit {unit} takes {', '.join(allowed)}, not {name!r}")
         if not amount.is_finite() or amount < 0:
             raise ValueError(f"{name} must be 0 or more")
-    rates = _rates(unit, amounts)
-    if not rates:
-        raise ValueError(f"unit {unit} needs {'input or output' if unit == '1M_tokens' else 'usd'}")
-    return Price(**rates, min_audio_seconds=float(amounts.get("min_seconds", 0)), source=source, valid_from=valid_from)
+    needed = ("usd",) if "usd" in allowed else ("input", "output")
+    if amounts.keys().isdisjoint(needed):
+        raise ValueError(f"unit {unit} needs {' or '.join(needed)}")
+    paid = _PAID[unit]
+    rates = {paid[name][0]: _rate(usd, paid[name][1]) for name, usd in amounts.items() if name in paid}
+    return Price(**rates, min_audio_seconds=float(amounts.get(_MIN_SECONDS, 0)), source=source, valid_from=valid_from)
 
 
-def _rates(unit: str, amounts: Mapping[str, Decimal]) -> dict[str, int]:
-    if unit == "1M_tokens":
-        if "input" not in amounts and "output" not in amounts:
-            return {}
-        rates = {field: _nano(amounts[name]) for name, field in _TOKEN_RATES.items() if name in amounts}
-        if "per_second" in amounts:
-            rates["audio_seconds"] = _nano(amounts["per_second"] * 1_000_000)
-        return rates
-    if "usd" not in amounts:
-        return {}
-    if unit == "1M_characters":
-        return {"characters": _nano(amounts["usd"])}
-    return {"audio_seconds": _nano(amounts["usd"] * 1_000_000 / _SECONDS[unit])}
-
-
-def _nano(usd: Decimal) -> int:
-    return int((usd * NANO).to_integral_value(rounding=ROUND_HALF_UP))
+def _rate(usd: Decimal, units: int) -> int:
+    """Return nano-USD per million of what costs `usd` per `units`."""
+    return int((usd * _MILLION / units * NANO).to_integral_value(rounding=ROUND_HALF_UP))

@@ -36,7 +36,7 @@ from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, record_error, total_cost
 from gw.relay.waste import NO_WASTE, waste_of
 from gw.types.ids import Caller, Modality
-from gw.types.usage import Usage, UsageSource
+from gw.types.usage import Usage, total_usage
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -76,16 +76,6 @@ class SessionAttempt(Generic[S]):
         """Note that the provider takes no more input; the next one gets it from the buffer."""
         self.error = self.error or error
         self.live = False
-
-
-def _sum_of(usages: list[Usage], source: UsageSource) -> Usage:
-    return Usage(
-        audio_seconds=sum(usage.audio_seconds for usage in usages),
-        characters=sum(usage.characters for usage in usages),
-        input_tokens=sum(usage.input_tokens for usage in usages),
-        output_tokens=sum(usage.output_tokens for usage in usages),
-        source=source,
-    )
 
 
 class LiveSession(RequestContext[S, E], Generic[S, E, A]):
@@ -169,8 +159,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             billed.append(attempt.usage)
         by_vendor = bool(billed) and all(attempt.reported is not None for attempt in self.attempts)
         meter.finish(
-            usage=billed[0] if len(billed) == 1 else _sum_of(billed, "vendor" if by_vendor else "measured"),
-            measured=_sum_of(measured, "measured") if by_vendor else None,
+            usage=billed[0] if len(billed) == 1 else total_usage(billed, "vendor" if by_vendor else "measured"),
+            measured=total_usage(measured, "measured") if by_vendor else None,
             cost=total_cost([attempt.attempt.cost for attempt in self.attempts]),
             error=error,
             cancelled=cancelled,

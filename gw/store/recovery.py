@@ -14,10 +14,9 @@ import apsw
 import attrs
 
 from gw.store.journal import read_lines, segment_paths
-from gw.store.requests import UNITS
 from gw.store.writer import BATCH, log_unwritable, write_possible
 from gw.types.ids import split_model_id
-from gw.types.usage import AttemptRecord, Intent, RequestRecord, Usage
+from gw.types.usage import AttemptRecord, Intent, RequestRecord, total_usage
 
 _SAME = sorted({*Intent.__struct_fields__} & {*RequestRecord.__struct_fields__} - {"model_id"})
 """Fields that a record has from its first intent."""
@@ -84,15 +83,10 @@ def interrupted(intents: Iterable[Intent]) -> RequestRecord:
         total_latency_ms=max(started_ms),
         cost_nusd=sum(priced) if priced else None,
         pricing_source="estimated" if priced else "unpriced",
-        usage=_sum([intent.estimate for intent in intents]),
+        usage=total_usage([intent.estimate for intent in intents], "estimated"),
         attempts=tuple(
             AttemptRecord(model_id=intent.model_id, outcome="interrupted", started_ms=start_ms, duration_ms=0.0)
             for intent, start_ms in zip(intents, started_ms, strict=True)
         ),
         error_code="interrupted",
     )
-
-
-def _sum(usages: list[Usage]) -> Usage:
-    sums = {name: sum(getattr(usage, name) for usage in usages) for name in UNITS}
-    return Usage(**sums, source="estimated")

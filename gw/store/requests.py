@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from gw.store.sqlite import struct_of
-from gw.types.usage import AttemptRecord, HeardSpeech, RequestRecord, Usage
+from gw.types.usage import COUNTERS, AttemptRecord, HeardSpeech, RequestRecord, Usage
 
 _COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "requested_model", "status", "total_latency_ms",
@@ -60,7 +60,6 @@ where seq in (select seq from requests where timestamp < :before order by timest
 LARGEST = 10**15
 """Limit of a count or a cost of one request (a million dollars in nano-USD), so that no sum exceeds 64 bits."""
 
-UNITS = tuple(name for name in Usage.__struct_fields__ if name != "source")
 _attempts = msgspec.json.Decoder(tuple[AttemptRecord, ...])
 _heard_speech = msgspec.json.Decoder(tuple[HeardSpeech, ...])
 _usage = msgspec.json.Decoder(Usage)
@@ -274,7 +273,7 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
 
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
-    usage = {name: fields.pop(name) for name in UNITS}
+    usage = {name: fields.pop(name) for name in COUNTERS}
     fields["usage"] = usage | {"source": fields.pop("usage_source")}
     measured = fields.pop("measured")
     fields["measured"] = None if measured is None else _usage.decode(str(measured))

@@ -6,6 +6,7 @@ Money is an integer number of nano-USD; floats appear only in JSON output.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -35,6 +36,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     characters: int = 0
     """Unicode code points sent to a text-to-speech vendor."""
     source: UsageSource = "measured"
+
+
+COUNTERS = tuple(name for name in Usage.__struct_fields__ if name != "source")
+"""Fields of a usage that count units; `Price` has a rate for each."""
+
+
+def total_usage(usages: Collection[Usage], source: UsageSource) -> Usage:
+    """Add usages up."""
+    return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in COUNTERS}, source=source)
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
