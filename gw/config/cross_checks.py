@@ -18,12 +18,7 @@ from gw.types.provider_types import PROVIDER_TYPES
 Chains = Mapping[Modality, tuple[str, ...]]
 
 
-def check(document: Document, settings: Settings) -> None:
-    """Report every reference to a missing name and every broken rule."""
-    _Checks(document, settings).run()
-
-
-class _Checks:
+class CrossChecks:
     def __init__(self, document: Document, settings: Settings) -> None:
         self._document = document
         self._settings = settings
@@ -31,6 +26,7 @@ class _Checks:
         self._known = {m: {model.id for model in models if model.modality == m} for m in MODALITIES}
 
     def run(self) -> None:
+        """Report every reference to a missing name and every broken rule."""
         document, settings = self._document, self._settings
         self._models()
         self._aliases()

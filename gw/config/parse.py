@@ -159,7 +159,7 @@ def parse(text: str, *, file: str, env: Mapping[str, str], data_dir: Path) -> Se
     values["secret_folder"] = gw_yaml.user_config_dir()
     settings = Settings(path=Path(file), **{"providers": {}, "models": {}, **values})
     if all(isinstance(sections.get(name, ""), (dict, type(None))) for name in REQUIRED):
-        cross_checks.check(document, settings)
+        cross_checks.CrossChecks(document, settings).run()
     if document.problems:
         raise ConfigError(problems=tuple(sorted(document.problems, key=lambda p: (p.line, p.column))))
     lines = document.line_numbers()

@@ -15,20 +15,17 @@ from gw.types.entities import BudgetAction, BudgetStatus
 Decision: TypeAlias = Literal["ok", "warn", "block"]
 
 
-def decide(
-    *, spent_nusd: int, reserved_nusd: int, estimate_nusd: int, budget_nusd: int, action: BudgetAction
-) -> Decision:
-    """Decide on a request. `spent_nusd` is settled today, `reserved_nusd` in flight. Budget 0 = unlimited.
+def decide(*, committed_nusd: int, estimate_nusd: int, budget_nusd: int, action: BudgetAction) -> Decision:
+    """Decide on a request. `committed_nusd`: settled today or reserved in flight. Budget 0 = unlimited.
 
     block: the budget is used up and the action is block. warn: it is used up and the action is warn, or this request
     may take the project beyond it.
     """
     if budget_nusd <= 0:
         return "ok"
-    committed = spent_nusd + reserved_nusd
-    if committed >= budget_nusd:
+    if committed_nusd >= budget_nusd:
         return "block" if action == "block" else "warn"
-    return "warn" if committed + estimate_nusd > budget_nusd else "ok"
+    return "warn" if committed_nusd + estimate_nusd > budget_nusd else "ok"
 
 
 def status(spent_nusd: int, budget_nusd: int) -> BudgetStatus:

@@ -121,12 +121,12 @@ class _KeyRing:
             self._principals[bytes.fromhex(key.digest)] = principal
         for number, listed in enumerate(auth.keys, 1):
             principal = Principal(kind="key", project=listed.project, key_id=listed.name or f"key-{number}")
-            self._principals[_digest(listed.key.reveal().encode())] = principal
+            self._principals[sha256(listed.key.reveal().encode()).digest()] = principal
         if auth.admin_token:
-            self._principals[_digest(auth.admin_token.reveal().encode())] = _ADMIN
+            self._principals[sha256(auth.admin_token.reveal().encode()).digest()] = _ADMIN
 
     def principal(self, presented: bytes) -> Principal | None:
-        return self._principals.get(_digest(presented)) or self._token_holder(presented)
+        return self._principals.get(sha256(presented).digest()) or self._token_holder(presented)
 
     def _token_holder(self, presented: bytes) -> Principal | None:
         """Return the principal of a token. It ends with the token, or with the key that made the token."""
@@ -142,10 +142,6 @@ class _KeyRing:
     @cached_property
     def _by_fingerprint(self) -> dict[bytes, Principal]:
         return {self._tokens.key_fingerprint(digest): principal for digest, principal in self._principals.items()}
-
-
-def _digest(value: bytes) -> bytes:
-    return sha256(value).digest()
 
 
 class Credentials:
@@ -198,7 +194,7 @@ class Credentials:
             raise ForbiddenError(what="a short-lived token cannot make another one; use the key")
         return self._tokens.issue(
             Grant(
-                key=self._tokens.key_fingerprint(_digest(presented)),
+                key=self._tokens.key_fingerprint(sha256(presented).digest()),
                 project=project,
                 expires_at=self._clock.now() + lifetime_s,
                 single_use_id=new_single_use_id() if single_use else b"",

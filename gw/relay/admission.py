@@ -10,7 +10,7 @@ import structlog
 from gw.errors import BudgetExceededError, Overloaded, StoreUnavailable
 from gw.policy import budget
 from gw.telemetry.clock import DAY_S, Clock, utc_day
-from gw.types.entities import BudgetStatus, Project
+from gw.types.entities import Project
 from gw.types.ids import Modality
 from gw.types.llm import Ability
 from gw.types.usage import NANO, Usage
@@ -65,9 +65,6 @@ class Ledger:
         """Return the number of requests that hold a reservation."""
         return self._in_flight.get(project, 0)
 
-    def status(self, project: Project) -> BudgetStatus:
-        return budget.status(self.spent(project.id), project.daily_budget_nusd)
-
     def reserve(self, project: str, nusd: int) -> Reservation:
         self._roll()
         self._in_flight[project] = self._in_flight.get(project, 0) + 1
@@ -115,20 +112,15 @@ def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts
         raise Overloaded(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
     if not project.daily_budget_nusd:
         return ledger.reserve(project.id, estimate_nusd)
-    blocks = project.budget_action == "block"
-    if blocks and not store_accepts:
+    if project.budget_action == "block" and not store_accepts:
         raise StoreUnavailable(what="usage cannot be recorded now, and this project's budget must hold")
-    spent, reserved = ledger.spent(project.id), ledger.reserved(project.id)
+    limit, spent = project.daily_budget_nusd, ledger.spent(project.id)
+    committed = spent + ledger.reserved(project.id)
     verdict = budget.decide(
-        spent_nusd=spent,
-        reserved_nusd=reserved,
-        estimate_nusd=estimate_nusd,
-        budget_nusd=project.daily_budget_nusd,
-        action=project.budget_action,
+        committed_nusd=committed, estimate_nusd=estimate_nusd, budget_nusd=limit, action=project.budget_action
     )
-    daily_budget = project.daily_budget_nusd / NANO
     if verdict == "block":
-        raise BudgetExceededError(project=project.id, daily_budget=daily_budget, spent=(spent + reserved) / NANO)
-    if verdict == "warn" and spent + reserved >= project.daily_budget_nusd:
-        _log.warning("budget_exceeded", project=project.id, daily_budget_usd=daily_budget, spent_usd=spent / NANO)
+        raise BudgetExceededError(project=project.id, daily_budget=limit / NANO, spent=committed / NANO)
+    if verdict == "warn" and committed >= limit:
+        _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
     return ledger.reserve(project.id, estimate_nusd)

@@ -34,7 +34,7 @@ from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offere
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt
 from gw.relay.meter import Attempt
-from gw.relay.session_audio import Loudness, ReplayBuffer, SessionAudio
+from gw.relay.session_audio import ReplayBuffer, SessionAudio, is_loud
 from gw.relay.transcoding import live_format
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
@@ -114,7 +114,6 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self._early_frames: list[str] = []
         self._caller_is_slow = False
         """Delivering events takes long: then the provider's silence is not its fault."""
-        self._loudness = Loudness(self.audio.samples)
         self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
 
     # ------------------------------------------------------------------ the caller's side
@@ -181,7 +180,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if attempt is None or not attempt.live:
             return None
         attempt.sent_offset = self.audio.replay.end
-        if self._loudness.speaks(samples):
+        if is_loud(samples, self.audio.samples.encoding):
             attempt.unanswered_bytes += len(samples)
         form = data if attempt.as_container else samples
         if not form:

@@ -20,7 +20,7 @@ import trio
 from gw.codecs.live_decoder import LiveDecoder, require
 from gw.errors import PluginMissing, RequestError, UpstreamSlow
 from gw.providers.spec import ProviderSpec
-from gw.types.audio import PCM_16K, AudioFormat
+from gw.types.audio import PCM_16K, AudioFormat, Encoding
 from gw.wire import g711
 from gw.wire.convert import CannotConvert
 
@@ -28,7 +28,7 @@ from gw.wire.convert import CannotConvert
 class ReplayBuffer:
     """Offsets count the session's bytes. Holds at most `max_s` seconds of raw audio, else `max_bytes`.
 
-    Beyond that the oldest audio is dropped and cannot be sent to another provider; `lost_s` adds it up.
+    Beyond that the oldest audio is dropped and cannot be sent to another provider.
     """
 
     def __init__(self, fmt: AudioFormat, *, max_s: float, max_bytes: int) -> None:
@@ -41,12 +41,6 @@ class ReplayBuffer:
         """Offset of the first byte in the buffer."""
         self.end = 0
         """Offset after the last byte received."""
-        self.lost_s = 0.0
-
-    @property
-    def seekable(self) -> bool:
-        """Raw audio can be cut anywhere. Containers can only be sent from their beginning."""
-        return self._format.bytes_per_second > 0
 
     def seconds(self, offset: int) -> float:
         """Return the time at an offset; 0.0 for containers."""
@@ -56,14 +50,12 @@ class ReplayBuffer:
         self._pieces.append(data)
         self.end += len(data)
         if self.end - self.start > self._max_bytes:
-            before = self.start
             offset = self.end - self._max_bytes
             self._drop(offset + -offset % self._block)
-            self.lost_s += self.seconds(self.start - before)
 
     def final_until(self, at_s: float) -> None:
         """Drop the audio before `at_s`, which a final transcript covers."""
-        if self.seekable:
+        if self._format.bytes_per_second:  # a container can only be sent from its beginning
             offset = int(at_s * self._format.bytes_per_second)
             self._drop(min(offset - offset % self._block, self.end))
 
@@ -228,22 +220,21 @@ _EVERY = 8
 """One sample in so many is examined."""
 
 
-class Loudness:
-    def __init__(self, fmt: AudioFormat) -> None:
-        self._encoding = fmt.encoding
+def is_loud(data: bytes, encoding: Encoding) -> bool:
+    """Return whether any of the examined samples is loud. Always false for compressed audio.
 
-    def speaks(self, data: bytes) -> bool:
-        """Return whether any of the examined samples is loud. Always false for compressed audio."""
-        match self._encoding:
-            case "pcm_s16le":
-                samples = array("h", data[: len(data) & ~1])
-                if byteorder == "big":
-                    samples.byteswap()
-                examined = samples[::_EVERY]
-            case "mulaw":
-                examined = array("h", g711.mulaw_to_pcm16(data[::_EVERY]))
-            case "alaw":
-                examined = array("h", g711.alaw_to_pcm16(data[::_EVERY]))
-            case _:
-                return False
-        return bool(examined) and (max(examined) > _LOUD or min(examined) < -_LOUD)
+    The test is cheap, and good enough to tell a failed provider from a silent caller.
+    """
+    match encoding:
+        case "pcm_s16le":
+            samples = array("h", data[: len(data) & ~1])
+            if byteorder == "big":
+                samples.byteswap()
+            examined = samples[::_EVERY]
+        case "mulaw":
+            examined = array("h", g711.mulaw_to_pcm16(data[::_EVERY]))
+        case "alaw":
+            examined = array("h", g711.alaw_to_pcm16(data[::_EVERY]))
+        case _:
+            return False
+    return bool(examined) and (max(examined) > _LOUD or min(examined) < -_LOUD)

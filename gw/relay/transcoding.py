@@ -92,19 +92,15 @@ class TranscodedCall(AbstractAsyncContextManager[SpeakStream]):
     async def __aenter__(self) -> SpeakStream:
         stream = await self._call.__aenter__()
         steady = _SteadyStream(stream, self._provider, self._idle_s)
-        if _is_final(stream.format, self._fmt):
-            return steady
+        sent, fmt = stream.format, self._fmt
+        if sent.encoding == fmt.encoding and fmt.encoding not in _RAW and not fmt.sample_rate_hz:
+            return steady  # compressed as requested, at the rate it carries itself: no piece can change that
         return _TranscodedStream(steady, self._fmt, self._provider)
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Coroutine[None, None, bool | None]:
         return self._call.__aexit__(kind, error, trace)
-
-
-def _is_final(sent: AudioFormat, fmt: AudioFormat) -> bool:
-    """Return whether no piece can change the format: it is compressed as requested, at the rate it carries itself."""
-    return sent.encoding == fmt.encoding and fmt.encoding not in _RAW and not fmt.sample_rate_hz
 
 
 class _SteadyStream:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from ipaddress import ip_network
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -51,24 +52,19 @@ def host_of(address: str, *, tcp: bool = False) -> str:
     return (split_address(address, tcp=tcp).hostname or "").lower().rstrip(".")
 
 
-_REFUSED_NETWORKS: Final = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "169.254.0.0/16",  # link-local, and the metadata service of most clouds
-            "100.100.100.200/32",  # Alibaba Cloud metadata
-            "168.63.129.16/32",  # Azure host agent
-            "192.0.0.192/32",  # Oracle Cloud metadata
-            "fe80::/10",
-            "fd00:ec2::/32",  # AWS metadata and credential endpoints
-            "fd20:ce::254/128",  # Google Cloud metadata
-        ),
-    )
+_REFUSED_NETWORKS: Final = (
+    ip_network("169.254.0.0/16"),  # link-local, and the metadata service of most clouds
+    ip_network("100.100.100.200/32"),  # Alibaba Cloud metadata
+    ip_network("168.63.129.16/32"),  # Azure host agent
+    ip_network("192.0.0.192/32"),  # Oracle Cloud metadata
+    ip_network("fe80::/10"),
+    ip_network("fd00:ec2::/32"),  # AWS metadata and credential endpoints
+    ip_network("fd20:ce::254/128"),  # Google Cloud metadata
 )
 _REFUSED_NAMES: Final = frozenset(
     {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
-_NOT_PUBLIC: Final = tuple(map(ipaddress.ip_network, ("fec0::/10", "64:ff9b:1::/48")))
+_NOT_PUBLIC: Final = (ip_network("fec0::/10"), ip_network("64:ff9b:1::/48"))
 """Site-local (RFC 3879) and local-use translation (RFC 8215), which the standard library considers global."""
 _NAT64: Final = 0x64_FF9B << 64  # 64:ff9b::/96, the upper 96 bits
 _IPV4_INSIDE: Final = frozenset({0, 0xFFFF, _NAT64})  # upper 96 bits of IPv6 addresses that embed an IPv4 one

@@ -21,7 +21,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def admitted(self, estimate):
         reserved = sum(self.flights)
         decision = budget.decide(
-            spent_nusd=self.spent, reserved_nusd=reserved, estimate_nusd=estimate, budget_nusd=BUDGET, action="block"
+            committed_nusd=self.spent + reserved, estimate_nusd=estimate, budget_nusd=BUDGET, action="block"
         )
         if not self.flights:
             assert (decision == "block") == (self.spent >= BUDGET)   # alone, only what is spent counts
@@ -59,9 +59,7 @@ TestLedger = LedgerMachine.TestCase
 
 
 def decide(spent, reserved, estimate, limit=100, action="block"):
-    return budget.decide(
-        spent_nusd=spent, reserved_nusd=reserved, estimate_nusd=estimate, budget_nusd=limit, action=action
-    )
+    return budget.decide(committed_nusd=spent + reserved, estimate_nusd=estimate, budget_nusd=limit, action=action)
 
 
 @pytest.mark.parametrize("action", ["warn", "block"])

@@ -4,9 +4,9 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from gw.policy import budget
 from gw.relay.admission import Ledger
 from gw.telemetry.clock import DAY_S
-from gw.types.entities import Project
 from gw.types.usage import NANO
 
 MIDDAY = 20_000 * DAY_S + DAY_S / 2
@@ -47,8 +47,8 @@ def test_the_day_never_moves_back():
 
 
 def test_status_at_79_80_and_100_percent():
-    project = Project(id="p", daily_budget_nusd=NANO)
-    seen = [Ledger(WallClock(), {"p": NANO * percent // 100}).status(project) for percent in (0, 79, 80, 99, 100, 150)]
+    spent = [Ledger(WallClock(), {"p": NANO * percent // 100}).spent("p") for percent in (0, 79, 80, 99, 100, 150)]
+    seen = [budget.status(nusd, NANO) for nusd in spent]
     assert seen == ["ok", "ok", "warning", "warning", "exceeded", "exceeded"]
 
 
