@@ -162,16 +162,9 @@ class _Day:
         return attempts
 
     def _record(
-        self,
-        session: _Session,
-        modality: Modality,
-        attempts: list[AttemptRecord],
-        usage: Usage,
-        measured: Usage | None,
-        *,
-        stream: bool = False,
-        wasted: int = 0,
-    ) -> RequestRecord:
+        self, session: _Session, modality: Modality, attempts: list[AttemptRecord], usage: Usage, measured: Usage | None,
+        *, stream: bool = False, wasted: int = 0,
+    ) -> RequestRecord:  # fmt: skip
         """Return what the relay would record of these attempts. `wasted`: characters spoken after an interruption."""
         first, last = attempts[0], attempts[-1]
         answered = last.ttfb_ms is not None
@@ -205,30 +198,18 @@ class _Day:
     def _over_budget(self, session: _Session) -> RequestRecord:
         """Return the record of a request that is refused before any attempt."""
         (model_id,) = _VOICE
+        took_ms = round(self._random.uniform(0.05, 0.2), 3)
         return self._new_record(
-            session,
-            "stt",
-            model_id,
-            requested_model=model_id,
-            status="error",
-            total_latency_ms=round(self._random.uniform(0.05, 0.2), 3),
-            error_code="budget_exceeded",
-            turn_id=self._hex_id(),
-        )
+            session, "stt", model_id, requested_model=model_id, status="error", total_latency_ms=took_ms,
+            error_code="budget_exceeded", turn_id=self._hex_id(),
+        )  # fmt: skip
 
     def _new_record(self, session: _Session, modality: Modality, model_id: str, **fields: Any) -> RequestRecord:
         self._count += 1
         return RequestRecord(
-            id=f"sample-{self._day}-{self._count:04}",
-            timestamp=session.at,
-            project=PROJECT,
-            modality=modality,
-            model_id=model_id,
-            provider=split_model_id(model_id)[0],
-            session_id=session.id,
-            endpoint="sample",
-            **fields,
-        )
+            id=f"sample-{self._day}-{self._count:04}", timestamp=session.at, project=PROJECT, modality=modality,
+            model_id=model_id, provider=split_model_id(model_id)[0], session_id=session.id, endpoint="sample", **fields,
+        )  # fmt: skip
 
     def _cost(self, model_id: str, usage: Usage) -> Cost:
         provider, name = split_model_id(model_id)

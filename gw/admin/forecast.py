@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from calendar import monthrange
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -50,23 +51,26 @@ class Forecast(Schema):
 
 
 @attrs.frozen(kw_only=True)
-class Estimate:
-    """The cost of a month in nano-USD; 80 % of months like this end between `low` and `high`."""
+class _Month:
+    """The current UTC month: its days, the elapsed share of today, and each project's daily budget in nano-USD."""
 
-    spent: int
-    expected: int
-    low: int
-    high: int
+    name: str
+    first: int
+    last: int
+    today: int
+    elapsed: float
+    project: str | None
+    budgets: Mapping[str, int]
 
 
-def estimate(spend: Mapping[int, int], today: int, elapsed: float, first: int, last: int) -> Estimate:
-    """Estimate a month from `spend`: nano-USD per UTC day. `elapsed` is the share of today that is over; `first` and `last` are
-    the month's days.
+def _estimate(spend: Mapping[int, int], daily_budget_nusd: int, month: _Month) -> MonthEstimate:
+    """Estimate a month from `spend`: nano-USD per UTC day.
 
     A day is expected to cost the mean of the same weekdays of the last WEEKS weeks, as far back as there was any spend;
     without such days, the mean of all past days; on the first day ever, today's pace. The band grows with the square
     root of the remaining days, because errors of single days are independent.
     """
+    first, last, today, elapsed = month.first, month.last, month.today, month.elapsed
     spent = sum(nusd for day, nusd in spend.items() if first <= day <= today)
     first_spend = min((day for day, nusd in spend.items() if nusd), default=today)
     past = {day: spend.get(day, 0) for day in range(max(first_spend, today - 7 * WEEKS), today)}
@@ -80,25 +84,15 @@ def estimate(spend: Mapping[int, int], today: int, elapsed: float, first: int, l
     remaining = (1 - elapsed) * expected(today) + sum(expected(day) for day in range(today + 1, last + 1))
     deviation = fmean([(nusd - expected(day)) ** 2 for day, nusd in past.items()]) ** 0.5 if past else 0.0
     band = _Z_80 * deviation * (1 - elapsed + last - today) ** 0.5
-    return Estimate(
-        spent=spent,
-        expected=round(spent + remaining),
-        low=round(spent + max(0.0, remaining - band)),
-        high=round(spent + remaining + band),
+    budget = daily_budget_nusd * (last - first + 1)
+    return MonthEstimate(
+        spent=usd(spent),
+        expected=usd(round(spent + remaining)),
+        low=usd(round(spent + max(0.0, remaining - band))),
+        high=usd(round(spent + remaining + band)),
+        budget=usd(budget) if budget else None,
+        over_budget=0 < budget < round(spent + remaining),
     )
-
-
-@attrs.frozen(kw_only=True)
-class _Month:
-    """The current UTC month: its days, and each project's daily budget in nano-USD."""
-
-    name: str
-    first: int
-    last: int
-    today: int
-    elapsed: float
-    project: str | None
-    budgets: Mapping[str, int]
 
 
 async def forecast(store: Reader, catalog: Catalog, now: float, *, project: str | None = None) -> Forecast:
@@ -135,7 +129,10 @@ def _forecast(points: Iterable[Point], month: _Month) -> Forecast:
     total_budget = sum(budgets.values())
 
     def estimated(names: Collection[str], daily_budget_nusd: int) -> MonthEstimate:
-        return _estimate_of(_daily_sum(spend, names), daily_budget_nusd, month)
+        days: Counter[int] = Counter()
+        for name in names:
+            days.update(spend.get(name, {}))
+        return _estimate(days, daily_budget_nusd, month)
 
     return Forecast(
         month=month.name,
@@ -145,25 +142,4 @@ def _forecast(points: Iterable[Point], month: _Month) -> Forecast:
         total=estimated(spend, total_budget if limited.issuperset(spend) else 0),
         budgeted=estimated(limited, total_budget) if limited else None,
         projects={name: estimated([name], budgets.get(name, 0)) for name in sorted({*spend, *budgets})},
-    )
-
-
-def _daily_sum(spend: Mapping[str, Mapping[int, int]], names: Collection[str]) -> dict[int, int]:
-    total: dict[int, int] = {}
-    for name in names:
-        for day, nusd in spend.get(name, {}).items():
-            total[day] = total.get(day, 0) + nusd
-    return total
-
-
-def _estimate_of(spend: Mapping[int, int], daily_budget_nusd: int, month: _Month) -> MonthEstimate:
-    nusd = estimate(spend, month.today, month.elapsed, month.first, month.last)
-    budget = daily_budget_nusd * (month.last - month.first + 1)
-    return MonthEstimate(
-        spent=usd(nusd.spent),
-        expected=usd(nusd.expected),
-        low=usd(nusd.low),
-        high=usd(nusd.high),
-        budget=usd(budget) if budget else None,
-        over_budget=bool(budget) and nusd.expected > budget,
     )

@@ -59,11 +59,7 @@ def checked_model_name(value: str, param: str = "model_name") -> str:
     return checked_text(value, param)
 
 
-_CHECKS: Checks = {
-    "display_name": checked_text,
-    "default_language": _text_or_none,
-    "default_voice": _text_or_none,
-}
+_CHECKS: Checks = {"display_name": checked_text, "default_language": _text_or_none, "default_voice": _text_or_none}
 
 
 async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> ModelCreated:

@@ -145,15 +145,9 @@ def _movers(points: list[Point], midnight: int, last: int) -> list[Mover]:
             days[index] = (cost + point.cost_nusd, requests + point.requests)
     largest_first = sorted(by_model.items(), key=lambda item: (-abs(item[1][0][0] - item[1][1][0]), item[0]))
     return [
-        Mover(
-            model=name,
-            cost=usd(today[0]),
-            cost_yesterday=usd(yesterday[0]),
-            requests=today[1],
-            requests_yesterday=yesterday[1],
-        )
-        for name, (today, yesterday) in largest_first[:MOVERS]
-        if today != yesterday
+        Mover(model=name, cost=usd(cost), cost_yesterday=usd(before), requests=count, requests_yesterday=count_before)
+        for name, ((cost, count), (before, count_before)) in largest_first[:MOVERS]
+        if (cost, count) != (before, count_before)
     ]
 
 
@@ -178,9 +172,7 @@ def _figures(figures: Figures) -> DayFigures:
         cost=usd(totals.cost_nusd),
         wasted=usd(totals.wasted_nusd),
         ttfb=_median_and_tail(figures.ttfb[""]),
-        ttfb_by_modality={
-            name: _median_and_tail(figures.ttfb[name]) for name in MODALITIES if name in figures.ttfb
-        },
+        ttfb_by_modality={name: _median_and_tail(figures.ttfb[name]) for name in MODALITIES if name in figures.ttfb},
     )
 
 

@@ -85,20 +85,12 @@ class Draft:
         self.stored[name] = self._put[name] = entity
 
     def _add_entry(self, name: Name, action: Action, changes: Mapping[str, object]) -> None:
-        kind, entity_id = name
-        if kind == "model":
-            entity_id = entity_id.partition(":")[2]
-        self._audit.append(
-            AuditEntry(
-                timestamp=self.now,
-                entity_type=kind,
-                entity_id=entity_id,
-                action=action,
-                changes=changes,
-                source=self._by.source,
-                actor=self._by.name,
-            )
-        )
+        kind, key = name
+        entry = AuditEntry(
+            timestamp=self.now, entity_type=kind, entity_id=key.partition(":")[2] if kind == "model" else key,
+            action=action, changes=changes, source=self._by.source, actor=self._by.name,
+        )  # fmt: skip
+        self._audit.append(entry)
 
     def as_change(self) -> Change:
         return Change(
@@ -126,7 +118,7 @@ class Registrar:
         self._live = live
         self._learn = learn
         self._follow = follow
-        self._stored: dict[Name, Stored] = {}
+        self.stored: Mapping[Name, Stored] = {}
         self._vault: Vault | None = None
         self._lock = trio.Lock()
 
@@ -134,28 +126,24 @@ class Registrar:
     def catalog(self) -> Catalog:
         return self._live.catalog
 
-    @property
-    def stored(self) -> Mapping[Name, Stored]:
-        return self._stored
-
     async def load(self, *, decrypt: bool = True) -> None:
         """Read the database and put the first catalog in force. Raises StoreUnavailable, ConfigError (the secret).
 
         Without `decrypt` the secret is not read, and providers with a stored key cannot be used.
         """
-        self._stored = {name_of(entity): entity for entity in await self.store.entities()}
-        if decrypt and any(isinstance(entity, StoredProvider) and entity.key for entity in self._stored.values()):
+        self.stored = {name_of(entity): entity for entity in await self.store.entities()}
+        if decrypt and any(isinstance(entity, StoredProvider) and entity.key for entity in self.stored.values()):
             vault = await self.vault()
             check = await self.store.meta(KEY_CHECK)
             if check is not None and not vault.recognises(check):
                 _log.error("secret_changed", why="stored provider keys were encrypted with another secret")
-        self._apply(self._merged(self._stored))
+        self._apply(self._merged(self.stored))
 
     async def reload(self, settings: Settings) -> None:
         """Put another configuration in force."""
         async with self._lock:
             self.settings = settings
-            self._apply(self._merged(self._stored))
+            self._apply(self._merged(self.stored))
 
     @asynccontextmanager
     async def change(self, by: Actor) -> AsyncIterator[Draft]:
@@ -164,11 +152,11 @@ class Registrar:
         Raises what the block raises, DatabaseLocked and StoreUnavailable; then nothing has changed.
         """
         async with self._lock:
-            draft = Draft(self._stored, by, self.clock.now())
+            draft = Draft(self.stored, by, self.clock.now())
             yield draft
             merged = self._merged(draft.stored)  # before writing: what cannot be merged must not be stored
             await self.store.change(draft.as_change())
-            self._stored = draft.stored
+            self.stored = draft.stored
             self._apply(merged)
 
     async def vault(self) -> Vault:

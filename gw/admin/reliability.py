@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import msgspec
-
 from gw.admin.arguments import SHORT_PERIODS, first_day
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
 from gw.admin.series import ShortPeriod
@@ -19,6 +17,8 @@ from gw.store.rollups import Grain
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
 
+_Calls = dict[str, object]
+"""The recorded fields of ProviderReliability."""
 _STEP_HOURS: Mapping[str, int] = {"today": 1, "week": 1, "month": 24}
 
 
@@ -90,15 +90,6 @@ class Reliability(Schema):
     fallbacks: list[FallbackMove]
 
 
-class _Calls(Schema):
-    """The recorded part of ProviderReliability."""
-
-    last_error: LatestError | None
-    availability: float | None
-    totals: OutcomeTotals
-    bars: OutcomeBars
-
-
 async def reliability(
     store: Reader, catalog: Catalog, now: float, *, gates: Mapping[str, GateView], period: str = "today"
 ) -> Reliability:
@@ -117,15 +108,13 @@ async def reliability(
     )
 
 
-def _provider(
-    name: str, catalog: Catalog, gates: Mapping[str, GateView], calls: _Calls
-) -> ProviderReliability:
+def _provider(name: str, catalog: Catalog, gates: Mapping[str, GateView], calls: _Calls) -> ProviderReliability:
     """Combine a provider's calls with its gates now. A deleted provider is neither configured nor enabled."""
     provider = catalog.providers.get(name)
     return from_attributes(
         ProviderReliability,
-        calls,
-        **msgspec.structs.asdict(_gate(gates.get(name))),
+        _gate(gates.get(name)),
+        **calls,
         provider=name,
         configured=provider is not None and provider.configured,
         enabled=provider is not None and provider.enabled,
@@ -146,9 +135,7 @@ def _calls(attempts: Attempts, known: tuple[str, ...], hours: range) -> tuple[di
     bars: dict[str, dict[int, Health]] = {}
     for health in attempts.health:
         bars.setdefault(health.provider, {})[health.hour] = health
-    errors = {
-        name: LatestError(code=error.code, timestamp=error.at) for name, error in attempts.last_errors.items()
-    }
+    errors = {name: LatestError(code=error.code, timestamp=error.at) for name, error in attempts.last_errors.items()}
     names = [*known, *sorted(set(bars) - set(known))]
     moves = [
         FallbackMove(origin=move.model_id, to=move.next_model_id, reason=move.reason, count=move.count)
@@ -165,9 +152,6 @@ def _outcomes(error: LatestError | None, bars: Mapping[int, Health], hours: rang
     }
     totals = OutcomeTotals(**{outcome: sum(values) for outcome, values in counts.items()})
     completed = totals.ok + totals.failed + totals.rate_limited
-    return _Calls(
-        last_error=error,
-        availability=round(totals.ok / completed, 6) if completed else None,
-        totals=totals,
-        bars=preencoded(OutcomeBars(**counts)),
-    )
+    availability = round(totals.ok / completed, 6) if completed else None
+    encoded_bars = preencoded(OutcomeBars(**counts))
+    return {"last_error": error, "availability": availability, "totals": totals, "bars": encoded_bars}

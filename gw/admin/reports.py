@@ -78,9 +78,7 @@ class ModelLatency(Schema):
 
 def health(*, now: float, started_at: float, version: str, degraded: str) -> GatewayHealth:
     return GatewayHealth(
-        status="degraded" if degraded else "ok",
-        uptime_seconds=round(max(0.0, now - started_at), 3),
-        version=version,
+        status="degraded" if degraded else "ok", uptime_seconds=round(max(0.0, now - started_at), 3), version=version
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from gw.admin.arguments import SHORT_PERIODS, first_day, one_of, project_filter
 from gw.admin.reports import Percentiles, percentiles, rounded
@@ -109,45 +109,28 @@ async def series(
     grain: Grain = "hour" if period == "today" else "day"
     since, until = (24 * first, utc_hour(now)) if grain == "hour" else (first, utc_day(now))
     only, buckets = project_filter(catalog, project), range(since, until + 1)
-    shared = {
-        "metric": metric,
-        "period": period,
-        "by": by,
-        "project": only,
-        "model": model or None,
-        "grain": grain,
-        "times": [bucket * (3_600 if grain == "hour" else DAY_S) for bucket in buckets],
-    }
+    points: Any = {"by": by, "project": only, "model_id": model or None}
+    times = [bucket * (3_600 if grain == "hour" else DAY_S) for bucket in buckets]
+    shared: Any = {"metric": metric, "period": period, "by": by, "project": only, "model": model or None}
+    shared |= {"grain": grain, "times": times}
     if metric in COUNTS:
-        counts = await store.read_as(
-            partial(_count_lines, metric=metric, buckets=buckets),
-            queries.points, grain, since, until, by=by, project=only, model_id=model or None,
-        )  # fmt: skip
-        return CountSeries(**shared, series=counts)  # type: ignore[arg-type]  # checked above
-    times = await store.read_as(
-        partial(_time_lines, metric=metric, buckets=buckets),
-        queries.latency_points, grain, since, until, by=by, project=only, model_id=model or None,
-    )  # fmt: skip
-    return TimeSeries(**shared, series=times)  # type: ignore[arg-type]  # checked above
+        counted = partial(_count_lines, metric=metric, buckets=buckets)
+        return CountSeries(**shared, series=await store.read_as(counted, queries.points, grain, since, until, **points))
+    timed = partial(_time_lines, metric=metric, buckets=buckets)
+    return TimeSeries(**shared, series=await store.read_as(timed, queries.latency_points, grain, since, until, **points))
 
 
 def _count_lines(points: list[Point], metric: str, buckets: range) -> list[CountLine]:
     by_name: dict[str, dict[int, int]] = {}
     for point in points:
-        value = {"cost": point.cost_nusd, "requests": point.requests, "errors": point.errors}[metric]
-        by_name.setdefault(point.name, {})[point.bucket] = value
+        by_name.setdefault(point.name, {})[point.bucket] = getattr(point, "cost_nusd" if metric == "cost" else metric)
     unit = usd if metric == "cost" else int
     largest_first = sorted(by_name.items(), key=lambda item: (-sum(item[1].values()), item[0]))
-    return preencoded(
-        [
-            CountLine(
-                name=name,
-                total=unit(sum(values.values())),
-                values=[unit(values.get(bucket, 0)) for bucket in buckets],
-            )
-            for name, values in largest_first
-        ]
-    )
+    lines = [
+        CountLine(name=name, total=unit(sum(values.values())), values=[unit(values.get(bucket, 0)) for bucket in buckets])
+        for name, values in largest_first
+    ]
+    return preencoded(lines)
 
 
 def _time_lines(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: range) -> list[TimeLine]:

@@ -73,10 +73,7 @@ def settings_page(settings: Settings, *, version: str, started_at: float, warnin
         started_at=started_at,
         file=str(settings.path) if settings.path else None,
         warnings=[*settings.warnings, *warnings],
-        sections=[
-            SettingSection(name=name, values=list(_values(getattr(settings, name), (name,), origins)))
-            for name in SECTIONS
-        ],
+        sections=[SettingSection(name=n, values=list(_values(getattr(settings, n), (n,), origins))) for n in SECTIONS],
     )
 
 

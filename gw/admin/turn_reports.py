@@ -6,7 +6,6 @@ record, when it ends; its part in a turn is stored with the record of the langua
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import ClassVar
 
 from gw.admin.arguments import page_size, project_filter
@@ -91,12 +90,7 @@ class TurnDetail(TurnSummary):
 
 
 async def page(
-    store: Reader,
-    catalog: Catalog,
-    *,
-    limit: str | int = DEFAULT_TURNS,
-    before: str | None = None,
-    project: str | None = None,
+    store: Reader, catalog: Catalog, *, limit: str | int = DEFAULT_TURNS, before: str | None = None, project: str | None = None
 ) -> list[TurnSummary]:
     """Return the newest turns. `before` is the `first_request_id` of the previous page's last turn."""
     count, only = page_size(limit, MAX_TURNS), project_filter(catalog, project)
@@ -115,9 +109,10 @@ async def one(
     if turn is None:
         raise UnknownTurnError(name=turn_id)
     began = _began(turn)
-    stages = [(speech.ended_at, _speech_stage(speech, began)) for speech in _speech(turn)]
-    stages += [(record.timestamp, _stage(record, began)) for record in turn.requests]
-    return from_attributes(TurnDetail, _summary(turn), stages=[stage for _, stage in sorted(stages, key=itemgetter(0))])
+    records = [(_as_record(speech), True) for speech in _speech(turn)] + [(record, False) for record in turn.requests]
+    records.sort(key=lambda item: item[0].timestamp)
+    stages = [_stage(record, began, shared=shared) for record, shared in records]
+    return from_attributes(TurnDetail, _summary(turn), stages=stages)
 
 
 def _summaries(turns: list[Turn]) -> list[TurnSummary]:
@@ -165,7 +160,7 @@ def _at(record: RequestRecord, began: float) -> float:
     return round((record.timestamp - began) * 1_000, 3)
 
 
-def _stage(record: RequestRecord, began: float) -> TurnStage:
+def _stage(record: RequestRecord, began: float, *, shared: bool) -> TurnStage:
     start = _at(record, began)
     last = record.attempts[-1] if record.attempts else None
     ended = last.started_ms + last.duration_ms if last else 0.0
@@ -179,42 +174,19 @@ def _stage(record: RequestRecord, began: float) -> TurnStage:
         after_ms=round(max(0.0, record.total_latency_ms - ended), 3),
         cost_usd=usd_or_none(record.cost_nusd),
         attempts=[_bar(attempt, start) for attempt in record.attempts],
-        shared=False,
+        shared=shared,
     )
 
 
-def _speech_stage(speech: HeardSpeech, began: float) -> TurnStage:
-    """Return the stage from the end of the speech to its last final transcript: the speaker's waiting time."""
-    provider = split_model_id(speech.model_id)[0]
-    start, took = round((speech.ended_at - began) * 1_000, 3), round((speech.final_at - speech.ended_at) * 1_000, 3)
-    bar = AttemptBar(
-        model_id=speech.model_id,
-        provider=provider,
-        outcome="ok",
-        error_code=None,
-        upstream_status=None,
-        start_ms=start,
-        wait_ms=took,
-        stream_ms=0.0,
-    )
-    return TurnStage(
-        request_id=speech.request_id,
-        modality="stt",
-        model_id=speech.model_id,
-        provider=provider,
-        status="success",
-        error_code=None,
-        fallback_from=None,
-        start_ms=start,
-        queue_ms=0.0,
-        ttfb_ms=took,
-        total_ms=took,
-        gateway_ms=None,
-        after_ms=0.0,
-        cost_usd=usd_or_none(speech.cost_nusd),
-        attempts=[bar],
-        shared=True,
-    )
+def _as_record(speech: HeardSpeech) -> RequestRecord:
+    """Return a record from the end of the speech to its last final transcript: the speaker's waiting time."""
+    took = round((speech.final_at - speech.ended_at) * 1_000, 3)
+    attempt = AttemptRecord(model_id=speech.model_id, outcome="ok", started_ms=0.0, duration_ms=took)
+    return RequestRecord(
+        id=speech.request_id, timestamp=speech.ended_at, project="", modality="stt", model_id=speech.model_id,
+        provider=split_model_id(speech.model_id)[0], requested_model="", status="success", total_latency_ms=took,
+        ttfb_ms=took, cost_nusd=speech.cost_nusd, attempts=(attempt,),
+    )  # fmt: skip
 
 
 def _bar(attempt: AttemptRecord, start: float) -> AttemptBar:

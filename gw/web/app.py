@@ -25,11 +25,7 @@ from gw.web.routes_state import announce_labels
 
 
 def make_dispatch(
-    gateway: Gateway,
-    data_plane: ASGIApp,
-    serves: Serves,
-    drain: Drain,
-    files: static_files.Frontend | None = None,
+    gateway: Gateway, data_plane: ASGIApp, serves: Serves, drain: Drain, files: static_files.Frontend | None = None
 ) -> Dispatch:
     """Return what chooses the app of a request. `serves(method, raw path)` says whether it is `data_plane`.
 

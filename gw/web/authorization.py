@@ -210,11 +210,8 @@ def _stainless(scope: Scope) -> bytes:
 
 
 def _with_cors(send: Send, origin: bytes) -> Send:
-    added = [
-        (b"access-control-allow-origin", origin),
-        (b"access-control-expose-headers", _CORS_EXPOSED),
-        (b"vary", b"origin"),
-    ]
+    allowed = (b"access-control-allow-origin", origin)
+    added = [allowed, (b"access-control-expose-headers", _CORS_EXPOSED), (b"vary", b"origin")]
 
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":

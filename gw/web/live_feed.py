@@ -26,6 +26,11 @@ BUFFER = 1_000
 """Events waiting for one listener, about 1 kB each; full = the listener is dropped."""
 MAX_LISTENERS = 50
 KEEPALIVE_S = 15.0
+STARTED_FIELDS = (
+    *("id", "attempt", "timestamp", "project", "modality", "model_id", "requested_model", "stream"),
+    *("session_id", "turn_id", "key_id", "endpoint"),
+)
+"""Fields of an intent that are shown. It is one call of a provider. `attempt` counts from 0; a higher one is a fallback."""
 _COMMENT = b": still here\n\n"
 _log = structlog.get_logger("gw.web")
 
@@ -97,7 +102,7 @@ class Feed:
             self.dropped += 1
             _log.warning("live_view_dropped", missed=listener.missed, dropped=self.dropped)
 
-    async def running(self) -> list[StartedCall]:
+    async def running(self) -> list[dict[str, object]]:
         return [started(intent) for intent in await self._store.running()]
 
 
@@ -145,25 +150,8 @@ class Stream(AsyncIterator[bytes]):
         return b"".join(parts)
 
 
-class StartedCall(msgspec.Struct):
-    """One call of a provider. `attempt` counts from 0; a higher one is a fallback."""
-
-    id: str
-    attempt: int
-    timestamp: float
-    project: str
-    modality: str
-    model_id: str
-    requested_model: str
-    stream: bool
-    session_id: str | None
-    turn_id: str | None
-    key_id: str | None
-    endpoint: str
-
-
-def started(intent: Intent) -> StartedCall:
-    return msgspec.convert(intent, StartedCall, from_attributes=True)
+def started(intent: Intent) -> dict[str, object]:
+    return {name: getattr(intent, name) for name in STARTED_FIELDS}
 
 
 def _encoded(item: Event) -> bytes:

@@ -5,6 +5,7 @@ Routing, access control, the check of the query, the OpenAPI document, docs/api.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -196,30 +197,13 @@ DEEP = frozenset(("model_id", "turn_id"))
 """Path parameters that may contain slashes."""
 
 
-@attrs.frozen
-class _Pattern:
-    """A path with a parameter: the text before and after it."""
-
-    before: str
-    after: str
-    deep: bool
-    routes: dict[str, Route]
-
-    def match(self, path: str) -> str:
-        """Return the parameter's value, "" if the path does not match."""
-        if not (path.startswith(self.before) and path.endswith(self.after)):
-            return ""
-        name = path[len(self.before) : len(path) - len(self.after)]
-        return name if self.deep or "/" not in name else ""
-
-
 class RouteTable:
     """Routes by path and method, aliases included."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
         self._fixed: dict[str, dict[str, Route]] = {}
-        self._patterns: dict[str, _Pattern] = {}
+        self._patterns: dict[re.Pattern[str], dict[str, Route]] = {}
         for route in self.routes:
             for path in route.paths if route.handler is not None else ():
                 self._at(path)[route.method] = route
@@ -229,7 +213,8 @@ class RouteTable:
         if not parameter:
             return self._fixed.setdefault(path, {})
         name, _, after = after.partition("}")
-        return self._patterns.setdefault(path, _Pattern(before, after, name in DEEP, {})).routes
+        value = "([^/](?s:.)*)" if name in DEEP else "([^/]+)"
+        return self._patterns.setdefault(re.compile(re.escape(before) + value + re.escape(after)), {})
 
     def find(self, path: str) -> tuple[Mapping[str, Route], str]:
         """Return the routes of a decoded path by method, and the value of its parameter. A slash at its end is ignored."""
@@ -237,8 +222,7 @@ class RouteTable:
             path = path[:-1]
         if routes := self._fixed.get(path):
             return routes, ""
-        for pattern in self._patterns.values():
-            name = pattern.match(path)
-            if name and not name.startswith("/"):
-                return pattern.routes, name
+        for pattern, routes in self._patterns.items():
+            if match := pattern.fullmatch(path):
+                return routes, match[1]
         return {}, ""

@@ -129,10 +129,7 @@ async def latency_page(request: Request) -> pages.LatencyPage:
 def settings(request: Request) -> SettingsPage:
     gateway = request.gateway
     return settings_page(
-        gateway.settings,
-        version=gateway.version,
-        started_at=gateway.started_at,
-        warnings=request.registrar.warnings,
+        gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=request.registrar.warnings
     )
 
 

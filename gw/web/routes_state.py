@@ -39,10 +39,7 @@ def front(request: Request) -> Reply:
 def health(request: Request) -> reports.GatewayHealth:
     gateway = request.gateway
     return reports.health(
-        now=gateway.clock.now(),
-        started_at=gateway.started_at,
-        version=gateway.version,
-        degraded=gateway.store.degraded,
+        now=gateway.clock.now(), started_at=gateway.started_at, version=gateway.version, degraded=gateway.store.degraded
     )
 
 

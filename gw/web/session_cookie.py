@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gw.policy.expiring_set import ExpiringSet
 from gw.types.secret import Secret
@@ -29,30 +29,24 @@ def until(value: str) -> float:
     return float(value.partition(".")[0])
 
 
-def valid_until(
-    cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet
-) -> float | None:
+def valid_until(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> float | None:
     """Return when the session in the request's `Cookie` headers expires; None without a valid session."""
-    for value in _values(cookie_headers):
-        if _is_valid(value, admin_token, now) and value not in ended:
-            return until(value.decode("ascii"))
-    return None
+    sessions = _valid(cookie_headers, admin_token, now)
+    return next((until(value.decode("ascii")) for value in sessions if value not in ended), None)
 
 
 def end(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> None:
     """Log out: add the sessions to `ended`, dropping its oldest ones when it is full."""
-    for value in _values(cookie_headers):
-        if _is_valid(value, admin_token, now):
-            expires_at = until(value.decode("ascii"))
-            while not ended.add(value, expires_at, now):
-                ended.drop_oldest()
+    for value in _valid(cookie_headers, admin_token, now):
+        while not ended.add(value, until(value.decode("ascii")), now):
+            ended.drop_oldest()
 
 
-def _values(cookie_headers: Iterable[bytes]) -> Iterable[bytes]:
+def _valid(cookie_headers: Iterable[bytes], admin_token: Secret, now: float) -> Iterator[bytes]:
     for header in cookie_headers:
         for pair in header.split(b";"):
             name, _, value = pair.strip().partition(b"=")
-            if name == COOKIE.encode():
+            if name == COOKIE.encode() and _is_valid(value, admin_token, now):
                 yield value
 
 
