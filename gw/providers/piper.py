@@ -2,15 +2,21 @@
 
 `base_url` decides: `http://host:5000`, `tcp://host:10200`. Without one, `model_path` names the voice's file and gw runs
 Piper's HTTP server itself (never inside its own process: piper-tts is under the GPL).
+
+Its HTTP server takes one POST of JSON per piece of text, and answers with a complete WAV of content type text/html (Flask's
+default). Newer servers take `/synthesize`, older ones `/`; drop-in servers any path. For an unknown voice the server uses its
+own. There is no usage. Source: piper-tts 1.8.0, `piper/http_server.py` (November 2026).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 import attrs
+import msgspec
 
 from gw.engines import piper_tts as engine
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
@@ -23,14 +29,26 @@ from gw.providers.spec import Account, ProviderSpec, SpeakStream, rejected
 from gw.providers.speech_call import headed
 from gw.types.audio import PCM_24K
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
-from gw.wire import piper_http, vendor_errors, wav
+from gw.wire import vendor_errors, wav
 from gw.wire.sentences import sentences
 
 _HEADERS = [(b"content-type", b"application/json"), (b"accept", b"audio/wav")]
 _UNKNOWN_PATH = (404, 405)
 _HEADER_BYTES = 4_096
+_VOICE = re.compile(r"[a-z]{2,3}_[A-Z]{2}-\w+")  # `en_US-lessac-medium`
 _paths: WeakKeyDictionary[Pool, dict[Origin, bytes]] = WeakKeyDictionary()
 """Path that each server accepted last: it depends on Piper's release."""
+
+
+def synthesis_body(text: str, voice: str, speed: float | None) -> bytes:
+    """Return the body of a request. `length_scale` is the inverse of speed."""
+    fields = {"text": text, "voice": voice or None, "length_scale": round(1 / speed, 3) if speed else None}
+    return msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+
+
+def choose_voice(voice: str, model: str) -> str:
+    """Return the voice to request: models of this type are named after voices, and `voice` may be another vendor's."""
+    return next((name for name in (voice, model) if _VOICE.match(name)), voice)
 
 
 def _candidate_paths(origin: Origin) -> tuple[bytes, ...]:
@@ -43,7 +61,7 @@ async def _synthesize(text: str, voice: str, speed: float | None, account: Accou
     """Request one sentence. Raises ProviderError."""
     known = _paths.setdefault(account.pool, {})
     paths = (known[account.origin],) if account.origin in known else _candidate_paths(account.origin)
-    body = piper_http.body(text, voice, speed)
+    body = synthesis_body(text, voice, speed)
     for path in paths:
         call = HttpCall(account, path, _HEADERS, body, vendor_errors.classify, lambda response: response)
         try:
@@ -128,7 +146,7 @@ class _Sentences:
 @asynccontextmanager
 async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakStream]:
     """Yield complete sentences as they are made, at the voice's own rate."""
-    voice = piper_http.choose_voice(request.voice, account.model)
+    voice = choose_voice(request.voice, account.model)
     if account.origin.scheme == "tcp":
         async with wyoming_call.speak(wyoming_call.server(account), request, account, voice, None) as speech:
             yield speech

@@ -76,6 +76,7 @@ class Utterances:
         self._frames = 0  # frames fed so far
         self._floor = _MIN_SPEECH_LEVEL / _LOUD_RATIO
         self._speaking = self._voiced = False
+        self._spoken: list[bytes] = []
         self._onset = self._quiet = self._length = 0
         """Recent loud frames; quiet ones in a row; frames of this utterance."""
         self._quietest = 0.0  # level of its quietest frame
@@ -86,65 +87,69 @@ class Utterances:
         end = len(data) - len(data) % size
         self._partial = data[end:]
         cues: list[Cue] = []
-        spoken: list[bytes] = []
         for at in range(0, end, size):
-            frame = data[at : at + size]
             self._frames += 1
-            changes = self._frame(frame, spoken)
-            if changes:
-                _append(cues, spoken, changes)
-        _append(cues, spoken, [])
+            self._frame(data[at : at + size], cues)
+        self._flush(cues)
         return cues
 
     def end(self) -> list[Cue]:
         """End the current utterance. More may be fed afterwards."""
-        if not self._speaking:
-            return []
-        last, self._partial = self._partial[: len(self._partial) & ~1], b""
-        return [*([Spoken(data=last)] if last else []), self._end_utterance()]
+        cues: list[Cue] = []
+        if self._speaking:
+            last, self._partial = self._partial[: len(self._partial) & ~1], b""
+            self._spoken += [last] if last else []
+            self._end_utterance(cues)
+        return cues
 
-    def _frame(self, frame: bytes, spoken: list[bytes]) -> list[Cue]:
-        """Return the changes that the next frame brings; samples of the utterance go to `spoken`."""
+    def _frame(self, frame: bytes, cues: list[Cue]) -> None:
         level = _level(frame)
         loud = level > max(_MIN_SPEECH_LEVEL, _LOUD_RATIO * self._floor)
         if not self._speaking:
             self._lead.append(frame)
             self._update_floor(level)
             self._onset = self._onset + 1 if loud else max(0, self._onset - 1)
-            return [self._begin(spoken)] if self._onset >= _ONSET_FRAMES else []
-        spoken.append(frame)
+            if self._onset >= _ONSET_FRAMES:
+                self._begin(cues)
+            return
+        self._spoken.append(frame)
         self._length += 1
         self._quietest = min(self._quietest, level)
         self._quiet = 0 if loud else self._quiet + 1
         self._voiced = self._voiced or loud
-        if self._quiet >= self._silence_frames:
-            return [self._end_utterance()]
         length_s = self._length * FRAME_S
-        if length_s >= MAX_UTTERANCE_S or (length_s >= _LONG_S and self._quiet >= _SHORT_PAUSE_FRAMES):
-            return self._cut()
-        return []
+        if self._quiet >= self._silence_frames:
+            self._end_utterance(cues)
+        elif length_s >= MAX_UTTERANCE_S or (length_s >= _LONG_S and self._quiet >= _SHORT_PAUSE_FRAMES):
+            self._cut(cues)
 
-    def _begin(self, spoken: list[bytes]) -> Began:
-        spoken.extend(self._lead)
-        from_s = (self._frames - len(self._lead)) * FRAME_S
+    def _begin(self, cues: list[Cue]) -> None:
+        from_s, at_s = (self._frames - len(self._lead)) * FRAME_S, (self._frames - self._onset) * FRAME_S
+        cues.append(Began(from_s=from_s, at_s=at_s, onset=True))
+        self._spoken.extend(self._lead)
         self._speaking = self._voiced = True
         self._length, self._quiet, self._quietest = len(self._lead), 0, _MAX_FLOOR
         self._lead.clear()
-        return Began(from_s=from_s, at_s=(self._frames - self._onset) * FRAME_S, onset=True)
 
-    def _end_utterance(self) -> Ended:
-        ended = Ended(at_s=(self._frames - self._quiet) * FRAME_S, pause=True, voiced=self._voiced)
+    def _end_utterance(self, cues: list[Cue]) -> None:
+        self._flush(cues)
+        cues.append(Ended(at_s=(self._frames - self._quiet) * FRAME_S, pause=True, voiced=self._voiced))
         self._speaking = False
         self._onset = self._quiet = 0
-        return ended
 
-    def _cut(self) -> list[Cue]:
+    def _cut(self, cues: list[Cue]) -> None:
+        self._flush(cues)
         at_s = self._frames * FRAME_S
-        cut = Ended(at_s=at_s, pause=False, voiced=self._voiced)
+        cues += Ended(at_s=at_s, pause=False, voiced=self._voiced), Began(from_s=at_s, at_s=at_s, onset=False)
         if self._quietest > self._floor * _LOUD_RATIO:
             self._floor = min(self._quietest, _MAX_FLOOR)
         self._voiced, self._length, self._quietest = False, 0, _MAX_FLOOR
-        return [cut, Began(from_s=at_s, at_s=at_s, onset=False)]
+
+    def _flush(self, cues: list[Cue]) -> None:
+        """Append the samples of the utterance: they follow its Began and precede its Ended."""
+        if self._spoken:
+            cues.append(Spoken(data=b"".join(self._spoken)))
+            self._spoken.clear()
 
     def _update_floor(self, level: float) -> None:
         """Lower the floor quickly and raise it slowly: the start of speech must not raise it."""
@@ -158,15 +163,3 @@ def _level(frame: bytes) -> float:
         samples.byteswap()
     measured = samples[::_SAMPLE_STEP]
     return sum(map(abs, measured)) / len(measured)
-
-
-def _append(cues: list[Cue], spoken: list[bytes], changes: list[Cue]) -> None:
-    """Append `changes` in order with the samples: those of an utterance follow its Began and precede its Ended."""
-    for cue in changes:
-        if isinstance(cue, Ended) and spoken:
-            cues.append(Spoken(data=b"".join(spoken)))
-            spoken.clear()
-        cues.append(cue)
-    if not changes and spoken:
-        cues.append(Spoken(data=b"".join(spoken)))
-        spoken.clear()

@@ -1,4 +1,4 @@
-"""whisper.cpp's server, both roles: a form with a WAV, answered by JSON.
+"""whisper.cpp's server, as its client: a form with a WAV, answered by JSON.
 
 Source: whisper.cpp of August 2026, `examples/server/server.cpp`: POST /inference. We always request `verbose_json`, the form
 with times, from which every other form can be built. The server ignores `model`.
@@ -77,26 +77,3 @@ def decode(body: bytes, provider: str) -> Transcript:
 
 def _word(word: _Word) -> Word:
     return Word(text=word.word.strip(), start_s=word.start, end_s=word.end, confidence=word.probability)
-
-
-def encode(transcript: Transcript) -> bytes:
-    """Return the server's answer."""
-    segments = [
-        {
-            "id": number,
-            "text": f" {segment.text}",
-            "start": segment.start_s,
-            "end": segment.end_s,
-            "words": [
-                {"word": f" {w.text}", "start": w.start_s, "end": w.end_s, "probability": w.confidence or 0.0}
-                for w in segment.words
-            ],
-        }
-        for number, segment in enumerate(transcript.segments)
-    ]
-    return msgspec.json.encode(
-        {
-            "task": "transcribe", "language": transcript.language or "english",
-            "duration": transcript.duration_s or 0.0, "text": f" {transcript.text}\n", "segments": segments,
-        }
-    )

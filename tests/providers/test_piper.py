@@ -130,3 +130,22 @@ async def test_an_engine(account_at, tmp_path, engine_libraries):
     await piper.check(account)
     assert await spoken(piper.speak(request("Hello."), attrs.evolve(account))) == (AT_22K, b"\1\2" * 2_205)
     await pool.aclose()
+
+
+def test_the_body_of_a_request():
+    expected = '{"text":"Où ?","voice":"en_US-lessac-medium","length_scale":0.8}'.encode()
+    assert piper.synthesis_body("Où ?", "en_US-lessac-medium", 1.25) == expected
+    assert piper.synthesis_body("a", "", None) == b'{"text":"a"}'
+
+
+@pytest.mark.parametrize(
+    ("requested", "model", "voice"),
+    [
+        ("", "piper", ""),
+        ("alloy", "piper", "alloy"),
+        ("alloy", "en_GB-alan-low", "en_GB-alan-low"),
+        ("de_DE-thorsten-low", "en_GB-alan-low", "de_DE-thorsten-low"),
+    ],
+)
+def test_a_voice_of_another_vendor_does_not_stand_before_the_models(requested, model, voice):
+    assert piper.choose_voice(requested, model) == voice

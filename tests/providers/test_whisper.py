@@ -11,9 +11,10 @@ from gw.providers import whisper
 from gw.providers.sim import fsk
 from gw.types.audio import MULAW_8K, AudioFormat
 from gw.types.stt import Final, TextDelta, TranscribeRequest, Transcript, Word
-from gw.wire import multipart, wav, whisper_cpp
+from gw.wire import multipart, wav
 from tests.fakes.net import ServerSide
 from tests.fakes.recording import Recording, recognized, wav_of
+from tests.fakes.vendors.whisper_cpp import encode
 
 WAV = AudioFormat(encoding="wav", sample_rate_hz=16_000)
 HEARD = Transcript(
@@ -28,7 +29,7 @@ class WhisperCpp:
     """The server on one connection after another."""
 
     def __init__(self) -> None:
-        self.status, self.body = 200, whisper_cpp.encode(HEARD)
+        self.status, self.body = 200, encode(HEARD)
         self.paths: list[bytes] = []
         self.form: list[object] = []
 

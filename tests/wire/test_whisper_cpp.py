@@ -8,6 +8,7 @@ from gw.types.stt import TranscribeRequest
 from gw.wire import whisper_cpp
 from tests.fakes.golden import golden
 from tests.fakes.recording import Recording
+from tests.fakes.vendors.whisper_cpp import encode
 
 
 def test_the_golden_answer():
@@ -17,9 +18,9 @@ def test_the_golden_answer():
     assert [(w.text, w.start_s, w.confidence) for w in built.words] == [("And", 0.33, 0.78), ("so", 0.53, 0.97)]
 
 
-def test_both_roles_understand_each_other():
+def test_an_answer_there_and_back():
     data = whisper_cpp.decode(golden("whisper/inference_verbose"), "p")
-    assert whisper_cpp.decode(whisper_cpp.encode(data), "p") == data
+    assert whisper_cpp.decode(encode(data), "p") == data
 
 
 def test_fields():

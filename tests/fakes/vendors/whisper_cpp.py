@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import attrs
+import msgspec
 import trio
 
 from gw.providers.sim import fsk
 from gw.types.stt import Final, Transcript, Word
-from gw.wire import wav, whisper_cpp
+from gw.wire import wav
 from tests.fakes.net import ServerSide
+
+
+def encode(transcript: Transcript) -> bytes:
+    segments = [
+        {
+            "id": number, "text": f" {segment.text}", "start": segment.start_s, "end": segment.end_s,
+            "words": [
+                {"word": f" {w.text}", "start": w.start_s, "end": w.end_s, "probability": w.confidence or 0.0}
+                for w in segment.words
+            ],
+        }
+        for number, segment in enumerate(transcript.segments)
+    ]
+    return msgspec.json.encode(
+        {
+            "task": "transcribe", "language": transcript.language or "english",
+            "duration": transcript.duration_s or 0.0, "text": f" {transcript.text}\n", "segments": segments,
+        }
+    )
 
 
 def read_tone(samples: bytes) -> str:
@@ -36,4 +56,4 @@ class FakeWhisperCpp:
             await trio.sleep(self.answer_after_s)
             words = (Word(text="w", start_s=0.25, end_s=0.5, confidence=0.5),)
             answer = Transcript(text=text, language="en", segments=(Final(text=text, end_s=1.0, words=words),))
-            await server.respond(200, whisper_cpp.encode(answer), (b"content-type", b"application/json"))
+            await server.respond(200, encode(answer), (b"content-type", b"application/json"))
