@@ -117,7 +117,8 @@ class DataPlane:
         for dialect, routes, roots in (*_HTTP, recordings):
             for (method, path), handler in routes.items():
                 for root in roots:
-                    self._routes.add(method, root + path, self._http(dialect, handler))
+                    run = partial(http_handler.serve, dialect, handler, gateway, self._keepalive)
+                    self._routes.add(method, root + path, run)
         for socket_dialect, sockets, roots in _SOCKETS:
             for path, socket_handler in sockets.items():
                 for root in roots:
@@ -146,9 +147,6 @@ class DataPlane:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalive.run)
             nursery.start_soon(self._jobs.run)
-
-    def _http(self, dialect: Dialect, handler: Handler) -> _Run:
-        return partial(http_handler.serve, dialect, handler, self._gateway, self._keepalive)
 
     def _needs_upgrade(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         async def refuse(_: Any) -> None:

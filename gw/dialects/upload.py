@@ -66,8 +66,7 @@ class Upload:
     async def write(self, data: bytes) -> None:
         self.size += len(data)
         if self.size <= _IN_MEMORY_BYTES:
-            self._meter.feed(data)
-            self._spool.write(data)
+            self._append(data)
         else:
             await trio.to_thread.run_sync(self._append, data)
 
@@ -75,25 +74,21 @@ class Upload:
         self._meter.feed(data)
         with _disk_errors():
             self._spool.write(data)
-            self._spool.flush()  # `_read_file` goes past Python's buffer
+            self._spool.flush()  # `_read` goes past Python's buffer
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the file from its beginning; each iteration has a position of its own, so two candidates may read at once."""
         at = 0
         while at < self.size:
-            piece = (
-                self._read_memory(at)
-                if self.size <= _IN_MEMORY_BYTES
-                else await trio.to_thread.run_sync(self._read_file, at)
-            )
+            if self.size <= _IN_MEMORY_BYTES:
+                self._spool.seek(at)
+                piece = self._spool.read(_PIECE_BYTES)
+            else:
+                piece = await trio.to_thread.run_sync(self._read, at)
             at += len(piece)
             yield piece
 
-    def _read_memory(self, at: int) -> bytes:
-        self._spool.seek(at)
-        return self._spool.read(_PIECE_BYTES)
-
-    def _read_file(self, at: int) -> bytes:
+    def _read(self, at: int) -> bytes:
         with _disk_errors():
             return os.pread(self._spool.fileno(), _PIECE_BYTES, at)
 

@@ -178,17 +178,14 @@ def _tool_result(message: Message) -> Block:
 def _answer_tools(turns: list[Block]) -> None:
     """Answer every call in the next turn, results first; a result without its call becomes text."""
     calls: list[str] = []
-    at = 0
-    while at < len(turns):
-        turn = turns[at]
+    for turn in turns:   # grows by the turn that answers the last one's calls
         if turn["role"] == "user":
             turn["content"] = _results_first(turn["content"], calls)
             calls = []
         else:
             calls = [block["id"] for block in turn["content"] if block["type"] == "tool_use"]
-            if calls and at + 1 == len(turns):
+            if calls and turn is turns[-1]:
                 turns.append({"role": "user", "content": []})
-        at += 1
 
 
 def _results_first(blocks: list[Block], calls: list[str]) -> list[Block]:

@@ -105,19 +105,16 @@ def _transcript(job: _Job, raw: bytes | None) -> Transcript:
         text=job.text or "",
         language=job.language_code,
         duration_s=billed,
-        words=tuple(_word(word) for word in job.words or ()),
+        words=tuple(
+            Word(text=w.text, start_s=w.start / 1000, end_s=w.end / 1000, confidence=w.confidence, speaker=w.speaker)
+            for w in job.words or ()
+        ),
         segments=tuple(
             Final(text=u.text, start_s=u.start / 1000, end_s=u.end / 1000, confidence=u.confidence)
             for u in job.utterances or ()
         ),
         usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
         raw=raw,
-    )
-
-
-def _word(word: _Word) -> Word:
-    return Word(
-        text=word.text, start_s=word.start / 1000, end_s=word.end / 1000, confidence=word.confidence, speaker=word.speaker
     )
 
 

@@ -1,9 +1,4 @@
-"""Length of recorded or synthesised audio, measured as its bytes pass: only a container's own structure is buffered.
-
-    meter = LengthMeter(content_type)
-    for piece in pieces: meter.feed(piece)
-    meter.seconds
-"""
+"""Length of recorded or synthesised audio, measured as its bytes pass: only a container's own structure is buffered."""
 
 from __future__ import annotations
 

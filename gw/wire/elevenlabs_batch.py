@@ -57,14 +57,6 @@ def bare(language: str) -> str:
     return language.partition("-")[0].lower()
 
 
-def _words(words: list[ScribeWord] | None) -> tuple[stt.Word, ...]:
-    return tuple(
-        stt.Word(text=w.text or "", start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
-        for w in words or ()
-        if w.is_word
-    )
-
-
 # ---- client
 
 
@@ -96,7 +88,10 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> Transcri
         text="\n".join(channel.text for channel in channels if channel.text),
         language=next((channel.language_code for channel in channels if channel.language_code), None),
         duration_s=billed_s,
-        words=tuple(word for channel in channels for word in _words(channel.words)),
+        words=tuple(
+            stt.Word(text=w.text or "", start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
+            for channel in channels for w in channel.words or () if w.is_word
+        ),
         usage=None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor"),
         raw=body if keep_raw else None,
     )

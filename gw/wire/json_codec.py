@@ -34,12 +34,17 @@ def decode_client(decoder: msgspec.json.Decoder[T], data: str | bytes) -> T:
 def decode_request(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     """Decode the body of an HTTP request. Raises ClientProtocolError, with `param` if a member is at fault."""
     try:
-        body.decode()  # msgspec does not check raw members
+        if not body.isascii():
+            body.decode()  # msgspec does not check raw members
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise ClientProtocolError(what=f"the body is not of the expected form: {error}", param=_member(error)) from None
-    except BAD_JSON:
-        raise ClientProtocolError(what="the body is not JSON") from None
+    except UnicodeDecodeError:
+        raise ClientProtocolError(what="the body is not UTF-8") from None
+    except RecursionError:
+        raise ClientProtocolError(what="the JSON is nested too deeply") from None
+    except msgspec.DecodeError as error:
+        raise ClientProtocolError(what=f"the body is not JSON: {error}") from None
 
 
 def decode_or(decoder: msgspec.json.Decoder[T], data: str | bytes, default: T) -> T:

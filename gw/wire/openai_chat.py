@@ -27,7 +27,7 @@ from gw.wire import sse
 from gw.wire.bounds import MOST_TOKENS, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
 from gw.wire.chat_messages import decode_messages
-from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_upstream
+from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -54,7 +54,7 @@ def parse_request(body: bytes) -> ChatRequest:
 
     Raises ClientProtocolError, with `param` if a member is at fault.
     """
-    fields = _members(body)
+    fields = decode_request(_FIELDS, body)
     raw_messages = fields.get("messages")
     if raw_messages is None:
         raise ClientProtocolError(what="'messages' is required", param="messages")
@@ -70,7 +70,8 @@ def parse_request(body: bytes) -> ChatRequest:
     needs = _NEEDS_NOTHING
     if b'"image_url"' in text or b'"input_audio"' in text:
         needs, characters = _media(text)
-    if any(name in fields and _has_items(fields[name], name) for name in ("tools", "functions")):
+    tools = ((name, fields[name]) for name in ("tools", "functions") if fields.get(name, _NULL) != _NULL)
+    if any(_value(_LIST, raw, name, "a list") for name, raw in tools):
         needs |= {"tools"}
     return ChatRequest(
         model="" if raw_model is None or raw_model == _NULL else _value(_TEXT, raw_model, "model", "a string"),
@@ -86,21 +87,6 @@ def _media(raw_messages: bytes) -> tuple[frozenset[llm.Ability], int]:
     if any(message.audio for message in conversation):
         needs.add("audio_in")
     return frozenset(needs), sum(len(message.text) for message in conversation)
-
-
-def _members(body: bytes) -> dict[str, msgspec.Raw]:
-    try:
-        if not body.isascii():
-            body.decode()   # msgspec does not check raw members
-        return _FIELDS.decode(body)
-    except msgspec.ValidationError:
-        raise ClientProtocolError(what="the body must be a JSON object") from None
-    except UnicodeDecodeError:
-        raise ClientProtocolError(what="the body is not UTF-8") from None
-    except RecursionError:
-        raise ClientProtocolError(what="the JSON is nested too deeply") from None
-    except msgspec.DecodeError as error:
-        raise ClientProtocolError(what=f"the body is not JSON: {error}") from None
 
 
 def _value(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, name: str, kind: str) -> T:
@@ -119,10 +105,6 @@ def _flag(raw: msgspec.Raw | None, name: str) -> bool:
     return value
 
 
-def _has_items(raw: msgspec.Raw, name: str) -> bool:
-    return raw != _NULL and bool(_value(_LIST, raw, name, "a list"))
-
-
 def _limit(fields: Mapping[str, msgspec.Raw]) -> int | None:
     """Return the limit of output tokens by its newer or older name; -1 and 0, which some servers take, are no limit."""
     for name in ("max_completion_tokens", "max_tokens"):
@@ -138,9 +120,8 @@ def _limit(fields: Mapping[str, msgspec.Raw]) -> int | None:
 
 
 def _wants_usage(raw: msgspec.Raw | None) -> bool:
-    if raw is None or raw == _NULL:
-        return False
-    return _flag(stream_options(raw).get("include_usage"), "stream_options.include_usage")
+    options = {} if raw is None or raw == _NULL else stream_options(raw)
+    return _flag(options.get("include_usage"), "stream_options.include_usage")
 
 
 def upstream_body(request: ChatRequest, model: str) -> bytes:

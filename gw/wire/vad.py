@@ -1,9 +1,5 @@
 """Energy-based voice activity detection (VAD), for engines that accept only complete utterances.
 
-    utterances = Utterances(16_000, silence_s=0.6)
-    for cue in utterances.feed(samples): ...       # Began, Spoken…, Ended
-    for cue in utterances.end(): ...
-
 States, by frames of 20 ms:
 
     silent    -- some loud frames -->                            Began(onset=True), speaking

@@ -243,10 +243,8 @@ def parse_retry_after(value: bytes, now_unix: float | None) -> float | None:
 
 
 def _unix_time(http_date: bytes | None) -> float | None:
-    if http_date is None:
-        return None
     try:
-        return parsedate_to_datetime(http_date.decode("ascii")).timestamp()
+        return None if http_date is None else parsedate_to_datetime(http_date.decode("ascii")).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 

@@ -65,15 +65,11 @@ def decode(body: bytes, provider: str) -> Transcript:
         raise error_within(provider, answer.error)
     if answer.text is None:
         raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
-    segments = tuple(
-        Final(text=s.text.strip(), start_s=s.start, end_s=s.end, words=tuple(_word(w) for w in s.words))
-        for s in answer.segments
-    )
+    segments = []
+    for s in answer.segments:
+        words = (Word(text=w.word.strip(), start_s=w.start, end_s=w.end, confidence=w.probability) for w in s.words)
+        segments.append(Final(text=s.text.strip(), start_s=s.start, end_s=s.end, words=tuple(words)))
     return Transcript(
-        text=answer.text.strip(), language=answer.language, duration_s=seconds(answer.duration), segments=segments,
+        text=answer.text.strip(), language=answer.language, duration_s=seconds(answer.duration), segments=tuple(segments),
         words=tuple(word for segment in segments for word in segment.words),
     )
-
-
-def _word(word: _Word) -> Word:
-    return Word(text=word.word.strip(), start_s=word.start, end_s=word.end, confidence=word.probability)
