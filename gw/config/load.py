@@ -284,30 +284,21 @@ class _Walk:
 
     def _replaced(self, text: str, node: yaml.ScalarNode, path: Path) -> str:
         """Replace `${VAR}` from the environment, once (a value is not searched again); `$${` is a literal `${`."""
-        env = self._env or {}
-        parts: list[str] = []
-        end = 0
-        used = False
-        for match in _VARIABLE.finditer(text):
-            parts.append(text[end : match.start()])
-            end = match.end()
-            name = match[1]
-            if name is None:
-                parts.append("${")
-                continue
-            used = True
-            if name in env and _NAME.fullmatch(name):
-                parts.append(env[name])
-                continue
-            line, column = self._reference_position(match[0], node)
-            if not _NAME.fullmatch(name):
-                hint = "write ${NAME}, or $${ for a literal ${"
-                self._document.add(line, column, "not a variable reference", hint, dotted(path))
-            else:
-                hint = f"export {name}=… or remove {dotted(path)}"
-                self._document.add(line, column, f"the environment variable {name} is not set", hint, dotted(path))
-        result = "".join([*parts, text[end:]])
-        return FromEnv(result) if used else result
+        result = _VARIABLE.sub(lambda match: self._variable(match, node, path), text)
+        return FromEnv(result) if any(match[1] is not None for match in _VARIABLE.finditer(text)) else result
+
+    def _variable(self, match: re.Match[str], node: yaml.ScalarNode, path: Path) -> str:
+        name, env = match[1], self._env or {}
+        if name is None:
+            return "${"
+        if not _NAME.fullmatch(name):
+            what, hint = "not a variable reference", "write ${NAME}, or $${ for a literal ${"
+        elif name not in env:
+            what, hint = f"the environment variable {name} is not set", f"export {name}=… or remove {dotted(path)}"
+        else:
+            return env[name]
+        self._document.add(*self._reference_position(match[0], node), what, hint, dotted(path))
+        return ""
 
     def _reference_position(self, reference: str, node: yaml.ScalarNode) -> tuple[int, int]:
         lines = self._document.lines

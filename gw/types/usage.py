@@ -95,8 +95,8 @@ class HeardSpeech(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         )
 
 
-class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a request. `id` is the caller's X-Request-Id."""
+class _RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of a request that its intents and its record both have. `id` is the caller's X-Request-Id."""
 
     id: str
     timestamp: float
@@ -104,9 +104,18 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     modality: Modality
     model_id: str
-    """Model that answered; for a failure the last candidate tried, else the requested model."""
-    provider: str
     requested_model: str
+    stream: bool = False
+    session_id: str | None = None
+    turn_id: str | None = None
+    key_id: str | None = None
+    endpoint: str = ""
+
+
+class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
+    """The record of a request. `model_id` answered it; for a failure the last candidate tried, else the requested one."""
+
+    provider: str
     status: Status
     total_latency_ms: float
     ttfb_ms: float | None = None
@@ -125,32 +134,16 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptRecord, ...] = ()
     fallback_from: str | None = None
     error_code: str | None = None
-    stream: bool = False
-    session_id: str | None = None
-    turn_id: str | None = None
-    key_id: str | None = None
-    endpoint: str = ""
     heard: tuple[HeardSpeech, ...] = ()
     """Parts of live transcriptions in this request's turn."""
     earlier: tuple[str, ...] = ()
     """Earlier requests found to be of this turn: their records get its ids. Not stored itself."""
 
 
-class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Intent(_RequestFacts, frozen=True, kw_only=True, omit_defaults=True):
     """Journal entry before an upstream call, so that a killed process leaves no call unaccounted for."""
 
-    id: str
     attempt: int
     """Counts from 0 within the request."""
-    timestamp: float
-    project: str
-    modality: Modality
-    model_id: str
-    requested_model: str
     estimate: Usage = Usage(source="estimated")
     estimate_nusd: int | None = 0
-    stream: bool = False
-    session_id: str | None = None
-    turn_id: str | None = None
-    key_id: str | None = None
-    endpoint: str = ""
