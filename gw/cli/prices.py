@@ -17,14 +17,11 @@ from gw.cli.output import aside
 from gw.cli.resource import Columns, json_option, print_entries
 from gw.config.settings import Settings
 from gw.pricing.rate_tables import load_book, table_texts
-from gw.pricing.units import AMOUNTS
+from gw.pricing.units import AMOUNTS, price_text
 from gw.registry.catalog import Catalog
 from gw.registry.merge import build, merge
 from gw.store.store import open_readonly
 from gw.telemetry.clock import SystemClock, utc_day
-from gw.types.entities import Price
-from gw.types.ids import Modality
-from gw.types.usage import NANO
 
 _EPOCH = date(1970, 1, 1)
 _PRICE_FIELDS = ("model", "modality", "result", "price", "source")
@@ -129,25 +126,10 @@ def prices_of(catalog: Catalog) -> list[dict[str, str]]:
         price = model.price or book.any_price(provider.type, model.name, at_day=today)
         if price is not None:
             since = f", since {_EPOCH + timedelta(days=price.valid_from)}" if price.valid_from else ""
-            facts = ("ok", _text(price, model.modality), price.source + since)
+            facts = ("ok", price_text(price, model.modality), price.source + since)
         elif provider.location == "local":
             facts = ("free", "", "local")
         else:
             facts = ("unpriced", "", "no row in the tables, no `price` in gw.yaml")
         rows.append(dict(zip(_PRICE_FIELDS, (model.id, model.modality, *facts), strict=True)))
     return rows
-
-
-def _text(price: Price, modality: Modality) -> str:
-    """Return `input 2.5, output 10 per 1M tokens`, `0.0043 per minute` or `15 per 1M characters`."""
-    tokens = [
-        f"{name.removesuffix('_tokens')} {getattr(price, name) / NANO:g}"
-        for name in ("input_tokens", "cached_input_tokens", "output_tokens", "input_audio_tokens", "output_audio_tokens")
-        if getattr(price, name) is not None
-    ]
-    rates = [", ".join(tokens) + " per 1M tokens"] if tokens else []
-    if price.audio_seconds is not None and not (modality == "tts" and price.characters is not None):
-        rates.append(f"{price.audio_seconds * 60 / 1_000_000 / NANO:g} per minute")
-    if price.characters is not None and modality != "stt":
-        rates.append(f"{price.characters / NANO:g} per 1M characters")
-    return "; ".join(rates)

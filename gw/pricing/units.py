@@ -1,4 +1,4 @@
-"""Exact conversion of prices as people write them ("USD per minute", "USD per million tokens") to rates."""
+"""Prices as people write them ("USD per minute", "USD per million tokens"): exact conversion to rates, and their text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
 from gw.types.entities import Price
+from gw.types.ids import Modality
 from gw.types.usage import NANO
 
 _MILLION = 1_000_000
@@ -56,3 +57,21 @@ def price_in(unit: str, amounts: Mapping[str, Decimal], *, source: str, valid_fr
 def _rate(usd: Decimal, units: int) -> int:
     """Return nano-USD per million of what costs `usd` per `units`."""
     return int((usd * _MILLION / units * NANO).to_integral_value(rounding=ROUND_HALF_UP))
+
+
+def price_text(price: Price, modality: Modality) -> str:
+    """Return a price for people: `input 2.5, output 10 per 1M tokens`, `0.0043 per minute` or `15 per 1M characters`.
+
+    Rates that do not apply to `modality` are left out.
+    """
+    tokens = [
+        f"{name.removesuffix('_tokens')} {getattr(price, name) / NANO:g}"
+        for name in ("input_tokens", "cached_input_tokens", "output_tokens", "input_audio_tokens", "output_audio_tokens")
+        if getattr(price, name) is not None
+    ]
+    rates = [", ".join(tokens) + " per 1M tokens"] if tokens else []
+    if price.audio_seconds is not None and not (modality == "tts" and price.characters is not None):
+        rates.append(f"{price.audio_seconds * 60 / _MILLION / NANO:g} per minute")
+    if price.characters is not None and modality != "stt":
+        rates.append(f"{price.characters / NANO:g} per 1M characters")
+    return "; ".join(rates)
