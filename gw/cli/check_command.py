@@ -23,7 +23,7 @@ from gw.cli.resource import json_option
 from gw.config.settings import Settings
 from gw.errors import GwError, StoreUnavailable
 from gw.net.http1 import Pool
-from gw.pricing.retired import successor
+from gw.pricing.rate_tables import successor
 from gw.providers.spec import spec_of
 from gw.registry.catalog import Catalog, Provider
 from gw.registry.merge import build

@@ -1,4 +1,4 @@
-"""The rate tables shipped beside this file: `rates/<provider type>.toml`.
+"""What is shipped beside this file: the rate tables, `rates/<provider type>.toml`, and the retired models, `retired.toml`.
 
 A table is a list of `[[rate]]`: `model`, `unit` and its amounts (`gw.pricing.units.AMOUNTS`, decimal strings in USD),
 `valid_from` and `seen` (dates), `source`.
@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from importlib.resources import files
 from typing import Annotated
 
@@ -94,3 +95,35 @@ def _decimal(rate: Mapping[str, object], name: str) -> Decimal:
         return Decimal(value)
     except InvalidOperation:
         raise ValueError(f"{name} is not a decimal: {value!r}") from None
+
+
+class Retired(msgspec.Struct, frozen=True, kw_only=True):
+    """Models that a vendor has shut down or will shut down: calls fail from the day `ends`.
+
+    `successor` replaces them; "" where the vendor has named none.
+    """
+
+    provider: str
+    models: tuple[str, ...]
+    ends: date
+    successor: str = ""
+    source: _Text
+
+    def sentence(self, today: date) -> str:
+        """Return the end of a sentence that begins with a model's name."""
+        when = "was shut down" if self.ends <= today else "will be shut down"
+        hint = f"; its successor is {self.successor}" if self.successor else ""
+        return f"{when} on {self.ends.isoformat()}{hint}"
+
+
+def successor(provider_type: str, model: str) -> Retired | None:
+    """Return the entry of a model in the list, else None."""
+    return _retired().get((provider_type, model))
+
+
+@cache
+def _retired() -> dict[tuple[str, str], Retired]:
+    """Read the list once."""
+    text = files("gw.pricing").joinpath("retired.toml").read_text(encoding="utf-8")
+    rows = msgspec.convert(tomllib.loads(text)["retired"], list[Retired])
+    return {(row.provider, model): row for row in rows for model in row.models}

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from gw.config.settings import Serve
-from gw.mcp.http_transport import mounted
+from gw.mcp.run import mounted
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.types.secret import Secret
 from gw.web import listener
