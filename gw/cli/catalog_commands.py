@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from gw.cli.backend import Backend, backend_options
+from gw.cli.backend import Backend
 from gw.cli.main import CHECK_FAILED
 from gw.cli.output import Cell, print_answer
-from gw.cli.resource import MODALITY, Columns, Resource, json_option, named, print_change, print_entries, with_options
+from gw.cli.resource import MODALITY, Columns, Resource, from_backend, named, print_change, print_entries, with_options
 from gw.types.ids import split_model_id
 
 
@@ -74,8 +74,7 @@ PROVIDERS.add_show(
 
 @providers.command("test")
 @PROVIDERS.argument()
-@json_option()
-@backend_options
+@from_backend()
 @click.pass_context
 def test_(ctx: click.Context, entity_id: str, as_json: bool, backend: Backend) -> None:
     """Send a provider one cheap request, with its key, within 10 s.
@@ -146,8 +145,7 @@ def models() -> None:
 @models.command("list")
 @click.option("--project", help="Only models of this project's default stack.")
 @click.option("--modality", type=MODALITY, help="Only this modality.")
-@json_option("The gateway's own list as JSON.")
-@backend_options
+@from_backend("The gateway's own list as JSON.")
 def list_(project: str | None, modality: str | None, as_json: bool, backend: Backend) -> None:
     """Show every model."""
     answer = backend.read(MODELS.path, project=project)
@@ -169,8 +167,7 @@ MODELS.add_show(models, "Show one model. MODEL is an id or an alias.", _facts)
 @click.argument("modality", type=MODALITY)
 @click.argument("model_id", metavar="PROVIDER/NAME")
 @with_options(_options(clearable=False))
-@json_option("The answer as JSON.")
-@backend_options
+@from_backend("The answer as JSON.")
 def add(modality: str, model_id: str, as_json: bool, backend: Backend, **fields: str | None) -> None:
     """Add a model of a provider.
 
@@ -210,8 +207,7 @@ CHAINS.add_list(
 @fallbacks.command("set")
 @click.argument("modality", type=MODALITY)
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-@json_option("The answer as JSON.")
-@backend_options
+@from_backend("The answer as JSON.")
 def set_(modality: str, models: tuple[str, ...], as_json: bool, backend: Backend) -> None:
     """Set a chain: the models in the order in which they are tried.
 
@@ -224,8 +220,7 @@ def set_(modality: str, models: tuple[str, ...], as_json: bool, backend: Backend
 
 @fallbacks.command()
 @click.argument("modality", type=MODALITY)
-@json_option("The answer as JSON.")
-@backend_options
+@from_backend("The answer as JSON.")
 def reset(modality: str, as_json: bool, backend: Backend) -> None:
     """Put the chain of gw.yaml in force again."""
     answer = backend.change("DELETE", CHAINS.path_of(modality))

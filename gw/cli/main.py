@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "top": ("gw.cli.status", "Show the traffic of the last minute, model by model."),
     "costs": ("gw.cli.report_commands", "Show what was spent."),
     "latency": ("gw.cli.report_commands", "Show how fast each model answers: mean and percentiles."),
-    "logs": ("gw.cli.log_commands", "Show the latest requests, newest first."),
+    "logs": ("gw.cli.report_commands", "Show the latest requests, newest first."),
     "models": ("gw.cli.catalog_commands", "List, add, change or delete models."),
     "providers": ("gw.cli.catalog_commands", "List, test, add, change or delete providers."),
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),

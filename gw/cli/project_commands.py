@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import click
 
-from gw.cli.backend import Backend, backend_options
+from gw.cli.backend import Backend
 from gw.cli.output import Cell, aside, money, print_json
-from gw.cli.resource import DAYS, USD, Columns, Resource, json_option, named, print_facts
+from gw.cli.resource import DAYS, USD, Columns, Resource, from_backend, named, print_facts
 from gw.errors import UnknownKeyError
 from gw.types.entities import BudgetAction
 
@@ -108,8 +108,7 @@ KEYS.add_list(keys, "Show every key, masked.", KEY_COLUMNS, lambda answer: answe
 
 @keys.command()
 @KEYS.argument()
-@json_option()
-@backend_options
+@from_backend()
 def show(entity_id: str, as_json: bool, backend: Backend) -> None:
     """Show one key, masked. ID is that of the list."""
     entries = backend.read(KEYS.path)["keys"]
@@ -123,8 +122,7 @@ def show(entity_id: str, as_json: bool, backend: Backend) -> None:
 @click.option("--project", help="Project that owns its requests.  [default: default]")
 @click.option("--name", help="Name shown to people.")
 @click.option("--expires-days", type=DAYS, help="Days until it expires; without it, it does not.")
-@json_option("The answer as JSON.")
-@backend_options
+@from_backend("The answer as JSON.")
 def add(project: str | None, name: str | None, expires_days: float | None, as_json: bool, backend: Backend) -> None:
     """Make a key. It is printed on standard output, once: only its hash is kept.
 

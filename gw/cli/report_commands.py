@@ -1,20 +1,33 @@
-"""`gw costs` and `gw latency`: reports of the running gateway, or from the database when none runs."""
+"""`gw costs`, `gw latency` and `gw logs`: reports of the running gateway, or from the database when none runs.
+
+`gw logs --follow` shows each further request as it finishes, from the gateway's live events. The stream is opened before
+the log is read, so that no request falls between the two; one that comes from both is shown once.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import starmap
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
-from gw.cli.backend import Backend, backend_options
-from gw.cli.output import Cell, aside, can_show, duration, money, print_answer, print_json, print_table, usd, with_units
-from gw.cli.resource import Option, json_option
+from gw.cli.backend import Backend, DaemonResponse
+from gw.cli.main import CommandFailed
+from gw.cli.output import Cell, aside, can_show, duration, money, print_answer, print_row, timestamp, usd, with_units
+from gw.cli.resource import MODALITY, Option, from_backend
+from gw.wire.sse import SseDecoder
 
 PERIODS = ("today", "week", "month", "all")
 METER_WIDTH = 10
+FOLLOWED = 10
+"""Records shown before those that `--follow` waits for."""
+WIDTHS = (14, 12, 8, 28, 9, 8, 8, 10, 8)
+"""Widths of the columns on a terminal, since rows to come cannot be measured."""
+FILTERED = {"project": "project", "modality": "modality", "model": "model_id", "status": "status"}
+"""Filter → member of a record."""
 
 
 def _period_option(*periods: str) -> Option:
@@ -29,8 +42,7 @@ def _period_option(*periods: str) -> Option:
     "--by", type=click.Choice(["provider", "model", "project"]), default="provider", show_default=True,
     help="One row for each of these.",
 )  # fmt: skip
-@json_option("The complete report as JSON.")
-@backend_options
+@from_backend("The complete report as JSON.")
 def costs(period: str, project: str | None, by: str, as_json: bool, backend: Backend) -> None:
     """Show what was spent.
 
@@ -39,14 +51,13 @@ def costs(period: str, project: str | None, by: str, as_json: bool, backend: Bac
     gw costs --json | jq .total
     """
     report = backend.read("/v1/costs", records=True, period=period, project=project)
-    if as_json:
-        print_json(report)
-        return
     groups: Mapping[str, Any] = report.get(f"by_{by}") or {}
     rows: list[list[Cell]] = [[name, row["requests"], money(row["cost"])] for name, row in groups.items()]
     if sys.stdout.isatty() and len(rows) > 1:
         rows.append(["total", sum(row["requests"] for row in groups.values()), usd(report["total"])])
-    print_table((by, "requests", "cost"), rows)
+    print_answer(report, (by, "requests", "cost"), rows, as_json=as_json)
+    if as_json:
+        return
     if report.get("wasted"):
         aside(f"of that, {usd(report['wasted'])} was spent on answers that nobody received")
     if report.get("unpriced_requests"):
@@ -75,8 +86,7 @@ def _show_budgets(backend: Backend, only: str | None) -> None:
 @click.command()
 @_period_option(*PERIODS[:-1])
 @click.option("--project", help="Only this project.")
-@json_option("The complete report as JSON.")
-@backend_options
+@from_backend("The complete report as JSON.")
 def latency(period: str, project: str | None, as_json: bool, backend: Backend) -> None:
     """Show how fast each model answers: mean and percentiles.
 
@@ -95,3 +105,72 @@ def _latency_row(model: str, row: Mapping[str, Any]) -> list[Cell]:
     for mean, percentiles in (("avg_ttfb_ms", "ttfb_percentiles"), ("avg_latency_ms", "latency_percentiles")):
         cells += map(duration, (row[mean], *(row[percentiles][name] for name in ("p50", "p95", "p99"))))
     return cells
+
+
+@click.command()
+@click.option("-f", "--follow", "following", is_flag=True, help="Continue with each request as it finishes, until Ctrl-C.")
+@click.option("--limit", type=click.IntRange(1, 1_000), help=f"At most this many.  [default: 100, with --follow {FOLLOWED}]")
+@click.option("--project", help="Only this project.")
+@click.option("--modality", type=MODALITY, help="Only this modality.")
+@click.option("--model", help="Only this model id.")
+@click.option("--status", type=click.Choice(["success", "error", "fallback", "cancelled"]), help="Only this outcome.")
+@from_backend("The records as a JSON array; with --follow one object per line.")
+def logs(following: bool, limit: int | None, as_json: bool, backend: Backend, **filters: Any) -> None:
+    """Show the latest requests, newest first.
+
+    With --follow the newest comes last and each request is shown as it finishes; that needs a running gateway.
+
+    \b
+    gw logs --status error --limit 20
+    gw logs --follow --project shop
+    """
+    if following:
+        _follow(backend, filters, limit or FOLLOWED, as_json)
+    records = backend.read("/v1/logs", records=True, limit=limit or 100, **filters)
+    print_answer(records, _columns(), map(_row, records), as_json=as_json)
+
+
+def _columns() -> tuple[str, ...]:
+    return ("time", "project", "modality", "model", "status", *with_units("ttfb", "total", "cost"), "id")
+
+
+def _row(record: Mapping[str, Any]) -> list[Cell]:
+    facts: list[Cell] = [record[name] for name in ("project", "modality", "model_id", "status")]
+    times = [duration(record.get("ttfb_ms")), duration(record["total_latency_ms"])]
+    id_ = record.get("id", "")[: 8 if sys.stdout.isatty() else None]
+    return [timestamp(record["timestamp"]), *facts, *times, money(record.get("cost_usd")), id_]
+
+
+def _follow(backend: Backend, filters: Mapping[str, str | None], limit: int, as_json: bool) -> NoReturn:
+    """Print records until Ctrl-C. Raises CommandFailed when the gateway stops, or drops a reader that is too slow."""
+    with backend.open("GET", "/api/live") as stream:
+        latest = backend.get("/v1/logs", limit=limit, **filters)
+        if not as_json:
+            print_row(_columns(), WIDTHS)
+        for record in reversed(latest):
+            _show(record, as_json)
+        shown = {record["id"] for record in latest}
+        for record in _finished(stream):
+            passes = all(filters[name] in (None, record[member]) for name, member in FILTERED.items())
+            if record["id"] not in shown and passes:
+                _show(record, as_json)
+            shown.discard(record["id"])
+    raise CommandFailed("the gateway has ended the stream")
+
+
+def _finished(stream: DaemonResponse) -> Iterator[Mapping[str, Any]]:
+    decoder = SseDecoder()
+    for chunk in stream.http.iter_bytes():
+        for event in decoder.feed(chunk):
+            if event.event == "finished":
+                yield json.loads(event.data)
+            elif event.event == "dropped":
+                aside(f"too slow: {json.loads(event.data)['missed']} events were missed")
+
+
+def _show(record: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(record, ensure_ascii=False))
+    else:
+        print_row(_row(record), WIDTHS)
+    sys.stdout.flush()

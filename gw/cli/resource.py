@@ -50,6 +50,11 @@ def with_options(options: Sequence[Option]) -> Option:
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
+def from_backend(help_text: str = "As JSON.") -> Option:
+    """Add `--json`, and the options of the backend that answers."""
+    return with_options([json_option(help_text), backend_options])
+
+
 def rows_of(columns: Columns, entries: Iterable[Json]) -> Iterator[list[Cell]]:
     """Yield a row for each of `entries`."""
     for entry in entries:
@@ -101,8 +106,8 @@ class Resource:
 
     def _command(self, group: click.Group, name: str, help_text: str, *options: Option) -> Option:
         """Return the decorator of a command about one entity, with `--json` and the options of the backend."""
-        as_json = json_option("As JSON." if name == "show" else "The answer as JSON.")
-        return with_options([group.command(name, help=help_text), self.argument(), *options, as_json, backend_options])
+        answer = from_backend("As JSON." if name == "show" else "The answer as JSON.")
+        return with_options([group.command(name, help=help_text), self.argument(), *options, answer])
 
     def add_list(
         self, group: click.Group, help_text: str, columns: Columns, entries: Callable[[Json], Iterable[Json]]
@@ -110,8 +115,7 @@ class Resource:
         """Add `list`: a row for each of the `entries` of the answer."""
 
         @group.command("list", help=help_text)
-        @json_option()
-        @backend_options
+        @from_backend()
         def list_(as_json: bool, backend: Backend) -> None:
             answer = backend.read(self.path)
             print_entries(answer, entries(answer), columns, as_json=as_json)

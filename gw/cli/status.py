@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from gw.cli.backend import Backend, DaemonRefused, NoDaemon, backend_options
+from gw.cli.backend import Backend, DaemonRefused, NoDaemon
 from gw.cli.main import FAILED
 from gw.cli.output import Cell, aside, duration, money, ms, print_answer, table_of, usd
-from gw.cli.resource import SECONDS, Columns, Json, json_option, print_entries, rows_of
+from gw.cli.resource import SECONDS, Columns, Json, from_backend, print_entries, rows_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,8 +27,7 @@ LATEST = 8
 @click.command()
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @click.option("--watch", type=SECONDS, metavar="SECONDS", help="Repeat at this interval, until Ctrl-C.")
-@json_option("As a JSON object.")
-@backend_options
+@from_backend("As a JSON object.")
 @click.pass_context
 def status(ctx: click.Context, quiet: bool, watch: float | None, as_json: bool, backend: Backend) -> None:
     """Show whether the gateway runs, and what it holds.
@@ -150,8 +149,7 @@ class Snapshot:
 @click.command()
 @click.option("--every", type=SECONDS, default=2.0, show_default=True, metavar="SECONDS", help="Refresh interval.")
 @click.option("--once", is_flag=True, help="Print once and exit, as in a pipe.")
-@json_option("Print once, as a JSON object.")
-@backend_options
+@from_backend("Print once, as a JSON object.")
 def top(every: float, once: bool, as_json: bool, backend: Backend) -> None:
     """Show the traffic of the last minute, model by model.
 

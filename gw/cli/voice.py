@@ -15,7 +15,7 @@ from gw.cli import voice_client
 from gw.cli.backend import Backend, backend_options
 from gw.cli.main import CommandFailed
 from gw.cli.output import Cell, aside, duration, money, ms, print_answer, print_text, timestamp, usd, with_units
-from gw.cli.resource import json_option
+from gw.cli.resource import from_backend
 from gw.cli.voice_client import VoiceCall
 from gw.web.control_api import path_with
 
@@ -134,8 +134,7 @@ def chat(text: str, model: str, system: str, backend: Backend) -> None:
 @click.option("--tts", default="default", help="Text-to-speech model.")
 @click.option("--voice", default="", help="Voice, or an alias of the configuration.")
 @click.option("--system", default="", help="System message.")
-@json_option("TURN or the newest turns as JSON.")
-@backend_options
+@from_backend("TURN or the newest turns as JSON.")
 def turn(which: str, out: Path | None, as_json: bool, backend: Backend, **options: str) -> None:
     """Make one complete turn of a conversation from an audio file, or show finished turns.
 

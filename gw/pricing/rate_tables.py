@@ -1,4 +1,4 @@
-"""What is shipped beside this file: the rate tables, `rates/<provider type>.toml`, and the retired models, `retired.toml`.
+"""The lists shipped beside this file: rate tables, `rates/<provider type>.toml`, and retired models, `retired.toml`.
 
 A table is a list of `[[rate]]`: `model`, `unit` and its amounts (`gw.pricing.units.AMOUNTS`, decimal strings in USD),
 `valid_from` and `seen` (dates), `source`.

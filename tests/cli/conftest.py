@@ -125,7 +125,7 @@ def configured(tmp_path) -> Iterator[Path]:
 @pytest.fixture
 def terminal(monkeypatch):
     """Makes the commands believe that a person reads and types."""
-    for name in ("log_commands", "output", "report_commands", "resource", "status"):
+    for name in ("output", "report_commands", "resource", "status"):
         module = importlib.import_module(f"gw.cli.{name}")
         monkeypatch.setattr(module, "sys", Streams())
     monkeypatch.setenv("TERM", "dumb")
