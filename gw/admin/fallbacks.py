@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
+from gw.admin.arguments import one_of
 from gw.admin.registrar import Registrar
 from gw.admin.request_models import Body, read
 from gw.admin.schemas import Schema
@@ -39,22 +41,15 @@ class Chains(Schema):
 
 def listing(registrar: Registrar) -> Chains:
     """Return the chain in force for each modality, and its source."""
-    chains = registrar.catalog.chains
-    return Chains(
-        fallbacks={
-            modality: Chain(
-                models=list(chains.get(modality, ())), source="db" if ("fallbacks", modality) in registrar.stored else "yaml"
-            )
-            for modality in MODALITIES
-        }
-    )
+    def chain(modality: Modality) -> Chain:
+        source: Source = "db" if ("fallbacks", modality) in registrar.stored else "yaml"
+        return Chain(models=list(registrar.catalog.chains.get(modality, ())), source=source)
+
+    return Chains(fallbacks={modality: chain(modality) for modality in MODALITIES})
 
 
 def checked_modality(value: str) -> Modality:
-    for modality in MODALITIES:
-        if value == modality:
-            return modality
-    raise RequestError(what=f"modality must be one of {', '.join(MODALITIES)}", param="modality")
+    return cast("Modality", one_of("modality", value, MODALITIES))
 
 
 def checked_chain(catalog: Catalog, modality: Modality, models: Iterable[str], param: str) -> tuple[str, ...]:

@@ -169,10 +169,7 @@ def status(catalog: Catalog) -> GatewayStatus:
 def dashboard_status(catalog: Catalog) -> DashboardStatus:
     return DashboardStatus(
         providers=_provider_states(catalog),
-        models={
-            model_id: from_attributes(DashboardModel, entries[0])
-            for model_id, entries in _by_id(catalog.models.values()).items()
-        },
+        models={name: from_attributes(DashboardModel, group[0]) for name, group in _by_id(catalog.models.values()).items()},
         fallbacks={modality: list(catalog.chains.get(modality, ())) for modality in MODALITIES},
     )
 

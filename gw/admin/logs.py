@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, cast, get_args
+from typing import cast, get_args
 
 import msgspec
 
@@ -42,11 +42,8 @@ _FILTER_FIELDS = {"model": "model_id", "session": "session_id", "turn": "turn_id
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-class UnknownRequestError(UnknownNameError):
+class UnknownRequestError(UnknownNameError, code="request_not_found", kind="request"):
     """No record has this id: it never existed, or was deleted after `retention_days`."""
-
-    code: ClassVar[str] = "request_not_found"
-    kind: ClassVar[str] = "request"
 
 
 class LoggedAttempt(Schema):

@@ -69,10 +69,6 @@ async def _check(provider: Provider, pool: Pool) -> tuple[bool, str]:
 
 
 def _verdict(status: int, spec: ProviderSpec) -> tuple[bool, str]:
-    if status in (401, 403):
-        return False, f"the key was refused (HTTP {status})"
     if status == 404:
         return False, f"nothing at {spec.health_path} (HTTP 404): check base_url"
-    if 200 <= status < 300:
-        return True, f"HTTP {status}"
-    return False, f"HTTP {status}"
+    return 200 <= status < 300, f"the key was refused (HTTP {status})" if status in (401, 403) else f"HTTP {status}"

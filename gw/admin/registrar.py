@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import attrs
 import msgspec
 import structlog
 import trio
@@ -98,29 +99,21 @@ class Draft:
         )
 
 
+@attrs.define(eq=False)
 class Registrar:
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        live: CurrentCatalog,
-        store: Store,
-        clock: Clock,
-        learn: Callable[[Iterable[Secret]], None],
-        follow: Callable[[Catalog], None],
-    ) -> None:
-        """`learn` gets every secret that must not get into a log, `follow` every catalog that comes into force."""
-        self.settings = settings
-        self.store = store
-        self.clock = clock
-        self.warnings: tuple[str, ...] = ()
-        """The database entries that are ignored, with the reason."""
-        self._live = live
-        self._learn = learn
-        self._follow = follow
-        self.stored: Mapping[Name, Stored] = {}
-        self._vault: Vault | None = None
-        self._lock = trio.Lock()
+    """`learn` gets every secret that must not get into a log, `follow` every catalog that comes into force."""
+
+    settings: Settings
+    _live: CurrentCatalog
+    store: Store
+    clock: Clock
+    _learn: Callable[[Iterable[Secret]], None]
+    _follow: Callable[[Catalog], None]
+    warnings: tuple[str, ...] = attrs.field(default=(), init=False)
+    """The database entries that are ignored, with the reason."""
+    stored: Mapping[Name, Stored] = attrs.field(factory=dict, init=False)
+    _vault: Vault | None = attrs.field(default=None, init=False)
+    _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     @property
     def catalog(self) -> Catalog:

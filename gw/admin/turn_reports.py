@@ -6,8 +6,6 @@ record, when it ends; its part in a turn is stored with the record of the langua
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from gw.admin.arguments import page_size, project_filter
 from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd, usd_or_none
 from gw.errors import RequestError, UnknownNameError
@@ -22,11 +20,8 @@ from gw.types.usage import AttemptRecord, HeardSpeech, RequestRecord, Status
 DEFAULT_TURNS, MAX_TURNS = 50, 200
 
 
-class UnknownTurnError(UnknownNameError):
+class UnknownTurnError(UnknownNameError, code="turn_not_found", kind="turn"):
     """No request has this turn id: none was ever sent with it, or they were deleted after `retention_days`."""
-
-    code: ClassVar[str] = "turn_not_found"
-    kind: ClassVar[str] = "turn"
 
 
 class TurnSummary(Schema):

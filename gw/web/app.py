@@ -21,7 +21,6 @@ from gw.web.live_feed import Feed
 from gw.web.route import ControlPlane, Serves
 from gw.web.router import BODY_BYTES, Router
 from gw.web.routes import TABLE
-from gw.web.routes_state import announce_labels
 
 
 def make_dispatch(
@@ -31,7 +30,6 @@ def make_dispatch(
 
     `files`: the dashboard's; None = look for them.
     """
-    announce_labels(gateway)
     feed = Feed(gateway.store)
     drain.at_begin(feed.end)
     plane = ControlPlane(gateway=gateway, drain=drain, files=files or static_files.load(), serves=serves, feed=feed)
@@ -87,11 +85,12 @@ class QuartApp:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._app: ASGIApp | None = None
-        self._loading = trio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the app. It reads the body beside its answer; once that has started, a faulty body no longer ends it."""
-        app = self._app or await self._load()
+        if self._app is None:
+            module = await trio.to_thread.run_sync(import_module, "gw.web.quart_app")
+            self._app = self._app or module.make_quart(self._router)
         started = False
 
         async def send_answer(message: Message) -> None:
@@ -107,11 +106,4 @@ class QuartApp:
                     await trio.sleep_forever()  # Quart cancels this at the end of its answer
                 raise  # the host answers
 
-        await app(scope, receive_body, send_answer)
-
-    async def _load(self) -> ASGIApp:
-        async with self._loading:
-            if self._app is None:
-                module = await trio.to_thread.run_sync(import_module, "gw.web.quart_app")
-                self._app = module.make_quart(self._router)
-            return self._app
+        await self._app(scope, receive_body, send_answer)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import ClassVar, Literal
+from typing import Literal
 
 from gw.config.settings import Serve, Settings
 from gw.dialects.auth import credential, principal, request_id
@@ -221,11 +221,8 @@ def _with_cors(send: Send, origin: bytes) -> Send:
     return send_with_cors
 
 
-class TooManyLogins(Overloaded):
+class TooManyLogins(Overloaded, status=429, code="too_many_attempts"):
     """This address has failed too often."""
-
-    status: ClassVar[int] = 429
-    code: ClassVar[str] = "too_many_attempts"
 
 
 class LoginFailures:

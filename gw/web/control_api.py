@@ -44,11 +44,8 @@ class ControlApi(Protocol):
 
 def path_with(template: str, *values: str, **named: str) -> str:
     """Fill `/v1/models/{}` or `/v1/models/{model_id}`, with every character escaped that has a meaning in a path."""
-    return template.format(*map(_escaped, values), **{name: _escaped(value) for name, value in named.items()})
-
-
-def _escaped(value: str) -> str:
-    return quote(value, safe="")
+    escaped = partial(quote, safe="")
+    return template.format(*map(escaped, values), **{name: escaped(value) for name, value in named.items()})
 
 
 @attrs.frozen

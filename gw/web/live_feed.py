@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator
-from types import TracebackType
 
 import msgspec
 import structlog
@@ -37,34 +36,12 @@ _log = structlog.get_logger("gw.web")
 Event = Intent | RequestRecord
 
 
-class FeedListener:
-    def __init__(self) -> None:
-        self.events: deque[Event] = deque()
-        self.missed = 0
-        self._wake = trio.Event()
-
-    def put(self, event: Event) -> None:
-        if self.missed or len(self.events) >= BUFFER:
-            self.missed += 1
-        else:
-            self.events.append(event)
-        self.wake()
-
-    def wake(self) -> None:
-        self._wake.set()
-
-    async def wait(self) -> None:
-        """Wait for something new; may return without."""
-        await self._wake.wait()
-        self._wake = trio.Event()
-
-
 class Feed:
     """The store's watcher while there are listeners."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.listeners: list[FeedListener] = []
+        self.listeners: list[Stream] = []
         self.dropped = 0
         self.ended = False
 
@@ -88,13 +65,11 @@ class Feed:
         for listener in self.listeners:
             listener.wake()
 
-    def add(self) -> FeedListener:
-        listener = FeedListener()
+    def add(self, listener: Stream) -> None:
         self.listeners.append(listener)
         self._store.watcher = self
-        return listener
 
-    def remove(self, listener: FeedListener) -> None:
+    def remove(self, listener: Stream) -> None:
         self.listeners.remove(listener)
         if not self.listeners:
             self._store.watcher = None
@@ -107,23 +82,39 @@ class Feed:
 
 
 class Stream(AsyncIterator[bytes]):
-    """One listener's answer: entered when it is sent, and left also when the client disconnects.
+    """One listener's buffer and answer: entered when it is sent, and left also when the client disconnects.
 
     A class and not a generator: nothing would close a generator that is suspended in its `yield`.
     """
 
     def __init__(self, feed: Feed) -> None:
+        self.missed = 0
+        self._events: deque[Event] = deque()
+        self._wake = trio.Event()
         self._feed = feed
         self._began = False
 
+    def put(self, event: Event) -> None:
+        if self.missed or len(self._events) >= BUFFER:
+            self.missed += 1
+        else:
+            self._events.append(event)
+        self.wake()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def wait(self) -> None:
+        """Wait for something new; may return without."""
+        await self._wake.wait()
+        self._wake = trio.Event()
+
     async def __aenter__(self) -> Stream:
-        self._listener = self._feed.add()
+        self._feed.add(self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._feed.remove(self._listener)
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._feed.remove(self)
 
     def __aiter__(self) -> Stream:
         return self
@@ -132,21 +123,19 @@ class Stream(AsyncIterator[bytes]):
         if not self._began:
             self._began = True
             return event("running", {"requests": await self._feed.running()})
-        listener = self._listener
-        if not listener.events:
-            if listener.missed or self._feed.ended:
+        if not self._events:
+            if self.missed or self._feed.ended:
                 raise StopAsyncIteration
             with trio.move_on_after(KEEPALIVE_S):
-                await listener.wait()
+                await self.wait()
         return self._take() or (b"" if self._feed.ended else _COMMENT)
 
     def _take(self) -> bytes:
         """Return all waiting events as one piece."""
-        events = self._listener.events
-        parts = [_encoded(item) for item in events]
-        events.clear()
-        if self._listener.missed:
-            parts.append(event("dropped", {"missed": self._listener.missed}))
+        parts = [_encoded(item) for item in self._events]
+        self._events.clear()
+        if self.missed:
+            parts.append(event("dropped", {"missed": self.missed}))
         return b"".join(parts)
 
 

@@ -15,57 +15,46 @@ _MODEL = {
     "type": ["string", "null"],
     "description": "`<provider>/<model>`, an alias, a stack, or a bare model name; absent = the project's default.",
 }
-_MESSAGE = {"type": "object", "required": ["role"], "properties": {"role": _TEXT}}
-_CHAT: dict[str, Any] = {
-    "type": "object",
-    "required": ["messages"],
-    "properties": {
-        "model": _MODEL,
-        "messages": {"type": "array", "minItems": 1, "items": _MESSAGE},
-        "stream": {"type": ["boolean", "null"], "description": "Answer with server-sent events."},
-        "stream_options": {"type": ["object", "null"], "properties": {"include_usage": {"type": "boolean"}}},
-        "max_tokens": {"type": ["integer", "null"]},
-        "max_completion_tokens": {"type": ["integer", "null"]},
-        "tools": {"type": ["array", "null"], "items": {}},
-    },
-}
-_COMPLETION = {
-    "type": "object",
-    "required": ["choices"],
-    "properties": {
-        **{"id": _TEXT, "object": _TEXT, "created": {"type": "integer"}, "model": _TEXT},
-        "choices": {"type": "array", "items": {"type": "object"}},
-        "usage": {"type": "object"},
-    },
-}
-_SPEECH: dict[str, Any] = {
-    "type": "object",
-    "required": ["input"],
-    "properties": {
-        "model": _MODEL,
-        "input": {"type": "string", "minLength": 1},
-        "voice": {"description": "A voice of the provider, an alias of gw.yaml, or `{\"id\": …}`."},
-        "response_format": {"type": ["string", "null"]},
-        "speed": {"type": ["number", "null"], "minimum": 0.25, "maximum": 4},
-        "stream_format": {"enum": ["audio", "sse", None]},
-    },
-}
-_TRANSCRIPTION: dict[str, Any] = {
-    "type": "object",
-    "required": ["file"],
-    "properties": {
-        "file": {"type": "string", "contentMediaType": "application/octet-stream"},
-        **{"model": _MODEL, "language": _TEXT, "prompt": _TEXT},
-        "response_format": {"type": "string", "default": "json"},
-        "temperature": {"type": "number", "minimum": 0},
-        "timestamp_granularities[]": {"type": "array", "items": {"enum": ["word", "segment"]}},
-        "stream": _TEXT,
-    },
-}
+
+
+def _object(required: str, properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": [required], "properties": properties}
+
+
+_CHAT = _object("messages", {
+    "model": _MODEL,
+    "messages": {"type": "array", "minItems": 1, "items": _object("role", {"role": _TEXT})},
+    "stream": {"type": ["boolean", "null"], "description": "Answer with server-sent events."},
+    "stream_options": {"type": ["object", "null"], "properties": {"include_usage": {"type": "boolean"}}},
+    "max_tokens": {"type": ["integer", "null"]},
+    "max_completion_tokens": {"type": ["integer", "null"]},
+    "tools": {"type": ["array", "null"], "items": {}},
+})  # fmt: skip
+_COMPLETION = _object("choices", {
+    **{"id": _TEXT, "object": _TEXT, "created": {"type": "integer"}, "model": _TEXT},
+    "choices": {"type": "array", "items": {"type": "object"}},
+    "usage": {"type": "object"},
+})  # fmt: skip
+_SPEECH = _object("input", {
+    "model": _MODEL,
+    "input": {"type": "string", "minLength": 1},
+    "voice": {"description": "A voice of the provider, an alias of gw.yaml, or `{\"id\": …}`."},
+    "response_format": {"type": ["string", "null"]},
+    "speed": {"type": ["number", "null"], "minimum": 0.25, "maximum": 4},
+    "stream_format": {"enum": ["audio", "sse", None]},
+})  # fmt: skip
+_TRANSCRIPTION = _object("file", {
+    "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+    **{"model": _MODEL, "language": _TEXT, "prompt": _TEXT},
+    "response_format": {"type": "string", "default": "json"},
+    "temperature": {"type": "number", "minimum": 0},
+    "timestamp_granularities[]": {"type": "array", "items": {"enum": ["word", "segment"]}},
+    "stream": _TEXT,
+})  # fmt: skip
 _EVENTS = Raw("text/event-stream", {})
 _AUDIO = Raw("audio/*", {"type": "string", "contentMediaType": "application/octet-stream"})
 _TRANSCRIPT = (
-    Raw("application/json", {"type": "object", "required": ["text"], "properties": {"text": _TEXT}}),
+    Raw("application/json", _object("text", {"text": _TEXT})),
     Raw("text/plain", _TEXT),
     _EVENTS,
 )

@@ -57,15 +57,7 @@ def openapi_document(request: Request) -> Reply:
 
 def metrics(request: Request) -> Reply:
     gateway = request.gateway
-    announce_labels(gateway)
-    text = gateway.metrics.render(_metric_facts(gateway))
-    return Reply(text, b"text/plain; version=0.0.4; charset=utf-8")
-
-
-def announce_labels(gateway: Gateway) -> None:
-    """Allow the names of the current catalog as label values."""
-    catalog = gateway.live.catalog
-    gateway.metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
+    return Reply(gateway.metrics.render(_metric_facts(gateway)), b"text/plain; version=0.0.4; charset=utf-8")
 
 
 def _metric_facts(gateway: Gateway) -> MetricFacts:

@@ -12,7 +12,7 @@ import trio
 from gw.admin.logs import log_record
 from gw.types.usage import Intent
 from gw.web.drain import Drain
-from gw.web.live_feed import BUFFER, KEEPALIVE_S, MAX_LISTENERS, Feed, FeedListener, Stream, event
+from gw.web.live_feed import BUFFER, KEEPALIVE_S, MAX_LISTENERS, Feed, Stream, event
 from tests.fakes.answers import as_json
 from tests.fakes.edge import open_host, request
 from tests.fakes.temporary_gateway import NOON, SHOP, call, record
@@ -244,8 +244,8 @@ async def test_a_slow_listener_is_dropped_and_told_how_much_it_missed(feed):
     assert [(entry["event"], entry["missed"]) for entry in logs] == [("live_view_dropped", 7)]
 
 
-async def test_waiting_returns_at_once_for_what_came_before(autojump_clock):
-    listener = FeedListener()
+async def test_waiting_returns_at_once_for_what_came_before(feed, autojump_clock):
+    listener = Stream(feed)
     listener.put(intent())
     await listener.wait()
     with trio.move_on_after(1) as waited:
