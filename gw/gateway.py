@@ -20,6 +20,7 @@ from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials
 from gw.registry.merge import build
 from gw.relay.admission import Ledger
+from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
@@ -124,9 +125,7 @@ async def open_gateway(
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
         pool = make_pool()
         accounting = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
-        relay = Relay(
-            live=live, pool=pool, limits=limits, accounting=accounting, routing=settings.routing, cost_tracking=tracking
-        )
+        relay = Relay(CandidatePlanner(live, pool, limits, accounting, settings.routing, tracking))
         try:
             with one_error():
                 async with trio.open_nursery() as nursery:

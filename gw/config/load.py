@@ -122,7 +122,6 @@ class Document:
 
 
 def _list_texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the texts that are items of lists."""
     if isinstance(value, dict):
         for name, child in value.items():
             yield from _list_texts(child, (*path, name))

@@ -26,5 +26,4 @@ class ExpiringSet:
         return True
 
     def drop_oldest(self) -> None:
-        """Drop the value that was added first."""
         del self._expires_at[next(iter(self._expires_at))]

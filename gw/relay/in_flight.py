@@ -32,7 +32,6 @@ class DeadlineKeeper:
             attempt.abort()
 
     async def run(self) -> None:
-        """Keep the deadlines until cancelled."""
         self.running = True
         try:
             while True:

@@ -41,7 +41,7 @@ from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
 from gw.types.usage import HeardSpeech, Usage
 from gw.wire import convert
-from gw.wire.convert import CannotConvert, Converter
+from gw.wire.convert import CannotConvert
 from gw.wire.durations import LengthMeter
 
 REPLAY_BYTES = 65_536
@@ -53,25 +53,18 @@ UNANSWERED_WITHOUT_INTERIMS_S = 20.0
 
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
-    def __init__(
-        self,
-        call: PreparedCall[ListenSession],
-        attempt: Attempt,
-        replay: ReplayBuffer,
-        converter: Converter | None,
-        *,
-        as_container: bool,
-    ) -> None:
-        """`as_container`: the provider gets the caller's container from its beginning on, not samples."""
+    def __init__(self, call: PreparedCall[ListenSession], attempt: Attempt, audio: SessionAudio) -> None:
         super().__init__(call, attempt)
-        self.as_container = as_container
+        source = audio.source_for(call.spec)
+        self.as_container = source != audio.samples
+        """The provider gets the caller's container from its beginning on, not samples."""
         self.final_s = 0.0
         """The provider gets audio again that is final until here."""
-        self.length = LengthMeter() if as_container else None
-        self.start_at(replay)
+        self.length = LengthMeter() if self.as_container else None
+        self.start_at(audio.replay)
         self.unanswered_bytes = 0
         """Speech sent to the provider since its last event."""
-        self._converter = converter
+        self._converter = convert.converter(source, _format_for(source, call.spec))
 
     def start_at(self, replay: ReplayBuffer) -> None:
         self.start_offset = self.sent_offset = replay.start
@@ -231,10 +224,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return lambda: call(attrs.evolve(self.request, format=fmt, language=language), account)
 
     def _session_attempt(self, call: PreparedCall[ListenSession], attempt: Attempt) -> ListeningAttempt:
-        source = self.audio.source_for(call.spec)
-        converter = convert.converter(source, _format_for(source, call.spec))
-        as_container = source != self.audio.samples
-        return ListeningAttempt(call, attempt, self.replay, converter, as_container=as_container)
+        return ListeningAttempt(call, attempt, self.audio)
 
     async def _use(
         self, attempt: ListeningAttempt, session: ListenSession, scope: AttemptScope[ListenSession, ListenEvent]

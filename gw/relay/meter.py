@@ -47,8 +47,7 @@ class Records(Protocol):
     def commits_first(self) -> bool:
         """Durability `power`: the last byte waits for the commit."""
 
-    async def wait_committed(self, record_id: str) -> None:
-        """Wait until the record is committed."""
+    async def wait_committed(self, record_id: str) -> None: ...
 
 
 class Observer(Protocol):

@@ -21,20 +21,18 @@ from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 
-from gw.config.settings import CostTracking, Routing
-from gw.net.http1 import Pool
+from gw.config.settings import Routing
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
-from gw.registry.catalog import CurrentCatalog, Model
+from gw.registry.catalog import Model
 from gw.relay import usage_counters
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, hedged, try_in_turn
 from gw.relay.candidates import CandidatePlanner, OpenCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.limits import ProviderLimits
 from gw.relay.listening import ListeningSession
-from gw.relay.meter import Accounting, record_error
+from gw.relay.meter import record_error
 from gw.relay.response import ProviderStream, Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.transcoding import TranscodedCall, provider_format
@@ -55,22 +53,12 @@ SpeakAnswer: TypeAlias = Response[SpeakStream, SpeakEvent]
 
 
 class Relay:
-    def __init__(
-        self,
-        *,
-        live: CurrentCatalog,
-        pool: Pool,
-        limits: ProviderLimits,
-        accounting: Accounting,
-        routing: Routing,
-        cost_tracking: CostTracking,
-    ) -> None:
-        self.live = live
-        self.accounting = accounting
+    def __init__(self, planner: CandidatePlanner) -> None:
+        self.planner = planner
+        self.accounting = planner.accounting
         self.turns = Turns()
         self.in_flight = InFlight()
-        self.planner = CandidatePlanner(live, pool, limits, accounting, routing, cost_tracking)
-        self.configure(routing)
+        self.configure(planner.routing)
 
     def configure(self, routing: Routing) -> None:
         """Put the routing settings in force for requests that begin from now on."""

@@ -75,7 +75,6 @@ class ReplayBuffer:
         return b"".join(parts)
 
     def _drop(self, offset: int) -> None:
-        """Drop the bytes before `offset`."""
         while self._pieces and self.start < offset:
             piece = self._pieces[0]
             surplus = offset - self.start

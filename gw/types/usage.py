@@ -43,7 +43,6 @@ COUNTERS = tuple(name for name in Usage.__struct_fields__ if name != "source")
 
 
 def total_usage(usages: Collection[Usage], source: UsageSource) -> Usage:
-    """Add usages up."""
     return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in COUNTERS}, source=source)
 
 

@@ -31,6 +31,7 @@ from gw.registry.catalog import CurrentCatalog
 from gw.registry.credentials import Credentials
 from gw.registry.merge import build
 from gw.relay.admission import Ledger
+from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
@@ -219,9 +220,7 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
     clock, book, metrics = VirtualWallClock(), load_book(), Metrics()
     live, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
     accounting = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
-    relay = Relay(
-        live=live, pool=pool, limits=limits, accounting=accounting, routing=settings.routing, cost_tracking=settings.cost_tracking
-    )
+    relay = Relay(CandidatePlanner(live, pool, limits, accounting, settings.routing, settings.cost_tracking))
     return Gateway(
         settings=settings,
         live=live,

@@ -12,6 +12,7 @@ from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
 from gw.relay.admission import Ledger
+from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
@@ -77,14 +78,9 @@ def make_relay(tmp_path: Path):
         sink = RecordSink()
         clock = VirtualWallClock()
         ledger = Ledger(clock, spent or {})
-        relay = Relay(
-            live=CurrentCatalog(build(settings)),
-            pool=pool or Pool(),
-            limits=ProviderLimits(settings.routing.breaker),
-            accounting=Accounting(clock=clock, book=load_book(), ledger=ledger, records=sink, observer=sink),
-            routing=settings.routing,
-            cost_tracking=settings.cost_tracking,
-        )
-        return RelayParts(relay, sink, ledger, clock)
+        live, limits = CurrentCatalog(build(settings)), ProviderLimits(settings.routing.breaker)
+        accounting = Accounting(clock=clock, book=load_book(), ledger=ledger, records=sink, observer=sink)
+        planner = CandidatePlanner(live, pool or Pool(), limits, accounting, settings.routing, settings.cost_tracking)
+        return RelayParts(Relay(planner), sink, ledger, clock)
 
     return make

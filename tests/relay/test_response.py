@@ -41,7 +41,7 @@ class Kept:
 def answer(make_relay):
     def make(*lists, kept=None):
         h = make_relay(CONFIG)
-        accounting, catalog = attrs.evolve(h.relay.accounting, records=kept or Kept()), h.relay.live.catalog
+        accounting, catalog = attrs.evolve(h.relay.accounting, records=kept or Kept()), h.relay.planner.current.catalog
         model, provider = catalog.by_modality["tts"]["sim/tone"], catalog.provider("sim")
         meter = Meter(accounting, Caller(request_id="r1"), "tts", model.id, stream=True)
         attempt = meter.begin_attempt(model, trio.current_time())
