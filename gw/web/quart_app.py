@@ -6,10 +6,18 @@ from typing import cast
 
 from quart import Response, request
 from quart_trio import QuartTrio
+from werkzeug.routing import BaseConverter
 
 from gw.errors import TooLarge
 from gw.types.asgi import ASGIApp, Scope
 from gw.web.router import BODY_BYTES, Router
+
+
+class EveryPath(BaseConverter):
+    """Matches whatever a path may contain, line ends included; Werkzeug's own `path` does not."""
+
+    regex = r"[\s\S]*"
+    part_isolating = False
 
 
 def make_quart(router: Router) -> ASGIApp:
@@ -17,11 +25,12 @@ def make_quart(router: Router) -> ASGIApp:
     app = QuartTrio(__name__, static_folder=None)
     app.url_map.merge_slashes = False
     app.url_map.strict_slashes = False
+    app.url_map.converters["every"] = EveryPath
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
     app.config["MAX_CONTENT_LENGTH"] = None  # Quart would answer while the host refuses
     app.config["BODY_TIMEOUT"] = None  # the host refuses slow bodies
 
-    @app.route("/<path:path>", methods=["POST", "PUT", "PATCH", "DELETE"])
+    @app.route("/<every:path>", methods=["POST", "PUT", "PATCH", "DELETE"])
     async def change(path: str) -> Response:
         async def read_body() -> bytes:
             body = bytearray()

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 from gw.engines import faster_whisper as whisper_engine
 from gw.engines import kokoro_onnx, piper_tts
-from gw.engines.engine_client import worker
+from gw.engines.engine_client import engine_process
 from gw.errors import ProviderFailed, ProviderRejected
 from gw.net.http1 import Origin, Pool
 from gw.providers import kokoro as kokoro_provider
@@ -86,7 +86,7 @@ async def test_kokoro_onnx(kokoro_files):
         assert max(numpy.abs(numpy.frombuffer(sound, "<i2"))) > 1_000
         with pytest.raises(ProviderRejected):
             await spoken(kokoro_provider.speak(request(voice="nobody"), made))
-    assert worker(kokoro_onnx.MODULE, kokoro_files).info.voices == ("af_heart", "bf_emma")
+    assert engine_process(kokoro_onnx, kokoro_files, "p").info.voices == ("af_heart", "bf_emma")
 
 
 async def test_piper(tmp_path):
@@ -126,7 +126,7 @@ def test_the_calls_made_to_faster_whisper():
 
 
 async def test_a_folder_without_a_model_is_told(tmp_path):
-    made = worker(whisper_engine.MODULE, {"model_path": tmp_path, "device": "cpu"})
+    made = engine_process(whisper_engine, {"model_path": tmp_path, "device": "cpu"}, "p")
     with trio.fail_after(120), pytest.raises(ProviderFailed, match="its engine cannot load: "):
         await made.wait_ready("p")
     assert made.info == wyoming.Info()

@@ -560,10 +560,12 @@ async def test_other_methods_are_405_and_say_which_are_right(running, path):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PATCH"])
-@pytest.mark.parametrize("path", ["/v1/", "/v1/nothing", "/v1/costs/x", "/V1/costs", "/api/", "/api/login/x", "/v1//costs"])
+@pytest.mark.parametrize(
+    "path", ["/v1/", "/v1/nothing", "/v1/costs/x", "/V1/costs", "/api/", "/api/login/x", "/v1//costs", "/v1/x%0Ay", "//v1/x"]
+)
 async def test_unknown_paths_are_404(running, method, path):
     answer = await running.ask(method, path)
-    if method == "GET" and path == "/V1/costs":  # a page of the dashboard, for all we know
+    if method == "GET" and path in ("/V1/costs", "//v1/x"):  # may be a page of the dashboard
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         return
     assert (answer.status, answer.error["code"]) == (404, "not_found")

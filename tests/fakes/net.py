@@ -46,6 +46,8 @@ class StreamTransport(Transport):
         if isinstance(self._stream, trio.StapledStream):
             self._stream.send_stream.close()
             self._stream.receive_stream.close()
+        elif isinstance(self._stream, trio.SocketStream):
+            self._stream.socket.close()
         else:
             self._stream.abort()
 
