@@ -184,7 +184,7 @@ class TimedDecoder(StreamDecoder[SpeakEvent]):
     """Decoder of the lines of `/stream/with-timestamps`."""
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._partial = b""
         self._words = WordBuilder()
         self._has_audio = False

@@ -289,7 +289,7 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
     """Bytes of a streamed answer in, events out; with `keep_raw` the first event of a line carries it, without its LF."""
 
     def __init__(self, provider: str, *, keep_raw: bool = False) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._keep_raw = keep_raw
         self._buffer = bytearray()
         self._calls = 0
@@ -366,9 +366,6 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
             if (usage := line.usage()) is not None:
                 events.append(UsageReport(usage=usage))
         return events
-
-    def _malformed(self, detail: str) -> UpstreamProtocolError:
-        return UpstreamProtocolError(provider=self._provider, detail=detail)
 
 
 def decode_answer(body: bytes, provider: str, *, keep_raw: bool = False) -> Completion:

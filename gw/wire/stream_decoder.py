@@ -16,12 +16,18 @@ class StreamDecoder(Generic[E]):
 
     fault: ProviderError | None = None
 
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+
     def failed(self, error: ProviderError, events: list[E]) -> list[E]:
         """Return the `events` decoded before `error`, which becomes `fault`. Raises `error` if there are none."""
         if not events:
             raise error
         self.fault = error
         return events
+
+    def _malformed(self, detail: str) -> UpstreamProtocolError:
+        return UpstreamProtocolError(provider=self._provider, detail=detail)
 
 
 class SseStreamDecoder(StreamDecoder[E], ABC):
@@ -30,7 +36,7 @@ class SseStreamDecoder(StreamDecoder[E], ABC):
     CLOSING_EVENT = "its closing event"
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._sse = sse.SseDecoder()
         self._ended = False
 
@@ -60,6 +66,3 @@ class SseStreamDecoder(StreamDecoder[E], ABC):
     @abstractmethod
     def _decode(self, event: sse.SseEvent, events: list[E]) -> None:
         """Append what `event`, whose data is not empty, stands for; set `_ended` at the last. Raises ProviderError."""
-
-    def _malformed(self, detail: str) -> UpstreamProtocolError:
-        return UpstreamProtocolError(provider=self._provider, detail=detail)
