@@ -51,11 +51,10 @@ def body_of(error: GwError, request_id: str) -> bytes:
 
 def headers_of(error: GwError) -> Headers:
     retry_after = error.retry_after_s if isinstance(error, (errors.RateLimitError, errors.AllCandidatesFailed, errors.Overloaded)) else None
-    headers: Headers = []
-    if retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))
-    elif status_of(error) == 503:
-        headers.append((b"retry-after", b"1"))
-    if status_of(error) == 402:
+    status = status_of(error)
+    if retry_after is None and status == 503:
+        retry_after = 1.0
+    headers: Headers = [] if retry_after is None else [(b"retry-after", b"%d" % max(1, math.ceil(retry_after)))]
+    if status == 402:
         headers.append((b"x-should-retry", b"false"))
     return headers

@@ -17,11 +17,8 @@ MEGABYTE = 1_000_000
 
 def header(scope: Scope, name: bytes) -> bytes | None:
     """Return the first value of the header `name` (lower case)."""
-    for key, value in scope["headers"]:
-        if key == name:
-            first: bytes = value
-            return first
-    return None
+    value: bytes | None = next((value for key, value in scope["headers"] if key == name), None)
+    return value
 
 
 def raw_path(scope: Scope) -> bytes:
@@ -32,40 +29,28 @@ def raw_path(scope: Scope) -> bytes:
 
 async def read_body(receive: Receive, *, limit_bytes: int) -> bytes:
     """Read the request body. Raises TooLarge; OSError when the client leaves before its end."""
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-        if len(body) <= limit_bytes:
-            return body
     parts: list[bytes] = []
     size = 0
     while True:
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client left before its request was complete")
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > limit_bytes:
             raise TooLarge(what=f"the request body is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
-        parts.append(part)
         if not message.get("more_body"):
-            return b"".join(parts)
-        message = await receive()
+            return b"".join((*parts, part)) if parts else part
+        parts.append(part)
 
 
 async def send_response(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(b"content-type", content_type), length, *headers],
-        }
-    )
+    head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
 
 
 def send_start(send: Send, content_type: bytes, headers: Headers) -> Awaitable[None]:
-    """Send the head of a streamed 200."""
     return send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), *headers]})
 
 

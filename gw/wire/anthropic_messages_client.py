@@ -69,10 +69,7 @@ def upstream_body(request: ChatRequest, model: str) -> bytes:
     cannot express.
     """
     if request.dialect == "anthropic" and request.native:
-        try:
-            return msgspec.json.encode({**_MEMBERS.decode(request.native), "model": model})
-        except BAD_JSON:
-            raise ClientProtocolError(what="the body is not a JSON object") from None
+        return msgspec.json.encode({**_MEMBERS.decode(request.native), "model": model})
     fields = decode_fields(request, _Fields)
     version = _version(model)
     system, turns = _conversation(fields.messages)

@@ -75,12 +75,9 @@ def upstream_body(request: ChatRequest, model: str, settings: Mapping[str, objec
 
 
 def _native_body(native: bytes, model: str, settings: Mapping[str, object]) -> bytes:
-    try:
-        body: Object = {**_MEMBERS.decode(native), "model": model}
-        options = msgspec.json.decode(body["options"], type=Object | None) if "options" in body else None
-    except BAD_JSON:
-        raise ClientProtocolError(what="the body is not of the expected form") from None
+    body: Object = {**_MEMBERS.decode(native), "model": model}
     if "num_ctx" in settings:
+        options = msgspec.json.decode(body["options"], type=Object | None) if "options" in body else None
         body["options"] = {"num_ctx": settings["num_ctx"], **(options or {})}
     for name in ("keep_alive", "think"):
         if name in settings:
