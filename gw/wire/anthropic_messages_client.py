@@ -63,11 +63,7 @@ class _Fields(ChatFields, gc=False):
 
 
 def upstream_body(request: ChatRequest, model: str) -> bytes:
-    """Return the body for an upstream of this dialect.
-
-    A caller's own Messages request goes on with only `model` replaced. Raises ClientProtocolError for what this dialect
-    cannot express.
-    """
+    """Return the body for an upstream of this dialect: a caller's own with another `model`. Raises ClientProtocolError."""
     if request.dialect == "anthropic" and request.native:
         return msgspec.json.encode({**_MEMBERS.decode(request.native), "model": model})
     fields = decode_fields(request, _Fields)
@@ -449,10 +445,7 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
 
 
 def decode_message(body: bytes, provider: str, *, keep_raw: bool = False) -> Completion:
-    """Decode an unstreamed answer.
-
-    Raises UpstreamProtocolError (malformed, or without content), ProviderFailed (an error with status 200).
-    """
+    """Decode an unstreamed answer. Raises UpstreamProtocolError, and ProviderFailed for an error with status 200."""
     try:
         answer = _ANSWER.decode(body)
         uses = [block for block in answer.content or () if block.type == "tool_use"]

@@ -109,10 +109,7 @@ _REQUEST = msgspec.json.Decoder(_Request)
 
 
 def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
-    """Decode a request body, with its `anthropic-beta` header, into the common form.
-
-    Raises ClientProtocolError, with `param` if a member is at fault.
-    """
+    """Decode a request into the common form. Raises ClientProtocolError, with `param` if a member is at fault."""
     if beta.translate(None, _PRINTABLE):
         raise ClientProtocolError(what="anthropic-beta: printable ASCII only", param="anthropic-beta")
     request = decode_request(_REQUEST, body)

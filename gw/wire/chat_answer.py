@@ -108,10 +108,7 @@ def with_raw(events: list[Delta | UsageReport], raw: bytes) -> list[Delta | Usag
 
 
 def arguments_object(arguments: str) -> dict[str, Any]:
-    """Return the arguments of a call, JSON text in OpenAI's dialect, as the object that other dialects want.
-
-    Text that is not an object (models do write such) is kept as the member `arguments`.
-    """
+    """Return a call's arguments, JSON text, as an object; other text (models do write such) as its member `arguments`."""
     if not arguments.strip():
         return {}
     decoded = decode_or(_ANY, arguments, None)

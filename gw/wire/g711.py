@@ -9,28 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from sys import byteorder
-
-
-def mulaw_to_pcm16(data: bytes) -> bytes:
-    """Decode µ-law to PCM, twice as many bytes."""
-    return _decode(data, _mulaw_sample)
-
-
-def alaw_to_pcm16(data: bytes) -> bytes:
-    """Decode A-law to PCM, twice as many bytes."""
-    return _decode(data, _alaw_sample)
-
-
-def pcm16_to_mulaw(data: bytes) -> bytes:
-    """Encode PCM as µ-law. Raises ValueError for an odd number of bytes."""
-    return _encode(data, _mulaw_codes())
-
-
-def pcm16_to_alaw(data: bytes) -> bytes:
-    """Encode PCM as A-law. Raises ValueError for an odd number of bytes."""
-    return _encode(data, _alaw_codes())
 
 
 def _mulaw_sample(code: int) -> int:
@@ -82,8 +62,15 @@ def _alaw_codes() -> bytes:
     return bytes(positive) + bytes(code ^ 0x80 for code in reversed(positive))
 
 
-def _encode(data: bytes, codes: bytes) -> bytes:
+def _encode(data: bytes, codes_of: Callable[[], bytes]) -> bytes:
     samples = array("H", data)
     if byteorder == "big":
         samples.byteswap()
-    return bytes(map(codes.__getitem__, samples))
+    return bytes(map(codes_of().__getitem__, samples))
+
+
+mulaw_to_pcm16 = partial(_decode, sample_of=_mulaw_sample)
+alaw_to_pcm16 = partial(_decode, sample_of=_alaw_sample)
+pcm16_to_mulaw = partial(_encode, codes_of=_mulaw_codes)
+pcm16_to_alaw = partial(_encode, codes_of=_alaw_codes)
+"""The last two raise ValueError for an odd number of bytes."""

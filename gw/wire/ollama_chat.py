@@ -293,10 +293,7 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
         self._has_content = self._ended = False
 
     def feed(self, data: bytes) -> list[ChatEvent]:
-        """Return the events that `data` completes.
-
-        Raises UpstreamProtocolError for a malformed line, and at the end of an answer without content.
-        """
+        """Return the events that `data` completes. Raises UpstreamProtocolError (malformed, or no content)."""
         at = data.rfind(b"\n") + 1
         lines = b""
         if at:
@@ -314,10 +311,7 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
         return events
 
     def end(self) -> list[ChatEvent]:
-        """Return the last events after the connection ended cleanly; the last line may lack its LF.
-
-        Raises UpstreamCut unless a line has said `done`.
-        """
+        """Return the last events after a clean end; the last line may lack its LF. Raises UpstreamCut if none said `done`."""
         events: list[ChatEvent] = []
         last, self._buffer = bytes(self._buffer).strip(), bytearray()
         if last and not self._ended:
@@ -366,10 +360,7 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
 
 
 def decode_answer(body: bytes, provider: str, *, keep_raw: bool = False) -> Completion:
-    """Decode an unstreamed answer.
-
-    Raises UpstreamProtocolError (malformed, or without content), ProviderFailed (an error with status 200).
-    """
+    """Decode an unstreamed answer. Raises UpstreamProtocolError, and ProviderFailed for an error with status 200."""
     try:
         answer = _LINE.decode(body)
         calls = answer.calls(0)

@@ -84,10 +84,7 @@ def parse_speech(body: bytes) -> SpeakRequest:
 
 
 def speech_body(request: SpeakRequest, model: str, voice: str) -> bytes:
-    """Return the body for an upstream of this dialect, for the event form if the request wants that.
-
-    Unknown members are passed on only if the caller speaks this dialect.
-    """
+    """Return the body for an upstream of this dialect; with unknown members only if the caller speaks it too."""
     body: dict[str, Any] = {"model": model, "input": request.text, "voice": voice}
     encoding = request.format.encoding
     body["response_format"] = _WIRE_FORMATS.get(encoding, encoding)
@@ -190,10 +187,7 @@ def _truth(text: str | None) -> bool:
 
 
 def transcription_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
-    """Return the form fields for an upstream of this dialect, without the file.
-
-    For a caller of another dialect: the language without its region, key terms as the prompt, no further fields.
-    """
+    """Return the form's fields but the file; for a caller of another dialect: bare language, key terms as the prompt."""
     own = request.dialect == "openai"
     optional = {
         "language": request.language if own else bare_language(request.language),
@@ -265,10 +259,7 @@ _BODY = msgspec.json.Decoder(_Body)
 
 
 def decode_transcript(body: bytes, content_type: str, response_format: str, provider: str) -> Transcript:
-    """Decode an unstreamed answer. An empty text is an answer (silence).
-
-    Raises UpstreamProtocolError (malformed), ProviderFailed (an error object with status 200).
-    """
+    """Decode an unstreamed answer; its text may be empty (silence). Raises UpstreamProtocolError, ProviderFailed."""
     is_json = content_type.partition(";")[0].strip().lower() == "application/json"
     if response_format in _JSON_FORMATS or (is_json and body.lstrip().startswith(b"{")):
         decoded = decode_upstream(_BODY, body, provider, "the answer")

@@ -50,10 +50,7 @@ _NEEDS_NOTHING: frozenset[llm.Ability] = frozenset()
 
 
 def parse_request(body: bytes) -> ChatRequest:
-    """Decode what routing needs of a request body, and keep every member raw.
-
-    Raises ClientProtocolError, with `param` if a member is at fault.
-    """
+    """Decode what routing needs; keep every member raw. Raises ClientProtocolError, with `param` if a member is at fault."""
     fields = decode_request(_FIELDS, body)
     raw_messages = fields.get("messages")
     if raw_messages is None:
@@ -253,10 +250,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         self._call_ids: list[str] = []
 
     def end(self) -> list[ChatEvent]:
-        """Return the last events after the connection ended cleanly.
-
-        Some servers end without a marker: after a finish_reason that is an end; otherwise raises UpstreamCut.
-        """
+        """Return the last events after a clean end. Raises UpstreamCut without a finish_reason or marker (some send none)."""
         events: list[ChatEvent] = []
         if not self._ended:
             if not self._finished and not any(event.data == _DONE for event in self._sse.end()):
@@ -347,10 +341,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
 
 
 def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Completion:
-    """Decode an unstreamed answer: its first choice; `raw`, if kept, has all of them.
-
-    Raises UpstreamProtocolError (malformed, or without content), ProviderFailed (an error object with status 200).
-    """
+    """Decode an unstreamed answer: its first choice; `raw` has all. Raises UpstreamProtocolError, ProviderFailed."""
     answer = decode_upstream(_CHUNK, body, provider, "the answer")
     groq = answer.x_groq or _NO_GROQ
     error = answer.error or groq.error

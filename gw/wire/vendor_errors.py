@@ -165,10 +165,7 @@ def stream_error(error: object) -> StreamError:
 
 
 def error_within(provider: str, error: object) -> ProviderFailed:
-    """Return the error for an answer of status 200 that holds an error: its code, without the vendor's message.
-
-    The message could quote secrets, which are not known here as they are in `classify`.
-    """
+    """Return the error inside an answer of status 200: its code only, since the message could quote secrets."""
     code = stream_error(error).code
     detail = f"an error inside the answer: {code}"
     return ProviderFailed(provider=provider, detail=detail, upstream_status=200, upstream_code=code)
@@ -213,10 +210,7 @@ def safe_code(code: str | None, secrets: Iterable[str] = ()) -> str:
 
 
 def filtered(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return `text` on one line, at most 300 characters, without `secrets`, key-like tokens and long quotations.
-
-    What a vendor quotes at length is the caller's prompt.
-    """
+    """Return `text` on one line, shortened, without `secrets`, key-like tokens, and long quotations (the caller's prompt)."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[removed]")
@@ -229,10 +223,7 @@ def filtered(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def parse_retry_after(value: bytes, now_unix: float | None) -> float | None:
-    """Return the seconds of a Retry-After header, at most a day; None if it cannot be read.
-
-    The value is a number, or an HTTP date if `now_unix` is given.
-    """
+    """Return the seconds of a Retry-After header (a number, or a date if `now_unix` is given), at most a day; else None."""
     value = value.strip()
     if _SECONDS.fullmatch(value):
         return min(float(value), MAX_RETRY_AFTER_S)

@@ -56,10 +56,7 @@ def fields(request: TranscribeRequest) -> list[tuple[str, str]]:
 
 
 def decode(body: bytes, provider: str) -> Transcript:
-    """Decode an answer, whose texts begin with a space and end with LF: both are stripped.
-
-    Raises UpstreamProtocolError, and ProviderFailed for an error with status 200.
-    """
+    """Decode an answer; its texts begin with a space and end with LF. Raises UpstreamProtocolError, ProviderFailed."""
     answer = decode_upstream(_ANSWER, body, provider, "the transcript")
     if answer.error is not None:
         raise error_within(provider, answer.error)
