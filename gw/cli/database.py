@@ -22,8 +22,6 @@ from gw.config.settings import Settings
 if TYPE_CHECKING:
     from gw.store.migrations import Progress
 
-_MB = 1e6
-
 
 @click.group(name="db")
 @click.option("--db", "database", type=click.Path(dir_okay=False, path_type=Path), help="Database file.  [default: the configured one]")
@@ -58,7 +56,7 @@ def backup(ctx: click.Context, target: Path) -> None:
         target = target / path.name
     with share_bar("copying") as copied:  # the check at the end reports no progress
         size = trio.run(partial(back_up, path, target, on_progress=copied))
-    aside(f"{path} -> {target}: {size / _MB:.1f} MB, checked")
+    aside(f"{path} -> {target}: {size / 1e6:.1f} MB, checked")
 
 
 @db.command()

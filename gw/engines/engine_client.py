@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final, Protocol
 
 import trio
@@ -28,13 +28,9 @@ class EngineModule(Protocol):
     """Constants of a module run as a process: name, libraries, the extra that installs them, options of an entry."""
 
     MODULE: str
+    NEEDS: tuple[str, ...]
     EXTRA: str
-
-    @property
-    def NEEDS(self) -> Sequence[str]: ...
-
-    @property
-    def OPTIONS(self) -> Sequence[str]: ...
+    OPTIONS: tuple[str, ...]
 
 
 def engine_process(module: EngineModule, options: Mapping[str, object], provider: str) -> EngineProcess:
@@ -44,13 +40,11 @@ def engine_process(module: EngineModule, options: Mapping[str, object], provider
     return process_of([sys.executable, "-m", module.MODULE, *arguments], EngineProcess)
 
 
-@asynccontextmanager
-async def engine_request(
+def engine_request(
     module: EngineModule, options: Mapping[str, object], provider: str
-) -> AsyncIterator[EngineRequest]:
-    """Make one request to the engine with these options. Raises PluginMissing, ProviderFailed."""
-    async with engine_process(module, options, provider).request(provider) as request:
-        yield request
+) -> AbstractAsyncContextManager[EngineRequest]:
+    """Make one request to the engine with these options. Raises PluginMissing; when entered ProviderFailed."""
+    return engine_process(module, options, provider).request(provider)
 
 
 class EngineProcess(OwnedProcess):

@@ -19,9 +19,9 @@ from gw.wire import wav, wyoming
 from gw.wire.wyoming import Message
 
 MODULE = "gw.engines.faster_whisper"
-NEEDS = ("faster_whisper",)
+NEEDS: tuple[str, ...] = ("faster_whisper",)
 EXTRA = "whisper"
-OPTIONS = ("model_path", "device", "compute_type")
+OPTIONS: tuple[str, ...] = ("model_path", "device", "compute_type")
 
 
 def load(model_path: str, device: str = "auto", compute_type: str = "default") -> tuple[Work, wyoming.Info]:

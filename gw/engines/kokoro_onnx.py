@@ -19,9 +19,9 @@ from gw.wire.sentences import sentences
 from gw.wire.wyoming import Message
 
 MODULE = "gw.engines.kokoro_onnx"
-NEEDS = ("kokoro_onnx",)
+NEEDS: tuple[str, ...] = ("kokoro_onnx",)
 EXTRA = "kokoro"
-OPTIONS = ("model_path", "voices_path", "device")
+OPTIONS: tuple[str, ...] = ("model_path", "voices_path", "device")
 _LANGUAGES = {
     "a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "j": "ja", "p": "pt-br", "z": "cmn",
 }  # fmt: skip
@@ -31,9 +31,7 @@ _PIECE_SAMPLES = 24_000
 
 def load(model_path: str, voices_path: str = "", device: str = "") -> tuple[Work, wyoming.Info]:
     """Load model and voices. Raises what the library raises for invalid files."""
-    if device == "cuda":
-        os.environ.setdefault("ONNX_PROVIDER", "CUDAExecutionProvider")
-    elif device:
+    if device:
         os.environ.setdefault("ONNX_PROVIDER", f"{device.upper()}ExecutionProvider")
     library = import_module("kokoro_onnx")
     kokoro = library.Kokoro(model_path, voices_path)

@@ -27,8 +27,7 @@ class Prompt:
 
 _ALL = (
     Prompt(
-        name="cost_review",
-        title="Review what was spent",
+        name="cost_review", title="Review what was spent",
         description="What the money was spent on, what stands out, and what could be cheaper.",
         arguments={"period": ("today, week, month or all", "week")},
         template="Call get_costs with period {period}, then get_latency_stats for the most expensive models. Say where "
@@ -36,8 +35,7 @@ _ALL = (
         "Name requests without a known price.",
     ),
     Prompt(
-        name="why_is_it_slow",
-        title="Find out why answers are slow",
+        name="why_is_it_slow", title="Find out why answers are slow",
         description="From percentiles to the slowest requests, stage by stage.",
         arguments={"model": ("A model id; empty = all of them", "")},
         template="Call get_latency_stats for today{model}, then get_logs for requests above the 95th percentile and "
@@ -45,8 +43,7 @@ _ALL = (
         "vendor's first byte, or its stream; and what to change.",
     ),
     Prompt(
-        name="add_provider",
-        title="Add a provider",
+        name="add_provider", title="Add a provider",
         description="Step by step: the provider, its models, a test, a chain.",
         arguments={"provider_type": ("Such as deepgram", "")},
         template="Help me add a provider {provider_type}. Ask for an id and for the place of its key; never "
@@ -54,21 +51,19 @@ _ALL = (
         "set_fallback_chain. Show each step's result.",
     ),
     Prompt(
-        name="monthly_reconcile",
-        title="Compare a month with the vendors' bills",
+        name="monthly_reconcile", title="Compare a month with the vendors' bills",
         description="Our records against a vendor's usage export.",
         arguments={"provider": ("openai, deepgram or cartesia", "openai"), "month": ("As 2026-01", "")},
         template="I will give you the usage export of {provider} for {month}. Bring it into the canonical form, call "
         "run_reconcile with the month as window, and explain each flagged row by its cause.",
     ),
     Prompt(
-        name="incident_report",
-        title="Write an incident report",
+        name="incident_report", title="Write an incident report",
         description="What failed, who was affected, what took over.",
         arguments={"period": ("today or week", "today")},
         template="Call get_overview, get_provider_status, get_logs with status error and with status fallback "
         "({period}), and get_audit_log. Write a short report: what failed and when, which projects were affected, "
         "which candidates took over, what changed before it, and what to do.",
     ),
-)
+)  # fmt: skip
 PROMPTS: Mapping[str, Prompt] = {prompt.name: prompt for prompt in _ALL}

@@ -135,7 +135,13 @@ async def listen(
 @asynccontextmanager
 async def mounted(server: Server[Any], token: Secret, allowed_hosts: Iterable[str]) -> AsyncIterator[ASGIApp]:
     """Yield the app; its sessions end with the block."""
-    security = _security(allowed_hosts)
+    hosts = ["127.0.0.1", "localhost", "[::1]", *allowed_hosts]
+    names = [pattern for host in hosts for pattern in (host, f"{host}:*")]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=names,
+        allowed_origins=[f"{scheme}://{name}" for scheme in ("http", "https") for name in names],
+    )
     sse = SseServerTransport("/messages/", security_settings=security)
     manager = StreamableHTTPSessionManager(server, security_settings=security)
 
@@ -174,13 +180,6 @@ def guarded(app: ASGIApp, token: Secret) -> ASGIApp:
         await app(scope, receive, send)
 
     return guard
-
-
-def _security(allowed_hosts: Iterable[str]) -> TransportSecuritySettings:
-    hosts = ["127.0.0.1", "localhost", "[::1]", *allowed_hosts]
-    names = [pattern for host in hosts for pattern in (host, f"{host}:*")]
-    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
-    return TransportSecuritySettings(enable_dns_rebinding_protection=True, allowed_hosts=names, allowed_origins=origins)
 
 
 async def _answer(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

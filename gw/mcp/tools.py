@@ -92,7 +92,8 @@ class McpTool:
         """Return path, query and body of the API request that these arguments make."""
         path = {name: str(arguments[name]) for name in self.path_arguments}
         fields = {field.name for field in self.op.query}
-        query = {name: _query_text(arguments[name]) for name in fields if arguments.get(name) is not None}
+        present = {name: arguments[name] for name in fields if arguments.get(name) is not None}
+        query = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in present.items()}
         body = None
         if self.op.body is not None:
             body = {name: value for name, value in arguments.items() if name not in path and name not in fields}
@@ -114,10 +115,6 @@ def _argument_schema(schema: Mapping[str, object]) -> Json:
     if "pattern" in schema and "Tt" in str(schema["pattern"]):
         return {"type": "boolean", "default": False}
     return {"type": "string", **schema} if "enum" in schema else dict(schema)
-
-
-def _query_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 TOOLS: tuple[McpTool, ...] = (

@@ -151,7 +151,9 @@ def _row(form: Form, name: str, recorded: ModelUsage | None, billed: Billed | No
     if recorded is None or billed is None:
         cause = "coverage"
     elif any(differs for _, differs in units.values()):
-        cause = "coverage" if _requests_differ(recorded, billed, threshold) else "units"
+        ours, theirs = recorded.requests, billed.n_requests
+        other_requests = theirs is not None and compared(Decimal(ours), Decimal(theirs), threshold)[1]
+        cause = "coverage" if other_requests else "units"
     elif cost_differs:
         cause = "unpriced" if recorded.unpriced else "rate"
     return Difference(
@@ -169,11 +171,6 @@ def _row(form: Form, name: str, recorded: ModelUsage | None, billed: Billed | No
 
 def _usd(sums: ModelUsage | Billed | None) -> Decimal | None:
     return None if sums is None else Decimal(sums.cost_nusd) / NANO
-
-
-def _requests_differ(recorded: ModelUsage, billed: Billed, threshold: float) -> bool:
-    theirs = billed.n_requests
-    return theirs is not None and compared(Decimal(recorded.requests), Decimal(theirs), threshold)[1]
 
 
 async def compare(

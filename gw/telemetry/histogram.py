@@ -92,7 +92,7 @@ class Histogram:
     def buckets(self) -> Iterator[tuple[float, float, int]]:
         """Yield `(from_ms, to_ms, count)` of each bucket that is not empty, in order."""
         for index, count in sorted(self._counts.items()):
-            yield *_edges(index), count
+            yield FLOOR_MS * _GROWTH ** (index - 1) if index else 0.0, FLOOR_MS * _GROWTH**index, count
 
     def merge(self, other: Histogram) -> None:
         """Add the other's counts to this one."""
@@ -174,10 +174,6 @@ class Histogram:
 
     def __repr__(self) -> str:
         return f"Histogram(count={self.count}, p50={self.quantile(0.5)}, p99={self.quantile(0.99)})"
-
-
-def _edges(index: int) -> tuple[float, float]:
-    return (FLOOR_MS * _GROWTH ** (index - 1), FLOOR_MS * _GROWTH**index) if index else (0.0, FLOOR_MS)
 
 
 def _representative(index: int) -> float:
