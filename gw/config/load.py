@@ -111,14 +111,10 @@ class Document:
         self.add(line, column, what, hint, where=dotted(path))
 
     def add(self, line: int, column: int, what: str, hint: str = "", where: str = "") -> None:
-        excerpt = self.excerpt(line, column)
+        known = 0 < line <= len(self.lines)
+        excerpt = shown_line(self.lines[line - 1], self.hidden.get(line, []), column) if known else ""
         problem = Problem(file=self.file, line=line, column=column, what=what, hint=hint, where=where, excerpt=excerpt)
         self.problems.append(problem)
-
-    def excerpt(self, line: int, column: int) -> str:
-        if not 0 < line <= len(self.lines):
-            return ""
-        return shown_line(self.lines[line - 1], self.hidden.get(line, []), column)
 
 
 def _list_texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:

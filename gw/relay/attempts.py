@@ -133,7 +133,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         try:
             self._call = call = request.prepare(model, now)
         except ProviderError as skipped:
-            meter.end_attempt(attempt, skipped, now)
+            attempt.ended, attempt.error = now, skipped
             raise
         try:
             meter.calling(attempt, model)
@@ -227,7 +227,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         now = trio.current_time()
         answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
         self._call.gate.leave(now, fault, answered=answered)
-        self._request.meter.end_attempt(self._attempt, fault, now)
+        self._attempt.ended, self._attempt.error = now, fault
         if replacement is not None:
             raise replacement from None
 

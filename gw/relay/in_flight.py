@@ -27,10 +27,6 @@ class DeadlineKeeper:
         self._shortest_s = shortest_s
         self._shorter.set()
 
-    def abort_all(self) -> None:
-        for attempt in tuple(self.deadlines):
-            attempt.abort()
-
     async def run(self) -> None:
         self.running = True
         try:
@@ -59,4 +55,5 @@ class InFlight:
         self.stopping = True
         for scope in tuple(self.scopes):
             scope.cancel()
-        self.keeper.abort_all()
+        for attempt in tuple(self.keeper.deadlines):
+            attempt.abort()

@@ -23,7 +23,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import trio
 
@@ -101,7 +101,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         return self._current.call if self._current is not None else None
 
     @asynccontextmanager
-    async def run(self, caller: Caller) -> AsyncIterator[None]:
+    async def run(self, caller: Caller) -> AsyncIterator[Self]:
         """Admit the session and drive it beside the block; leaving writes its record.
 
         Raise admission errors, with a record, and what `CandidatePlanner.plan` raises, without one.
@@ -113,7 +113,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
                 self.planner.admit(self.meter, self.spec, self.candidates)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._drive)
-                    yield
+                    yield self
                     nursery.cancel_scope.cancel()
         except BaseException as raised:
             self._close(record_error(raised, stopping=self.in_flight.stopping))

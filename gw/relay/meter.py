@@ -191,11 +191,6 @@ class Meter:
         self.answering = attempt
         attempt.ready_at = self.content_at = self.last_event_at = trio.current_time()
 
-    @staticmethod
-    def end_attempt(attempt: Attempt, error: ProviderError | None, now: float) -> None:
-        attempt.ended = now
-        attempt.error = error
-
     def bill_unanswered_calls(self, catalog: Catalog) -> tuple[Usage, Cost, Waste]:
         """Price the upstream calls that gave no content but may be charged for; each gets its own usage and cost.
 

@@ -13,8 +13,8 @@ has one.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
 from typing import Generic, TypeAlias, TypeVar
@@ -84,21 +84,15 @@ class Relay:
         spec = RequestSpec(modality="tts", requested=request.model, stream=True, estimate=estimate)
         return _Speech(self, request, caller, spec)
 
-    @asynccontextmanager
-    async def listen(self, request: ListenRequest, caller: Caller) -> AsyncIterator[ListeningSession]:
+    def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[ListeningSession]:
         """Hold a live session for the block. Entering raises admission errors, `receive` provider errors."""
-        session = ListeningSession(self.planner, self.in_flight, self.turns, request)
-        async with session.run(caller):
-            yield session
+        return ListeningSession(self.planner, self.in_flight, self.turns, request).run(caller)
 
-    @asynccontextmanager
-    async def speak_live(
+    def speak_live(
         self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None
-    ) -> AsyncIterator[SpeakingSession]:
+    ) -> AbstractAsyncContextManager[SpeakingSession]:
         """Like `listen`, for speech. `prewarmed`: sockets of a caller who speaks more than once."""
-        session = SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed)
-        async with session.run(caller):
-            yield session
+        return SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed).run(caller)
 
     def resolve(self, requested: str, modality: Modality, caller: Caller) -> tuple[Model, ...]:
         """Return the models that a request would try, in order. Raise errors about a model's name.

@@ -30,18 +30,15 @@ class UsageCounter(Protocol[E]):
 
     def add(self, events: list[E], provider: str) -> bool:
         """Count events; return whether the answer is complete. Raise ProviderError for an error event."""
-        ...
 
     def usage(self) -> tuple[Usage, Usage | None]:
         """Return the usage to bill, and our own measure where that is the vendor's."""
-        ...
 
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
         """Return the part of `usage` that reached the caller of an answer that was cut short.
 
         `passed_on`: the events added last were sent as well; `after_s`: since the first content.
         """
-        ...
 
 
 class Response(Generic[S, E]):

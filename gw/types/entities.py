@@ -131,8 +131,7 @@ class Stack:
     tts: str | None = None
 
     def model(self, modality: Modality) -> str | None:
-        model_id: str | None = getattr(self, modality)
-        return model_id
+        return {"stt": self.stt, "llm": self.llm, "tts": self.tts}[modality]
 
 
 class StoredProvider(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="provider"):

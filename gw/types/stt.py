@@ -21,7 +21,6 @@ class AudioSource(Protocol):
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the bytes from the beginning, in pieces of at most 64 KiB."""
-        ...
 
 
 @attrs.frozen(kw_only=True)

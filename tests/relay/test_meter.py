@@ -66,7 +66,7 @@ async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
     first = one.begin_attempt(A, trio.current_time())
     one.calling(first, A)
     await trio.sleep(0.1)
-    one.end_attempt(first, ProviderFailed(provider="a", upstream_status=503), trio.current_time())
+    first.ended, first.error = trio.current_time(), ProviderFailed(provider="a", upstream_status=503)
     second = one.begin_attempt(B, trio.current_time())
     one.calling(second, B)
     await trio.sleep(0.2)
@@ -101,7 +101,8 @@ async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
 async def test_what_became_of_an_attempt(meter, error, outcome, status):
     one = await meter()
     now = trio.current_time()
-    one.end_attempt(one.begin_attempt(A, now), error, now)
+    attempt = one.begin_attempt(A, now)
+    attempt.ended, attempt.error = now, error
     record = finish(one, error, cancelled=error is None)
     (attempt,) = record.attempts
     assert (attempt.outcome, attempt.upstream_status) == (outcome, status)
