@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import Dialect, Handler, HttpExchange, answer_chat
+from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_chat
 from gw.errors import GwError
 from gw.relay.relay import ChatAnswer
 from gw.wire import anthropic_messages_server, sse
@@ -42,5 +42,4 @@ async def messages(exchange: HttpExchange) -> None:
     await answer_chat(exchange, request, encoder)
 
 
-ROUTES: dict[tuple[str, str], Handler] = {("POST", "/v1/messages"): messages}
-"""Method and path → handler."""
+ROUTES: Routes = {("POST", "/v1/messages"): messages}

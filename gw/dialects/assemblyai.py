@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange, read_audio, read_transcript
+from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, read_audio, read_transcript
 from gw.dialects.request_io import send_response
 from gw.dialects.upload import Upload
 from gw.errors import ClientProtocolError, GwError, Overloaded
@@ -137,9 +137,7 @@ class _UnknownTranscript(ClientProtocolError):
     code: ClassVar[str] = "transcript_not_found"
 
 
-def routes(jobs: Jobs) -> dict[tuple[str, str], Handler]:
-    """Return method and path → handler."""
-
+def routes(jobs: Jobs) -> Routes:
     async def upload(exchange: HttpExchange) -> None:
         spool = Upload()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gw.dialects import error_bodies, http_handler
-from gw.dialects.http_handler import Dialect, Handler, HttpExchange
+from gw.dialects.http_handler import Dialect, HttpExchange, Routes
 from gw.dialects.upload import Upload
 from gw.relay.relay import TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
@@ -52,9 +52,8 @@ async def stt(exchange: HttpExchange) -> None:
         await http_handler.answer_transcript(exchange, request, encode)
 
 
-ROUTES: dict[tuple[str, str], Handler] = {
+ROUTES: Routes = {
     ("POST", "/tts/bytes"): tts_bytes,
     ("POST", "/tts/sse"): tts_sse,
     ("POST", "/stt"): stt,
 }
-"""Method and path → handler."""

@@ -31,7 +31,7 @@ from gw.dialects import (
     openai_realtime,
     vendor_metadata,
 )
-from gw.dialects.http_handler import Dialect, Handler
+from gw.dialects.http_handler import Dialect, Routes
 from gw.dialects.keepalive import KeepAlive
 from gw.dialects.request_io import raw_path
 from gw.dialects.websocket import SocketDialect, SocketHandler, serve_socket
@@ -41,7 +41,7 @@ from gw.types.asgi import Receive, Scope, Send
 
 _ROOT = ""
 
-_HTTP: tuple[tuple[Dialect, Mapping[tuple[str, str], Handler], tuple[str, ...]], ...] = (
+_HTTP: tuple[tuple[Dialect, Routes, tuple[str, ...]], ...] = (
     (openai.DIALECT, openai.ROUTES, (_ROOT, "/openai", "/livekit")),
     (anthropic.DIALECT, anthropic.ROUTES, (_ROOT, "/anthropic")),
     (deepgram.DIALECT, deepgram.ROUTES, (_ROOT, "/deepgram")),

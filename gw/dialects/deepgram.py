@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import Dialect, Handler, HttpExchange, answer_speech, answer_transcript, read_audio
+from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_speech, answer_transcript, read_audio
 from gw.dialects.request_io import Headers, header
 from gw.dialects.upload import Upload
 from gw.errors import ClientProtocolError
@@ -52,9 +52,9 @@ async def speak(exchange: HttpExchange) -> None:
     await answer_speech(exchange, request, headers)
 
 
-ROUTES: dict[tuple[str, str], Handler] = {
+ROUTES: Routes = {
     ("POST", "/v1/listen"): listen,
     ("POST", "/v1/speak"): speak,
     ("POST", "/v2/speak"): speak,
 }
-"""Method and path → handler. The second `speak` is that of Flux, with the same requests and answers."""
+"""The second `speak` is that of Flux, with the same requests and answers."""

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from gw.dialects import error_bodies, http_handler
-from gw.dialects.http_handler import JSON, Dialect, Handler, HttpExchange
+from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
 from gw.dialects.request_io import send_response
 from gw.dialects.upload import Upload
 from gw.errors import GwError
@@ -73,11 +73,10 @@ async def recording(exchange: HttpExchange) -> None:
         await http_handler.answer_transcript(exchange, request, encode)
 
 
-ROUTES: dict[tuple[str, str], Handler] = {
+ROUTES: Routes = {
     ("POST", "/v1/text-to-speech/{voice}"): speech,
     ("POST", "/v1/text-to-speech/{voice}/stream"): speech,
     ("POST", "/v1/text-to-speech/{voice}/with-timestamps"): timed,
     ("POST", "/v1/text-to-speech/{voice}/stream/with-timestamps"): timed_stream,
     ("POST", "/v1/speech-to-text"): recording,
 }
-"""Method and path → handler."""

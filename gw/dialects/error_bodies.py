@@ -50,7 +50,8 @@ def body_of(error: GwError, request_id: str) -> bytes:
 
 
 def headers_of(error: GwError) -> Headers:
-    retry_after = error.retry_after_s if isinstance(error, (errors.RateLimitError, errors.AllCandidatesFailed, errors.Overloaded)) else None
+    limits = (errors.RateLimitError, errors.AllCandidatesFailed, errors.Overloaded)
+    retry_after = error.retry_after_s if isinstance(error, limits) else None
     status = status_of(error)
     if retry_after is None and status == 503:
         retry_after = 1.0

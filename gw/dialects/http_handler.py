@@ -7,7 +7,7 @@ connection).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Protocol, TypeAlias, TypeVar
@@ -79,10 +79,13 @@ class HttpExchange(msgspec.Struct, eq=False):
 
     def body(self) -> Awaitable[bytes]:
         """Read the body, of at most `serve.max_body_mb`. Raises TooLarge."""
-        return request_io.read_body(self.receive, limit_bytes=int(self.gateway.settings.serve.max_body_mb * request_io.MEGABYTE))
+        limit = int(self.gateway.settings.serve.max_body_mb * request_io.MEGABYTE)
+        return request_io.read_body(self.receive, limit_bytes=limit)
 
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
+Routes: TypeAlias = Mapping[tuple[str, str], Handler]
+"""Method and path → handler."""
 
 
 async def serve(
@@ -238,7 +241,8 @@ class ChatAnswerEncoder(Protocol):
 
 
 def answer_chat(
-    exchange: HttpExchange, request: ChatRequest, encoder: Callable[[ChatAnswer], ChatAnswerEncoder], lines: bytes | None = None
+    exchange: HttpExchange, request: ChatRequest, encoder: Callable[[ChatAnswer], ChatAnswerEncoder],
+    lines: bytes | None = None,
 ) -> Awaitable[None]:
     """Send a chat completion: unstreamed, as server-sent events, or as lines, if `lines` is their content type."""
     opening = exchange.gateway.relay.chat(request, exchange.caller)

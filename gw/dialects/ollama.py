@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import Dialect, Handler, HttpExchange, answer_chat
+from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_chat
 from gw.relay.relay import ChatAnswer
 from gw.wire.ollama_chat import OllamaEncoder, error_body, parse_request
 
@@ -28,5 +28,4 @@ def _encoder(answer: ChatAnswer) -> OllamaEncoder:
     return OllamaEncoder(model=answer.call.model.name, created_at=created_at)
 
 
-ROUTES: dict[tuple[str, str], Handler] = {("POST", "/api/chat"): chat}
-"""Method and path → handler."""
+ROUTES: Routes = {("POST", "/api/chat"): chat}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from gw.dialects import http_handler
-from gw.dialects.http_handler import Dialect, Handler, HttpExchange
+from gw.dialects.http_handler import Dialect, HttpExchange, Routes
 from gw.dialects.upload import Upload
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
@@ -61,10 +61,9 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
         await http_handler.stream_events(exchange, opening, lambda answer: openai_audio.encode_transcript_events)
 
 
-ROUTES: dict[tuple[str, str], Handler] = {
+ROUTES: Routes = {
     ("POST", "/v1/chat/completions"): chat_completions,
     ("POST", "/v1/audio/speech"): speech,
     ("POST", "/v1/audio/transcriptions"): transcriptions,
     ("POST", "/v1/audio/translations"): partial(transcriptions, task="translate"),
 }
-"""Method and path → handler."""

@@ -14,7 +14,7 @@ import msgspec
 
 from gw.admin import listings
 from gw.dialects.auth import grant, query_fields
-from gw.dialects.http_handler import JSON, Handler, HttpExchange
+from gw.dialects.http_handler import JSON, HttpExchange, Routes
 from gw.dialects.request_io import send_response
 from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog
@@ -231,22 +231,22 @@ async def _lifetime_s(exchange: HttpExchange, member: str, default: int) -> int:
     return default if requested is None else _count(str(requested), default, 3_600, member)
 
 
-ELEVENLABS: Mapping[tuple[str, str], Handler] = {
+ELEVENLABS: Routes = {
     ("GET", "/v1/voices"): elevenlabs_voices,
     ("GET", "/v2/voices"): elevenlabs_page,
     ("GET", "/v1/voices/{voice}"): elevenlabs_voice,
     ("GET", "/v1/user/subscription"): subscription,
     ("POST", "/v1/single-use-token/{type}"): single_use_token,
 }
-CARTESIA: Mapping[tuple[str, str], Handler] = {
+CARTESIA: Routes = {
     ("GET", "/voices"): cartesia_voices,
     ("GET", "/voices/{voice}"): cartesia_voice,
     ("POST", "/access-token"): cartesia_token,
 }
-CARTESIA_MOUNT: Mapping[tuple[str, str], Handler] = {("GET", "/"): cartesia_status, ("GET", ""): cartesia_status}
+CARTESIA_MOUNT: Routes = {("GET", "/"): cartesia_status, ("GET", ""): cartesia_status}
 """Routes below `/cartesia` only: the root has a front page."""
-DEEPGRAM: Mapping[tuple[str, str], Handler] = {("POST", "/v1/auth/grant"): deepgram_grant}
-ASSEMBLYAI: Mapping[tuple[str, str], Handler] = {("GET", "/v3/token"): assemblyai_token}
-MODELS: Mapping[tuple[str, str], Handler] = {("GET", "/v1/models"): models}
-MODELS_BARE: Mapping[tuple[str, str], Handler] = {("GET", "/v1/models"): models_bare}
+DEEPGRAM: Routes = {("POST", "/v1/auth/grant"): deepgram_grant}
+ASSEMBLYAI: Routes = {("GET", "/v3/token"): assemblyai_token}
+MODELS: Routes = {("GET", "/v1/models"): models}
+MODELS_BARE: Routes = {("GET", "/v1/models"): models_bare}
 """Routes below a vendor's name only: at the root one address serves all vendors."""

@@ -17,7 +17,7 @@ from gw.providers.speech_call import TRANSCRIPT_LIMIT
 from gw.providers.ws_session import open_listen_socket, why_closed
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
-from gw.wire import assemblyai_audio, assemblyai_batch, assemblyai_stream, vendor_errors
+from gw.wire import assemblyai_batch, assemblyai_stream, vendor_errors
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
@@ -110,6 +110,6 @@ SPEC = ProviderSpec(
     listen=listen,
     health_path="/v2/transcript?limit=1",
     key_headers=key_headers,
-    listen_formats=frozenset(assemblyai_audio.ENCODINGS),
+    listen_formats=frozenset(assemblyai_stream.ENCODINGS),
     reported=frozenset({"transcribe", "listen"}),
 )

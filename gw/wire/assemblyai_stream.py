@@ -18,7 +18,7 @@ reported by `Termination`, silence included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -29,9 +29,9 @@ from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
-from gw.wire.assemblyai_audio import ENCODINGS, FrameCutter
 from gw.wire.assemblyai_batch import spoken_language
 from gw.wire.bounds import seconds
+from gw.wire.convert import CannotConvert, converter
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame, session_failure, typed_frame, vendor_frames
 from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
@@ -39,6 +39,10 @@ from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_ra
 from gw.wire.transcripts import Result, TurnEncoder, joined_text, transcribed, unknown
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
+ENCODINGS: Mapping[Encoding, str] = {"pcm_s16le": "pcm_s16le", "mulaw": "pcm_mulaw"}
+"""Raw encodings: the gateway's name → the vendor's."""
+_SILENCE = {"pcm_s16le": b"\0", "mulaw": b"\xff"}
+_SHORTEST_MS, _LONGEST_S = 50, 1
 _COMMON = frozenset({"speech_model", "encoding", "sample_rate"})
 """Settings that a request has in common terms."""
 NEXT_CODES = frozenset({1008, 1013, 3005, 3009, 4001, 4002, 4003, 4102})
@@ -342,3 +346,45 @@ def _words(result: Interim | Final) -> list[dict[str, Any]]:
 def error_frame(code: int, message: str) -> str:
     """Return the frame sent before the session is closed."""
     return typed_frame("Error", error_code=code, error=message)
+
+
+# ---- audio
+
+
+class FrameCutter:
+    """Joins frames that are too short and cuts those that are too long: a session with others is closed (3007).
+
+    One channel, in frames of 50 to 1000 ms (the vendor's specification of `/v3/ws`, sendAudio and close codes, November 2026).
+    """
+
+    def __init__(self, fmt: AudioFormat) -> None:
+        """Raises CannotConvert for a format that is not in `ENCODINGS`."""
+        rate = fmt.sample_rate_hz
+        if fmt.encoding not in ENCODINGS or rate <= 0:
+            raise CannotConvert(f"{fmt.encoding} is not accepted in a live session")
+        mono = msgspec.structs.replace(fmt, channels=1)
+        self._mono = converter(fmt, mono)
+        sample_bytes = mono.bytes_per_second // rate
+        self._shortest = -(-rate * _SHORTEST_MS // 1000) * sample_bytes
+        self._longest = rate * _LONGEST_S * sample_bytes
+        self._silence = _SILENCE[fmt.encoding]
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the frames that are long enough; less than 50 ms stay in the buffer."""
+        if self._mono is not None:
+            data = self._mono.feed(data)
+        if not self._buffer and self._shortest <= len(data) <= self._longest:
+            return [data]
+        self._buffer += data
+        frames = []
+        while len(self._buffer) >= self._shortest:
+            frames.append(bytes(self._buffer[: self._longest]))
+            del self._buffer[: self._longest]
+        return frames
+
+    def end(self) -> list[bytes]:
+        """Return the rest of the buffer, filled up with silence to the shortest frame."""
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        return [data + self._silence * (self._shortest - len(data))] if data else []

@@ -67,9 +67,10 @@ def parse_request(body: bytes) -> ChatRequest:
     needs = _NEEDS_NOTHING
     if b'"image_url"' in text or b'"input_audio"' in text:
         needs, characters = _media(text)
-    tools = ((name, fields[name]) for name in ("tools", "functions") if fields.get(name, _NULL) != _NULL)
-    if any(_value(_LIST, raw, name, "a list") for name, raw in tools):
-        needs |= {"tools"}
+    for name in ("tools", "functions"):
+        if name in fields and fields[name] != _NULL and _value(_LIST, fields[name], name, "a list"):
+            needs |= {"tools"}
+            break
     return ChatRequest(
         model="" if raw_model is None or raw_model == _NULL else _value(_TEXT, raw_model, "model", "a string"),
         fields=fields, stream=stream, include_usage=stream and _wants_usage(fields.get("stream_options")), needs=needs,
@@ -433,8 +434,11 @@ class ChatEncoder:
         if index not in self._started:
             self._started.add(index)
             parts.append(self._choice(index, {"role": "assistant", "content": ""}, None))
-        texts = {"content": delta.text, "refusal": delta.refusal, "reasoning": delta.reasoning}
-        message: dict[str, Any] = {name: text for name, text in texts.items() if text}
+        message: dict[str, Any] = {"content": delta.text} if delta.text else {}
+        if delta.refusal:
+            message["refusal"] = delta.refusal
+        if delta.reasoning:
+            message["reasoning"] = delta.reasoning
         if delta.tool_calls:
             message["tool_calls"] = [_piece_object(piece) for piece in delta.tool_calls]
         if message:

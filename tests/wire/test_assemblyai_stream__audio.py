@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
-from gw.wire.assemblyai_audio import FrameCutter
+from gw.wire.assemblyai_stream import FrameCutter
 from gw.wire.convert import CannotConvert
 
 PCM_11K = AudioFormat(encoding="pcm_s16le", sample_rate_hz=11_025)
