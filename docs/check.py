@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 from api_reference import api_page
+from config_schema import schema_text
 from mcp_reference import mcp_page
 from provider_table import provider_page
 
 from gw.cli.main import COMMANDS, main
-from gw.config.schema import schema_text
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"

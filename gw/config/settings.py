@@ -1,6 +1,6 @@
 """Every setting of gw.yaml, declared once: name, type, bounds, default and meaning.
 
-`gw.config.parse` reads a file by these declarations and `gw.config.schema` writes its JSON Schema from them. The meaning is
+`gw.config.parse` reads a file by these declarations, and docs/gw.schema.json is made from them. The meaning is
 also the comment in gw.yaml.example; a test compares the two. Providers, models, stacks and projects are declared in
 `gw.types`, since the database and the catalog have them too.
 """

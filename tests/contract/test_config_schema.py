@@ -6,9 +6,9 @@ import jsonschema
 import pytest
 import yaml
 
+from docs.config_schema import schema, schema_text
 from gw.config.gw_yaml import example_text, general_name, key_names, starter_text
 from gw.config.load import load
-from gw.config.schema import schema, schema_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "gw.schema.json"
 VALIDATOR = jsonschema.Draft7Validator(schema())

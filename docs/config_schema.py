@@ -130,5 +130,5 @@ def schema() -> Json:
 
 
 def schema_text() -> str:
-    """Return the schema as `docs/gw.schema.json` and `gw init --schema` have it."""
+    """Return the content of docs/gw.schema.json."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
