@@ -8,6 +8,7 @@ the price book.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from math import log
 from random import Random
 from typing import Any
@@ -144,20 +145,13 @@ class _Day:
         at = random.uniform(0.05, 0.4)
         for model_id in candidates:
             started = round(at, 3)
+            attempt = partial(AttemptRecord, model_id=model_id, started_ms=started)
             if random.random() >= _FAIL_RATES.get(model_id, _USUAL_FAIL_RATE):
                 total, first = round(ttfb_ms + remaining_ms, 3), round(ttfb_ms, 3)
-                attempts.append(
-                    AttemptRecord(model_id=model_id, outcome="ok", started_ms=started, duration_ms=total, ttfb_ms=first)
-                )
-                break
+                return [*attempts, attempt(outcome="ok", duration_ms=total, ttfb_ms=first)]
             ((outcome, code, status, median_ms),) = random.choices(_FAILURES, _FAILURE_WEIGHTS)
             duration = round(self._log_normal(median_ms, 0.4), 3)
-            attempts.append(
-                AttemptRecord(
-                    model_id=model_id, outcome=outcome, started_ms=started, duration_ms=duration,
-                    error_code=code, upstream_status=status,
-                )
-            )  # fmt: skip
+            attempts.append(attempt(outcome=outcome, duration_ms=duration, error_code=code, upstream_status=status))
             at = started + duration + random.uniform(0.05, 0.2)
         return attempts
 

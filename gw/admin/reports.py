@@ -1,4 +1,4 @@
-"""Health, costs and latency, the same for HTTP, CLI and MCP.
+"""Costs and latency, the same for HTTP, CLI and MCP.
 
 Money is whole nano-USD up to this package and a float of USD in its answers. Everything about the past is read from
 rollups, so the work does not grow with the number of requests.
@@ -19,22 +19,6 @@ from gw.store.latency import LatencyRow
 from gw.store.rollups import CostRow
 from gw.store.store import Reader
 from gw.telemetry.histogram import Histogram
-
-
-class GatewayHealth(Schema):
-    status: Literal["ok", "degraded"]
-    uptime_seconds: float
-    version: str
-
-
-class ReadyChecks(Schema):
-    records: Literal["ok", "degraded"]
-    draining: bool
-
-
-class Ready(Schema):
-    status: Literal["ready", "not_ready", "draining"]
-    checks: ReadyChecks
 
 
 class CostGroup(Schema):
@@ -74,21 +58,6 @@ class ModelLatency(Schema):
     request_count: int
     ttfb_percentiles: Percentiles
     latency_percentiles: Percentiles
-
-
-def health(*, now: float, started_at: float, version: str, degraded: str) -> GatewayHealth:
-    return GatewayHealth(
-        status="degraded" if degraded else "ok", uptime_seconds=round(max(0.0, now - started_at), 3), version=version
-    )
-
-
-def ready(*, draining: bool, accepting: bool, degraded: str) -> Ready:
-    """Say whether new work should be sent here, and if not, why."""
-    records: Literal["ok", "degraded"] = "ok" if accepting and not degraded else "degraded"
-    return Ready(
-        status="draining" if draining else "ready" if accepting else "not_ready",
-        checks=ReadyChecks(records=records, draining=draining),
-    )
 
 
 async def costs(

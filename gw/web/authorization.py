@@ -23,6 +23,7 @@ from typing import Literal
 from gw.config.settings import Serve, Settings
 from gw.dialects.auth import credential, principal, request_id
 from gw.dialects.http_handler import ANSWER_HEADERS
+from gw.dialects.request_io import header
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
 from gw.policy.bucket import Bucket
@@ -76,7 +77,7 @@ def _from_this_machine(serve: Serve, scope: Scope) -> bool:
     client = scope.get("client")
     if not _is_loopback(serve.host) or not client or not _is_loopback(client[0]):
         return False
-    return not any(name in (b"forwarded", b"x-forwarded-for", b"x-real-ip") for name, _ in scope["headers"])
+    return not any(header(scope, name) is not None for name in (b"forwarded", b"x-forwarded-for", b"x-real-ip"))
 
 
 @lru_cache(maxsize=256)
@@ -166,7 +167,7 @@ def fenced(app: ASGIApp, gateway: Gateway) -> ASGIApp:
         except ForbiddenError as error:
             return _refuse(gateway, scope, send, error)
         if origin is None:
-            if settings.auth.on and scope["type"] == "http" and _from_dashboard(scope):
+            if settings.auth.on and scope["type"] == "http" and header(scope, _DASHBOARD) is not None:
                 scope["gw.session"] = _session(gateway, scope, gateway.clock.now())
             elif "gw.known" in scope:
                 known["fence"] = settings
@@ -176,10 +177,6 @@ def fenced(app: ASGIApp, gateway: Gateway) -> ASGIApp:
         return app(scope, receive, _with_cors(send, origin))
 
     return fence
-
-
-def _from_dashboard(scope: Scope) -> bool:
-    return any(name == _DASHBOARD for name, _ in scope["headers"])
 
 
 async def _refuse(gateway: Gateway, scope: Scope, send: Send, error: AuthError) -> None:
@@ -204,7 +201,7 @@ async def _preflight(gateway: Gateway, scope: Scope, send: Send, origin: bytes) 
 
 def _stainless(scope: Scope) -> bytes:
     """Return the requested `x-stainless-*` headers; generated SDKs send many different ones."""
-    requested = next((value for name, value in scope["headers"] if name == b"access-control-request-headers"), b"")
+    requested = header(scope, b"access-control-request-headers") or b""
     names = (name.strip().lower() for name in requested.split(b","))
     return b"".join(b", " + n for n in names if n.startswith(b"x-stainless-") and n.replace(b"-", b"").isalnum())
 

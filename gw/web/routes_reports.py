@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,6 +17,7 @@ from gw.admin.arguments import PERIODS, SHORT_PERIODS
 from gw.admin.fallbacks import RoutePreview, route_preview
 from gw.admin.request_models import Body, read
 from gw.admin.setting_sources import SettingsPage, settings_page
+from gw.policy.breaker import GateView
 from gw.reconcile.compare import THRESHOLD, Reconciled, compare
 from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
@@ -107,16 +109,8 @@ async def dashboard_costs(request: Request) -> reports.Costs:
     return costs
 
 
-async def overview_page(request: Request) -> overview.Overview:
-    gateway = request.gateway
-    return await overview.overview(
-        *request.records, **request.query, spent=gateway.ledger.spent, active=gateway.relay.in_flight.requests
-    )
-
-
-async def reliability_page(request: Request) -> reliability.Reliability:
-    gates = request.gateway.limits.view(trio.current_time())
-    return await reliability.reliability(*request.records, **request.query, gates=gates)
+def _gates(request: Request) -> Mapping[str, GateView]:
+    return request.gateway.limits.view(trio.current_time())
 
 
 async def latency_page(request: Request) -> pages.LatencyPage:
@@ -127,15 +121,8 @@ async def latency_page(request: Request) -> pages.LatencyPage:
 
 
 def settings(request: Request) -> SettingsPage:
-    gateway = request.gateway
-    return settings_page(
-        gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=request.registrar.warnings
-    )
-
-
-def preview(request: Request) -> RoutePreview:
-    gateway = request.gateway
-    return route_preview(request.catalog, gateway.limits.view(trio.current_time()), gateway.relay.resolve, **request.query)
+    gateway, warnings = request.gateway, request.registrar.warnings
+    return settings_page(gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=warnings)
 
 
 _ERRORS = (404, 422, 503)
@@ -213,7 +200,10 @@ CHARTS = (
     _chart(
         "/api/overview", "overview",
         "The first page: today compared with yesterday at this time, the last 24 hours, every budget.",
-        overview_page, query=(_PROJECT,), answers=(overview.Overview,),
+        lambda r: overview.overview(
+            *r.records, **r.query, spent=r.gateway.ledger.spent, active=r.gateway.relay.in_flight.requests
+        ),
+        query=(_PROJECT,), answers=(overview.Overview,),
     ),
     _chart(
         "/api/series", "series",
@@ -238,7 +228,8 @@ CHARTS = (
     _dashboard(
         "/api/reliability", "reliability",
         "Outcomes of each provider's calls, its breaker and token bucket now, and where requests fell back to.",
-        reliability_page, lag_s=READ_LAG_S, query=(_PERIOD,), answers=(reliability.Reliability,), errors=(422, 503),
+        lambda r: reliability.reliability(*r.records, **r.query, gates=_gates(r)),
+        lag_s=READ_LAG_S, query=(_PERIOD,), answers=(reliability.Reliability,), errors=(422, 503),
         notes="One bar per UTC hour, for `month` per day.",
     ),
     _chart(
@@ -298,7 +289,8 @@ CHARTS = (
         errors=_ERRORS,
     ),
     _dashboard(
-        "/api/route", "route", "Which candidates would be tried for a request now, and why others would be skipped.", preview,
+        "/api/route", "route", "Which candidates would be tried for a request now, and why others would be skipped.",
+        lambda r: route_preview(r.catalog, _gates(r), r.gateway.relay.resolve, **r.query),
         query=(
             QueryField("modality", {"enum": list(MODALITIES), "default": "llm"}, "Modality of the request."),
             QueryField("model", _TEXT, "As a caller would write it; empty is the project's default."),

@@ -7,7 +7,7 @@ from typing import Literal
 
 import trio
 
-from gw.admin import listings, reports
+from gw.admin import listings
 from gw.admin.schemas import Schema, from_attributes
 from gw.gateway import Gateway
 from gw.telemetry.metrics import MetricFacts
@@ -15,12 +15,31 @@ from gw.web import static_files
 from gw.web.reply import Reply, json_reply
 from gw.web.route import Raw, Request, Route
 
+HealthState = Literal["ok", "degraded"]
+ReadyState = Literal["ready", "not_ready", "draining"]
+
+
+class GatewayHealth(Schema):
+    status: HealthState
+    uptime_seconds: float
+    version: str
+
+
+class ReadyChecks(Schema):
+    records: HealthState
+    draining: bool
+
+
+class Ready(Schema):
+    status: ReadyState
+    checks: ReadyChecks
+
 
 class Front(Schema):
     """The health object, and whether the dashboard is built. `ok` is always true: Cartesia's SDK looks for it."""
 
     ok: bool
-    status: Literal["ok", "degraded"]
+    status: HealthState
     uptime_seconds: float
     version: str
     dashboard: str
@@ -36,17 +55,19 @@ def front(request: Request) -> Reply:
     return json_reply(answer, headers=[(b"vary", b"accept")])
 
 
-def health(request: Request) -> reports.GatewayHealth:
+def health(request: Request) -> GatewayHealth:
     gateway = request.gateway
-    return reports.health(
-        now=gateway.clock.now(), started_at=gateway.started_at, version=gateway.version, degraded=gateway.store.degraded
-    )
+    uptime_s = round(max(0.0, gateway.clock.now() - gateway.started_at), 3)
+    state: HealthState = "degraded" if gateway.store.degraded else "ok"
+    return GatewayHealth(status=state, uptime_seconds=uptime_s, version=gateway.version)
 
 
 def ready(request: Request) -> Reply:
-    store = request.gateway.store
-    state = reports.ready(draining=request.plane.drain.draining, accepting=store.accepting, degraded=store.degraded)
-    return json_reply(state, 200 if state.status == "ready" else 503)
+    """Say whether new work should be sent here, and if not, why."""
+    store, draining = request.gateway.store, request.plane.drain.draining
+    checks = ReadyChecks(records="ok" if store.accepting and not store.degraded else "degraded", draining=draining)
+    status: ReadyState = "draining" if draining else "ready" if store.accepting else "not_ready"
+    return json_reply(Ready(status=status, checks=checks), 200 if status == "ready" else 503)
 
 
 def openapi_document(request: Request) -> Reply:
@@ -86,10 +107,10 @@ STATE = (
         "/", "front", "The dashboard for a client that accepts `text/html`, else the health object.", front, right="public",
         answers=(Front, _HTML), errors=(503,), unavailable=(_HTML,),
     ),
-    _get("/health", "health", "Whether the gateway runs.", health, right="public", answers=(reports.GatewayHealth,)),
+    _get("/health", "health", "Whether the gateway runs.", health, right="public", answers=(GatewayHealth,)),
     _get(
         "/ready", "ready", "Whether new work should be sent here; 503 while draining, or while records could be lost.",
-        ready, right="public", answers=(reports.Ready,), errors=(503,), unavailable=(reports.Ready,), notes="503 has the same body.",
+        ready, right="public", answers=(Ready,), errors=(503,), unavailable=(Ready,), notes="503 has the same body.",
     ),
     _get(
         "/v1/openapi.json", "openapi", "This document.", openapi_document, right="public",

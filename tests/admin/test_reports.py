@@ -136,20 +136,3 @@ async def test_latency_takes_only_the_periods_of_its_endpoint(gateway):
     for allowed, period in ((("today", "week"), "month"), (SHORT_PERIODS, "all")):
         with pytest.raises(RequestError):
             await reports.latency(gateway.store, gateway.live.catalog, NOON, period=period, allowed=allowed)
-
-
-def test_health_and_ready():
-    assert as_json(reports.health(now=10.0, started_at=7.5, version="1", degraded="")) == {
-        "status": "ok",
-        "uptime_seconds": 2.5,
-        "version": "1",
-    }
-    assert as_json(reports.health(now=1.0, started_at=7.5, version="1", degraded="disk full"))["uptime_seconds"] == 0.0
-    assert as_json(reports.health(now=10.0, started_at=7.5, version="1", degraded="disk full"))["status"] == "degraded"
-    assert reports.ready(draining=False, accepting=True, degraded="").status == "ready"
-    assert reports.ready(draining=False, accepting=True, degraded="locked").status == "ready"
-    assert as_json(reports.ready(draining=False, accepting=False, degraded="disk full")) == {
-        "status": "not_ready",
-        "checks": {"records": "degraded", "draining": False},
-    }
-    assert reports.ready(draining=True, accepting=True, degraded="").status == "draining"
