@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from gw.types.provider_types import PROVIDER_TYPES
+
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(path.relative_to(ROOT / "gw") for path in (ROOT / "gw").rglob("*.py"))
 TESTS = sorted(path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py"))
@@ -119,6 +121,12 @@ def test_no_modules_import_each_other_in_a_circle():
         tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
         raise AssertionError(" <- ".join(error.args[1])) from None
+
+
+def test_the_contract_about_providers_has_every_type():
+    contracts = tomllib.loads(_text(Path("pyproject.toml")))["tool"]["importlinter"]["contracts"]
+    (modules,) = (contract["modules"] for contract in contracts if contract["type"] == "independence")
+    assert sorted(modules) == sorted(f"gw.providers.{name}" for name in PROVIDER_TYPES)
 
 
 def test_docstrings_are_sentences():
