@@ -13,11 +13,10 @@ from gw.admin.registrar import Registrar
 from gw.config.settings import Settings
 from gw.errors import one_error
 from gw.net.http1 import Pool
-from gw.policy.expiring_set import ExpiringSet
 from gw.pricing.book import PriceBook
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Catalog, CurrentCatalog
-from gw.registry.credentials import Credentials
+from gw.registry.credentials import Credentials, ExpiringSet
 from gw.registry.merge import build
 from gw.relay.admission import Ledger
 from gw.relay.candidates import CandidatePlanner

@@ -69,7 +69,6 @@ class HostedWebSocket(Protocol):
 
     async def for_each_message(self, take: Callable[[Frame], Pending]) -> Message:
         """Call `take` with every message; return the disconnect."""
-        ...
 
     def send_or_pending(self, message: Frame) -> Pending: ...
 

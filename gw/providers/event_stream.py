@@ -20,7 +20,6 @@ class Decoder(Protocol[E]):
 
     def end(self) -> list[E]:
         """Return the last events: the connection has ended cleanly."""
-        ...
 
 
 class EventStream(Generic[E]):

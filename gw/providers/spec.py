@@ -78,13 +78,11 @@ class ChatStream(Protocol):
 
         Raises UpstreamCut for an upstream that stops early, and past the end.
         """
-        ...
 
 
 class TranscribeStream(Protocol):
     async def receive(self) -> list[TranscribeEvent]:
         """Return deltas as they arrive; the last list ends with a `Transcript`."""
-        ...
 
 
 class SpeakStream(Protocol):
@@ -93,7 +91,6 @@ class SpeakStream(Protocol):
 
     async def receive(self) -> list[SpeakEvent]:
         """Return audio as it arrives; the last list ends with `SpeakEnd`."""
-        ...
 
 
 class UpstreamSession(Protocol):
@@ -101,15 +98,12 @@ class UpstreamSession(Protocol):
 
     async def flush(self) -> None:
         """Finish what was sent so far without waiting for more: a final transcript, or speech answered by `Flushed`."""
-        ...
 
     async def send_frame(self, frame: str) -> None:
         """Send a frame of the session's dialect, unchanged (only for a client that speaks the same dialect)."""
-        ...
 
     async def finish(self) -> None:
         """End the input: the provider answers the remainder, then ends the session."""
-        ...
 
 
 class ListenSession(UpstreamSession, Protocol):
@@ -120,11 +114,9 @@ class ListenSession(UpstreamSession, Protocol):
 
     async def send_audio(self, data: bytes) -> None:
         """Send raw samples of the request's format, of any length; an empty piece is ignored."""
-        ...
 
     async def receive(self) -> list[ListenEvent]:
         """Return the next events; the last list ends with `ListenEnd`."""
-        ...
 
 
 @runtime_checkable
@@ -133,14 +125,12 @@ class CallbackListenSession(Protocol):
 
     def send_audio_or_pending(self, data: bytes) -> Pending:
         """Send what can be sent without blocking. Raises like `send_audio`."""
-        ...
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
         """Call `handle` with each list of events, where they are read, and return after `ListenEnd`.
 
         Replaces `receive`, and raises like it.
         """
-        ...
 
 
 class SpeakSession(UpstreamSession, Protocol):
@@ -151,15 +141,12 @@ class SpeakSession(UpstreamSession, Protocol):
 
     async def send_text(self, text: str) -> None:
         """Send the next piece of text as the language model wrote it: words may be cut anywhere."""
-        ...
 
     async def clear(self) -> None:
         """Drop what has not been spoken (the listener interrupted). Later text starts afresh."""
-        ...
 
     async def receive(self) -> list[SpeakEvent]:
         """Return audio as it arrives; the last list ends with `SpeakEnd`."""
-        ...
 
 
 ChatCall = Callable[[ChatRequest, Account], AbstractAsyncContextManager[ChatStream]]

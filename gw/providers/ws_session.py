@@ -46,13 +46,11 @@ class SessionWire(Protocol[E]):
 
     def forward(self, frame: str) -> Frames:
         """Return a control frame of a client that speaks this dialect as it goes to the vendor."""
-        ...
 
     def finish(self) -> Frames: ...
 
     def receive(self, frame: Frame) -> list[E]:
         """Raises ProviderError for an error of the vendor's."""
-        ...
 
 
 class ListenWire(SessionWire[ListenEvent], Protocol):

@@ -44,11 +44,9 @@ class Peer(Protocol):
 
     async def send(self, *messages: Message) -> None:
         """Raises ProviderError."""
-        ...
 
     async def receive(self) -> Message:
         """Raises ProviderError, also past the last message."""
-        ...
 
 
 class ServerPeer:

@@ -14,7 +14,6 @@ DAY_S = 86_400
 class Clock(Protocol):
     def now(self) -> float:
         """Return Unix seconds."""
-        ...
 
 
 class SystemClock:

@@ -24,10 +24,6 @@ class Secret:
             return ""
         return f"{value[:3]}…{value[-4:]}" if len(value) >= 12 else "…"
 
-    def matches(self, other: bytes) -> bool:
-        """Compare in constant time."""
-        return hmac.compare_digest(self._value.encode(), other)
-
     def __bool__(self) -> bool:
         return bool(self._value)
 

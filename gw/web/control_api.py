@@ -39,7 +39,6 @@ class ControlApi(Protocol):
         self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
     ) -> tuple[int, Any]:
         """Return the status and the decoded JSON of an answer; an answer that is not JSON comes as text."""
-        ...
 
 
 def path_with(template: str, *values: str, **named: str) -> str:

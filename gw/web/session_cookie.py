@@ -11,7 +11,7 @@ import hmac
 import secrets
 from collections.abc import Iterable, Iterator
 
-from gw.policy.expiring_set import ExpiringSet
+from gw.registry.credentials import ExpiringSet
 from gw.types.secret import Secret
 
 COOKIE = "gw_session"

@@ -35,7 +35,6 @@ class Converter(Protocol):
 
     def end(self) -> bytes:
         """Return the remaining output."""
-        ...
 
 
 def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:

@@ -60,8 +60,6 @@ class ListenProtocol(Protocol):
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         """Decode a client's frame. Raises ClientProtocolError."""
-        ...
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
         """Encode events as frames. Frames of an upstream of the same dialect (`raw`) are passed on unchanged."""
-        ...

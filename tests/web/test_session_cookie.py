@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.policy.expiring_set import ExpiringSet
+from gw.registry.credentials import ExpiringSet
 from gw.types.secret import Secret
 from gw.web.session_cookie import LASTS_S, end, issue, set_cookie, until, valid_until
 

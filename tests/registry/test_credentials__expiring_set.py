@@ -1,4 +1,4 @@
-from gw.policy.expiring_set import ExpiringSet
+from gw.registry.credentials import ExpiringSet
 
 
 def test_a_full_set_takes_no_more_until_the_first_has_expired():
