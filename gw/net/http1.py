@@ -108,14 +108,9 @@ class Pool:
         self._closed = False
 
     def open(
-        self,
-        provider: str,
-        method: bytes,
-        origin: Origin,
-        path: bytes,
-        headers: Headers | bytes,
+        self, provider: str, method: bytes, origin: Origin, path: bytes, headers: Headers | bytes,
         body: bytes | RequestBody = b"",
-    ) -> ClientExchange:
+    ) -> ClientExchange:  # fmt: skip
         """Send a request to `origin.prefix + path` (query included) and read the answer's head.
 
         `headers`: pairs, or the result of `header_lines`.

@@ -94,14 +94,9 @@ class PrewarmedSockets:
 
 @asynccontextmanager
 async def open_warm(
-    spares: PrewarmedSockets | None,
-    provider: str,
-    origin: Origin,
-    path_and_query: bytes,
-    *,
-    headers: Headers,
+    spares: PrewarmedSockets | None, provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers,
     connect: Connect,
-) -> AsyncIterator[WebSocket]:
+) -> AsyncIterator[WebSocket]:  # fmt: skip
     """Open a session like `open_ws`, with the spare if there is one. The next is dialled afterwards, unless this one failed."""
     if spares is None:
         async with open_ws(provider, origin, path_and_query, headers=headers, connect=connect) as ws:

@@ -22,12 +22,9 @@ from gw.net import poller
 from gw.types.pending import Pending
 
 CAUSES: Final[Mapping[int, Unreached]] = {
-    errno.ECONNREFUSED: "refused",
-    errno.EHOSTUNREACH: "no_route",
-    errno.ENETUNREACH: "no_route",
-    errno.EADDRNOTAVAIL: "no_route",
-    errno.ETIMEDOUT: "timeout",
-}
+    errno.ECONNREFUSED: "refused", errno.EHOSTUNREACH: "no_route", errno.ENETUNREACH: "no_route",
+    errno.EADDRNOTAVAIL: "no_route", errno.ETIMEDOUT: "timeout",
+}  # fmt: skip
 READ_BYTES: Final = 65_536
 READS_BEFORE_YIELD: Final = 32
 """Reads in a row that found data waiting before other tasks get their turn: at most 2 MiB of work."""

@@ -41,14 +41,9 @@ _LOG.setLevel(logging.WARNING)  # at DEBUG the library writes out handshake head
 
 @asynccontextmanager
 async def open_ws(
-    provider: str,
-    origin: Origin,
-    path_and_query: bytes,
-    *,
-    headers: Headers = (),
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-    connect: Connect = connect_tcp,
-) -> AsyncIterator[WebSocket]:
+    provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers = (),
+    max_message_bytes: int = MAX_MESSAGE_BYTES, connect: Connect = connect_tcp,
+) -> AsyncIterator[WebSocket]:  # fmt: skip
     """Connect to `origin.prefix + path_and_query` and yield an open session; pass `connect=pool.connect`.
 
     Leaving sends a close frame; after a block without an error the answer to it is awaited for at most 1 s. Raises

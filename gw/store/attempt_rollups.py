@@ -30,12 +30,9 @@ last_at = max(last_at, excluded.last_at)"""
 
 _SKIPS = str(SKIPS)
 _OUTCOMES = {
-    "ok": "= 'ok'",
-    "rate_limited": "= 'rate_limited'",
-    "skipped": f"in {_SKIPS}",
-    "cancelled": "= 'cancelled'",
+    "ok": "= 'ok'", "rate_limited": "= 'rate_limited'", "skipped": f"in {_SKIPS}", "cancelled": "= 'cancelled'",
     "failed": f"not in ('ok', 'rate_limited', 'cancelled', {_SKIPS[1:]}",
-}
+}  # fmt: skip
 """Field of `Health` → SQL condition on the outcome."""
 _HEALTH = f"""
 select provider, bucket / :hours * :hours,

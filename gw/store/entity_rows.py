@@ -8,6 +8,7 @@ import apsw
 import msgspec
 import structlog
 
+from gw.store.sqlite import struct_of
 from gw.types.entities import AuditEntry, Name, Stored, name_of
 
 _PUT = """
@@ -18,7 +19,7 @@ _AUDIT = """
 insert into audit (timestamp, entity_type, entity_id, action, changes, source, actor)
 values (?, ?, ?, ?, ?, ?, ?)"""
 _AUDIT_PAGE = """
-select seq, timestamp, entity_type, entity_id, action, changes, source, actor from audit
+select timestamp, entity_type, entity_id, action, changes, source, actor, seq from audit
 where (:entity_type is null or entity_type = :entity_type)
   and (:entity_id is null or entity_id = :entity_id)
   and (:action is null or action = :action)
@@ -76,26 +77,10 @@ def meta(db: apsw.Connection, name: str) -> str | None:
 
 
 def audit_page(
-    db: apsw.Connection,
-    *,
-    limit: int,
-    entity_type: str | None,
-    entity_id: str | None,
-    action: str | None,
+    db: apsw.Connection, *, limit: int, entity_type: str | None, entity_id: str | None, action: str | None,
     before: int | None,
-) -> Sequence[AuditEntry]:
+) -> Sequence[AuditEntry]:  # fmt: skip
     """Return the newest entries that pass every filter; `before`: the id of the last entry of the previous page."""
     filters = {"entity_type": entity_type, "entity_id": entity_id, "action": action, "before": before, "limit": limit}
-    return [
-        AuditEntry(
-            id=seq,
-            timestamp=timestamp,
-            entity_type=kind,
-            entity_id=entity,
-            action=action_name,
-            changes=msgspec.json.decode(changes),
-            source=source,
-            actor=actor,
-        )
-        for seq, timestamp, kind, entity, action_name, changes, source, actor in db.execute(_AUDIT_PAGE, filters)
-    ]
+    rows = db.execute(_AUDIT_PAGE, filters)
+    return [struct_of(AuditEntry, (*row[:4], msgspec.json.decode(row[4]), *row[5:])) for row in rows]

@@ -166,16 +166,9 @@ _NAME: Mapping[str, Callable[[LatencyGroup], str]] = {
 
 
 def series(
-    db: apsw.Connection,
-    grain: Grain,
-    since: int,
-    until: int,
-    *,
-    by: str,
-    project: str | None,
-    model_id: str | None,
+    db: apsw.Connection, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None,
     merged: MergedBuckets,
-) -> Mapping[tuple[int, str], LatencyRow]:
+) -> Mapping[tuple[int, str], LatencyRow]:  # fmt: skip
     """Return latency by bucket and name; `by` is provider, model, project, modality or none (one name, "")."""
     groups: Iterable[LatencyGroup]
     if by == "project" and project is None:

@@ -205,13 +205,8 @@ def _waste(db: apsw.Connection) -> None:
 
 
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
-    _requests_and_rollups,
-    _managed_and_audit,
-    _attempts_and_log_indexes,
-    _fewer_log_indexes,
-    _heard_speech,
-    _waste,
-)
+    _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
+)  # fmt: skip
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]

@@ -65,12 +65,9 @@ class RecordReader:
     """Runs the queries of `gw.store.queries`, which explains the arguments. Every method raises StoreUnavailable."""
 
     def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        versions: RollupVersions | None = None,
+        self, path: Path, clock: Clock, versions: RollupVersions | None = None,
         report_process: ReportProcess | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Without `versions`, which the writer updates, no sums are cached from one report to the next."""
         self._path = path
         self._readers = ReaderPool(path, clock)
@@ -83,12 +80,9 @@ class RecordReader:
         return await self._run(Query(query, args, kwargs, unconverted))
 
     async def read_as(
-        self,
-        convert: Callable[[X], T],
-        query: Callable[Concatenate[QueryContext, P], X],
-        *args: P.args,
+        self, convert: Callable[[X], T], query: Callable[Concatenate[QueryContext, P], X], *args: P.args,
         **kwargs: P.kwargs,
-    ) -> T:
+    ) -> T:  # fmt: skip
         """Run a query, and convert its result where it was made: `convert` is a module's function, or a partial of one."""
         return await self._run(Query(query, args, kwargs, convert))
 

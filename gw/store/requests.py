@@ -139,13 +139,9 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 ANY = LogFilter()
 _INDEXES = {
-    "turn_id": "turn_id",
-    "session_id": "session_id",
-    "error_code": "error_code",
-    "status": "unusual",
-    "model_id": "model_id",
-    "project": "project",
-}
+    "turn_id": "turn_id", "session_id": "session_id", "error_code": "error_code", "status": "unusual",
+    "model_id": "model_id", "project": "project",
+}  # fmt: skip
 """Filter → its index, in order of preference: usually the more selective first. Each index has the usual other filters too;
 for a filter without an index the log is read back in time."""
 _FILTERS = (*_INDEXES, "modality", "provider")

@@ -270,15 +270,9 @@ def totals(
 
 
 def points(
-    db: apsw.Connection,
-    grain: Grain,
-    since: int,
-    until: int,
-    *,
-    by: str,
-    project: str | None = None,
+    db: apsw.Connection, grain: Grain, since: int, until: int, *, by: str, project: str | None = None,
     model_id: str | None = None,
-) -> list[Point]:
+) -> list[Point]:  # fmt: skip
     """Return totals by bucket and name, in that order; `by` is a key of `BY`. Buckets without requests are left out."""
     bindings = {**_bindings(since, until, project), "model_id": model_id}
     return [struct_of(Point, row) for row in db.execute(_POINTS[grain, by][project is not None], bindings)]

@@ -37,18 +37,9 @@ _QUICK_CHECK_BYTES = 64 * 2**20
 """Databases up to this size are checked when opened (under 0.2 s); larger ones would hold up the start."""
 
 TRANSIENT: tuple[type[apsw.Error], ...] = (
-    apsw.BusyError,
-    apsw.LockedError,
-    apsw.FullError,
-    apsw.IOError,
-    apsw.CantOpenError,
-    apsw.ReadOnlyError,
-    apsw.PermissionsError,
-    apsw.ProtocolError,
-    apsw.NoMemError,
-    apsw.CorruptError,
-    apsw.NotADBError,
-)
+    apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError,
+    apsw.PermissionsError, apsw.ProtocolError, apsw.NoMemError, apsw.CorruptError, apsw.NotADBError,
+)  # fmt: skip
 """Faults of the disk or of another program: retrying is right, and no record is lost meanwhile. Any other is our bug."""
 
 

@@ -67,14 +67,9 @@ class Reader(RecordReader):
         return await self._readers.read(entity_rows.meta, name)
 
     async def audit_log(
-        self,
-        limit: int = 50,
-        *,
-        entity_type: str | None = None,
-        entity_id: str | None = None,
-        action: str | None = None,
-        before: int | None = None,
-    ) -> Sequence[AuditEntry]:
+        self, limit: int = 50, *, entity_type: str | None = None, entity_id: str | None = None,
+        action: str | None = None, before: int | None = None,
+    ) -> Sequence[AuditEntry]:  # fmt: skip
         """Return the newest changes that pass every filter; `before`: the id of the last one on the page before."""
         return await self._readers.read(
             entity_rows.audit_page,
@@ -101,16 +96,9 @@ class Store(Reader):
     """The daemon's store. `intent` and `finish` are single writes, on the event loop's thread only."""
 
     def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        *,
-        journal: Journal,
-        writer: Writer,
-        file_lock: lock.Lock,
-        replayed: Replayed,
+        self, path: Path, clock: Clock, *, journal: Journal, writer: Writer, file_lock: lock.Lock, replayed: Replayed,
         reports: ReportProcess | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(path, clock, writer.versions, reports)
         self._journal = journal
         self._writer = writer
@@ -213,15 +201,9 @@ class Store(Reader):
 
 @asynccontextmanager
 async def open_store(
-    path: Path,
-    *,
-    clock: Clock,
-    durability: str = "crash",
-    retention_days: int = 90,
-    holder: Mapping[str, object] = _NOBODY,
-    report_process: bool = False,
-    on_upgrade: Progress | None = None,
-) -> AsyncIterator[Store]:
+    path: Path, *, clock: Clock, durability: str = "crash", retention_days: int = 90,
+    holder: Mapping[str, object] = _NOBODY, report_process: bool = False, on_upgrade: Progress | None = None,
+) -> AsyncIterator[Store]:  # fmt: skip
     """Lock, open, upgrade and replay, then yield the store; commit what is left on exit.
 
     `holder` adds facts to the lock file; `report_process`: make reports in a process of their own; `on_upgrade` is called

@@ -11,14 +11,10 @@ import msgspec
 REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 REASONS |= {413: b"Content Too Large", 414: b"URI Too Long", 422: b"Unprocessable Content"}  # RFC 9110; older names before 3.13
 _KINDS = {
-    404: ("NotFound", "not_found"),
-    408: ("Timeout", "timeout"),
-    413: ("TooLarge", "too_large"),
-    414: ("TooLarge", "too_large"),
-    431: ("TooLarge", "too_large"),
-    500: ("InternalError", "internal_error"),
+    404: ("NotFound", "not_found"), 408: ("Timeout", "timeout"), 413: ("TooLarge", "too_large"),
+    414: ("TooLarge", "too_large"), 431: ("TooLarge", "too_large"), 500: ("InternalError", "internal_error"),
     503: ("Overloaded", "overloaded"),
-}
+}  # fmt: skip
 """`type` and `code` of the error body; ClientProtocolError for every other status."""
 
 Headers = list[tuple[bytes, bytes]]

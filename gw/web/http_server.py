@@ -82,15 +82,9 @@ class HttpServer:
     """Serves connections. One instance for all connections of a server."""
 
     def __init__(
-        self,
-        dispatch: Dispatch,
-        drain: Drain,
-        *,
-        limits: ServerLimits | None = None,
-        max_in_flight: int = 2_000,
-        clock: Clock | None = None,
-        poller: Poller | None = None,
-    ) -> None:
+        self, dispatch: Dispatch, drain: Drain, *, limits: ServerLimits | None = None, max_in_flight: int = 2_000,
+        clock: Clock | None = None, poller: Poller | None = None,
+    ) -> None:  # fmt: skip
         """`poller` must be running, or be None."""
         self.dispatch = dispatch
         self.drain = drain

@@ -41,14 +41,9 @@ log = structlog.get_logger("gw.web")
 
 
 async def serve(
-    *,
-    dispatch: Dispatch,
-    config: Serve,
-    drain: Drain,
-    limits: ServerLimits | None = None,
-    clock: Clock | None = None,
+    *, dispatch: Dispatch, config: Serve, drain: Drain, limits: ServerLimits | None = None, clock: Clock | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
-) -> None:
+) -> None:  # fmt: skip
     """Listen and serve until `drain` has begun and every connection has ended; the caller bounds that and cancels.
 
     Started with the bound addresses as "http://host:port". Raises OSError when an address cannot be bound, ssl.SSLError
@@ -57,9 +52,7 @@ async def serve(
     limits = limits or ServerLimits()
     context = _tls_context(config)
     polled = poller.Poller() if poller.OFFERED else None
-    server = HttpServer(
-        dispatch, drain, limits=limits, max_in_flight=config.max_in_flight, clock=clock, poller=polled
-    )
+    server = HttpServer(dispatch, drain, limits=limits, max_in_flight=config.max_in_flight, clock=clock, poller=polled)
     listeners = await bind(config.host, config.port)
     try:
         async with trio.open_nursery() as nursery:
