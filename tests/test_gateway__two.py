@@ -10,8 +10,7 @@ import pytest
 import trio
 
 from gw.net.http1 import Origin
-from gw.net.ws import WsClosed
-from gw.net.ws_dial import open_ws
+from gw.net.ws import WsClosed, open_ws
 from gw.providers.sim import fsk
 from tests.fakes.running import Running, open_running
 from tests.fakes.temporary_gateway import NOON, SetClock

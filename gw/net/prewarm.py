@@ -16,8 +16,7 @@ import trio
 from gw.errors import ProviderError
 from gw.net.connect import Connect
 from gw.net.http1 import Headers, Origin
-from gw.net.ws import WebSocket
-from gw.net.ws_dial import dial_ws, hold_ws, open_ws
+from gw.net.ws import WebSocket, dial_ws, hold_ws, open_ws
 
 DIAL_S: Final = 5.0
 IDLE_S: Final = 60.0

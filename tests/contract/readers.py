@@ -14,8 +14,7 @@ import attrs
 import msgspec
 import trio
 
-from gw.net.ws import WebSocket, WsClosed
-from gw.net.ws_dial import open_ws
+from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_24K, AudioFormat
 from tests.contract.talkers import Frame, as_json

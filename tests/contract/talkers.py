@@ -14,8 +14,7 @@ import attrs
 import msgspec
 import trio
 
-from gw.net.ws import WebSocket, WsClosed
-from gw.net.ws_dial import open_ws
+from gw.net.ws import WebSocket, WsClosed, open_ws
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from tests.fakes.hosting import GATEWAY, Plane

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 import trio
 
-from gw.net.ws import WebSocket
-from gw.net.ws_dial import open_ws
+from gw.net.ws import WebSocket, open_ws
 from gw.providers.spec import spec_of
 from gw.types.usage import RequestRecord
 from tests.contract.dripping import FORMS, SPEAKERS, TEXT, Behind, Upstream, request_of

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from gw.net.http1 import Origin
-from gw.net.ws_dial import open_ws
+from gw.net.ws import open_ws
 from gw.providers.spec import spec_of
 from tests.contract.dripping import (
     FORMS,

@@ -19,7 +19,7 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected, ProviderU
 from gw.errors import UpstreamProtocolError as Malformed
 from gw.net.http1 import Pool
 from gw.net.tcp import ConnectFailed
-from gw.net.ws_dial import CLOSE_S
+from gw.net.ws import CLOSE_S
 from gw.providers.sim import fsk
 from gw.providers.spec import spec_of
 from gw.types.audio import PCM_16K

@@ -15,8 +15,7 @@ import msgspec
 import pytest
 import trio
 
-from gw.net.ws import WsClosed
-from gw.net.ws_dial import open_ws
+from gw.net.ws import WsClosed, open_ws
 from gw.wire import multipart
 from tests.contract import readers, talkers
 from tests.contract.endpoints import BOUNDARY, TEXT, recording

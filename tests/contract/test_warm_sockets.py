@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from gw.net.prewarm import IDLE_S
-from gw.net.ws_dial import open_ws
+from gw.net.ws import open_ws
 from gw.providers.spec import spec_of
 from gw.types.asgi import ASGIApp
 from tests.contract.dripping import SPEAKERS

@@ -9,8 +9,7 @@ import pytest
 import trio
 
 from gw.errors import ProviderError
-from gw.net.ws import WsClosed
-from gw.net.ws_dial import open_ws
+from gw.net.ws import WsClosed, open_ws
 from tests.contract.talkers import ELEVENLABS, as_json, speech
 from tests.fakes.hosting import GATEWAY, hosted, open_plane
 from tests.fakes.vendors.deepgram import FakeDeepgram

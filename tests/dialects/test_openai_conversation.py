@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 
-from gw.net.ws_dial import open_ws
+from gw.net.ws import open_ws
 from gw.providers.sim import fsk
 from tests.contract.talkers import as_json, speech
 from tests.fakes.hosting import GATEWAY, open_plane

@@ -19,8 +19,7 @@ from gw.errors import (
     UpstreamProtocolError,
 )
 from gw.net.http1 import Origin
-from gw.net.ws import GOODBYE_S, WsClosed
-from gw.net.ws_dial import CLOSE_S, open_ws
+from gw.net.ws import CLOSE_S, GOODBYE_S, WsClosed, open_ws
 from tests.fakes.net import FakeNet, ServerSide, black_hole
 
 ORIGIN = Origin.parse("https://up.example/v1")

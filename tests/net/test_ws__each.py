@@ -14,8 +14,7 @@ from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.net import poller
 from gw.net.connect import connect_tcp
 from gw.net.origin import Origin
-from gw.net.ws import WsClosed
-from gw.net.ws_dial import open_ws
+from gw.net.ws import WsClosed, open_ws
 from tests.net.test_ws import accepts, echo
 
 pytestmark = pytest.mark.usefixtures("polled", "tls")
