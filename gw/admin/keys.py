@@ -71,8 +71,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
             created_at=draft.now,
             expires_at=_checked_expiry(request.expires_at, draft.now),
         )
-        changes = {"name": stored.name, "project": stored.project, "expires_at": stored.expires_at}
-        draft.put(stored, "create", changes)
+        draft.put(stored, "create", {name: getattr(stored, name) for name in CreateKey.__struct_fields__})
     return from_attributes(MadeKey, _entry(stored), key=key)
 
 

@@ -101,7 +101,14 @@ class RequestDetail(LogRecord):
 
 
 def log_record(record: RequestRecord) -> LogRecord:
-    input_units, output_units, cached_units = _units(record)
+    """Return a record as the log shows it, with the units of its modality. Only language models have output units."""
+    usage, (seconds, characters) = record.usage, seconds_and_characters(record)
+    units: Mapping[Modality, tuple[float, float, float]] = {
+        "llm": (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens),
+        "stt": (seconds, 0, 0),
+        "tts": (characters, 0, 0),
+    }
+    input_units, output_units, cached_units = units[record.modality]
     return from_attributes(
         LogRecord,
         record,
@@ -113,18 +120,6 @@ def log_record(record: RequestRecord) -> LogRecord:
         unit=UNIT_OF[record.modality],
         attempts=[from_attributes(LoggedAttempt, a, cost_usd=usd_or_none(a.cost_nusd)) for a in record.attempts],
     )
-
-
-def _units(record: RequestRecord) -> tuple[float, float, float]:
-    """Return input, output and cached input units of the modality. Only language models have output units."""
-    usage, (seconds, characters) = record.usage, seconds_and_characters(record)
-    match record.modality:
-        case "llm":
-            return usage.input_tokens, usage.output_tokens, usage.cached_input_tokens
-        case "stt":
-            return seconds, 0, 0
-        case "tts":
-            return characters, 0, 0
 
 
 async def request_detail(store: Reader, record_id: str) -> RequestDetail:

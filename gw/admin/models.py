@@ -122,7 +122,5 @@ def _editable(registrar: Registrar, model_id: str) -> list[Model]:
 
 def _audited(model: Model) -> dict[str, object]:
     """Return what the audit log has of a model."""
-    values: dict[str, object] = {
-        "modality": model.modality, "provider_id": model.provider, "model_name": model.name,
-    }  # fmt: skip
-    return values | {name: getattr(model, name) for name in _CHECKS}
+    named = {"modality": model.modality, "provider_id": model.provider, "model_name": model.name}
+    return named | {name: getattr(model, name) for name in _CHECKS}

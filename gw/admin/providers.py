@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,7 +13,7 @@ from gw.admin.schemas import Schema
 from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
 from gw.types.address import host_of, is_never_called, is_public
 from gw.types.entities import Actor, Model, StoredProvider, name_of
-from gw.types.ids import Location, Source
+from gw.types.ids import Source
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
@@ -160,14 +160,10 @@ def checked_api_key(value: str | None, param: str = "api_key") -> str:
     return key
 
 
-def _checked_address(registrar: Registrar, kind: str, base_url: str | None) -> str | None:
-    return checked_base_url(base_url, PROVIDER_TYPES[kind].location, registrar.settings.serve.provider_base_url_hosts)
-
-
 async def _with_moved_key(registrar: Registrar, before: StoredProvider, after: StoredProvider) -> StoredProvider:
     """Bind the stored key to a new host, which the operator must have listed: otherwise a caller could steal the key."""
     host = host_of(after.base_url) if after.base_url else ""
-    if host not in {h.lower() for h in registrar.settings.serve.provider_base_url_hosts}:
+    if not _is_listed(registrar, host):
         what = "the stored key is bound to the present base_url; send the api_key along to move it"
         raise ClientProtocolError(what=what, param="base_url")
     vault = await registrar.vault()
@@ -182,7 +178,7 @@ def _audited(provider: StoredProvider) -> dict[str, object]:
     return {"provider_type": provider.type, "base_url": provider.base_url, "api_key": key}
 
 
-def checked_base_url(value: str | None, location: Location, allowed_hosts: Collection[str]) -> str | None:
+def _checked_address(registrar: Registrar, kind: str, value: str | None) -> str | None:
     """Return `value` without a trailing slash, None for an empty one. Raises RequestError.
 
     The scheme is http(s), for a local provider also tcp. Link-local and metadata addresses are refused; private ones and
@@ -192,16 +188,21 @@ def checked_base_url(value: str | None, location: Location, allowed_hosts: Colle
     """
     if not value:
         return None
+    location = PROVIDER_TYPES[kind].location
     try:
         host = host_of(value, tcp=location == "local")
     except ValueError as error:
         raise RequestError(what=f"base_url: {error}", param="base_url") from None
     if is_never_called(host):
         raise RequestError(what="base_url is a link-local or metadata address, which is never called", param="base_url")
-    if location == "cloud" and host not in {h.lower() for h in allowed_hosts} and _is_inside(host):
+    if location == "cloud" and not _is_listed(registrar, host) and _is_inside(host):
         what = "base_url is a private address; list its host in serve.provider_base_url_hosts to allow it"
         raise RequestError(what=what, param="base_url")
     return value.rstrip("/")
+
+
+def _is_listed(registrar: Registrar, host: str) -> bool:
+    return host in {h.lower() for h in registrar.settings.serve.provider_base_url_hosts}
 
 
 def _is_inside(host: str) -> bool:

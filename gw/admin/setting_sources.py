@@ -91,7 +91,9 @@ def _values(value: object, path: tuple[str | int, ...], origins: Origins) -> Ite
             yield from _values(child, (*path, number), origins)
     else:
         name = ".".join(map(str, path[1:]))
-        yield SettingValue(name=name, value=_shown(value), origin=_origin(value, path, origins))
+        default, elsewhere = _FROM_ELSEWHERE.get(path, (value, ""))
+        origin = origins.line(*path) or (elsewhere if value != default else "default")
+        yield SettingValue(name=name, value=_shown(value), origin=origin)
 
 
 def _shown(value: object) -> str | int | float | bool | list[str] | None:
@@ -102,8 +104,3 @@ def _shown(value: object) -> str | int | float | bool | list[str] | None:
     if isinstance(value, tuple):
         return [str(item) for item in value]
     return value if isinstance(value, (str, int, float, bool)) else None
-
-
-def _origin(value: object, path: tuple[str | int, ...], origins: Origins) -> str:
-    default, elsewhere = _FROM_ELSEWHERE.get(path, (value, ""))
-    return origins.line(*path) or (elsewhere if value != default else "default")

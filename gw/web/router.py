@@ -110,7 +110,8 @@ class Router:
         return not_found(ident)
 
     def _file(self, scope: Scope, path: str) -> Reply | None:
-        encoding, known_tag = _text_header(scope, b"accept-encoding"), _text_header(scope, b"if-none-match")
+        names = (b"accept-encoding", b"if-none-match")
+        encoding, known_tag = ((header(scope, name) or b"").decode("latin-1") for name in names)
         files = self.plane.files
         reply = files.file(path, encoding, known_tag)
         if reply is None and not path.startswith(static_files.NOT_PAGES):
@@ -121,9 +122,9 @@ class Router:
 async def _receive_body(request: Request, read_body: ReadBody) -> None:
     """Read the body that the route needs; a POST without one must have an empty body. Raises RequestError."""
     if request.route.body is not None:
-        request.body = parse_body(request.scope, await read_body())
+        request.body = parse_body(request, await read_body())
     elif request.route.method == "POST":
-        refuse_body(request.scope, await read_body())
+        refuse_body(request, await read_body())
 
 
 def _decoded(raw: bytes) -> str:
@@ -131,17 +132,13 @@ def _decoded(raw: bytes) -> str:
     return unquote(path) if "%" in path else path
 
 
-def _text_header(scope: Scope, name: bytes) -> str:
-    return (header(scope, name) or b"").decode("latin-1")
-
-
-def parse_body(scope: Scope, body: bytes) -> dict[str, object]:
+def parse_body(request: Request, body: bytes) -> dict[str, object]:
     """Decode a JSON object, whose members the caller checks. Raises RequestError.
 
     msgspec refuses what is not JSON in UTF-8, numbers out of range, lone surrogates and endless nesting; Python's parser
     then refuses repeated members, since readers differ in which of the two counts.
     """
-    _check_content_type(scope)
+    _check_content_type(request)
     try:
         msgspec.json.decode(body)
         decoded = json.loads(body, object_pairs_hook=_without_duplicates)
@@ -154,10 +151,10 @@ def parse_body(scope: Scope, body: bytes) -> dict[str, object]:
     return decoded
 
 
-def refuse_body(scope: Scope, body: bytes) -> None:
+def refuse_body(request: Request, body: bytes) -> None:
     """Refuse a body that would be ignored: it must be empty, or `{}` as JSON. Raises RequestError."""
     if body:
-        for name in parse_body(scope, body):
+        for name in parse_body(request, body):
             raise RequestError(what="the body must be empty", param=name)
 
 
@@ -175,11 +172,11 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
-def _check_content_type(scope: Scope) -> None:
-    media_type, _, parameters = _text_header(scope, b"content-type").partition(";")
+def _check_content_type(request: Request) -> None:
+    media_type, _, parameters = request.header(b"content-type").partition(";")
     if media_type.strip().lower() != "application/json":
         raise RequestError(what="the content-type must be application/json", param="content-type")
     if parameters.strip().lower() not in ("", "charset=utf-8", 'charset="utf-8"'):
         raise RequestError(what="JSON must be encoded in UTF-8", param="content-type")
-    if (_text_header(scope, b"content-encoding") or "identity").lower() != "identity":
+    if (request.header(b"content-encoding") or "identity").lower() != "identity":
         raise RequestError(what="the body must not be compressed", param="content-encoding")

@@ -91,16 +91,13 @@ def _index_of(folder: Path) -> Iterable[tuple[str, File]]:
             continue
         key = "/" + path.relative_to(folder).as_posix()
         body = path.read_bytes()
-        bodies = {"": body}
-        for suffix, encoding in _ENCODINGS.items():
-            sibling = path.with_name(path.name + suffix)
-            if sibling.is_file():
-                bodies[encoding] = sibling.read_bytes()
+        siblings = {encoding: path.with_name(path.name + suffix) for suffix, encoding in _ENCODINGS.items()}
+        bodies = {encoding: sibling.read_bytes() for encoding, sibling in siblings.items() if sibling.is_file()}
         yield key, File(
             content_type=_content_type(path),
             etag=sha256(body).hexdigest()[:24],
             cache_control=_FOREVER if key.startswith("/assets/") else _RECHECK,
-            bodies=bodies,
+            bodies={"": body, **bodies},
         )
 
 
