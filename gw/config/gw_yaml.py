@@ -20,10 +20,7 @@ _NAMED_ENTRIES = {"providers": 1, "models": 2, "stacks": 1, "projects": 1, "voic
 
 
 def find_config(env: Mapping[str, str], cwd: Path, user_dir: Path, system_dir: Path) -> Path:
-    """Return `$GW_CONFIG` when it is set, else the first `gw.yaml` in `cwd`, `user_dir` and `system_dir`.
-
-    Raises ConfigError with the places searched.
-    """
+    """Return `$GW_CONFIG`, else the first `gw.yaml` of these folders. Raises ConfigError with the places searched."""
     explicit = env.get("GW_CONFIG", "")
     usual = [folder / NAME for folder in (cwd, user_dir, system_dir)]
     places = [cwd / Path(explicit).expanduser()] if explicit else usual

@@ -209,10 +209,7 @@ def _matching_run(finals: Iterable[_Final], place: TurnPlace, last: LastUser, no
 
 
 def _is_open(final: _Final, place: TurnPlace, last: LastUser, now: float) -> bool:
-    """Return whether a chat request may use this transcript.
-
-    It is used once; again after the same messages (a tool was called), or at the same time.
-    """
+    """Return whether a chat request may use this transcript: once, then at the same time or after the same messages."""
     claim, source = final.claim, final.source
     if final.at < now - HEARD_S:
         return False

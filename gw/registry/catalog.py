@@ -131,10 +131,7 @@ class Catalog:
         return (model, *others)
 
     def voice(self, alias: str, provider: Provider) -> str:
-        """Return the provider's voice for `alias`, or `alias` itself when it is not an alias.
-
-        An entry for the provider's id is preferred to one for its type.
-        """
+        """Return the provider's voice for `alias`, by its id before its type; else `alias` itself."""
         voices = self.voices.get(alias)
         if voices is None:
             return alias

@@ -62,15 +62,13 @@ _MAX_USED = 100_000
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
-    """Content of a token. `key` is the `key_fingerprint` of the credential it was made with; `expires_at` Unix seconds.
-
-    `single_use_id`: the id of a token for one request; empty for a token that may be used any number of times.
-    """
+    """Content of a token. `key` is the `key_fingerprint` of the credential it was made with; `expires_at` Unix seconds."""
 
     key: bytes
     project: str
     expires_at: float
     single_use_id: bytes = b""
+    """Id of a token for one request; empty for a token that may be used any number of times."""
 
 
 _GRANT = msgspec.msgpack.Decoder(Grant)
@@ -114,10 +112,7 @@ class ShortLivedTokens:
 
 @attrs.frozen(kw_only=True)
 class Principal:
-    """The holder of a credential. `anyone`: the gateway is open and asks for none. `project` is a key's project.
-
-    `single_use_id`: id of a short-lived token for one request.
-    """
+    """The holder of a credential. `anyone`: the gateway is open and asks for none. `project` is a key's project."""
 
     kind: Literal["anyone", "admin", "key"]
     project: str | None = None

@@ -144,10 +144,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             self._caller_is_slow = False
 
     async def send_audio(self, data: bytes) -> None:
-        """Send raw samples, or pieces of a container, as announced. A provider's failure is not the sender's concern.
-
-        Raise what `SessionAudio.add` raises.
-        """
+        """Send samples, or pieces of a container. Raise what `SessionAudio.add` raises, but no provider's failure."""
         if (pending := self.send_audio_or_pending(data)) is not None:
             await pending
         elif self._current is None or not self._current.live:

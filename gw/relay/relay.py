@@ -104,10 +104,7 @@ class Relay:
 
 
 class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"], Generic[Q, S, E]):
-    """One request: entering admits it and finds the candidate that answers, leaving it has written its record.
-
-    Raises, without a record, what `CandidatePlanner.plan` raises: there is no model to write it to.
-    """
+    """One request: entering admits it and finds the candidate that answers, leaving it has written its record."""
 
     __slots__ = ("_caller", "_open", "_relay", "_request", "_response")
 

@@ -26,10 +26,7 @@ from gw.wire.convert import CannotConvert
 
 
 class ReplayBuffer:
-    """Offsets count the session's bytes. Holds at most `max_s` seconds of raw audio, else `max_bytes`.
-
-    Beyond that the oldest audio is dropped and cannot be sent to another provider.
-    """
+    """The latest `max_s` seconds of raw audio, or `max_bytes` of a container. Offsets count the session's bytes."""
 
     def __init__(self, fmt: AudioFormat, *, max_s: float, max_bytes: int) -> None:
         self._format = fmt
@@ -220,10 +217,7 @@ _EVERY = 8
 
 
 def is_loud(data: bytes, encoding: Encoding) -> bool:
-    """Return whether any of the examined samples is loud. Always false for compressed audio.
-
-    The test is cheap, and good enough to tell a failed provider from a silent caller.
-    """
+    """Return whether a sample is loud, to tell a failed provider from a silent caller; False for compressed audio."""
     match encoding:
         case "pcm_s16le":
             samples = array("h", data[: len(data) & ~1])

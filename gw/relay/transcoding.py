@@ -73,10 +73,7 @@ def _nearest_rate(rates_hz: frozenset[int], wanted_hz: int) -> int:
 
 
 class TranscodedCall(AbstractAsyncContextManager[SpeakStream]):
-    """A call whose stream is in `fmt`, whatever the provider sends, where that can be converted.
-
-    `idle_s`: the longest silence once it speaks; sound that only drips is no better.
-    """
+    """A call whose stream is in `fmt` where that can be converted. `idle_s`: the longest silence once it speaks."""
 
     __slots__ = ("_call", "_fmt", "_idle_s", "_provider", "abort")
 

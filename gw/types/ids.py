@@ -17,10 +17,7 @@ ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def split_model_id(model_id: str) -> tuple[str, str]:
-    """Split `"groq/openai/gpt-oss-20b"` into `("groq", "openai/gpt-oss-20b")`, at the first slash only.
-
-    An id without a slash gives `("", model_id)`.
-    """
+    """Split at the first slash: `"groq/a/b"` gives `("groq", "a/b")`, an id without a slash `("", model_id)`."""
     provider, slash, name = model_id.partition("/")
     return (provider, name) if slash else ("", model_id)
 
