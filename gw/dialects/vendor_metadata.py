@@ -6,7 +6,7 @@ may use. The gateway's budgets are in dollars, so quotas that vendors count in c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -14,7 +14,7 @@ import msgspec
 
 from gw.admin import listings
 from gw.dialects.auth import grant, query_fields
-from gw.dialects.http_handler import JSON, HttpExchange, Routes
+from gw.dialects.http_handler import JSON, Handler, HttpExchange, Routes
 from gw.dialects.request_io import send_response
 from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog
@@ -97,14 +97,6 @@ def _page(voices: list[ListedVoice], after: str | None, size: int) -> tuple[list
     return voices[:size], len(voices) > size
 
 
-async def models(exchange: HttpExchange) -> None:
-    await _send(exchange, listings.models(exchange.gateway.live.catalog, exchange.gateway.started_at))
-
-
-async def models_bare(exchange: HttpExchange) -> None:
-    await _send(exchange, listings.models_bare(exchange.gateway.live.catalog))
-
-
 # ---- ElevenLabs
 
 
@@ -129,43 +121,19 @@ _SUBSCRIPTION: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-async def elevenlabs_voices(exchange: HttpExchange) -> None:
-    await _send(exchange, {"voices": [_elevenlabs_voice(voice) for voice in _matching_voices(exchange, "")]})
-
-
-async def elevenlabs_page(exchange: HttpExchange) -> None:
+def _elevenlabs_page(exchange: HttpExchange) -> dict[str, Any]:
     """Answer `GET /v2/voices`; a page's token is the last voice of the page before."""
     query = _query(exchange, "search", "page_size", "next_page_token")
     voices = _matching_voices(exchange, query.get("search", ""))
     size = _count(query.get("page_size"), 10, _MAX_PAGE, "page_size")
     page, has_more = _page(voices, query.get("next_page_token"), size)
-    await _send(
-        exchange,
-        {
-            "voices": [_elevenlabs_voice(voice) for voice in page], "has_more": has_more,
-            "total_count": len(voices), "next_page_token": page[-1].id if has_more else None,
-        },
-    )
-
-
-async def elevenlabs_voice(exchange: HttpExchange) -> None:
-    await _send(exchange, _elevenlabs_voice(_path_voice(exchange)))
-
-
-async def subscription(exchange: HttpExchange) -> None:
-    await _send(exchange, _SUBSCRIPTION)
-
-
-async def single_use_token(exchange: HttpExchange) -> None:
-    """Answer with a token for any of the vendor's uses."""
-    await _send(exchange, {"token": _grant(exchange, _SINGLE_USE_S, single_use=True)})
+    return {
+        "voices": [_elevenlabs_voice(voice) for voice in page], "has_more": has_more,
+        "total_count": len(voices), "next_page_token": page[-1].id if has_more else None,
+    }
 
 
 # ---- Cartesia
-
-
-async def cartesia_status(exchange: HttpExchange) -> None:
-    await _send(exchange, {"ok": True, "version": exchange.gateway.version})
 
 
 def _cartesia_voice(voice: ListedVoice) -> dict[str, Any]:
@@ -176,17 +144,13 @@ def _cartesia_voice(voice: ListedVoice) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def cartesia_voices(exchange: HttpExchange) -> None:
+def _cartesia_page(exchange: HttpExchange) -> dict[str, Any]:
     """Answer with the page after `starting_after`; the SDK asks for pages until one is empty."""
     query = _query(exchange, "q", "limit", "starting_after")
     size = _count(query.get("limit"), 10, _MAX_PAGE, "limit")
     page, has_more = _page(_matching_voices(exchange, query.get("q", "")), query.get("starting_after"), size)
     data = [_cartesia_voice(voice) for voice in page]
-    await _send(exchange, {"data": data, "has_more": has_more, "next_page": page[-1].id if has_more else None})
-
-
-async def cartesia_voice(exchange: HttpExchange) -> None:
-    await _send(exchange, _cartesia_voice(_path_voice(exchange)))
+    return {"data": data, "has_more": has_more, "next_page": page[-1].id if has_more else None}
 
 
 async def cartesia_token(exchange: HttpExchange) -> None:
@@ -202,10 +166,10 @@ async def deepgram_grant(exchange: HttpExchange) -> None:
     await _send(exchange, {"access_token": _grant(exchange, lifetime_s), "expires_in": lifetime_s})
 
 
-async def assemblyai_token(exchange: HttpExchange) -> None:
+def _assemblyai_token(exchange: HttpExchange) -> dict[str, Any]:
     query = _query(exchange, "expires_in_seconds")
     lifetime_s = _count(query.get("expires_in_seconds"), 60, 600, "expires_in_seconds")
-    await _send(exchange, {"token": _grant(exchange, lifetime_s), "expires_in_seconds": lifetime_s})
+    return {"token": _grant(exchange, lifetime_s), "expires_in_seconds": lifetime_s}
 
 
 # ---- tokens
@@ -231,22 +195,35 @@ async def _lifetime_s(exchange: HttpExchange, member: str, default: int) -> int:
     return default if requested is None else _count(str(requested), default, 3_600, member)
 
 
+# ---- routes
+
+
+def _json(answer_of: Callable[[HttpExchange], object]) -> Handler:
+    """Return a handler that sends what `answer_of` returns."""
+    return lambda exchange: _send(exchange, answer_of(exchange))
+
+
 ELEVENLABS: Routes = {
-    ("GET", "/v1/voices"): elevenlabs_voices,
-    ("GET", "/v2/voices"): elevenlabs_page,
-    ("GET", "/v1/voices/{voice}"): elevenlabs_voice,
-    ("GET", "/v1/user/subscription"): subscription,
-    ("POST", "/v1/single-use-token/{type}"): single_use_token,
+    ("GET", "/v1/voices"): _json(lambda exchange: {"voices": list(map(_elevenlabs_voice, _matching_voices(exchange, "")))}),
+    ("GET", "/v2/voices"): _json(_elevenlabs_page),
+    ("GET", "/v1/voices/{voice}"): _json(lambda exchange: _elevenlabs_voice(_path_voice(exchange))),
+    ("GET", "/v1/user/subscription"): _json(lambda exchange: _SUBSCRIPTION),
+    ("POST", "/v1/single-use-token/{type}"): _json(
+        lambda exchange: {"token": _grant(exchange, _SINGLE_USE_S, single_use=True)}
+    ),
 }
 CARTESIA: Routes = {
-    ("GET", "/voices"): cartesia_voices,
-    ("GET", "/voices/{voice}"): cartesia_voice,
+    ("GET", "/voices"): _json(_cartesia_page),
+    ("GET", "/voices/{voice}"): _json(lambda exchange: _cartesia_voice(_path_voice(exchange))),
     ("POST", "/access-token"): cartesia_token,
 }
-CARTESIA_MOUNT: Routes = {("GET", "/"): cartesia_status, ("GET", ""): cartesia_status}
+_STATUS = _json(lambda exchange: {"ok": True, "version": exchange.gateway.version})
+CARTESIA_MOUNT: Routes = {("GET", "/"): _STATUS, ("GET", ""): _STATUS}
 """Routes below `/cartesia` only: the root has a front page."""
 DEEPGRAM: Routes = {("POST", "/v1/auth/grant"): deepgram_grant}
-ASSEMBLYAI: Routes = {("GET", "/v3/token"): assemblyai_token}
-MODELS: Routes = {("GET", "/v1/models"): models}
-MODELS_BARE: Routes = {("GET", "/v1/models"): models_bare}
+ASSEMBLYAI: Routes = {("GET", "/v3/token"): _json(_assemblyai_token)}
+MODELS: Routes = {
+    ("GET", "/v1/models"): _json(lambda e: listings.models(e.gateway.live.catalog, e.gateway.started_at))
+}
+MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.live.catalog))}
 """Routes below a vendor's name only: at the root one address serves all vendors."""

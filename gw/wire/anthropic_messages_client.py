@@ -28,7 +28,7 @@ from gw.wire import sse
 from gw.wire.bounds import tokens
 from gw.wire.chat_answer import ENDED_BY, arguments_object, with_raw
 from gw.wire.chat_messages import ChatFields, Function, Message, Part, Tool, decode_fields
-from gw.wire.json_codec import BAD_JSON, convert_or_none
+from gw.wire.json_codec import BAD_JSON, convert_or_none, present
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -71,14 +71,12 @@ def upstream_body(request: ChatRequest, model: str) -> bytes:
     system, turns = _conversation(fields.messages)
     if turns[-1]["role"] == "assistant":
         _end_with_user(turns, prefill=version is None or version < _PREFILL_ENDS)
-    body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens or DEFAULT_MAX_TOKENS}
     if fields.wants_json:
         system.append({"type": "text", "text": _JSON_ONLY})
-    if system:
-        body["system"] = system
-    body["messages"] = turns
-    if request.stream:
-        body["stream"] = True
+    body = present(
+        model=model, max_tokens=request.max_output_tokens or DEFAULT_MAX_TOKENS, system=system or None, messages=turns,
+        stream=request.stream or None,
+    )
     body |= _tools(fields)
     if version is None or version < _SAMPLING_ENDS:
         body |= _sampling(fields)
@@ -123,10 +121,7 @@ def _add(turns: list[Block], role: str, blocks: list[Block]) -> None:
 
 
 def _text_block(part: Part) -> Block:
-    block: Block = {"type": "text", "text": part.text or part.refusal}
-    if part.cache_control is not None:
-        block["cache_control"] = part.cache_control
-    return block
+    return {"type": "text", "text": part.text or part.refusal, **present(cache_control=part.cache_control)}
 
 
 def _text_blocks(message: Message) -> list[Block]:
@@ -217,13 +212,10 @@ def _tools(fields: _Fields) -> dict[str, Any]:
 
 
 def _tool(function: Function) -> Block:
-    tool: Block = {"name": function.name}
-    if function.description:
-        tool["description"] = function.description
-    tool["input_schema"] = {"type": "object", **(function.parameters or {"properties": {}})}
-    if function.strict:
-        tool["strict"] = True
-    return tool
+    schema = {"type": "object", **(function.parameters or {"properties": {}})}
+    return present(
+        name=function.name, description=function.description or None, input_schema=schema, strict=function.strict or None
+    )
 
 
 def _choice(choice: str | Tool | None) -> Block:

@@ -20,7 +20,7 @@ from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import MOST_TOKENS
 from gw.wire.chat_answer import CollectedAnswer, arguments_object, as_delta
-from gw.wire.json_codec import decode_request
+from gw.wire.json_codec import decode_request, present
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
@@ -214,12 +214,11 @@ def _text(content: str | list[_Block] | None) -> str:
 
 
 def _settings(request: _Request) -> dict[str, Any]:
-    optional = {
-        "max_completion_tokens": request.max_tokens or None, "stream": request.stream or None,
-        "stop": request.stop_sequences or None, "temperature": request.temperature, "top_p": request.top_p,
-        "user": (request.metadata.user_id or None) if request.metadata is not None else None,
-    }
-    fields: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+    fields = present(
+        max_completion_tokens=request.max_tokens or None, stream=request.stream or None,
+        stop=request.stop_sequences or None, temperature=request.temperature, top_p=request.top_p,
+        user=(request.metadata.user_id or None) if request.metadata is not None else None,
+    )
     output_format = request.output_config.format if request.output_config is not None else None
     if output_format is not None and output_format.type == "json_schema":
         schema = {"name": "answer", "schema": output_format.schema or {}, "strict": True}
@@ -241,11 +240,10 @@ def _tool_settings(request: _Request) -> dict[str, Any]:
 
 
 def _tool(tool: _Tool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.input_schema or {"type": "object"}}
-    if tool.description:
-        function["description"] = tool.description
-    if tool.strict:
-        function["strict"] = True
+    schema = tool.input_schema or {"type": "object"}
+    function = present(
+        name=tool.name, parameters=schema, description=tool.description or None, strict=tool.strict or None
+    )
     return {"type": "function", "function": function}
 
 

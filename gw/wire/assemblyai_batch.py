@@ -16,7 +16,7 @@ from gw.errors import ProviderFailed, UpstreamProtocolError
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.json_codec import decode_request, decode_upstream
+from gw.wire.json_codec import decode_request, decode_upstream, present
 from gw.wire.vendor_errors import filtered
 
 _OURS = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
@@ -63,14 +63,11 @@ def job_body(request: TranscribeRequest, model: str, url: str) -> bytes:
     if request.dialect == "assemblyai":
         body |= {name: msgspec.Raw(raw.encode()) for name, raw in request.fields if name not in _OURS}
         return msgspec.json.encode(body)
-    if language := spoken_language(request.language):
-        body["language_code"] = language
-    else:
-        body["language_detection"] = True
-    if request.diarize:
-        body["speaker_labels"] = True
-    if request.keyterms:
-        body["keyterms_prompt"] = list(request.keyterms)
+    language = spoken_language(request.language)
+    body |= present(
+        language_code=language, language_detection=None if language else True, speaker_labels=request.diarize or None,
+        keyterms_prompt=request.keyterms or None,
+    )
     return msgspec.json.encode(body)
 
 

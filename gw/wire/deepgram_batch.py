@@ -15,7 +15,7 @@ from gw.types.stt import AudioSource, Final, TranscribeRequest, Transcript
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
 from gw.wire.deepgram_listen import Alternative, audio_fields, default_language, format_of, keyterms_of, word_object
-from gw.wire.json_codec import decode_upstream
+from gw.wire.json_codec import decode_upstream, present
 from gw.wire.query import is_true, optional_pairs, query_pairs
 
 _OURS = frozenset({"model", "callback", "callback_method"})
@@ -121,9 +121,7 @@ def encode(transcript: Transcript, *, request_id: str, created: str, duration_s:
         "confidence": 0.99 if transcript.text else 0.0,
         "words": [word_object(word) | {"start": word.start_s, "end": word.end_s} for word in transcript.words],
     }
-    channel: dict[str, Any] = {"alternatives": [alternative]}
-    if transcript.language:
-        channel["detected_language"] = transcript.language
+    channel = present(alternatives=[alternative], detected_language=transcript.language or None)
     results: dict[str, Any] = {"channels": [channel]}
     if transcript.segments:
         results["utterances"] = [

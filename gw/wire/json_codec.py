@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -61,6 +61,11 @@ def convert_or_none(value: object, form: type[F]) -> F | None:
         return None if value is None else msgspec.convert(value, form)
     except msgspec.ValidationError:
         return None
+
+
+def present(**members: Any) -> dict[str, Any]:
+    """Return the members of a JSON object, without those that are None."""
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _member(error: msgspec.ValidationError) -> str | None:

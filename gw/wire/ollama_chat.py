@@ -20,7 +20,7 @@ from gw.types.usage import Usage
 from gw.wire.bounds import MOST_TOKENS, tokens
 from gw.wire.chat_answer import CollectedAnswer, CollectedChoice, arguments_object, as_delta, with_raw
 from gw.wire.chat_messages import ChatFields, ChatMessage, decode_fields
-from gw.wire.json_codec import BAD_JSON, decode_request
+from gw.wire.json_codec import BAD_JSON, decode_request, present
 from gw.wire.stream_decoder import StreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -194,9 +194,7 @@ def parse_request(body: bytes) -> ChatRequest:
     options = msgspec.structs.asdict(request.options or _RequestOptions())
     limit = options.pop("num_predict")
     limit = min(limit, MOST_TOKENS) if limit is not None and limit > 0 else None  # -1 and -2: no limit
-    fields |= {name: value for name, value in options.items() if value is not None}
-    if limit is not None:
-        fields["max_completion_tokens"] = limit
+    fields |= present(**options, max_completion_tokens=limit)
     return ChatRequest(
         model=request.model, fields={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()},
         stream=stream, include_usage=stream, needs=frozenset(needs),
@@ -421,11 +419,10 @@ class OllamaEncoder:
         if answer.raw is not None:
             return answer.raw
         choice = answer.first
-        message: Object = {"content": choice.text + choice.refusal}
-        if thinking := choice.reasoning:
-            message["thinking"] = thinking
-        if calls := choice.tool_calls:
-            message["tool_calls"] = [_call_object(call) for call in calls]
+        calls = [_call_object(call) for call in choice.tool_calls]
+        message = present(
+            content=choice.text + choice.refusal, thinking=choice.reasoning or None, tool_calls=calls or None
+        )
         return msgspec.json.encode(self._object(message, **_last(choice, answer.usage)))
 
     def _delta(self, delta: Delta, parts: list[bytes]) -> None:

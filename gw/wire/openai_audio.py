@@ -22,7 +22,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import seconds, tokens
-from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream
+from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream, present
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within
 
@@ -85,13 +85,11 @@ def parse_speech(body: bytes) -> SpeakRequest:
 
 def speech_body(request: SpeakRequest, model: str, voice: str) -> bytes:
     """Return the body for an upstream of this dialect; with unknown members only if the caller speaks it too."""
-    body: dict[str, Any] = {"model": model, "input": request.text, "voice": voice}
     encoding = request.format.encoding
-    body["response_format"] = _WIRE_FORMATS.get(encoding, encoding)
-    optional = {
-        "speed": request.speed, "instructions": request.instructions, "stream_format": "sse" if request.want_events else None,
-    }
-    body |= {name: value for name, value in optional.items() if value is not None}
+    body = present(
+        model=model, input=request.text, voice=voice, response_format=_WIRE_FORMATS.get(encoding, encoding),
+        speed=request.speed, instructions=request.instructions, stream_format="sse" if request.want_events else None,
+    )
     extra = request.extra if request.dialect == "openai" else {}
     return msgspec.json.encode({**extra, **body})
 
@@ -189,13 +187,12 @@ def _truth(text: str | None) -> bool:
 def transcription_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
     """Return the form's fields but the file; for a caller of another dialect: bare language, key terms as the prompt."""
     own = request.dialect == "openai"
-    optional = {
-        "language": request.language if own else bare_language(request.language),
-        "prompt": request.prompt if own or request.prompt is not None else ", ".join(request.keyterms) or None,
-        "temperature": f"{request.temperature:g}" if request.temperature is not None else None,
-    }
     fields = [("model", model), ("response_format", request.response_format)]
-    fields += [(name, value) for name, value in optional.items() if value is not None]
+    fields += present(
+        language=request.language if own else bare_language(request.language),
+        prompt=request.prompt if own or request.prompt is not None else ", ".join(request.keyterms) or None,
+        temperature=f"{request.temperature:g}" if request.temperature is not None else None,
+    ).items()
     fields += [("timestamp_granularities[]", kind) for kind in sorted(request.timestamps)]
     if request.stream:
         fields.append(("stream", "true"))

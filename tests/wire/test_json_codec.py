@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gw.errors import ClientProtocolError, UpstreamProtocolError
-from gw.wire.json_codec import decode_client, decode_or, decode_request, decode_upstream
+from gw.wire.json_codec import convert_or_none, decode_client, decode_or, decode_request, decode_upstream, present
 
 COUNTS = msgspec.json.Decoder(list[int])
 BAD = [b"[1", b'["x"]', b"\xff", b"[" * 100_000]
@@ -42,3 +42,13 @@ def test_a_bad_request_names_the_member(body, param):
         decode_request(msgspec.json.Decoder(Order), body)
     assert caught.value.param == param
     assert decode_request(msgspec.json.Decoder(Order), b'{"name":"x"}').name == "x"
+
+
+def test_conversion_of_a_decoded_value():
+    assert convert_or_none([1, 2], list[int]) == [1, 2]
+    assert convert_or_none(["x"], list[int]) is None
+    assert convert_or_none(None, list[int]) is None
+
+
+def test_members_that_are_present():
+    assert present(a=1, b=None, c=False, d="") == {"a": 1, "c": False, "d": ""}
