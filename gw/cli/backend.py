@@ -112,37 +112,31 @@ class Backend:
 
         `records`: only a database can answer. Raises NoDaemon where there is neither.
         """
-        request = (method, path, _present(query), None)
-        try:
-            return self._send(request)
-        except NoDaemon as missing:
-            try:
-                settings = load(None)
-            except ConfigError:
-                raise missing from None
-            if records and not settings.cost_tracking.db_path.exists():
-                raise
-            answer = _answer_in_process(settings, request, read_only=True)
-            aside(f"no gateway answers at {self.url}; read from {origin(settings)}")
-            return answer
+        return self._call((method, path, _present(query), None), read_only=True, records=records)
 
     def change(self, method: str, path: str, body: Mapping[str, object] | None = None, **query: object) -> Any:
         """Change something through the gateway that runs, since a database has one writer; else in the database itself.
 
         A gateway that was named must answer. Raises GwError and the errors of `get`.
         """
-        request = (method, path, _present(query), body)
+        return self._call((method, path, _present(query), body))
+
+    def _call(self, request: Request, *, read_only: bool = False, records: bool = False) -> Any:
         try:
             return self._send(request)
         except NoDaemon as missing:
-            if self.named:
+            if self.named and not read_only:
                 raise
             try:
                 settings = load(None)
             except ConfigError as error:
-                raise error if error.problems else missing from None
-            answer = _answer_in_process(settings, request)
-            aside(f"no gateway answers at {self.url}; changed in the database {settings.cost_tracking.db_path}")
+                raise error if error.problems and not read_only else missing from None
+            database = settings.cost_tracking.db_path
+            if records and not database.exists():
+                raise
+            answer = _answer_in_process(settings, request, read_only=read_only)
+            place = f"read from {origin(settings)}" if read_only else f"changed in the database {database}"
+            aside(f"no gateway answers at {self.url}; {place}")
             return answer
 
     def record(self, request_id: str) -> Mapping[str, Any] | None:
@@ -173,7 +167,7 @@ class Backend:
             raise CommandFailed(str(error)) from error
 
 
-def _answer_in_process(settings: Settings, request: Request, *, read_only: bool = False) -> Any:
+def _answer_in_process(settings: Settings, request: Request, *, read_only: bool) -> Any:
     import trio
 
     learn = None if read_only else log_warnings().learn
