@@ -12,7 +12,7 @@ from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns
 from gw.wire.json_frames import Frame
-from gw.wire.speak_messages import CancelContext, ContextText
+from gw.wire.live_messages import CancelContext, ContextText
 
 
 def _error_frames(error: GwError, request_id: str, context: str | None = None) -> Sequence[Frame]:

@@ -21,8 +21,7 @@ from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
 from gw.wire.deepgram_flux_speak import FluxSpeakServer
 from gw.wire.deepgram_speak import DeepgramSpeakServer
 from gw.wire.json_frames import Frame
-from gw.wire.listen_messages import DirectReply
-from gw.wire.speak_messages import ContextText, SpeakMessage, Text, TtsCommand
+from gw.wire.live_messages import ContextText, DirectReply, SpeakMessage, Text, TtsCommand
 
 _SUBPROTOCOLS = ("token", "bearer")
 

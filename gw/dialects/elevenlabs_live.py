@@ -14,7 +14,7 @@ from gw.errors import GwError
 from gw.types.tts import SpeakLiveRequest
 from gw.wire import elevenlabs_listen, elevenlabs_speak_live
 from gw.wire.json_frames import Frame
-from gw.wire.speak_messages import ContextText, TtsCommand
+from gw.wire.live_messages import ContextText, TtsCommand
 
 
 def _speech_error(error: GwError, request_id: str, context: str | None = None) -> Sequence[Frame]:

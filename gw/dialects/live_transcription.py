@@ -29,7 +29,7 @@ from gw.relay.listening import ListeningSession
 from gw.types.pending import Pending
 from gw.types.stt import ListenEvent, ListenRequest
 from gw.wire.json_frames import Frame
-from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, DirectReply, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, DirectReply, Forward, ListenProtocol
 
 T = TypeVar("T")
 

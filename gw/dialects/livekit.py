@@ -18,8 +18,7 @@ from gw.errors import ClientProtocolError, GwError
 from gw.types.tts import SpeakLiveRequest
 from gw.wire import livekit_inference as wire
 from gw.wire.json_frames import Frame
-from gw.wire.listen_messages import DirectReply
-from gw.wire.speak_messages import ContextText, OpenSession, SpeakMessage, Text, TtsCommand
+from gw.wire.live_messages import ContextText, DirectReply, OpenSession, SpeakMessage, Text, TtsCommand
 
 
 def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:

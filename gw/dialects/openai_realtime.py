@@ -14,7 +14,7 @@ from gw.dialects.openai_conversation import converse
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.wire.json_frames import Frame
-from gw.wire.listen_messages import Audio, ClientMessage, DirectReply
+from gw.wire.live_messages import Audio, ClientMessage, DirectReply
 from gw.wire.openai_realtime_conversation import RealtimeSession
 from gw.wire.openai_realtime_server import RealtimeListenServer
 

@@ -29,7 +29,7 @@ from gw.relay.speaking import SpeakingSession
 from gw.types.ids import Caller
 from gw.types.tts import SpeakEvent, SpeakLiveRequest
 from gw.wire.json_frames import Frame
-from gw.wire.speak_messages import ContextText, Text, TtsCommand
+from gw.wire.live_messages import ContextText, Text, TtsCommand
 
 MAX_CONTEXTS = 20
 """Contexts open at once in one socket."""

@@ -34,7 +34,7 @@ from gw.wire.bounds import seconds
 from gw.wire.convert import CannotConvert, converter
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame, session_failure, typed_frame, vendor_frames
-from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
 from gw.wire.transcripts import Result, TurnEncoder, joined_text, transcribed, unknown
 

@@ -40,7 +40,7 @@ from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, typed_frame, vendor_frames
-from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, ListenProtocol
 from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
 from gw.wire.transcripts import timed_word, transcribed, unknown
 

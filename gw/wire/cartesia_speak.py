@@ -35,8 +35,8 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveReq
 from gw.wire import sse
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
+from gw.wire.live_messages import CancelContext, ContextText
 from gw.wire.query import SAMPLE_RATES_HZ
-from gw.wire.speak_messages import CancelContext, ContextText
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import CARTESIA, ErrorFacts, error_of
 

@@ -21,7 +21,7 @@ from gw.wire.cartesia_listen import BY_TURNS, parse_query, silence
 from gw.wire.cartesia_speak import VENDOR_MESSAGE
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, typed_frame
-from gw.wire.listen_messages import Audio, ClientMessage, Control, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, ListenProtocol
 from gw.wire.transcripts import TurnEncoder, joined_text
 
 _MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")

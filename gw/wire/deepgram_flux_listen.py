@@ -30,7 +30,7 @@ from gw.wire.deepgram_listen import (
 )
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
-from gw.wire.listen_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
 from gw.wire.query import query_pairs
 from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, unknown
 from gw.wire.vendor_errors import safe_code

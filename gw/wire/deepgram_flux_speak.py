@@ -21,8 +21,7 @@ from gw.wire.bounds import tokens
 from gw.wire.deepgram_speak import DeepgramSpeakClient, DeepgramSpeakServer
 from gw.wire.json_codec import BAD_JSON
 from gw.wire.json_frames import Frame, typed_frame
-from gw.wire.listen_messages import DirectReply
-from gw.wire.speak_messages import SpeakMessage
+from gw.wire.live_messages import DirectReply, SpeakMessage
 
 INTERRUPT = '{"type":"Interrupt"}'
 _FAMILY = "flux"

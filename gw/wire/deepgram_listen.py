@@ -32,7 +32,7 @@ from gw.types.usage import Usage
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
-from gw.wire.listen_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, optional_pairs, query_pairs
 from gw.wire.transcripts import unknown
 from gw.wire.vendor_errors import safe_code

@@ -27,8 +27,8 @@ from gw.types.usage import Usage
 from gw.wire.deepgram_listen import ENCODINGS
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, session_failure, typed_frame
+from gw.wire.live_messages import SpeakMessage, Text, TtsCommand
 from gw.wire.query import encoding_field, query_pairs, sample_rate
-from gw.wire.speak_messages import SpeakMessage, Text, TtsCommand
 from gw.wire.vendor_errors import safe_code
 
 _QUERY = "query:"

@@ -36,7 +36,7 @@ from gw.wire.elevenlabs_batch import ScribeWord, bare, word_object
 from gw.wire.elevenlabs_errors import as_rejection, session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame
-from gw.wire.listen_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
 from gw.wire.query import optional_pairs, query_pairs
 from gw.wire.transcripts import transcribed, unknown
 

@@ -58,8 +58,8 @@ from gw.wire.elevenlabs_speak import (
 )
 from gw.wire.json_codec import BAD_JSON
 from gw.wire.json_frames import Frame, frame_text, json_frame
+from gw.wire.live_messages import ContextText, TtsCommand
 from gw.wire.query import query_pairs
-from gw.wire.speak_messages import ContextText, TtsCommand
 
 OF_FRAME = "frame:"
 """Prefix of the name of an option for the first frame of a context, in JSON; the others go in the query."""

@@ -28,9 +28,18 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, 
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
 from gw.wire.json_codec import BAD_JSON
 from gw.wire.json_frames import Frame, typed_frame
-from gw.wire.listen_messages import Audio, ClientMessage, Control, DirectReply, ListenProtocol
+from gw.wire.live_messages import (
+    Audio,
+    ClientMessage,
+    Control,
+    DirectReply,
+    ListenProtocol,
+    OpenSession,
+    SpeakMessage,
+    Text,
+    TtsCommand,
+)
 from gw.wire.query import sample_rate
-from gw.wire.speak_messages import OpenSession, SpeakMessage, Text, TtsCommand
 from gw.wire.transcripts import timed_word
 
 

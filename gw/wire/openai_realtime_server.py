@@ -32,7 +32,7 @@ from gw.types.audio import PCM_24K, AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_or
 from gw.wire.json_frames import Frame, frame_text, typed_frame
-from gw.wire.listen_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
 from gw.wire.vendor_errors import filtered
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription."

@@ -25,7 +25,7 @@ from gw.types.usage import Usage
 from gw.wire import assemblyai_stream as stream
 from gw.wire.assemblyai_stream import AssemblyListenClient, AssemblyListenServer
 from gw.wire.convert import CannotConvert
-from gw.wire.listen_messages import Audio, Control, Forward
+from gw.wire.live_messages import Audio, Control, Forward
 from tests.fakes.golden import golden
 
 FORMATTED = golden("assemblyai/listen_formatted").decode().splitlines()

@@ -15,7 +15,7 @@ from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakRequest, WordTiming
 from gw.wire import cartesia_speak
 from gw.wire.cartesia_speak import CartesiaSpeakServer, CartesiaSpeechDecoder
-from gw.wire.speak_messages import CancelContext, ContextText
+from gw.wire.live_messages import CancelContext, ContextText
 from tests.fakes.golden import golden
 
 EVENTS = golden("cartesia/speech_events")

@@ -12,7 +12,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, WordTiming
 from gw.wire.cartesia_speak import CartesiaSpeakClient, CartesiaSpeakServer, error_frame, parse_frame
-from gw.wire.speak_messages import CancelContext, ContextText
+from gw.wire.live_messages import CancelContext, ContextText
 from tests.fakes.golden import golden
 
 FRAMES = golden("cartesia/speech_context").decode().splitlines()

@@ -12,7 +12,7 @@ from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.cartesia_listen import live_path, uses_turns
 from gw.wire.cartesia_turns import CartesiaTurnsClient, CartesiaTurnsServer, parse_turns_query
-from gw.wire.listen_messages import Audio, Control
+from gw.wire.live_messages import Audio, Control
 from tests.fakes.golden import golden
 
 FRAMES = golden("cartesia/turns").decode().splitlines()

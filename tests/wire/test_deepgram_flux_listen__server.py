@@ -14,7 +14,7 @@ from gw.types.audio import PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
 from gw.wire.deepgram_flux_listen import FluxListenClient, FluxListenServer, parse_query
 from gw.wire.deepgram_listen import by_turns
-from gw.wire.listen_messages import Audio, Control, DirectReply, Forward
+from gw.wire.live_messages import Audio, Control, DirectReply, Forward
 
 HI = Word(text="Hi", start_s=0.25, end_s=0.5, confidence=0.9)
 

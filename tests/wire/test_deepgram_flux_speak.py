@@ -23,7 +23,7 @@ from gw.wire.deepgram_flux_speak import (
     voice_model,
 )
 from gw.wire.deepgram_speak import CLOSE, FLUSH
-from gw.wire.listen_messages import DirectReply
+from gw.wire.live_messages import DirectReply
 from tests.fakes.golden import golden
 
 FRAMES = [b"\1\2" if line == "AUDIO" else line for line in golden("deepgram/flux_speak_live").decode().splitlines()]

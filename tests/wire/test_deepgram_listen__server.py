@@ -14,7 +14,7 @@ from gw.types.audio import MULAW_8K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
 from gw.types.usage import Usage
 from gw.wire.deepgram_listen import DeepgramListenClient, DeepgramListenServer, error_body, error_frame, parse_query
-from gw.wire.listen_messages import Audio, Control, Forward
+from gw.wire.live_messages import Audio, Control, Forward
 
 RAW = b"model=m&encoding=linear16&sample_rate=16000"
 ALL = RAW + b"&interim_results=true&vad_events=true&utterance_end_ms=1000"

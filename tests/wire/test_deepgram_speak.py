@@ -16,7 +16,7 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakR
 from gw.types.usage import Usage
 from gw.wire import deepgram_speak
 from gw.wire.deepgram_speak import CLEAR, CLOSE, FLUSH, DeepgramSpeakClient, DeepgramSpeakServer
-from gw.wire.speak_messages import Text, TtsCommand
+from gw.wire.live_messages import Text, TtsCommand
 from tests.fakes.golden import golden
 
 FRAMES = golden("deepgram/speak_live").decode().splitlines()

@@ -19,7 +19,7 @@ from gw.types.stt import (
     Word,
 )
 from gw.wire.elevenlabs_listen import ElevenListenServer, error_frame, parse_query
-from gw.wire.listen_messages import Audio, Control, DelayedReply, Forward
+from gw.wire.live_messages import Audio, Control, DelayedReply, Forward
 
 
 def requested(query: str = ""):

@@ -13,7 +13,7 @@ from gw.errors import ClientProtocolError
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, WordTiming
 from gw.wire.elevenlabs_speak_live import ElevenSpeakClient, ElevenSpeakServer, error_frame, parse_frame, parse_query
-from gw.wire.speak_messages import ContextText, TtsCommand
+from gw.wire.live_messages import ContextText, TtsCommand
 
 
 def message(context="c", text="", *, flush=False, finish=False, settings=()) -> ContextText:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gw.types.audio import MULAW_8K, PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
-from gw.wire.listen_messages import Audio, Control, DirectReply, Forward
+from gw.wire.live_messages import Audio, Control, DirectReply, Forward
 from gw.wire.openai_realtime_client import RealtimeListenClient
 from gw.wire.openai_realtime_server import RealtimeListenServer
 

@@ -12,7 +12,7 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, Transcript, Utt
 from gw.wire import assemblyai_batch, assemblyai_stream, wav
 from gw.wire.assemblyai_stream import AssemblyListenServer
 from gw.wire.json_frames import frame_type
-from gw.wire.listen_messages import Audio, Control
+from gw.wire.live_messages import Audio, Control
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 

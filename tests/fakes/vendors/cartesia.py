@@ -11,7 +11,7 @@ from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import ListenEnd, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns, wav
-from gw.wire.speak_messages import CancelContext, ContextText
+from gw.wire.live_messages import CancelContext, ContextText
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 

@@ -14,8 +14,7 @@ from gw.types.tts import AudioChunk, Flushed
 from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
 from gw.wire.deepgram_flux_listen import FluxListenServer
 from gw.wire.deepgram_listen import DeepgramListenServer
-from gw.wire.listen_messages import Audio, Control, DirectReply, Forward
-from gw.wire.speak_messages import Text, TtsCommand
+from gw.wire.live_messages import Audio, Control, DirectReply, Forward, Text, TtsCommand
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 

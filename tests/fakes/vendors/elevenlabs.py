@@ -14,8 +14,7 @@ from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import Final, Interim, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import elevenlabs_batch, elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
-from gw.wire.listen_messages import Audio, Control
-from gw.wire.speak_messages import TtsCommand
+from gw.wire.live_messages import Audio, Control, TtsCommand
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 

@@ -12,7 +12,7 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.convert import converter
 from gw.wire.json_frames import Frame
-from gw.wire.listen_messages import Audio, Control, DirectReply
+from gw.wire.live_messages import Audio, Control, DirectReply
 from gw.wire.openai_realtime_server import RealtimeListenServer
 from tests.fakes.vendors.scripted import Entry, Receive, Send
 
