@@ -10,7 +10,7 @@ from gw.dialects.cartesia import error_body
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
-from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns
+from gw.wire import cartesia_listen, cartesia_speak
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import CancelContext, ContextText
 
@@ -59,8 +59,8 @@ async def listen(session: WebSocketSession) -> None:
 
 async def listen_by_turns(session: WebSocketSession) -> None:
     """Serve `WS /stt/turns/websocket`, where the provider finds the end of turns."""
-    request = cartesia_turns.parse_turns_query(session.scope.get("query_string", b""))
-    server = cartesia_turns.CartesiaTurnsServer(session.caller.request_id)
+    request = cartesia_listen.parse_turns_query(session.scope.get("query_string", b""))
+    server = cartesia_listen.CartesiaTurnsServer(session.caller.request_id)
     await live_transcription.listen(session, request, server)
 
 

@@ -28,9 +28,8 @@ from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import cartesia_listen, cartesia_speak, vendor_errors
-from gw.wire.cartesia_listen import CartesiaListenClient, silence
+from gw.wire.cartesia_listen import CartesiaListenClient, CartesiaTurnsClient, silence
 from gw.wire.cartesia_speak import CartesiaSpeakClient
-from gw.wire.cartesia_turns import CartesiaTurnsClient
 
 _VERSION = b"2026-03-01"
 _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})

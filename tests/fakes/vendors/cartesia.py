@@ -10,7 +10,7 @@ import trio
 from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import ListenEnd, Transcript
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
-from gw.wire import cartesia_listen, cartesia_speak, cartesia_turns, wav
+from gw.wire import cartesia_listen, cartesia_speak, wav
 from gw.wire.live_messages import CancelContext, ContextText
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
@@ -145,7 +145,7 @@ class FakeCartesia(LiveVendor):
 
     async def _turns(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, listener = cartesia_turns.CartesiaTurnsServer("r"), FakeListener(request.format)
+        server, listener = cartesia_listen.CartesiaTurnsServer("r"), FakeListener(request.format)
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):

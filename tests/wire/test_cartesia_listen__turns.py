@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, UpstreamProtocolError
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
-from gw.wire.cartesia_listen import live_path, uses_turns
-from gw.wire.cartesia_turns import CartesiaTurnsClient, CartesiaTurnsServer, parse_turns_query
+from gw.wire.cartesia_listen import CartesiaTurnsClient, CartesiaTurnsServer, live_path, parse_turns_query, uses_turns
 from gw.wire.live_messages import Audio, Control
 from tests.fakes.golden import golden
 
