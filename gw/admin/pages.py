@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from gw.admin import fallbacks, forecast, keys, listings, reports, series
+from gw.admin import fallbacks, forecast, keys, listings, reports
 from gw.admin.arguments import one_of
 from gw.admin.fallbacks import Chain
 from gw.admin.keys import KeyEntry
@@ -123,7 +123,7 @@ class PlaygroundPage(Schema):
 
 class CostsPage(Schema):
     costs: reports.Costs
-    series: series.CountSeries
+    series: reports.CountSeries
     forecast: forecast.Forecast
 
 
@@ -131,9 +131,9 @@ class LatencyPage(Schema):
     """`lines` and `histograms`: of each requested model, in that order; `all`: of all models together."""
 
     models: dict[str, reports.ModelLatency]
-    all: series.TimeSeries
-    lines: list[series.TimeSeries]
-    histograms: list[series.ModelHistogram]
+    all: reports.TimeSeries
+    lines: list[reports.TimeSeries]
+    histograms: list[reports.ModelHistogram]
     ttfb_warning_ms: Ms
 
 
@@ -242,10 +242,10 @@ async def costs(
     store: Reader, catalog: Catalog, now: float, *, period: str = "today", by: str = "model", project: str | None = None
 ) -> CostsPage:
     """Return the costs of a period in groups and over time, and the forecast of the month."""
-    over_time = await series.series(store, catalog, now, metric="cost", period=period, by=by, project=project)
+    over_time = await reports.series(store, catalog, now, metric="cost", period=period, by=by, project=project)
     return CostsPage(
         costs=await reports.costs(store, catalog, now, period=period, project=project),
-        series=cast("series.CountSeries", over_time),
+        series=cast("reports.CountSeries", over_time),
         forecast=await forecast.forecast(store, catalog, now, project=project),
     )
 
@@ -265,11 +265,11 @@ async def latency(
 
     Without `models` it is the one with the most requests.
     """
-    one_of("metric", metric, series.TIMES)
+    one_of("metric", metric, reports.TIMES)
 
-    async def line(model: str | None = None) -> series.TimeSeries:
-        drawn = await series.series(store, catalog, now, metric=metric, period=period, project=project, model=model)
-        return cast("series.TimeSeries", drawn)
+    async def line(model: str | None = None) -> reports.TimeSeries:
+        drawn = await reports.series(store, catalog, now, metric=metric, period=period, project=project, model=model)
+        return cast("reports.TimeSeries", drawn)
 
     by_model = await reports.latency(store, catalog, now, period=period, project=project)
     most_used = sorted(by_model, key=lambda name: (-by_model[name].request_count, name))[:1]
@@ -279,7 +279,7 @@ async def latency(
         all=await line(),
         lines=[await line(name) for name in chosen],
         histograms=[
-            await series.histogram(store, catalog, now, model=name, period=period, project=project) for name in chosen
+            await reports.histogram(store, catalog, now, model=name, period=period, project=project) for name in chosen
         ],
         ttfb_warning_ms=ttfb_warning_ms,
     )

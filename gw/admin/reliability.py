@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from gw.admin.arguments import SHORT_PERIODS, first_day
+from gw.admin.reports import ShortPeriod
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
-from gw.admin.series import ShortPeriod
 from gw.policy.breaker import BreakerState, GateView
 from gw.registry.catalog import Catalog
 from gw.store import queries

@@ -1,24 +1,34 @@
-"""Costs and latency, the same for HTTP, CLI and MCP.
+"""Costs and latency, the same for HTTP, CLI and MCP: their sums, figures over time for charts, and distributions.
 
 Money is whole nano-USD up to this package and a float of USD in its answers. Everything about the past is read from
-rollups, so the work does not grow with the number of requests.
+rollups, so the work does not grow with the number of requests. Long parts are encoded in the report process and pass
+the gateway as bytes. Lists over time have equal lengths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
-from gw.admin.arguments import SHORT_PERIODS, first_day, project_filter
-from gw.admin.schemas import Ms, Schema, Usd, usd
+from gw.admin.arguments import SHORT_PERIODS, first_day, one_of, project_filter
+from gw.admin.schemas import Ms, Schema, Usd, preencoded, usd
+from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.latency import LatencyRow
-from gw.store.rollups import CostRow
+from gw.store.rollups import BY, CostRow, Grain, Point
 from gw.store.store import Reader
+from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
+
+ShortPeriod = Literal["today", "week", "month"]
+COUNTS = ("cost", "requests", "errors")
+TIMES = ("ttfb", "latency")
+METRICS = (*COUNTS, *TIMES)
+SPLITS = tuple(BY)
 
 
 class CostGroup(Schema):
@@ -58,6 +68,69 @@ class ModelLatency(Schema):
     request_count: int
     ttfb_percentiles: Percentiles
     latency_percentiles: Percentiles
+
+
+class CountLine(Schema):
+    """For `cost` (USD), `requests` and `errors`."""
+
+    name: str
+    total: float
+    values: list[float]
+
+
+class TimeLine(Schema):
+    """For `ttfb` and `latency`, in ms; null where nothing was measured. `count` is the number of measurements."""
+
+    name: str
+    count: list[int]
+    p50: list[float | None]
+    p95: list[float | None]
+    p99: list[float | None]
+
+
+class _Series(Schema):
+    metric: Literal["cost", "requests", "errors", "ttfb", "latency"]
+    period: ShortPeriod
+    by: str
+    project: str | None
+    model: str | None
+    grain: Grain
+    times: list[int]
+
+
+class CountSeries(_Series):
+    """The line with the largest total comes first. `times` are Unix seconds, one per point."""
+
+    series: list[CountLine]
+
+
+class TimeSeries(_Series):
+    """`times` are Unix seconds, one per point."""
+
+    series: list[TimeLine]
+
+
+class HistogramBucket(Schema):
+    """`from_ms` <= time < `to_ms`. Every model has the same edges."""
+
+    from_ms: Ms
+    to_ms: Ms
+    count: int
+
+
+class Spread(Schema):
+    count: int
+    avg_ms: Ms | None
+    percentiles: Percentiles
+    buckets: list[HistogramBucket]
+
+
+class ModelHistogram(Schema):
+    model: str
+    period: ShortPeriod
+    project: str | None
+    ttfb: Spread
+    latency: Spread
 
 
 async def costs(
@@ -130,3 +203,90 @@ def percentiles(histogram: Histogram) -> Percentiles:
 
 def rounded(value_ms: float | None) -> float | None:
     return None if value_ms is None else round(value_ms, 3)
+
+
+async def series(
+    store: Reader,
+    catalog: Catalog,
+    now: float,
+    *,
+    metric: str = "requests",
+    period: str = "today",
+    by: str = "none",
+    project: str | None = None,
+    model: str | None = None,
+) -> CountSeries | TimeSeries:
+    """Return one point per UTC hour (today) or day. Raises RequestError, UnknownProjectError."""
+    one_of("metric", metric, METRICS)
+    one_of("by", by, SPLITS)
+    first = first_day(period, now, SHORT_PERIODS) or 0
+    grain: Grain = "hour" if period == "today" else "day"
+    since, until = (24 * first, utc_hour(now)) if grain == "hour" else (first, utc_day(now))
+    only, buckets = project_filter(catalog, project), range(since, until + 1)
+    points: Any = {"by": by, "project": only, "model_id": model or None}
+    times = [bucket * (3_600 if grain == "hour" else DAY_S) for bucket in buckets]
+    shared: Any = {"metric": metric, "period": period, "by": by, "project": only, "model": model or None}
+    shared |= {"grain": grain, "times": times}
+    if metric in COUNTS:
+        counted = partial(_count_lines, metric=metric, buckets=buckets)
+        return CountSeries(**shared, series=await store.read_as(counted, queries.points, grain, since, until, **points))
+    timed = partial(_time_lines, metric=metric, buckets=buckets)
+    return TimeSeries(**shared, series=await store.read_as(timed, queries.latency_points, grain, since, until, **points))
+
+
+def _count_lines(points: list[Point], metric: str, buckets: range) -> list[CountLine]:
+    by_name: dict[str, dict[int, int]] = {}
+    for point in points:
+        by_name.setdefault(point.name, {})[point.bucket] = getattr(point, "cost_nusd" if metric == "cost" else metric)
+    unit = usd if metric == "cost" else int
+    largest_first = sorted(by_name.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    lines = [
+        CountLine(name=name, total=unit(sum(values.values())), values=[unit(values.get(bucket, 0)) for bucket in buckets])
+        for name, values in largest_first
+    ]
+    return preencoded(lines)
+
+
+def _time_lines(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: range) -> list[TimeLine]:
+    lines: list[TimeLine] = []
+    histograms = {key: row.ttfb if metric == "ttfb" else row.total for key, row in rows.items()}
+    for name in sorted({name for _, name in histograms}):
+        points = [histograms.get((bucket, name)) for bucket in buckets]
+        quantiles = [h.quantiles(0.5, 0.95, 0.99) if h else [None] * 3 for h in points]
+        p50, p95, p99 = ([rounded(values[n]) for values in quantiles] for n in range(3))
+        lines.append(TimeLine(name=name, count=[h.count if h else 0 for h in points], p50=p50, p95=p95, p99=p99))
+    return preencoded(lines)
+
+
+async def histogram(
+    store: Reader, catalog: Catalog, now: float, *, model: str | None, period: str = "today", project: str | None = None
+) -> ModelHistogram:
+    """Return the distribution of one model's times. Raises RequestError, UnknownProjectError."""
+    if not model:
+        raise RequestError(what="model is needed", param="model")
+    day = first_day(period, now, SHORT_PERIODS) or 0
+    only = project_filter(catalog, project)
+    ttfb, total = await store.read_as(
+        _spreads, queries.latency_points, "day", day, utc_day(now), by="none", project=only, model_id=model
+    )
+    return ModelHistogram(model=model, period=period, project=only, ttfb=ttfb, latency=total)  # type: ignore[arg-type]
+
+
+def _spreads(rows: Mapping[tuple[int, str], LatencyRow]) -> tuple[Spread, Spread]:
+    ttfb, total = Histogram(), Histogram()
+    for row in rows.values():
+        ttfb.merge(row.ttfb)
+        total.merge(row.total)
+    return preencoded(_spread(ttfb)), preencoded(_spread(total))
+
+
+def _spread(histogram: Histogram) -> Spread:
+    return Spread(
+        count=histogram.count,
+        avg_ms=rounded(histogram.mean_ms),
+        percentiles=percentiles(histogram),
+        buckets=[
+            HistogramBucket(from_ms=round(low, 3), to_ms=round(high, 3), count=count)
+            for low, high, count in histogram.buckets()
+        ],
+    )

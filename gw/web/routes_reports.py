@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import trio
 from msgspec import UNSET
 
-from gw.admin import forecast, listings, logs, overview, pages, reliability, reports, series, turn_reports
+from gw.admin import forecast, listings, logs, overview, pages, reliability, reports, turn_reports
 from gw.admin.arguments import PERIODS, SHORT_PERIODS
 from gw.admin.fallbacks import RoutePreview, route_preview
 from gw.admin.request_models import Body, read
@@ -39,7 +39,7 @@ def _period(*periods: str) -> QueryField:
 
 
 def _split(default: str) -> QueryField:
-    return QueryField("by", {"enum": list(series.SPLITS), "default": default}, "What each line stands for.")
+    return QueryField("by", {"enum": list(reports.SPLITS), "default": default}, "What each line stands for.")
 
 
 _ANY_PERIOD, _PERIOD = _period(*PERIODS), _period(*SHORT_PERIODS)
@@ -208,17 +208,17 @@ CHARTS = (
     _chart(
         "/api/series", "series",
         "A figure over time, split by provider, model, project or modality: one point per UTC hour or day.",
-        lambda r: series.series(*r.records, **r.query),
+        lambda r: reports.series(*r.records, **r.query),
         query=(
-            QueryField("metric", {"enum": list(series.METRICS), "default": "requests"}, "What is drawn."),
+            QueryField("metric", {"enum": list(reports.METRICS), "default": "requests"}, "What is drawn."),
             _PERIOD, _split("none"), _PROJECT, _MODEL,
         ),
-        answers=(series.CountSeries, series.TimeSeries),
+        answers=(reports.CountSeries, reports.TimeSeries),
     ),
     _chart(
         "/api/histogram", "histogram", "Distribution of one model's times; `model` is needed.",
-        lambda r: series.histogram(*r.records, **r.query), query=(_MODEL, _PERIOD, _PROJECT),
-        answers=(series.ModelHistogram,),
+        lambda r: reports.histogram(*r.records, **r.query), query=(_MODEL, _PERIOD, _PROJECT),
+        answers=(reports.ModelHistogram,),
     ),
     _chart(
         "/api/forecast", "forecast", "Forecast of the UTC month's cost, per project and in total, with the budgets.",
@@ -280,7 +280,7 @@ CHARTS = (
         "latency", "Percentiles of every model, and lines and histograms of one or two.", latency_page, pages.LatencyPage,
         lag_s=READ_LAG_S,
         query=(
-            QueryField("metric", {"enum": list(series.TIMES), "default": "ttfb"}, "What is drawn."),
+            QueryField("metric", {"enum": list(reports.TIMES), "default": "ttfb"}, "What is drawn."),
             _PERIOD,
             _PROJECT,
             QueryField("model", _TEXT, "The model to draw; absent = the one with the most requests."),
