@@ -14,8 +14,7 @@ from typing import Final
 import trio
 
 from gw.engines.process import OwnedProcess, process_of, require
-from gw.net.connect import connect_tcp
-from gw.net.origin import Origin
+from gw.net.connect import Origin, connect_tcp
 from gw.net.tcp import LOST
 
 NEEDS = ("piper", "flask")

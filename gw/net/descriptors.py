@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import resource
 
-PER_STREAM = 2
-"""The caller's connection and the vendor's."""
-OTHERS = 200
-"""Listeners, database, idle connections, uploads on disk, dashboards."""
+PER_STREAM = 2  # the caller's connection and the vendor's
+OTHERS = 200  # listeners, database, idle connections, uploads on disk, dashboards
 
 
 def needed(streams: int) -> int:

@@ -16,9 +16,8 @@ from typing import Final, Protocol
 import trio
 
 from gw.errors import ProviderUnreachable, StaleConnection
-from gw.net.connect import Connect, connect_tcp
+from gw.net.connect import Connect, Origin, connect_tcp
 from gw.net.http_response import HttpResponse
-from gw.net.origin import Origin
 from gw.net.tcp import LOST, Transport, unreachable
 
 __all__ = ["ClientExchange", "Headers", "HttpResponse", "Origin", "Pool", "RequestBody", "header_lines", "request_target"]
@@ -33,8 +32,7 @@ CONNECT_S: Final = 5.0
 """For TCP and TLS together; an answer may take much longer, a host that does not even accept need not be waited for."""
 FRESH_S: Final = 0.5
 """A connection used so recently is reused unchecked, if the upstream has kept one before: the check costs a system call."""
-OPENINGS_MAX: Final = 256
-"""Request lines kept per origin: one per path."""
+OPENINGS_MAX: Final = 256  # request lines kept per origin: one per path
 JOIN_MAX_BYTES: Final = 65_536
 """Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
 
@@ -76,8 +74,7 @@ class _Site:
         self.host_line = b"host: %b\r\naccept-encoding: identity\r\n" % origin.authority.encode("ascii")
         self.idle: deque[tuple[Transport, float]] = deque()  # oldest first; at most IDLE_MAX
         self.in_use = 0
-        self.keeps = False
-        """A kept connection has answered, and none was found dead since."""
+        self.keeps = False  # a kept connection has answered, and none was found dead since
         self._openings: dict[tuple[bytes, bytes, bytes], bytes] = {}
 
     def opening(self, method: bytes, origin: Origin, path: bytes) -> bytes:
@@ -100,10 +97,8 @@ class Pool:
         """`ssl_context` replaces the system's trust store; it is not used with another `connect`."""
         self.connect: Connect = connect or partial(connect_tcp, ssl_context=ssl_context)
         """Also for WebSockets, so that they reach the same network."""
-        self.opened = 0
-        """Connections opened so far."""
-        self.reused = 0
-        """Calls that began on a kept connection."""
+        self.opened = 0  # connections opened so far
+        self.reused = 0  # calls that began on a kept connection
         self._sites: dict[tuple[str, str, int, bool], _Site] = {}
         self._closed = False
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:  # loaded only where they are used
     from gw.net.http1 import Headers, Origin, Pool
     from gw.types.secret import Secret
 
-ANSWER_LIMIT_S: Final = 30.0
-"""Longest wait for the gateway's answer."""
+ANSWER_LIMIT_S: Final = 30.0  # longest wait for the gateway's answer
 PROBE_MAX_BYTES: Final = 1_000_000
 
 

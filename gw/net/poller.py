@@ -22,11 +22,9 @@ import trio
 if TYPE_CHECKING:
     from gw.types.pending import Pending
 
-OFFERED: Final = sys.platform == "linux"
-"""Elsewhere a task waits for every connection."""
+OFFERED: Final = sys.platform == "linux"  # elsewhere a task waits for every connection
 READ_BYTES: Final = 65_536
-_EVENTS_PER_PASS: Final = 64
-"""Callbacks before other tasks get their turn: 2 to 3 ms of live audio."""
+_EVENTS_PER_PASS: Final = 64  # callbacks before other tasks get their turn: 2 to 3 ms of live audio
 _HANGUP: Final = 0x2000 | 0x80000000  # EPOLLRDHUP, edge-triggered
 _READABLE: Final = 0x1  # EPOLLIN
 
@@ -108,8 +106,7 @@ class Reading:
         self._take: Callable[[bytes], Pending] | None = None
         self._task: trio.lowlevel.Task | None = None
         self._callback = self._readable  # one object, which the poller recognises
-        self._called = False
-        """`take` is running."""
+        self._called = False  # `take` is running
         self._pending: Pending = None
         self._error: Exception | None = None
 

@@ -32,8 +32,7 @@ class _Spare:
         self.dialled = trio.Event()
         self.taken = False
         self.idling = trio.CancelScope()
-        self.finished = trio.Event()
-        """The task of the spare no longer uses it."""
+        self.finished = trio.Event()  # the task of the spare no longer uses it
 
 
 class PrewarmedSockets:

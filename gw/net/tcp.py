@@ -126,8 +126,7 @@ class TcpStream(Transport):
         self._sock = sock
         self._reading: poller.Reading | None = None
         self._busy_reads = 0
-        self._more = False
-        """The last read filled its buffer."""
+        self._more = False  # the last read filled its buffer
 
     @property
     def descriptor(self) -> int:

@@ -38,8 +38,7 @@ class TlsStream(Transport):
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
         self._tcp = tcp
-        self._ended = False
-        """The peer has finished sending."""
+        self._ended = False  # the peer has finished sending
 
     def addresses(self) -> tuple[Address | None, Address | None]:
         return self._tcp.addresses()

@@ -32,12 +32,9 @@ from gw.net.tcp import LOST, READ_BYTES, Transport, describe, unreachable
 from gw.net.ws_core import MAX_MESSAGE_BYTES, WsSession
 from gw.types.pending import Pending, pending_error
 
-CLOSE_S: Final = 1.0
-"""Limit for the closing handshake of a session that ends as planned."""
-GOODBYE_S: Final = 0.05
-"""Limit for writing the close frame when a session ends by an error or a cancellation."""
-MAX_IDLE_MESSAGES: Final = 16
-"""Messages to a session that has not been used yet."""
+CLOSE_S: Final = 1.0  # limit for the closing handshake of a session that ends as planned
+GOODBYE_S: Final = 0.05  # limit for writing the close frame when a session ends by an error or a cancellation
+MAX_IDLE_MESSAGES: Final = 16  # messages to a session that has not been used yet
 RETRY_AFTER_MAX_S: Final = 86_400
 _BLANK_LINE: Final = b"\r\n\r\n"
 

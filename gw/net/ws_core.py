@@ -33,8 +33,7 @@ from gw.net import ws_frames
 from gw.net.tcp import LOST, Transport
 from gw.types.pending import READY, Pending
 
-MAX_MESSAGE_BYTES: Final = 16 * 2**20
-"""A larger message closes the session with 1009."""
+MAX_MESSAGE_BYTES: Final = 16 * 2**20  # a larger message closes the session with 1009
 
 OPEN: Final = State.OPEN  # compared for every frame, and an enum's member takes a while to find
 _MASKS: Final = ws_frames.Masks()
@@ -51,20 +50,16 @@ class WsSession(ABC):
         self._write: Callable[[bytes], Pending] = transport.send_or_pending
         self._encode = _MASKS.from_client if client else ws_frames.from_server
         self._splitter = ws_frames.Splitter(masked=not client, most=limit)
-        self._messages: deque[str | bytes] = deque()
-        """Received and not yet delivered."""
-        self._unread = 0
-        """Length of `_messages` together."""
+        self._messages: deque[str | bytes] = deque()  # received and not yet delivered
+        self._unread = 0  # length of `_messages` together
         self._fragments: list[bytes | bytearray | memoryview] = []
-        self._text = False
-        """The fragmented message is text."""
+        self._text = False  # the fragmented message is text
         self._invalid_text = False
         self._take: Callable[[str | bytes], Pending] | None = None
         """Receives messages where they are read, in place of the queue."""
         self._enough: Callable[[], bool] | None = None
         self._turn = ws_frames.FrameTurn()
-        self._owes = False
-        """The protocol has something to send (pongs), and another task is writing."""
+        self._owes = False  # the protocol has something to send (pongs), and another task is writing
 
     @property
     def is_open(self) -> bool:

@@ -12,8 +12,7 @@ from typing import Final
 import trio
 from websockets.frames import apply_mask  # type: ignore[attr-defined]  # in C where it could be built, else in Python
 
-MACHINE: Final = 0
-"""In place of an opcode: bytes for the protocol library."""
+MACHINE: Final = 0  # in place of an opcode: bytes for the protocol library
 TEXT: Final = 1
 BINARY: Final = 2
 _CONTINUED: Final = 0
@@ -38,8 +37,7 @@ class Splitter:
         self._masked = masked
         self._most = most
         self._buffer = bytearray()
-        self._needed = 0
-        """Bytes of the frame that `_buffer` begins with, as far as is known."""
+        self._needed = 0  # bytes of the frame that `_buffer` begins with, as far as is known
         self._fragmented = False
         self._given_up = False
 

@@ -13,8 +13,7 @@ import trio
 from gw.errors import StoreUnavailable
 from gw.store.sqlite import make_private, open_reader, translated
 
-PAGES = 1_000
-"""Pages copied in one step, 4 MB."""
+PAGES = 1_000  # pages copied in one step, 4 MB
 
 Progress = Callable[[int, int], None]
 """Called with the pages copied and their total, in the thread that copies. An error that it raises ends the copy."""

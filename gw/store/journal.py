@@ -43,8 +43,7 @@ class Segment:
     def __init__(self, n: int, path: Path) -> None:
         self.n = n
         self.path = path
-        self.size = 0
-        """Bytes of complete lines."""
+        self.size = 0  # bytes of complete lines
         self.live = 0
         self.oldest = math.inf
 

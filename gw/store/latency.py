@@ -18,8 +18,7 @@ import msgspec
 from gw.store.rollups import TABLES, Grain, RollupVersions
 from gw.telemetry.histogram import Histogram
 
-CACHED = 128
-"""Merged hours and days in memory, some 10 KB each; the oldest go first."""
+CACHED = 128  # merged hours and days in memory, some 10 KB each; the oldest go first
 
 _OF_BUCKETS = {
     grain: f"""
@@ -115,6 +114,14 @@ class MergedBuckets:
             yield from rows
 
 
+@attrs.frozen
+class QueryContext:
+    """A connection, and the merged buckets that its process caches."""
+
+    db: apsw.Connection
+    merged: MergedBuckets
+
+
 def _merge_projects(db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -> dict[int, list[LatencyGroup]]:
     groups: dict[int, list[LatencyGroup]] = {bucket: [] for bucket in buckets}
     rows: defaultdict[tuple[int, str, str, str], LatencyRow] = defaultdict(LatencyRow)
@@ -135,24 +142,23 @@ def _groups(
 
 
 def _rows(
-    db: apsw.Connection, grain: Grain, since: int | None, until: int | None, project: str | None, merged: MergedBuckets
+    context: QueryContext, grain: Grain, since: int | None, until: int | None, project: str | None
 ) -> Iterable[LatencyGroup]:
     """Return the rows of all buckets from `since` to `until`, both included; None = no bound."""
+    db = context.db
     [(first, last)] = db.execute(_EXTENT[grain])
     if first is None:
         return ()
     buckets = range(first if since is None else max(first, since), 1 + (last if until is None else min(last, until)))
     if project is None:
-        return merged.rows(db, grain, buckets)
+        return context.merged.rows(db, grain, buckets)
     return _groups(db, _OF_BUCKETS[grain], buckets, project)
 
 
-def by_model(
-    db: apsw.Connection, since_day: int | None, project: str | None, merged: MergedBuckets
-) -> dict[str, LatencyRow]:
+def latencies(context: QueryContext, since_day: int | None, project: str | None) -> dict[str, LatencyRow]:
     """Return latency by model id. A project's rows are few enough to be merged each time."""
     rows: defaultdict[str, LatencyRow] = defaultdict(LatencyRow)
-    for group in _rows(db, "day", since_day, None, project, merged):
+    for group in _rows(context, "day", since_day, None, project):
         rows[group.model_id].add(group)
     return dict(rows)
 
@@ -165,17 +171,16 @@ _NAME: Mapping[str, Callable[[LatencyGroup], str]] = {
 }
 
 
-def series(
-    db: apsw.Connection, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None,
-    merged: MergedBuckets,
-) -> Mapping[tuple[int, str], LatencyRow]:  # fmt: skip
+def latency_points(
+    context: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
+) -> Mapping[tuple[int, str], LatencyRow]:
     """Return latency by bucket and name; `by` is provider, model, project, modality or none (one name, "")."""
     groups: Iterable[LatencyGroup]
     if by == "project" and project is None:
-        groups = _groups(db, _OF_PROJECTS[grain], range(since, until + 1))
-        name = _NAME["provider"]   # the owner is the project
+        groups = _groups(context.db, _OF_PROJECTS[grain], range(since, until + 1))
+        name = _NAME["provider"]  # the owner is the project
     else:
-        groups = _rows(db, grain, since, until, project, merged)
+        groups = _rows(context, grain, since, until, project)
         name = _NAME[by] if by != "project" else lambda _: project or ""
     rows: defaultdict[tuple[int, str], LatencyRow] = defaultdict(LatencyRow)
     for group in groups:

@@ -20,8 +20,7 @@ from gw.errors import DatabaseLocked, StoreUnavailable
 
 _MAX_BYTES = 4096
 _TRIES = 5
-_PAUSE_S = 0.02
-"""`holder()` takes a shared lock for a moment; a process that opens the database just then tries again."""
+_PAUSE_S = 0.02  # `holder()` takes a shared lock for a moment; a process that opens the database just then tries again
 
 
 def lock_path(database: Path) -> Path:

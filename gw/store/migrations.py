@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import apsw
 
-APPLICATION_ID = 0x67775631
-"""Marks a database as ours in the file's header."""
+APPLICATION_ID = 0x67775631  # marks a database as ours in the file's header
 
 
 _REQUESTS = """

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 import apsw
 import attrs
 
-from gw.store import attempt_rollups, latency, requests, rollups, turn_queries
-from gw.store.latency import LatencyRow, MergedBuckets
+from gw.store import attempt_rollups, requests, rollups, turn_queries
+from gw.store.latency import QueryContext
+from gw.store.latency import latencies as latencies
+from gw.store.latency import latency_points as latency_points
 from gw.store.requests import ANY, LogFilter, Totals
 from gw.store.rollups import CostRow, Grain, Point
 from gw.store.turn_queries import Turn
@@ -25,14 +27,6 @@ _HOUR_S = 3_600
 
 class NoSuchRecord(LookupError):
     """The record after which a page was to start does not exist (any more)."""
-
-
-@attrs.frozen
-class QueryContext:
-    """A connection, and the merged buckets that its process caches."""
-
-    db: apsw.Connection
-    merged: MergedBuckets
 
 
 @attrs.frozen(kw_only=True)
@@ -70,11 +64,6 @@ class Days:
 def costs(context: QueryContext, since_day: int | None, project: str | None) -> list[CostRow]:
     """Return costs per provider, model and project, the highest first."""
     return rollups.costs(context.db, since_day, project)
-
-
-def latencies(context: QueryContext, since_day: int | None, project: str | None) -> dict[str, LatencyRow]:
-    """Return latency per model id."""
-    return latency.by_model(context.db, since_day, project, context.merged)
 
 
 def totals(context: QueryContext, since_day: int | None, project: str | None) -> Totals:
@@ -133,14 +122,6 @@ def points(
 ) -> list[Point]:
     """Return totals per bucket and name; `by`: see `rollups.BY`."""
     return rollups.points(context.db, grain, since, until, by=by, project=project, model_id=model_id)
-
-
-def latency_points(
-    context: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
-) -> Mapping[tuple[int, str], LatencyRow]:
-    """Return latency by (bucket, name), as `points` does totals."""
-    db, merged = context.db, context.merged
-    return latency.series(db, grain, since, until, by=by, project=project, model_id=model_id, merged=merged)
 
 
 def attempted(context: QueryContext, since_hour: int, hours: int) -> Attempts:

@@ -15,8 +15,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 import attrs
 
 from gw.store import queries, rollups
-from gw.store.latency import MergedBuckets
-from gw.store.queries import QueryContext
+from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.report_process import ProcessGone, ReportProcess
 from gw.store.rollups import RollupVersions
 from gw.store.sqlite import ReaderPool

@@ -29,7 +29,7 @@ import structlog
 import trio
 
 from gw.store.chunked_body import PIECE_BYTES, Encoded
-from gw.store.queries import QueryContext
+from gw.store.latency import QueryContext
 from gw.store.reporter import FAULTS, LENGTH, QueryJob, QueryResult, ReporterReady, framed, widen
 from gw.store.rollups import RollupVersions
 
@@ -96,8 +96,7 @@ class ReportProcess:
         self._restart_s = restart_s
         self._patience_s = patience_s
         self._wanted = trio.Event()
-        self._outbox: int | None = None
-        """Descriptor of the pipe to the process, once it is ready."""
+        self._outbox: int | None = None  # descriptor of the pipe to the process, once it is ready
         self._pending: dict[int, PendingQuery[Any]] = {}
         self._numbers = count(1)
         self._paused_until = 0.0
@@ -210,8 +209,7 @@ class _MessageReader:
         self._pipe = pipe
         self._bodies = bodies
         self._buffer = bytearray()
-        self._result: QueryResult | None = None
-        """Result whose body is being read."""
+        self._result: QueryResult | None = None  # result whose body is being read
         self._pieces: list[bytes] = []
         self._bytes_left = 0
 

@@ -31,8 +31,8 @@ import attrs
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.chunked_body import Encoded
-from gw.store.latency import MergedBuckets
-from gw.store.queries import NoSuchRecord, QueryContext
+from gw.store.latency import MergedBuckets, QueryContext
+from gw.store.queries import NoSuchRecord
 from gw.store.rollups import RollupVersions
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
 from gw.telemetry.clock import SystemClock

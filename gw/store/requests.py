@@ -40,8 +40,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return struct_of(Totals, list(map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other))))
 
 
-SELECT = f"select {', '.join(_COLUMNS)} from requests"
-"""Rows for `record_of`."""
+SELECT = f"select {', '.join(_COLUMNS)} from requests"  # rows for `record_of`
 
 _TALLY = """
 select count(*), coalesce(sum(status = 'error'), 0), coalesce(sum(status = 'fallback'), 0),
@@ -145,8 +144,7 @@ _INDEXES = {
 """Filter → its index, in order of preference: usually the more selective first. Each index has the usual other filters too;
 for a filter without an index the log is read back in time."""
 _FILTERS = (*_INDEXES, "modality", "provider")
-_PLAIN = "success"
-"""Status of most records; the index `unusual` holds the others."""
+_PLAIN = "success"  # status of most records; the index `unusual` holds the others
 _FEW = 10_000
 """Up to this many records with a prefix of the id are found by the id and sorted; more are met soon enough in order of time."""
 

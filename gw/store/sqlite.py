@@ -31,8 +31,7 @@ READERS = 4
 """Reports at a time; further ones wait. Each may hold a thread and about 2 MB of page cache."""
 READ_LIMIT_S = 5.0
 TOO_LONG = f"the report took longer than {READ_LIMIT_S:g} s"
-CHECK_STEPS = 20_000
-"""Virtual machine steps between two checks of the stop flag: about 1 ms."""
+CHECK_STEPS = 20_000  # virtual machine steps between two checks of the stop flag: about 1 ms
 _QUICK_CHECK_BYTES = 64 * 2**20
 """Databases up to this size are checked when opened (under 0.2 s); larger ones would hold up the start."""
 

@@ -34,8 +34,7 @@ Line = TypeVar("Line", Intent, RequestRecord)
 log = structlog.get_logger()
 
 _NOBODY: Mapping[str, object] = {}
-CLOSE_S = 5.0
-"""Deadline for the last records; what is not committed by then is replayed at the next start."""
+CLOSE_S = 5.0  # deadline for the last records; what is not committed by then is replayed at the next start
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +106,7 @@ class Store(Reader):
         self.commits_first = writer.commits_first
         """With durability "power", an answer's last byte waits for the commit of its record."""
         self.watcher: Watcher | None = None
-        self._caught_up_at = -inf
-        """On trio's clock."""
+        self._caught_up_at = -inf  # on trio's clock
 
     def intent(self, intent: Intent) -> None:
         """Write an intent before an upstream call. Never raises: a fault makes `accepting` False, and the caller decides."""

@@ -13,8 +13,7 @@ import attrs
 from gw.store import requests
 from gw.types.usage import RequestRecord
 
-MOST_REQUESTS = 200
-"""Requests that are read of one turn, the first ones; an app may give all its requests one id."""
+MOST_REQUESTS = 200  # requests that are read of one turn, the first ones; an app may give all its requests one id
 
 _FIRST_REQUESTS = """
 select turn_id, session_id, project from requests t indexed by requests_{index}

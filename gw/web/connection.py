@@ -60,17 +60,14 @@ class Connection:
         self.drain = drain
         self._hung_up = self.hung_up  # one object, which the poller recognises
         self.buffer = bytearray()
-        self.left = False
-        """The client has finished sending, or the connection broke; a half-close counts as leaving."""
-        self.dead = False
-        """A write failed; what the app raises because of it is not a crash."""
+        self.left = False  # the client has finished sending, or the connection broke; a half-close counts as leaving
+        self.dead = False  # a write failed; what the app raises because of it is not a crash
         self.on_left: Callable[[], object] | None = None
         self.sink: Callable[[bytes], Pending] | None = None
         """Takes what arrives in place of `buffer`; the reader waits for what it returns."""
         self.discarding = False
         self.dropped = 0
-        self.reading = False
-        """A reader task runs."""
+        self.reading = False  # a reader task runs
         self._unwatch: Callable[[], None] | None = None
         self._paused = False
         self._waiter: trio.lowlevel.Task | None = None

@@ -18,10 +18,8 @@ class Drain:
 
     def __init__(self) -> None:
         self.draining = False
-        self.deadline = inf
-        """On trio's clock; infinite until `begin`."""
-        self.in_flight = 0
-        """Requests and sessions of the data plane now running."""
+        self.deadline = inf  # on trio's clock; infinite until `begin`
+        self.in_flight = 0  # requests and sessions of the data plane now running
         self.idle: dict[trio.CancelScope, float] = {}
         """Scopes around the wait for a next request → the deadline of that wait, on trio's clock, in the order added.
 

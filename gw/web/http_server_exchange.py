@@ -81,8 +81,7 @@ class ServerExchange:
         self.body = head.body
         self.keep = False
         self.complete = False
-        self.started = False
-        """Bytes of the response may have been sent."""
+        self.started = False  # bytes of the response may have been sent
         self.refused: Refused | None = None
         self.taken_bytes = 0
         self._connection = connection
@@ -94,8 +93,7 @@ class ServerExchange:
         self._start: Message | None = None
         self._chunked = False
         self._no_body = False
-        self._unsent: int | None = None
-        """Remainder of the content-length."""
+        self._unsent: int | None = None  # remainder of the content-length
 
     def scope(self) -> Scope:
         head = self.head

@@ -18,15 +18,13 @@ from gw.web.http_errors import Refused
 HEAD_BYTES = 65_536
 HEADER_FIELDS = 200
 TARGET_BYTES = 16_384
-_LINE_BYTES = TARGET_BYTES + 64
-"""Request line: the target with a method and a version around it."""
+_LINE_BYTES = TARGET_BYTES + 64  # request line: the target with a method and a version around it
 _CHUNK_LINE_BYTES = 256
 _TRAILER_BYTES = 8_192
 
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"))
-_LISTS = frozenset((b"transfer-encoding", b"connection"))
-"""Fields that continue where they are repeated."""
+_LISTS = frozenset((b"transfer-encoding", b"connection"))  # fields that continue where they are repeated
 
 
 def head_end(buffer: bytearray, searched: int = 0) -> int:
@@ -68,8 +66,7 @@ class Head:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []
-        """Names in lower case, in the order received."""
+        self.headers: list[tuple[bytes, bytes]] = []  # names in lower case, in the order received
         self._special: list[tuple[bytes, bytes]] = []
         self._target = b""
         self.method = b""
@@ -78,11 +75,9 @@ class Head:
         self.query = b""
         self.keep = True
         self.expects = False
-        self.upgrade = b""
-        """The requested protocol in lower case, if the `connection` field lists `upgrade`."""
+        self.upgrade = b""  # the requested protocol in lower case, if the `connection` field lists `upgrade`
         self.body: BodyFraming
-        self.scope: dict[str, Any] | None = None
-        """The ASGI scope, made once for all requests with this head."""
+        self.scope: dict[str, Any] | None = None  # the ASGI scope, made once for all requests with this head
 
     def on_url(self, url: bytes) -> None:
         self._target += url

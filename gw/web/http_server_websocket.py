@@ -29,10 +29,8 @@ from gw.web.http_server_exchange import base_scope
 from gw.web.http_server_head import Head
 
 DENIAL_BYTES = 65_536
-LEAVE_S = 5.0
-"""For an app to finish after the client's close frame."""
-CLOSE_S = 1.0
-"""For a client to answer our close frame."""
+LEAVE_S = 5.0  # for an app to finish after the client's close frame
+CLOSE_S = 1.0  # for a client to answer our close frame
 _REASON_BYTES = 123
 
 _quiet = logging.getLogger(__name__)
@@ -51,14 +49,11 @@ class ServerWebSocket(WsSession):
         self._head = head
         self._connection = connection
         self._cancel_scope = trio.CancelScope()
-        self._changed = trio.lowlevel.ParkingLot()
-        """Wakes the app: a message was queued, or the session ended."""
+        self._changed = trio.lowlevel.ParkingLot()  # wakes the app: a message was queued, or the session ended
         self._room = trio.lowlevel.ParkingLot()
-        self._connected = False
-        """`websocket.connect` was received."""
+        self._connected = False  # `websocket.connect` was received
         self._disconnect: Message | None = None
-        self._failure: Exception | None = None
-        """Raised by what takes the messages."""
+        self._failure: Exception | None = None  # raised by what takes the messages
         self._accepted = False
         self._denial: Message | None = None
         self._denial_body = b""

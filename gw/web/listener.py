@@ -25,14 +25,10 @@ from gw.web.drain import Drain
 from gw.web.http_server import Dispatch, HttpServer, log_crash
 
 BACKLOG = 4_096
-ACCEPTS_PER_PASS = 64
-"""Connections accepted before other tasks get a turn."""
-PAUSE_S = 0.1
-"""Between attempts while the process is out of file descriptors or memory for sockets."""
-KEEPALIVE_S = 60
-"""TCP probes begin after this silence, so that a vanished peer does not hold a session for ever."""
-CLOSE_S = 1.0
-"""For a TLS goodbye."""
+ACCEPTS_PER_PASS = 64  # connections accepted before other tasks get a turn
+PAUSE_S = 0.1  # between attempts while the process is out of file descriptors or memory for sockets
+KEEPALIVE_S = 60  # TCP probes begin after this silence, so that a vanished peer does not hold a session for ever
+CLOSE_S = 1.0  # for a TLS goodbye
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _UNAVAILABLE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)

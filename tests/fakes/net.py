@@ -17,7 +17,7 @@ import attrs
 import trio
 import trio.testing
 
-from gw.net.origin import Origin
+from gw.net.connect import Origin
 from gw.net.tcp import Transport
 
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]

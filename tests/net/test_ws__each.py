@@ -12,8 +12,7 @@ from websockets.frames import Opcode
 
 from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.net import poller
-from gw.net.connect import connect_tcp
-from gw.net.origin import Origin
+from gw.net.connect import Origin, connect_tcp
 from gw.net.ws import WsClosed, open_ws
 from tests.net.test_ws import accepts, echo
 

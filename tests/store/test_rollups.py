@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gw.store import latency, requests, rollups
-from gw.store.latency import MergedBuckets
+from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.migrations import migrate
 from gw.store.writer import write_batch
 from gw.telemetry.clock import utc_day
@@ -17,6 +17,10 @@ def _database():
     connection = apsw.Connection(":memory:")
     migrate(connection)
     return connection
+
+
+def context(db):
+    return QueryContext(db, MergedBuckets(None))
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def test_reports_are_the_sums_of_the_records(batches, project, since_day):
         statuses.count("cancelled"),
     )
     assert (totals.cost_nusd, totals.unpriced) == (sum(r.cost_nusd for r in costs), sum(r.unpriced for r in costs))
-    for model_id, row in latency.by_model(db, since_day, project, MergedBuckets(None)).items():
+    for model_id, row in latency.latencies(context(db), since_day, project).items():
         own = [r for r in counted if r.model_id == model_id]
         _same(row.ttfb, [r.ttfb_ms for r in own if r.ttfb_ms is not None])
         _same(row.total, [r.total_latency_ms for r in own if r.status in ("success", "fallback")])
@@ -130,7 +134,7 @@ def test_spend_is_that_of_one_day_by_project(db):
 
 def test_nothing_at_all(db):
     assert rollups.costs(db, None, None) == []
-    assert latency.by_model(db, None, None, MergedBuckets(None)) == {}
+    assert latency.latencies(context(db), None, None) == {}
     assert rollups.totals(db, None, None) == rollups.Totals(
         requests=0, errors=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0
     )
@@ -142,9 +146,7 @@ def test_where_the_buckets_begin_and_end_is_looked_up_not_searched_for(db, grain
         write_batch(db, [record(f"{number}", timestamp=NOON + days * 86_400)])
     plans = []
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
-    matches = latency.series(
-        db, grain, 0, 10**6, by="none", project=None, model_id=None, merged=MergedBuckets(None)
-    )
+    matches = latency.latency_points(context(db), grain, 0, 10**6, by="none", project=None, model_id=None)
     db.exec_trace = None
     assert [row.requests for row in matches.values()] == [1, 1, 1]
     steps = [row[3] for sql, bindings in plans for row in db.execute(f"explain query plan {sql}", bindings)]

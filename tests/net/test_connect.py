@@ -1,6 +1,6 @@
 import pytest
 
-from gw.net.origin import Origin
+from gw.net.connect import Origin
 
 
 @pytest.mark.parametrize(
