@@ -41,11 +41,8 @@ _MESSAGES = ChatWire(
 chat = partial(chat_call, _MESSAGES)
 
 SPEC = ProviderSpec(
-    type="anthropic",
-    base_url="https://api.anthropic.com",
-    dialect="anthropic",
+    type="anthropic", base_url="https://api.anthropic.com", dialect="anthropic",
     abilities=frozenset({"stream", "tools", "vision"}),
     chat=chat,
-    health_path="/v1/models?limit=1",
-    key_headers=_headers,
+    health_path="/v1/models?limit=1", key_headers=_headers,
 )

@@ -103,13 +103,9 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
 
 
 SPEC = ProviderSpec(
-    type="assemblyai",
-    base_url="https://api.assemblyai.com",
-    dialect="assemblyai",
-    transcribe=transcribe,
-    listen=listen,
-    health_path="/v2/transcript?limit=1",
-    key_headers=key_headers,
+    type="assemblyai", base_url="https://api.assemblyai.com", dialect="assemblyai",
+    transcribe=transcribe, listen=listen,
+    health_path="/v2/transcript?limit=1", key_headers=key_headers,
     listen_formats=frozenset(assemblyai_stream.ENCODINGS),
     reported=frozenset({"transcribe", "listen"}),
 )

@@ -122,18 +122,11 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 
 
 SPEC = ProviderSpec(
-    type="cartesia",
-    base_url="https://api.cartesia.ai",
-    dialect="cartesia",
-    transcribe=transcribe,
-    listen=listen,
-    speak=speak,
-    speak_live=speak_live,
-    health_path="/voices?limit=1",
-    key_headers=key_headers,
+    type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia",
+    transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    health_path="/voices?limit=1", key_headers=key_headers,
     speak_formats=_RAW | {"wav", "mp3"},
-    speak_rates_hz=cartesia_speak.RATES_HZ,
-    speak_live_formats=_RAW,
+    speak_rates_hz=cartesia_speak.RATES_HZ, speak_live_formats=_RAW,
     listen_formats=_RAW,
     reported=frozenset(),
 )

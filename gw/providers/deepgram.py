@@ -102,15 +102,9 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 
 SPEC = ProviderSpec(
-    type="deepgram",
-    base_url="https://api.deepgram.com",
-    dialect="deepgram",
-    transcribe=transcribe,
-    listen=listen,
-    speak=speak,
-    speak_live=speak_live,
-    health_path="/v1/projects",
-    key_headers=key_headers,
+    type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
+    transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    health_path="/v1/projects", key_headers=key_headers,
     speak_formats=frozenset({"pcm_s16le", "mulaw", "alaw", "wav", "mp3", "opus", "ogg", "aac", "flac"}),
     speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}),
     speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),

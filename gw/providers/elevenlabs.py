@@ -168,19 +168,11 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 
 
 SPEC = ProviderSpec(
-    type="elevenlabs",
-    base_url="https://api.elevenlabs.io",
-    dialect="elevenlabs",
-    transcribe=transcribe,
-    listen=listen,
-    speak=speak,
-    speak_live=speak_live,
-    health_path="/v1/user/subscription",
-    key_headers=key_headers,
+    type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
+    transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    health_path="/v1/user/subscription", key_headers=key_headers,
     speak_formats=_RAW | {"mp3", "opus", "ogg"},
-    speak_rates_hz=elevenlabs_speak.RATES_HZ,
-    speak_live_formats=_RAW | {"mp3"},
-    listen_formats=frozenset({"pcm_s16le"}),
-    listen_rates_hz=elevenlabs_listen.RATES_HZ,
+    speak_rates_hz=elevenlabs_speak.RATES_HZ, speak_live_formats=_RAW | {"mp3"},
+    listen_formats=frozenset({"pcm_s16le"}), listen_rates_hz=elevenlabs_listen.RATES_HZ,
     reported=frozenset({"transcribe"}),
 )

@@ -55,15 +55,10 @@ def _speak_wav(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]
 
 
 SPEC = ProviderSpec(
-    type="groq",
-    base_url="https://api.groq.com/openai/v1",
-    dialect="openai",
+    type="groq", base_url="https://api.groq.com/openai/v1", dialect="openai",
     abilities=frozenset({"stream", "tools", "vision"}),
-    chat=chat,
-    transcribe=openai_like.transcribe,
-    speak=openai_like.speak,
-    speak_live=by_sentence(_speak_wav),
+    chat=chat, transcribe=openai_like.transcribe, speak=openai_like.speak, speak_live=by_sentence(_speak_wav),
+    speak_formats=frozenset({"wav", "mp3", "flac", "ogg", "mulaw"}),
     transports={"speak_live": "as speech, by sentence"},
     rounds_audio_up_to_s=10.0,
-    speak_formats=frozenset({"wav", "mp3", "flac", "ogg", "mulaw"}),
 )

@@ -55,15 +55,9 @@ async def check(account: Account) -> None:
 
 
 SPEC = ProviderSpec(
-    type="kokoro",
-    base_url="http://127.0.0.1:8880/v1",
-    dialect="openai",
-    speak=speak,
-    speak_live=by_sentence(speak),
-    check=check,
-    engine_option="model_path",
-    engine_needs=engine.NEEDS,
-    engine_extra=engine.EXTRA,
+    type="kokoro", base_url="http://127.0.0.1:8880/v1", dialect="openai",
+    speak=speak, speak_live=by_sentence(speak),
+    check=check, engine_option="model_path", engine_needs=engine.NEEDS, engine_extra=engine.EXTRA,
     transports={"speak": "HTTP, own process", "speak_live": "as speech, by sentence"},
     reported=frozenset(),
 )

@@ -34,9 +34,7 @@ def chat(request: ChatRequest, account: Account) -> HttpCall[ChatStream]:
 
 
 SPEC = ProviderSpec(
-    type="ollama",
-    base_url="http://127.0.0.1:11434",
-    dialect="ollama",
+    type="ollama", base_url="http://127.0.0.1:11434", dialect="ollama",
     abilities=frozenset({"stream", "tools", "vision"}),
     chat=chat,
     health_path="/api/version",

@@ -55,17 +55,12 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
 
 
 SPEC = ProviderSpec(
-    type="openai",
-    base_url="https://api.openai.com/v1",
-    dialect="openai",
+    type="openai", base_url="https://api.openai.com/v1", dialect="openai",
     abilities=frozenset({"stream", "tools", "vision", "audio_in"}),
-    chat=chat,
-    transcribe=openai_like.transcribe,
-    listen=listen,
-    speak=openai_like.speak,
+    chat=chat, transcribe=openai_like.transcribe, listen=listen, speak=openai_like.speak,
     speak_live=by_sentence(openai_like.speak),
-    transports={"speak_live": "as speech, by sentence"},
     listen_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
+    transports={"speak_live": "as speech, by sentence"},
     reported=frozenset({"chat", "transcribe", "listen"}),
     units={"transcribe": "tokens or seconds", "listen": "tokens or seconds", "speak": "characters or tokens"},
 )

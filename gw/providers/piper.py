@@ -177,16 +177,10 @@ async def check(account: Account) -> None:
 
 
 SPEC = ProviderSpec(
-    type="piper",
-    base_url="http://127.0.0.1:5000",
-    dialect="piper",
-    speak=speak,
-    speak_live=by_sentence(speak),
-    check=check,
+    type="piper", base_url="http://127.0.0.1:5000", dialect="piper",
+    speak=speak, speak_live=by_sentence(speak),
+    check=check, engine_option="model_path", engine_needs=engine.NEEDS, engine_extra=engine.EXTRA,
     speak_formats=frozenset({"pcm_s16le", "wav"}),
-    engine_option="model_path",
-    engine_needs=engine.NEEDS,
-    engine_extra=engine.EXTRA,
     transports={"speak": "HTTP, Wyoming, own process", "speak_live": "as speech, by sentence"},
     reported=frozenset(),
 )

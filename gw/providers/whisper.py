@@ -157,19 +157,13 @@ async def check(account: Account) -> None:
 
 
 SPEC = ProviderSpec(
-    type="whisper",
-    base_url="http://127.0.0.1:8000/v1",
-    dialect="openai",
-    transcribe=transcribe,
-    listen=listen,
-    check=check,
-    engine_option="model_path",
-    engine_needs=engine.NEEDS,
-    engine_extra=engine.EXTRA,
+    type="whisper", base_url="http://127.0.0.1:8000/v1", dialect="openai",
+    transcribe=transcribe, listen=listen,
+    check=check, engine_option="model_path", engine_needs=engine.NEEDS, engine_extra=engine.EXTRA,
+    listen_rates_hz=frozenset({16_000}),
     transports={
         "transcribe": "HTTP, Wyoming, own process",
         "listen": "WebSocket (speaches); else by utterance, over Wyoming as it is spoken",
     },
-    listen_rates_hz=frozenset({16_000}),
     reported=frozenset(),
 )

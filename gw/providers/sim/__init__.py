@@ -15,17 +15,10 @@ from gw.providers.spec import CALLS, ProviderSpec
 __all__ = ["MODELS", "SPEC"]
 
 SPEC = ProviderSpec(
-    type="sim",
-    base_url="",
-    dialect="sim",
-    chat=chat,
-    transcribe=transcribe,
-    listen=listen,
-    speak=speak,
-    speak_live=speak_live,
-    health_path="",
+    type="sim", base_url="", dialect="sim",
+    chat=chat, transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    health_path="", needs_address=False,
     speak_formats=frozenset(),  # no claim: without `gw[audio]` the demo answers a request for MP3 with WAV
-    needs_address=False,
     transports=dict.fromkeys(CALLS, "inside gw"),
     reported=frozenset(CALLS),
 )
