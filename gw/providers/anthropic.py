@@ -28,15 +28,11 @@ def _passed(request: ChatRequest) -> list[tuple[bytes, bytes]]:
 
 
 _MESSAGES = ChatWire(
-    dialect="anthropic",
-    path=b"/v1/messages",
-    stream_type=b"text/event-stream",
-    headers=_headers,
+    dialect="anthropic", path=b"/v1/messages", stream_type=b"text/event-stream", headers=_headers, passed=_passed,
     body=lambda request, account: anthropic_messages_client.upstream_body(request, account.model),
     decoder=lambda provider, keep_raw: anthropic_messages_client.MessagesDecoder(provider, keep_raw=keep_raw),
     decode=lambda body, provider, keep_raw: anthropic_messages_client.decode_message(body, provider, keep_raw=keep_raw),
     classify=vendor_errors.classify_anthropic,
-    passed=_passed,
 )
 chat = partial(chat_call, _MESSAGES)
 

@@ -12,16 +12,8 @@ from gw.errors import UpstreamProtocolError
 from gw.net.http1 import HttpResponse
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, is_type, json_lines
-from gw.providers.spec import (
-    Account,
-    ListenSession,
-    ProviderSpec,
-    SpeakSession,
-    SpeakStream,
-    TranscribeStream,
-    require_voice,
-)
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, form_call
+from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession, SpeakStream, require_voice
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call
 from gw.providers.ws_session import ListenSocket, QueueingSpeakSocket, open_listen_socket, open_socket
 from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
@@ -79,7 +71,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
         yield QueueingSpeakSocket(ws, wire, provider, request.format)
 
 
-def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
+def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTranscript]:
     """`POST /stt` as a multipart form."""
     decode = partial(cartesia_listen.decode_transcript, provider=account.provider_id, keep_raw=request.dialect == "cartesia")
     path, fields = cartesia_listen.path_of(request).encode(), cartesia_listen.form_fields(request, account.model)

@@ -12,8 +12,7 @@ import attrs
 
 from gw.errors import ClientProtocolError
 from gw.net.http1 import HttpResponse, header_lines
-from gw.providers.event_stream import Decoder, EventStream, past_the_end
-from gw.providers.http_call import Classify, HttpCall, is_type, json_lines
+from gw.providers.http_call import Classify, Decoder, EventStream, HttpCall, is_type, json_lines, past_the_end
 from gw.providers.spec import Account, ChatStream, rejected
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.secret import Secret
@@ -56,20 +55,16 @@ class ChatEvents(EventStream[ChatEvent]):
         return events
 
 
+@attrs.define(eq=False)
 class _WholeChat:
     """An answer that is not streamed, or is turned into a stream for a client that requested one."""
 
-    __slots__ = ("_as_stream", "_decode", "_keep_raw", "_provider", "_read", "_response")
-
-    def __init__(
-        self, response: HttpResponse, provider: str, decode: Callable[[bytes, str, bool], Completion], keep_raw: bool, as_stream: bool
-    ) -> None:
-        self._response = response
-        self._provider = provider
-        self._decode = decode
-        self._keep_raw = keep_raw
-        self._as_stream = as_stream
-        self._read = False
+    _response: HttpResponse
+    _provider: str
+    _decode: Callable[[bytes, str, bool], Completion]
+    _keep_raw: bool
+    _as_stream: bool
+    _read: bool = False
 
     async def receive(self) -> list[ChatEvent]:
         if self._read:

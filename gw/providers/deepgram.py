@@ -15,14 +15,8 @@ from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import (
-    deepgram_batch,
-    deepgram_flux_listen,
-    deepgram_flux_speak,
-    deepgram_listen,
-    deepgram_speak,
-    vendor_errors,
-)
+from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_flux_speak, deepgram_listen, deepgram_speak
+from gw.wire.vendor_errors import classify_deepgram
 
 _KEEP_ALIVE_S = 4.0
 """The vendor closes a session after ten seconds without audio."""
@@ -41,7 +35,7 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[Transcr
     keep_raw = request.dialect == "deepgram"
     decode = partial(deepgram_batch.decode, provider=account.provider_id, keep_raw=keep_raw)
     read = partial(WholeTranscript, decode=decode)
-    return HttpCall(account, path, headers, request.audio, vendor_errors.classify_deepgram, read)
+    return HttpCall(account, path, headers, request.audio, classify_deepgram, read)
 
 
 def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
@@ -53,7 +47,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     flux = deepgram_flux_speak.is_flux(account.model)
     path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
     headers = json_lines(key_headers, account)
-    return HttpCall(account, path, headers, deepgram_speak.body(request), vendor_errors.classify_deepgram, read)
+    return HttpCall(account, path, headers, deepgram_speak.body(request), classify_deepgram, read)
 
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
@@ -78,9 +72,7 @@ async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[Lis
 def _listen_by_turns(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """`WS /v2/listen`. It has no keep-alive: the client has to send silence while nobody speaks."""
     wire = deepgram_flux_listen.FluxListenClient(
-        account.provider_id,
-        keep_raw=deepgram_listen.by_turns(request),
-        interims=request.interim_results,
+        account.provider_id, keep_raw=deepgram_listen.by_turns(request), interims=request.interim_results,
         secrets=(account.api_key.reveal(),),
     )
     path = deepgram_flux_listen.path_of(request, account.model)

@@ -14,17 +14,8 @@ from gw.net.http1 import HttpResponse
 from gw.net.ws import WebSocket, WsClosed
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
-from gw.providers.spec import (
-    Account,
-    ListenSession,
-    ProviderSpec,
-    SpeakSession,
-    SpeakStream,
-    TranscribeStream,
-    rejected,
-    require_voice,
-)
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, form_call
+from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession, SpeakStream, rejected, require_voice
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call
 from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.secret import Secret
@@ -117,7 +108,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
             yield session
 
 
-def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
+def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTranscript]:
     """`POST /v1/speech-to-text` as a multipart form."""
     keep_raw = request.dialect == "elevenlabs"
     decode = partial(elevenlabs_batch.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)

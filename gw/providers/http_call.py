@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from gw.errors import ProviderError
+from gw.errors import ProviderError, UpstreamCut
 from gw.net.http1 import Headers, HttpResponse, RequestBody, header_lines
 from gw.providers.spec import Abortable, Account
 from gw.types.secret import Secret
 
+E = TypeVar("E")
 S = TypeVar("S")
 
 ERROR_LIMIT = 64 * 1024
@@ -24,10 +25,8 @@ async def rejection(response: HttpResponse, account: Account, classify: Classify
         body = await response.read(ERROR_LIMIT)
     except ProviderError:
         body = b""
-    secrets = (account.api_key.reveal(),)
-    return classify(
-        account.provider_id, response.status, response.header(b"retry-after"), body, secrets, response.header(b"date")
-    )
+    after, date, secrets = response.header(b"retry-after"), response.header(b"date"), (account.api_key.reveal(),)
+    return classify(account.provider_id, response.status, after, body, secrets, date)
 
 
 async def check_get(account: Account, path: bytes, accept: bytes, classify: Classify, headers: Headers = ()) -> None:
@@ -70,12 +69,7 @@ class HttpCall(Abortable[S]):
     __slots__ = ("_account", "_classify", "_exchange", "_read", "_response")
 
     def __init__(
-        self,
-        account: Account,
-        path: bytes,
-        headers: Headers | bytes,
-        body: bytes | RequestBody,
-        classify: Classify,
+        self, account: Account, path: bytes, headers: Headers | bytes, body: bytes | RequestBody, classify: Classify,
         read: Callable[[HttpResponse], S],
     ) -> None:
         self._exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body)
@@ -104,3 +98,56 @@ class HttpCall(Abortable[S]):
                 await pending
         finally:
             self._exchange.leave()
+
+
+class Decoder(Protocol[E]):
+    """Bytes in, events out."""
+
+    fault: ProviderError | None
+    """Error that the last piece ended in; the events before it were returned."""
+
+    def feed(self, data: bytes) -> list[E]: ...
+
+    def end(self) -> list[E]:
+        """Return the last events: the connection has ended cleanly."""
+
+
+class EventStream(Generic[E]):
+    """Events as they arrive.
+
+    An error in the same piece as events is raised after them. In the piece with the first events it is raised at once:
+    nothing has been passed on yet, so another candidate may still answer.
+    """
+
+    def __init__(self, response: HttpResponse, provider: str, decoder: Decoder[E]) -> None:
+        self._response = response
+        self._provider = provider
+        self._decoder = decoder
+        self._started = False
+        """Something has been passed on."""
+        self._next: list[E] = []
+        """Events to return before anything else is read."""
+
+    async def receive(self) -> list[E]:
+        if self._next:
+            events, self._next = self._next, []
+            return events
+        decoder = self._decoder
+        fault = decoder.fault
+        while fault is None:
+            data = await self._response.receive_some()
+            events = decoder.feed(data) if data else decoder.end()
+            fault = decoder.fault
+            if events and (fault is None or self._started):
+                return self._pass_on(events)
+            if not data:
+                raise past_the_end(self._provider)
+        raise fault
+
+    def _pass_on(self, events: list[E]) -> list[E]:
+        self._started = True
+        return events
+
+
+def past_the_end(provider: str) -> UpstreamCut:
+    return UpstreamCut(provider=provider, detail="read past the end of the answer")

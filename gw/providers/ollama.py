@@ -16,10 +16,7 @@ from gw.types.llm import ChatRequest
 from gw.wire import ollama_chat, vendor_errors
 
 _NATIVE = ChatWire(
-    dialect="ollama",
-    path=b"/api/chat",
-    stream_type=b"application/x-ndjson",
-    headers=bearer,
+    dialect="ollama", path=b"/api/chat", stream_type=b"application/x-ndjson", headers=bearer,
     body=lambda request, account: ollama_chat.upstream_body(request, account.model, account.options),
     decoder=lambda provider, keep_raw: ollama_chat.OllamaDecoder(provider, keep_raw=keep_raw),
     decode=lambda body, provider, keep_raw: ollama_chat.decode_answer(body, provider, keep_raw=keep_raw),

@@ -8,8 +8,7 @@ import msgspec
 
 from gw.net.http1 import HttpResponse
 from gw.providers.chat_call import ChatWire, chat_call
-from gw.providers.event_stream import EventStream
-from gw.providers.http_call import HttpCall, is_type, json_lines
+from gw.providers.http_call import EventStream, HttpCall, is_type, json_lines
 from gw.providers.spec import Account, SpeakStream, TranscribeStream, bearer
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form
 from gw.types.audio import PCM_24K, AudioFormat
@@ -21,14 +20,10 @@ _JSON = b"application/json"
 _SSE = b"text/event-stream"
 
 CHAT = ChatWire(
-    dialect="openai",
-    path=b"/chat/completions",
-    stream_type=_SSE,
-    headers=bearer,
+    dialect="openai", path=b"/chat/completions", stream_type=_SSE, headers=bearer,
     body=lambda request, account: openai_chat.upstream_body(request, account.model),
     decoder=lambda provider, keep_raw: openai_chat.ChatDecoder(provider, keep_raw=keep_raw),
-    decode=openai_chat.decode_completion,
-    classify=vendor_errors.classify,
+    decode=openai_chat.decode_completion, classify=vendor_errors.classify,
 )
 chat = partial(chat_call, CHAT)
 

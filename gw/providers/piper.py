@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -22,8 +22,7 @@ from gw.engines import piper_tts as engine
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import HttpResponse, Origin, Pool
 from gw.providers import wyoming_call
-from gw.providers.event_stream import past_the_end
-from gw.providers.http_call import HttpCall, check_get
+from gw.providers.http_call import HttpCall, check_get, past_the_end
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ProviderSpec, SpeakStream, rejected
 from gw.providers.speech_call import headed
@@ -90,7 +89,7 @@ class _Sentences:
         """Read the first piece. Raises ProviderError."""
         self._first = await anext(self._audio, None)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         await self._audio.aclose()
 
     async def receive(self) -> list[SpeakEvent]:
@@ -152,12 +151,9 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
             yield speech
         return
     wyoming_call.refuse_empty(request, account)
-    stream = _Sentences(request, await _with_server(account), voice)
-    try:
+    async with aclosing(_Sentences(request, await _with_server(account), voice)) as stream:
         await stream.start()
         yield stream
-    finally:
-        await stream.close()
 
 
 async def _with_server(account: Account) -> Account:

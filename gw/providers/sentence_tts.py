@@ -11,7 +11,7 @@ being made, and that is abandoned.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Final, Literal, TypeAlias
 
 import trio
@@ -34,11 +34,8 @@ def by_sentence(call: SpeakCall) -> SpeakLiveCall:
 
     @asynccontextmanager
     async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
-        session = _SentenceSession(call, request, account)
-        try:
+        async with aclosing(_SentenceSession(call, request, account)) as session:
             yield session
-        finally:
-            await session.close()
 
     return speak_live
 
@@ -108,7 +105,7 @@ class _SentenceSession:
         """Raises what the provider raises."""
         while True:
             if self._opening is not None and self._started_at != self._interruptions:
-                await self.close()
+                await self.aclose()
             if self._opening is None:
                 try:
                     interruptions, item = await self._queued.receive()
@@ -131,13 +128,8 @@ class _SentenceSession:
     def _start(self, text: str) -> None:
         live = self._request
         request = SpeakRequest(
-            model=live.model,
-            text=text,
-            voice=live.voice,
-            format=self.format,
-            speed=live.speed,
-            language=live.language,
-            dialect=live.dialect,
+            model=live.model, text=text, voice=live.voice, format=self.format,
+            speed=live.speed, language=live.language, dialect=live.dialect,
         )
         self._opening = self._call(request, self._account)
         self._started_at = self._interruptions
@@ -159,7 +151,7 @@ class _SentenceSession:
                 data = self._convert(event.data)
             elif isinstance(event, SpeakEnd):
                 data = self._converter.end() if self._converter is not None else b""
-                await self.close()
+                await self.aclose()
             if data:
                 events.append(AudioChunk(data=data))
         return events
@@ -177,7 +169,7 @@ class _SentenceSession:
     def _cut(self, detail: str) -> UpstreamCut:
         return UpstreamCut(provider=self._account.provider_id, detail=detail)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Abandon the current sentence."""
         opening, self._opening = self._opening, None
         stream, self._stream = self._stream, None

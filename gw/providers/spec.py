@@ -177,12 +177,8 @@ def require_voice(voice: str, account: Account) -> None:
 
 CALLS = ("chat", "transcribe", "listen", "speak", "speak_live")
 _TRANSPORTS = {
-    "chat": "HTTP, events",
-    "transcribe": "HTTP",
-    "listen": "WebSocket",
-    "speak": "HTTP",
-    "speak_live": "WebSocket",
-}
+    "chat": "HTTP, events", "transcribe": "HTTP", "listen": "WebSocket", "speak": "HTTP", "speak_live": "WebSocket",
+}  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
 
 from gw.errors import UpstreamProtocolError
 from gw.net.http1 import Headers, HttpResponse
-from gw.providers.event_stream import Decoder, EventStream
-from gw.providers.http_call import Classify, HttpCall, is_text
-from gw.providers.spec import Account, TranscribeStream
+from gw.providers.http_call import Classify, Decoder, EventStream, HttpCall, is_text
+from gw.providers.spec import Account
 from gw.types.audio import PCM_16K, AudioFormat, Encoding
 from gw.types.stt import AudioSource, TranscribeEvent
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
@@ -35,6 +35,11 @@ class WavRecording:
         yield self._data
 
 
+def closing_chunks(pieces: AsyncIterator[bytes]) -> AbstractAsyncContextManager[object]:
+    """Return a context that closes the chunks of an `AudioSource` if they are generated."""
+    return aclosing(pieces) if isinstance(pieces, AsyncGenerator) else nullcontext()
+
+
 class FormBody:
     """A multipart form around an audio source: read in pieces, its length known beforehand."""
 
@@ -47,12 +52,9 @@ class FormBody:
     async def chunks(self) -> AsyncIterator[bytes]:
         yield self._head
         pieces = self._audio.chunks()
-        try:
+        async with closing_chunks(pieces):   # sending may stop early
             async for piece in pieces:
                 yield piece
-        finally:
-            if isinstance(pieces, AsyncGenerator):   # sending may stop early
-                await pieces.aclose()
         yield self._tail
 
 
@@ -81,19 +83,12 @@ class WholeTranscript:
 
 
 def form_call(
-    account: Account,
-    path: bytes,
-    headers: Headers,
-    fields: Iterable[tuple[str, str]],
-    audio: AudioSource,
-    classify: Classify,
-    decode: Callable[[bytes], TranscribeEvent],
-    defaults: tuple[str, str] = ("", ""),
-) -> HttpCall[TranscribeStream]:
+    account: Account, path: bytes, headers: Headers, fields: Iterable[tuple[str, str]], audio: AudioSource,
+    classify: Classify, decode: Callable[[bytes], TranscribeEvent], defaults: tuple[str, str] = ("", ""),
+) -> HttpCall[WholeTranscript]:
     """Send a recording in a form; the answer is one transcript."""
     content_type, body = form(fields, audio, defaults)
-    read = partial(WholeTranscript, decode=decode)
-    return HttpCall(account, path, [content_type, *headers], body, classify, read)
+    return HttpCall(account, path, [content_type, *headers], body, classify, partial(WholeTranscript, decode=decode))
 
 
 def headed(requested: AudioFormat, samples: AudioFormat) -> tuple[AudioFormat, bytes]:

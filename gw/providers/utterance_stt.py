@@ -115,13 +115,8 @@ def as_recordings(call: TranscribeCall, request: ListenRequest, account: Account
             yield _Silence()
             return
         recording = TranscribeRequest(
-            model=request.model,
-            audio=WavRecording(samples, "utterance.wav"),
-            format=_WAV,
-            audio_seconds=PCM_16K.seconds(len(samples)),
-            language=request.language,
-            keyterms=request.keyterms,
-            dialect="",
+            model=request.model, language=request.language, keyterms=request.keyterms, dialect="",
+            audio=WavRecording(samples, "utterance.wav"), format=_WAV, audio_seconds=PCM_16K.seconds(len(samples)),
         )
         async with call(recording, account) as stream:
             yield stream

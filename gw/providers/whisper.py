@@ -20,7 +20,7 @@ from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.providers import openai_like, utterance_stt, wyoming_call
 from gw.providers.http_call import HttpCall, check_get
 from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, bearer, rejected
-from gw.providers.speech_call import WavRecording, form_call
+from gw.providers.speech_call import WavRecording, WholeTranscript, form_call
 from gw.providers.utterance_stt import Utterance
 from gw.providers.ws_session import open_listen_socket
 from gw.types.stt import AudioSource, ListenRequest, TranscribeRequest
@@ -55,9 +55,7 @@ def _engine_request(request: TranscribeRequest) -> wyoming.Transcribe:
     return wyoming.Transcribe(
         language=openai_audio.bare_language(request.language),
         prompt=request.prompt or ", ".join(request.keyterms) or None,
-        temperature=request.temperature,
-        task=request.task,
-        words="word" in request.timestamps,
+        temperature=request.temperature, task=request.task, words="word" in request.timestamps,
     )
 
 
@@ -130,7 +128,7 @@ async def _as_wav(request: TranscribeRequest, account: Account) -> AudioSource:
     return WavRecording(samples.getvalue())
 
 
-async def _whisper_cpp_call(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
+async def _whisper_cpp_call(request: TranscribeRequest, account: Account) -> HttpCall[WholeTranscript]:
     audio = await _as_wav(request, account)
     decode = partial(whisper_cpp.decode, provider=account.provider_id)
     fields, headers = whisper_cpp.fields(request), bearer(account.api_key)

@@ -119,13 +119,8 @@ class _SocketSession(Generic[W, E]):
     """The half that listening and speaking share. `on_close`: returns the last events after a normal close, or []."""
 
     def __init__(
-        self,
-        ws: WebSocket,
-        wire: W,
-        provider: str,
-        *,
-        on_close: Callable[[], list[E]] | None = None,
-        close_error: CloseError = why_closed,
+        self, ws: WebSocket, wire: W, provider: str, *,
+        on_close: Callable[[], list[E]] | None = None, close_error: CloseError = why_closed,
     ) -> None:
         self._ws = ws
         self._wire = wire
@@ -209,14 +204,8 @@ class SpeakSocket(_SocketSession[SpeakWire, SpeakEvent]):
     """A `SpeakSession`."""
 
     def __init__(
-        self,
-        ws: WebSocket,
-        wire: SpeakWire,
-        provider: str,
-        fmt: AudioFormat,
-        *,
-        on_close: Callable[[], list[SpeakEvent]] | None = None,
-        close_error: CloseError = why_closed,
+        self, ws: WebSocket, wire: SpeakWire, provider: str, fmt: AudioFormat, *,
+        on_close: Callable[[], list[SpeakEvent]] | None = None, close_error: CloseError = why_closed,
     ) -> None:
         super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.format = fmt
@@ -252,14 +241,8 @@ class QueueingSpeakSocket(SpeakSocket):
 
 @asynccontextmanager
 async def open_listen_socket(
-    account: Account,
-    path: str,
-    headers: Headers,
-    wire: ListenWire,
-    *,
-    opening: Frames = None,
-    on_close: Callable[[], list[ListenEvent]] | None = None,
-    close_error: CloseError = why_closed,
+    account: Account, path: str, headers: Headers, wire: ListenWire, *, opening: Frames = None,
+    on_close: Callable[[], list[ListenEvent]] | None = None, close_error: CloseError = why_closed,
 ) -> AsyncIterator[ListenSocket]:
     """Connect, send the `opening` frames, and yield the session."""
     async with open_socket(account, path, headers) as ws:

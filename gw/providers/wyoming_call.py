@@ -23,7 +23,7 @@ from gw.errors import (
 from gw.net.tcp import LOST, Transport, unreachable
 from gw.providers.background import background
 from gw.providers.spec import Account, rejected
-from gw.providers.speech_call import headed
+from gw.providers.speech_call import closing_chunks, headed
 from gw.types import stt
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest, Transcript, Word
@@ -122,10 +122,8 @@ async def transcribe(
 
 @asynccontextmanager
 async def transcribe_pieces(
-    connection: AbstractAsyncContextManager[Peer],
-    pieces: AsyncGenerator[bytes, None],
-    account: Account,
-    opening: wyoming.Transcribe,
+    connection: AbstractAsyncContextManager[Peer], pieces: AsyncGenerator[bytes, None],
+    account: Account, opening: wyoming.Transcribe,
 ) -> AsyncIterator[WyomingTranscript]:
     """Send 16 kHz samples as they come, and read meanwhile. Raises ProviderError."""
     async with connection as peer:
@@ -169,10 +167,7 @@ def _transcript(message: wyoming.FinalTranscript) -> Transcript:
         stt.Final(text=s.text, start_s=s.start, end_s=s.end, words=_words(s.words)) for s in message.segments
     )
     return Transcript(
-        text=message.text.strip(),
-        language=message.language,
-        duration_s=seconds(message.duration),
-        segments=segments,
+        text=message.text.strip(), language=message.language, duration_s=seconds(message.duration), segments=segments,
         words=tuple(word for segment in segments for word in segment.words),
     )
 
@@ -185,15 +180,12 @@ async def samples_of(request: TranscribeRequest, account: Account) -> AsyncGener
     """Yield the recording as 16-bit samples at 16 kHz, mono. Raises ProviderRejected if it cannot be converted."""
     samples: _Samples | None = None
     chunks = request.audio.chunks()
-    try:
+    async with closing_chunks(chunks):
         async for data in chunks:
             if samples is None:
                 samples = _Samples(_format_of(request.audio, request.format, data), account)
             for piece in _cut(await samples.convert(data)):
                 yield piece
-    finally:
-        if isinstance(chunks, AsyncGenerator):
-            await chunks.aclose()
     if samples is not None:
         for piece in _cut(await samples.convert(None)):
             yield piece

@@ -97,15 +97,11 @@ class ToneLost(msgspec.Struct, frozen=True):
 ToneEvent: TypeAlias = Started | Partial | Done | ToneLost
 
 
-def symbols(text: str) -> int:
-    """Return the number of symbols of an utterance, the silence at its end included; 0 for the empty text."""
-    size = len(_payload(text))
-    return _PREAMBLE_SYMBOLS + 2 * (_HEADER_BYTES + size + _TRAILER_BYTES) + _TAIL_SYMBOLS if size else 0
-
-
 def duration_s(text: str) -> float:
-    """Return the length of the audio of `text`. Raises ValueError beyond MAX_BYTES of UTF-8."""
-    return symbols(text) * SYMBOL_S
+    """Return the length of the audio of `text`, final silence included. Raises ValueError beyond MAX_BYTES of UTF-8."""
+    size = len(_payload(text))
+    symbols = _PREAMBLE_SYMBOLS + 2 * (_HEADER_BYTES + size + _TRAILER_BYTES) + _TAIL_SYMBOLS if size else 0
+    return symbols * SYMBOL_S
 
 
 def encode(text: str, sample_rate_hz: int) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, closing, nullcontext
+from contextlib import aclosing, asynccontextmanager, closing
 
 import trio
 
@@ -12,6 +12,7 @@ from gw.providers.sim import fsk, tone_audio
 from gw.providers.sim.call import SimCall, SimSession, start_call
 from gw.providers.sim.script import tokens
 from gw.providers.spec import Account, ListenSession, TranscribeStream, rejected
+from gw.providers.speech_call import closing_chunks
 from gw.types import stt
 from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
@@ -63,10 +64,8 @@ class _Transcription:
     def _transcript(self) -> Transcript:
         finals = tuple(self._finals)
         return Transcript(
-            text=" ".join(final.text for final in finals),
-            language=self._request.language,
-            duration_s=self._seconds,
-            segments=finals,
+            text=" ".join(final.text for final in finals), language=self._request.language,
+            duration_s=self._seconds, segments=finals,
             words=tuple(word for final in finals for word in final.words),
             usage=Usage(audio_seconds=self._seconds, source="vendor"),
         )
@@ -102,10 +101,6 @@ async def _head(pieces: AsyncIterator[bytes], declared: AudioFormat | None) -> t
             return head, layout
 
 
-def _closing(pieces: AsyncIterator[bytes]) -> AbstractAsyncContextManager[object]:
-    return aclosing(pieces) if isinstance(pieces, AsyncGenerator) else nullcontext()
-
-
 @asynccontextmanager
 async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
     """Read WAV (16-bit PCM, µ-law, A-law) and, if `request.format` declares them, raw samples; first channel only.
@@ -114,7 +109,7 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     """
     call = await start_call(account, "stt")
     pieces = request.audio.chunks()
-    async with _closing(pieces):
+    async with closing_chunks(pieces):
         head, layout = await _head(pieces, request.format)
         rate_hz = layout.format.sample_rate_hz
         if layout.format.encoding == "unknown":

@@ -37,14 +37,13 @@ def layout(prefix: bytes, declared: AudioFormat | None, *, complete: bool) -> La
     has encoding `unknown`. A header in the bytes wins over the declared format.
     """
     if prefix.startswith(b"RIFF"[: len(prefix)]) and not (complete and len(prefix) < 4):
-        info = wav.parse(prefix)
-        if info is not None:
+        if (info := wav.parse(prefix)) is not None:
             return Layout(format=info.format, offset=info.data_offset, n_bytes=info.data_bytes)
         if not complete and len(prefix) < HEADER_BYTES:
             return None
-        return Layout(format=AudioFormat(encoding="unknown"))
+        declared = None
     if declared is None or declared.encoding == "wav":
-        return Layout(format=AudioFormat(encoding="unknown"))
+        declared = AudioFormat(encoding="unknown")
     return Layout(format=declared)
 
 
@@ -97,16 +96,12 @@ def spoken_format(requested: AudioFormat, *, live: bool = False) -> AudioFormat:
     PCM and WAV keep the requested rate if the voice has it, else get 24 kHz; µ-law and A-law have 8 kHz; anything else
     becomes a WAV. A live session has no containers: it sends PCM instead.
     """
-    rate = requested.sample_rate_hz if requested.sample_rate_hz in fsk.SAMPLE_RATES_HZ else _DEFAULT_RATE_HZ
-    match requested.encoding:
-        case "mulaw" | "alaw":
-            return AudioFormat(encoding=requested.encoding, sample_rate_hz=_PHONE_RATE_HZ)
-        case "pcm_s16le":
-            return AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate)
-        case "wav":
-            return AudioFormat(encoding="pcm_s16le" if live else "wav", sample_rate_hz=rate)
-        case _:
-            return AudioFormat(encoding="pcm_s16le" if live else "wav", sample_rate_hz=_DEFAULT_RATE_HZ)
+    encoding, rate_hz = requested.encoding, requested.sample_rate_hz
+    if encoding in ("mulaw", "alaw"):
+        return AudioFormat(encoding=encoding, sample_rate_hz=_PHONE_RATE_HZ)
+    if encoding not in ("pcm_s16le", "wav") or rate_hz not in fsk.SAMPLE_RATES_HZ:
+        rate_hz = _DEFAULT_RATE_HZ
+    return AudioFormat(encoding="pcm_s16le" if live or encoding == "pcm_s16le" else "wav", sample_rate_hz=rate_hz)
 
 
 def spoken(text: str, fmt: AudioFormat) -> Iterator[bytes]:

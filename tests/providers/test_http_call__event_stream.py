@@ -7,7 +7,7 @@ import pytest
 
 from gw.errors import ProviderError, ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.providers.chat_call import ChatEvents
-from gw.providers.event_stream import EventStream
+from gw.providers.http_call import EventStream
 from gw.types.llm import Delta, StreamError
 from gw.types.tts import AudioChunk
 from gw.wire.openai_audio import SpeechDecoder
