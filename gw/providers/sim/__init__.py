@@ -1,7 +1,7 @@
 """The built-in engine of demo mode and tests: no key, no weights, no network.
 
 `tone` speaks and understands the tone voice (`gw.providers.sim.fsk`); `echo`, `scripted` and `flaky` are language models. Its
-options say how late the engine answers and how it fails (`gw.providers.sim.faults`); it is the one provider that sleeps.
+options say how late the engine answers and how it fails (`gw.providers.sim.call`); it is the one provider that sleeps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 import attrs
 import pytest
 
-from gw.providers.sim.faults import SimOptions
+from gw.providers.sim.call import SimOptions
 from gw.types.provider_types import PROVIDER_TYPES
 
 
