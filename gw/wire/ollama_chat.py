@@ -59,18 +59,13 @@ def upstream_body(request: ChatRequest, model: str, settings: Mapping[str, objec
     fields = decode_fields(request, _Fields)
     tools: dict[str, str] = {}
     messages = [_message(message.joined(), tools) for message in fields.messages]
-    body: Object = {"model": model, "messages": messages, "stream": request.stream}
-    if fields.tools and fields.tool_choice != "none":
-        body["tools"] = fields.tools
-    if options := _options(request, fields, settings):
-        body["options"] = options
-    body |= {name: settings[name] for name in ("keep_alive", "think") if name in settings}
-    if (schema := fields.json_schema) is not None:
-        body["format"] = schema
-    elif fields.wants_json:
-        body["format"] = "json"
-    if fields.reasoning_effort in _EFFORTS:
-        body["think"] = _EFFORTS[fields.reasoning_effort]
+    body = present(
+        model=model, messages=messages, stream=request.stream,
+        tools=fields.tools if fields.tools and fields.tool_choice != "none" else None,
+        options=_options(request, fields, settings) or None,
+        keep_alive=settings.get("keep_alive"), think=_EFFORTS.get(fields.reasoning_effort or "", settings.get("think")),
+        format="json" if fields.wants_json and fields.json_schema is None else fields.json_schema,
+    )
     return msgspec.json.encode(body | {name: request.fields[name] for name in _PASSED_ON if name in request.fields})
 
 
@@ -87,14 +82,9 @@ def _native_body(native: bytes, model: str, settings: Mapping[str, object]) -> b
 
 def _options(request: ChatRequest, fields: _Fields, settings: Mapping[str, object]) -> Object:
     raw = request.fields
-    options: Object = {}
-    if "num_ctx" in settings:
-        options["num_ctx"] = settings["num_ctx"]
+    options = present(num_ctx=settings.get("num_ctx"))
     options |= {name: raw[name] for name in _OPTIONS if name in raw and bytes(raw[name]) != b"null"}
-    if request.max_output_tokens is not None:
-        options["num_predict"] = request.max_output_tokens
-    if fields.stop:
-        options["stop"] = fields.stops
+    options |= present(num_predict=request.max_output_tokens, stop=fields.stops if fields.stop else None)
     if "options" in raw:   # added by a caller of OpenAI's dialect
         try:
             options |= msgspec.json.decode(raw["options"], type=Object)
