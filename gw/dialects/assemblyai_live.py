@@ -47,4 +47,3 @@ async def listen(session: WebSocketSession) -> None:
 
 
 SOCKETS: dict[str, SocketHandler] = {"/v3/ws": listen}
-"""Path → handler."""

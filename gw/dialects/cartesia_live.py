@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gw.dialects import error_bodies, live_transcription
 from gw.dialects.cartesia import error_body
@@ -39,10 +40,7 @@ async def _handle(session: WebSocketSession, contexts: Contexts, message: Contex
     def open_context(first: ContextText) -> Context:
         assert first.request is not None
         server = cartesia_speak.CartesiaSpeakServer(first.context, timestamps=first.request.want_timings)
-
-        def error_frames(error: GwError) -> Sequence[Frame]:
-            return _error_frames(error, session.caller.request_id, first.context)
-
+        error_frames = partial(_error_frames, request_id=session.caller.request_id, context=first.context)
         return contexts.open(first.context, first.request, server.encode, error_frames)
 
     if isinstance(message, CancelContext):
@@ -69,4 +67,3 @@ SOCKETS: dict[str, SocketHandler] = {
     "/stt/websocket": listen,
     "/stt/turns/websocket": listen_by_turns,
 }
-"""Path → handler."""

@@ -150,4 +150,3 @@ SOCKETS: dict[str, SocketHandler] = {
     "/v1/speak": speak,
     "/v2/speak": speak_flux,
 }
-"""Path → handler."""

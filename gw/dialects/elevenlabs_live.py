@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import attrs
 
@@ -26,17 +27,8 @@ SPEECH = SocketDialect(
 )
 
 
-async def speak_many(session: WebSocketSession) -> None:
-    """Serve `multi-stream-input`."""
-    await _speak(session, many=True)
-
-
-async def speak_one(session: WebSocketSession) -> None:
-    """Serve `stream-input`."""
-    await _speak(session, many=False)
-
-
-async def _speak(session: WebSocketSession, *, many: bool) -> None:
+async def speak(session: WebSocketSession, *, many: bool) -> None:
+    """Serve `multi-stream-input` (`many`) or `stream-input`."""
     voice, query = session.scope["path_params"]["voice"], session.scope.get("query_string", b"")
     request = elevenlabs_speak_live.parse_query(voice, query)
     session.gateway.relay.resolve(request.model, "tts", session.caller)
@@ -117,8 +109,7 @@ async def listen(session: WebSocketSession) -> None:
 
 
 SPEECH_SOCKETS: dict[str, SocketHandler] = {
-    "/v1/text-to-speech/{voice}/multi-stream-input": speak_many,
-    "/v1/text-to-speech/{voice}/stream-input": speak_one,
+    "/v1/text-to-speech/{voice}/multi-stream-input": partial(speak, many=True),
+    "/v1/text-to-speech/{voice}/stream-input": partial(speak, many=False),
 }
 TRANSCRIPTION_SOCKETS: dict[str, SocketHandler] = {"/v1/speech-to-text/realtime": listen}
-"""Path → handler."""

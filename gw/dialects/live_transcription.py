@@ -40,14 +40,9 @@ FAREWELL_S = 2.0
 
 
 async def listen(
-    session: WebSocketSession,
-    request: ListenRequest,
-    protocol: ListenProtocol,
-    *,
-    subprotocol: str | None = None,
-    headers: Headers | None = None,
-    early: Sequence[ClientMessage] = (),
-) -> None:
+    session: WebSocketSession, request: ListenRequest, protocol: ListenProtocol, *, subprotocol: str | None = None,
+    headers: Headers | None = None, early: Sequence[ClientMessage] = (),
+) -> None:  # fmt: skip
     """Serve a whole session. Raises GwError: before the handshake when it is not admitted, later what ended it.
 
     A handshake that was answered before (the dialect names its model in a frame) is not answered again; `early` holds the
@@ -73,12 +68,9 @@ async def listen(
 
 
 async def _receive(
-    session: WebSocketSession,
-    live: ListeningSession,
-    protocol: ListenProtocol,
-    early: Sequence[ClientMessage],
+    session: WebSocketSession, live: ListeningSession, protocol: ListenProtocol, early: Sequence[ClientMessage],
     nursery: trio.Nursery,
-) -> None:
+) -> None:  # fmt: skip
     handle = partial(_handle, session, live, nursery)
 
     def take(frame: Frame) -> Pending:

@@ -7,6 +7,7 @@ list replaces the configured chain. Its API key is a key of this gateway; the se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -87,13 +88,8 @@ class _Speech:
         if self._request is None:
             raise ClientProtocolError(what="a session begins with session.create")
         name = message.context
-        return self._contexts.open(
-            name,
-            self._request,
-            lambda events: wire.encode_speech(events, name),
-            lambda error: _error_frames(error, name),
-        )
+        encode, error_frames = partial(wire.encode_speech, session_id=name), partial(_error_frames, request_id=name)
+        return self._contexts.open(name, self._request, encode, error_frames)
 
 
 SOCKETS: dict[str, SocketHandler] = {"/v1/stt": listen, "/v1/tts": speak}
-"""Path → handler."""

@@ -295,4 +295,3 @@ class _Conversation:
 
 
 SOCKETS: dict[str, SocketHandler] = {"/v1/realtime": realtime}
-"""Path → handler."""

@@ -10,6 +10,7 @@ Cancelling ends both upstreams at once; the conversation keeps what was said unt
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ from gw.types.tts import AudioChunk
 from gw.types.usage import Usage
 from gw.wire import openai_chat
 from gw.wire.chat_answer import as_delta, join_pieces
-from gw.wire.openai_realtime_conversation import Members, RealtimeSession, assistant_item, base64, call_item
+from gw.wire.openai_realtime_conversation import Members, RealtimeSession, assistant_item, call_item
 
 AddItem = Callable[[Members], str | None]
 """Adds an item to the conversation, and returns the id of the one before it."""
@@ -145,7 +146,7 @@ class Responder:
         while not voice.done:
             for event in await voice.receive():
                 if isinstance(event, AudioChunk) and event.data:
-                    await self._send("response.output_audio.delta", **self._place, delta=base64(event.data))
+                    await self._send("response.output_audio.delta", **self._place, delta=b64encode(event.data).decode())
         scope.cancel()
 
     @property

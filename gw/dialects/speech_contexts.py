@@ -127,14 +127,9 @@ class Contexts:
         scope.cancel()
 
     def open(
-        self,
-        name: str,
-        request: SpeakLiveRequest,
-        encode: Callable[[list[SpeakEvent]], Sequence[Frame]],
-        error_frames: Callable[[GwError], Sequence[Frame]],
-        *,
-        after: Context | None = None,
-    ) -> Context:
+        self, name: str, request: SpeakLiveRequest, encode: Callable[[list[SpeakEvent]], Sequence[Frame]],
+        error_frames: Callable[[GwError], Sequence[Frame]], *, after: Context | None = None,
+    ) -> Context:  # fmt: skip
         """Start an utterance. Raises ClientProtocolError when too many are open."""
         if len(self._open) >= MAX_CONTEXTS:
             raise ClientProtocolError(what=f"a socket can have {MAX_CONTEXTS} contexts at once; end one first")

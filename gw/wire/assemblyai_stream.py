@@ -34,7 +34,7 @@ from gw.wire.bounds import seconds
 from gw.wire.convert import CannotConvert, converter
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame, session_failure, typed_frame, vendor_frames
-from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
 from gw.wire.transcripts import Result, TurnEncoder, joined_text, transcribed, unknown
 
@@ -204,11 +204,8 @@ def _transcript(kind: type[Result], message: _Message, text: str, raw: str | Non
     speaker = message.speaker_label if message.speaker_label != "UNKNOWN" else None
     words = tuple(
         stt.Word(
-            text=word.text,
-            start_s=word.start / 1000,
-            end_s=word.end / 1000,
-            confidence=word.confidence,
-            speaker=word.speaker or speaker,
+            text=word.text, start_s=word.start / 1000, end_s=word.end / 1000, confidence=word.confidence,
+            speaker=word.speaker or speaker
         )
         for word in message.words
     )
@@ -238,14 +235,10 @@ def parse_query(query: bytes) -> StreamOptions:
     if not languages and (older := fields.get("language_code")):
         languages = (older,)
     request = ListenRequest(
-        model=fields.get("speech_model", ""),
-        format=fmt,
-        language=languages[0] if len(languages) == 1 else None,
+        model=fields.get("speech_model", ""), format=fmt, language=languages[0] if len(languages) == 1 else None,
         keyterms=_string_array(fields, "keyterms_prompt"),
-        diarize=fields.get("speaker_labels", "").lower() == "true",
-        dialect="assemblyai",
-        options=tuple(pairs),
-    )
+        diarize=fields.get("speaker_labels", "").lower() == "true", dialect="assemblyai", options=tuple(pairs)
+    )  # fmt: skip
     return StreamOptions(request=request, formatted=fields.get("format_turns", "").lower() == "true")
 
 
@@ -256,7 +249,7 @@ def _string_array(fields: dict[str, str], name: str) -> tuple[str, ...]:
         raise ClientProtocolError(what=f"{name} must be a JSON array of strings", param=name) from None
 
 
-class AssemblyListenServer(TurnEncoder, ListenProtocol):
+class AssemblyListenServer(TurnEncoder):
     """One session of a client. `elapsed_s` returns the seconds since the session began; `expires_at` is in Unix seconds."""
 
     def __init__(
@@ -274,7 +267,6 @@ class AssemblyListenServer(TurnEncoder, ListenProtocol):
         return (typed_frame("Begin", id=self._id, expires_at=self._expires_at),)
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
-        """Decode a client's frame. Raises ClientProtocolError."""
         if isinstance(frame, bytes):
             self._audio_s += self._options.request.format.seconds(len(frame))
             return (Audio(frame),) if frame else ()
@@ -285,7 +277,7 @@ class AssemblyListenServer(TurnEncoder, ListenProtocol):
         return (_COMMANDS.get(kind) or Forward(frame),)
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
-        return vendor_frames(events) or self._encode_turns(events)
+        return vendor_frames(events) or super().encode(events)
 
     def _start_turn(self, at_s: float) -> list[str]:
         return []

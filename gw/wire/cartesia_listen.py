@@ -32,17 +32,7 @@ import msgspec
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types import stt
 from gw.types.audio import AudioFormat
-from gw.types.stt import (
-    Final,
-    Interim,
-    ListenEnd,
-    ListenEvent,
-    ListenRequest,
-    SpeechStarted,
-    TranscribeRequest,
-    Transcript,
-    UtteranceEnd,
-)
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
 from gw.wire.json_codec import BAD_JSON, decode_upstream
@@ -90,7 +80,7 @@ def _words(words: list[_Word] | None) -> tuple[stt.Word, ...]:
 # ---- recordings
 
 
-def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
+def form_fields(request: stt.TranscribeRequest, model: str) -> list[tuple[str, str]]:
     """Return the fields of the form besides the file."""
     fields = [("model", model)]
     if request.dialect == "cartesia":
@@ -99,7 +89,7 @@ def form_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]
     return [*fields, ("timestamp_granularities[]", "word")] if "word" in request.timestamps else fields
 
 
-def path_of(request: TranscribeRequest) -> str:
+def path_of(request: stt.TranscribeRequest) -> str:
     """Return the path; the format of raw samples is in the query."""
     encoding = ENCODINGS.get(request.format.encoding) if request.format is not None else None
     if request.format is None or encoding is None:
@@ -107,7 +97,7 @@ def path_of(request: TranscribeRequest) -> str:
     return "/stt?" + urlencode({"encoding": encoding, "sample_rate": request.format.sample_rate_hz})
 
 
-def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> Transcript:
+def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Transcript:
     """Raises UpstreamProtocolError."""
     try:
         message = _MESSAGE.decode(body.decode())  # a name that is not UTF-8 is an error too
@@ -115,16 +105,13 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> Transcri
         raise UpstreamProtocolError(provider=provider, detail="the answer is not the JSON expected") from None
     if message.text is None:
         raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
-    return Transcript(
-        text=message.text,
-        language=message.language,
-        duration_s=seconds(message.duration),
-        words=_words(message.words),
-        raw=body if keep_raw else None,
-    )
+    return stt.Transcript(
+        text=message.text, language=message.language, duration_s=seconds(message.duration),
+        words=_words(message.words), raw=body if keep_raw else None
+    )  # fmt: skip
 
 
-def encode_transcript(transcript: Transcript, *, request_id: str, words: bool) -> bytes:
+def encode_transcript(transcript: stt.Transcript, *, request_id: str, words: bool) -> bytes:
     members: dict[str, Any] = {"is_final": True, "request_id": request_id, "text": transcript.text}
     if transcript.duration_s is not None:
         members["duration"] = transcript.duration_s
@@ -450,9 +437,7 @@ def parse_turns_query(query: bytes) -> ListenRequest:
     return attrs.evolve(request, endpointing_ms=endpointing_ms, options=(BY_TURNS, *request.options))
 
 
-class CartesiaTurnsServer(TurnEncoder, ListenProtocol):
-    """One session of a client."""
-
+class CartesiaTurnsServer(TurnEncoder):
     def __init__(self, request_id: str) -> None:
         super().__init__()
         self._id = request_id
@@ -470,9 +455,6 @@ class CartesiaTurnsServer(TurnEncoder, ListenProtocol):
         except BAD_JSON:
             raise ClientProtocolError(what="a text frame must be a JSON object with a type") from None
         return (Control.FINISH,) if kind == "close" else ()
-
-    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
-        return self._encode_turns(events)
 
     def _start_turn(self, at_s: float) -> list[str]:
         if self._open:

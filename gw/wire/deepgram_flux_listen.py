@@ -19,18 +19,11 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, Word
-from gw.wire.deepgram_listen import (
-    BY_TURNS,
-    DeepgramListenClient,
-    audio_fields,
-    by_turns,
-    format_of,
-    keyterms_of,
-    settings,
-)
+from gw.wire import deepgram_listen
+from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns, format_of, keyterms_of
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
-from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward
 from gw.wire.query import query_pairs
 from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, unknown
 from gw.wire.vendor_errors import safe_code
@@ -76,7 +69,7 @@ def path_of(request: ListenRequest, model: str) -> str:
     A caller of this protocol has all its settings passed on, one of `/v1/listen` those that both have. The silence that ends
     an utterance is not among them: the model itself finds the end of a turn.
     """
-    pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format), *settings(request, turns=True)]
+    pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format), *deepgram_listen.settings(request, turns=True)]
     hint = (request.language or "").partition("-")[0]
     if model == _MULTILINGUAL and hint not in _NO_HINT and all(name != "language_hint" for name, _ in pairs):
         pairs.append(("language_hint", hint))
@@ -160,10 +153,8 @@ class FluxListenClient(DeepgramListenClient):
         turn_s = message.audio_window_start if self._turn_start_s is None else self._turn_start_s
         words = tuple(
             Word(
-                text=word.word,
-                start_s=turn_s if word.start is None else word.start,
-                end_s=end_s if word.end is None else word.end,
-                confidence=word.confidence,
+                text=word.word, start_s=turn_s if word.start is None else word.start,
+                end_s=end_s if word.end is None else word.end, confidence=word.confidence
             )
             for word in message.words
         )
@@ -193,18 +184,12 @@ def parse_query(query: bytes) -> ListenRequest:
     fields = dict(pairs)
     hints = [value for name, value in pairs if name == "language_hint" and value]
     return ListenRequest(
-        model=fields.get("model", ""),
-        format=format_of(fields),
-        language=hints[0] if len(hints) == 1 else None,
-        keyterms=keyterms_of(pairs),
-        dialect="deepgram",
-        options=(BY_TURNS, *pairs),
-    )
+        model=fields.get("model", ""), format=format_of(fields), language=hints[0] if len(hints) == 1 else None,
+        keyterms=keyterms_of(pairs), dialect="deepgram", options=(BY_TURNS, *pairs)
+    )  # fmt: skip
 
 
-class FluxListenServer(TurnEncoder, ListenProtocol):
-    """One session of a client."""
-
+class FluxListenServer(TurnEncoder):
     def __init__(self, *, request_id: str) -> None:
         super().__init__()
         self._id = request_id
@@ -218,7 +203,6 @@ class FluxListenServer(TurnEncoder, ListenProtocol):
         return (self._frame("Connected"),)
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
-        """Decode a client's frame. Raises ClientProtocolError."""
         if isinstance(frame, bytes):
             return (Audio(frame),) if frame else ()
         match frame_type(frame):
@@ -242,7 +226,7 @@ class FluxListenServer(TurnEncoder, ListenProtocol):
         """Encode events as frames. The state follows even where the vendor's own frames are passed on, because another
         provider may continue in the middle of a turn."""
         sequence = self._sequence
-        frames = self._encode_turns(events)
+        frames = super().encode(events)
         if not (passed := vendor_frames(events)):
             return frames
         self._sequence = sequence + len(passed)

@@ -7,7 +7,7 @@ Source: deepgram-sdk 7.17.0, `speak/v2`, and livekit-plugins-deepgram 1.8.9, `tt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -69,9 +69,7 @@ def _v2(path: str) -> str:
 class FluxSpeakClient(DeepgramSpeakClient):
     """One session. Commands of a caller, who speaks `/v1/speak` to the gateway, are translated."""
 
-    def __init__(self, provider: str, *, secrets: Iterable[str] = ()) -> None:
-        super().__init__(provider, keep_raw=False, secrets=secrets)
-        self._billed: int | None = None
+    _billed: int | None = None
 
     def clear(self) -> list[str]:
         super().clear()

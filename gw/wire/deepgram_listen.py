@@ -37,9 +37,7 @@ from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, o
 from gw.wire.transcripts import unknown
 from gw.wire.vendor_errors import safe_code
 
-FINALIZE = '{"type":"Finalize"}'
-CLOSE_STREAM = '{"type":"CloseStream"}'
-KEEP_ALIVE = '{"type":"KeepAlive"}'
+FINALIZE, CLOSE_STREAM, KEEP_ALIVE = '{"type":"Finalize"}', '{"type":"CloseStream"}', '{"type":"KeepAlive"}'
 ENCODINGS = {"pcm_s16le": "linear16", "pcm_f32le": "linear32", "mulaw": "mulaw", "alaw": "alaw"}
 """Raw encodings: the gateway's name → Deepgram's. Audio in a container has none."""
 BY_TURNS = ("/v2/listen", "")
@@ -105,15 +103,10 @@ def path_of(request: ListenRequest, model: str) -> str:
         pairs += default_language(request.language, pairs)
         return "/v1/listen?" + urlencode(pairs)
     pairs += optional_pairs(
-        smart_format=True,
-        punctuate=True,
-        vad_events=True,
-        interim_results=request.interim_results,
-        utterance_end_ms=1000 if request.interim_results else None,
-        language=request.language,
-        endpointing=request.endpointing_ms,
-        diarize=request.diarize,
-    )
+        smart_format=True, punctuate=True, vad_events=True, interim_results=request.interim_results,
+        utterance_end_ms=1000 if request.interim_results else None, language=request.language,
+        endpointing=request.endpointing_ms, diarize=request.diarize
+    )  # fmt: skip
     pairs += [("keyterm", term) for term in request.keyterms]
     return "/v1/listen?" + urlencode(pairs)
 
@@ -223,12 +216,9 @@ class DeepgramListenClient:
 
 def _word(word: _Word) -> stt.Word:
     return stt.Word(
-        text=word.punctuated_word or word.word,
-        start_s=word.start,
-        end_s=word.end,
-        confidence=word.confidence,
-        speaker=None if word.speaker is None else str(word.speaker),
-    )
+        text=word.punctuated_word or word.word, start_s=word.start, end_s=word.end, confidence=word.confidence,
+        speaker=None if word.speaker is None else str(word.speaker)
+    )  # fmt: skip
 
 
 # ---- server
@@ -289,8 +279,6 @@ def format_of(fields: dict[str, str]) -> AudioFormat:
 
 
 class DeepgramListenServer(ListenProtocol):
-    """One session of a client."""
-
     def __init__(self, options: ListenOptions, *, request_id: str, created: str = "") -> None:
         self._options = options
         self._id = request_id
@@ -365,14 +353,10 @@ class DeepgramListenServer(ListenProtocol):
     def _metadata(self) -> str:
         fmt = self._options.request.format
         return typed_frame(
-            "Metadata",
-            transaction_key="deprecated",
-            request_id=self._id,
-            sha256=sha256(self._id.encode()).hexdigest(),
-            created=self._created,
-            duration=round(fmt.seconds(self._audio_bytes), 3),
-            channels=fmt.channels,
-        )
+            "Metadata", transaction_key="deprecated", request_id=self._id,
+            sha256=sha256(self._id.encode()).hexdigest(), created=self._created,
+            duration=round(fmt.seconds(self._audio_bytes), 3), channels=fmt.channels
+        )  # fmt: skip
 
 
 def word_object(word: stt.Word) -> dict[str, Any]:

@@ -242,13 +242,9 @@ def parse_http(query: bytes, received: bytes) -> SpeakRequest:
         if encoding == "linear16" and fields.get("container", "wav") == "wav":
             fmt = msgspec.structs.replace(fmt, encoding="wav")
     return SpeakRequest(
-        model=fields.get("model", ""),
-        text=text,
-        format=fmt,
-        speed=_speed(fields.get("speed")),
-        dialect="deepgram",
-        extra=_extra(query, received),
-    )
+        model=fields.get("model", ""), text=text, format=fmt, speed=_speed(fields.get("speed")), dialect="deepgram",
+        extra=_extra(query, received)
+    )  # fmt: skip
 
 
 def _extra(query: bytes, received: bytes) -> dict[str, msgspec.Raw]:

@@ -263,7 +263,6 @@ class ElevenListenServer(ListenProtocol):
         return (_frame("session_started", session_id=self._id, config=config),)
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
-        """Decode a client's frame. Raises ClientProtocolError."""
         try:
             message = _CLIENT_FRAME.decode(frame)
             if message.message_type != "input_audio_chunk":

@@ -44,18 +44,10 @@ import msgspec
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
+from gw.wire import elevenlabs_speak
 from gw.wire.bounds import MAX_DURATION_S
 from gw.wire.elevenlabs_errors import frame_error
-from gw.wire.elevenlabs_speak import (
-    WordBuilder,
-    characters_of,
-    language_of,
-    output_format,
-    parse_format,
-    sent_for,
-    settings_of,
-    speed_of,
-)
+from gw.wire.elevenlabs_speak import WordBuilder, characters_of, language_of, output_format, parse_format, sent_for
 from gw.wire.json_codec import BAD_JSON
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import ContextText, TtsCommand
@@ -325,7 +317,7 @@ def _bounded(time_s: float) -> float:
 
 def _settings(request: SpeakLiveRequest) -> dict[str, Any]:
     own = request.options if request.dialect == "elevenlabs" else ()
-    speed = {} if request.speed is None else {"speed": speed_of(request.speed)}
+    speed = {} if request.speed is None else {"speed": elevenlabs_speak.speed_of(request.speed)}
     return {
         "voice_settings": speed,
         "generation_config": {"chunk_length_schedule": _SCHEDULE},
@@ -368,7 +360,7 @@ def parse_query(voice: str, query: bytes) -> SpeakLiveRequest:
         language=fields.get("language_code") or None,
         want_timings=True,
         dialect="elevenlabs",
-        options=settings_of(query),
+        options=elevenlabs_speak.settings_of(query),
     )
 
 
@@ -436,12 +428,9 @@ class ElevenSpeakServer:
         starts = [round(1000 * max(0.0, start_s - self._audio_s)) for _, start_s, _ in characters]
         durations = [round(1000 * (end_s - start_s)) for _, start_s, end_s in characters]
         return {
-            "chars": [character for character, _, _ in characters],
-            "charStartTimesMs": starts,
-            "charDurationsMs": durations,
-            "charsStartTimesMs": starts,
-            "charsDurationsMs": durations,
-        }
+            "chars": [character for character, _, _ in characters], "charStartTimesMs": starts,
+            "charDurationsMs": durations, "charsStartTimesMs": starts, "charsDurationsMs": durations
+        }  # fmt: skip
 
     def _renamed(self, raw: str) -> str:
         members: dict[str, Any] = dict(_MEMBERS.decode(raw))

@@ -26,19 +26,10 @@ from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
+from gw.wire import live_messages
 from gw.wire.json_codec import BAD_JSON
 from gw.wire.json_frames import Frame, typed_frame
-from gw.wire.live_messages import (
-    Audio,
-    ClientMessage,
-    Control,
-    DirectReply,
-    ListenProtocol,
-    OpenSession,
-    SpeakMessage,
-    Text,
-    TtsCommand,
-)
+from gw.wire.live_messages import Audio, Control, DirectReply, OpenSession, SpeakMessage, Text, TtsCommand
 from gw.wire.query import sample_rate
 from gw.wire.transcripts import timed_word
 
@@ -122,13 +113,13 @@ def parse_create(frame: Frame, model: str) -> tuple[ListenRequest, tuple[str, ..
     return request, message.fallback_models
 
 
-class LiveKitListenServer(ListenProtocol):
+class LiveKitListenServer(live_messages.ListenProtocol):
     """One session of a client, after `session.create`."""
 
     def __init__(self, request_id: str) -> None:
         self._id = request_id
 
-    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
+    def receive(self, frame: Frame) -> Sequence[live_messages.ClientMessage]:
         """Decode a client's frame. Raises ClientProtocolError."""
         message = _decode(frame)
         match message.type:

@@ -251,11 +251,9 @@ class RealtimeListenClient(ItemListenClient):
                 self._items.pop(event.item_id, None)
                 error = event.error or _Error()
                 raise ProviderFailed(
-                    provider=self._provider,
-                    detail="the transcription of an item failed",
-                    upstream_status=200,
-                    upstream_code=error.code or error.type or "",
-                )
+                    provider=self._provider, detail="the transcription of an item failed", upstream_status=200,
+                    upstream_code=error.code or error.type or ""
+                )  # fmt: skip
             case "error":
                 self._error(event.error or _Error(), frame)
         return []

@@ -7,7 +7,6 @@ of output items, an item of content parts, a part of deltas.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Any
 
 import msgspec
@@ -214,7 +213,3 @@ def _usage(usage: Usage) -> Members:
         },
         "output_token_details": {"text_tokens": usage.output_tokens, "audio_tokens": 0},
     }  # fmt: skip
-
-
-def base64(data: bytes) -> str:
-    return b64encode(data).decode()

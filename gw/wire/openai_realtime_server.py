@@ -132,8 +132,6 @@ _EVENT_ID = msgspec.json.Decoder(_EventId)
 
 
 class RealtimeListenServer(EventFrames, ListenProtocol):
-    """One session of a client."""
-
     def __init__(self, *, session_id: str, model: str = "") -> None:
         super().__init__(session_id)
         self.request: ListenRequest | None = None

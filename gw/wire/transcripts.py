@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, SpeechStarted, UtteranceEnd, VendorFrame, Word
+from gw.wire.json_frames import Frame
+from gw.wire.live_messages import ListenProtocol
 
 Result = TypeVar("Result", Interim, Final)
 
 
 def transcribed(
-    kind: type[Result],
-    text: str,
-    words: tuple[Word, ...],
-    *,
-    start_s: float = 0.0,
-    end_s: float = 0.0,
-    language: str | None = None,
-    confidence: float | None = None,
-    raw: str | None = None,
-) -> Result:
+    kind: type[Result], text: str, words: tuple[Word, ...], *, start_s: float = 0.0, end_s: float = 0.0,
+    language: str | None = None, confidence: float | None = None, raw: str | None = None,
+) -> Result:  # fmt: skip
     """Return an interim or final transcript. `start_s` and `end_s` count where there are no words."""
     if words:
         start_s, end_s = words[0].start_s, words[-1].end_s
@@ -40,7 +35,7 @@ def timed_word(word: Word, **more: Any) -> dict[str, Any]:
     return {"word": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3), **more}
 
 
-class TurnEncoder(ABC):
+class TurnEncoder(ListenProtocol):
     """Server side of a protocol in which every update repeats the transcript of the turn so far.
 
     ======  ==========================================  =======================================
@@ -57,8 +52,8 @@ class TurnEncoder(ABC):
         self._finals: list[Final] = []
         """Final transcripts of the open turn."""
 
-    def _encode_turns(self, events: list[ListenEvent]) -> list[str]:
-        frames: list[str] = []
+    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
+        frames: list[Frame] = []
         for n, event in enumerate(events):
             match event:
                 case SpeechStarted(at_s=at_s):
