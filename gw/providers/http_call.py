@@ -41,8 +41,7 @@ def json_lines(
     headers_of: Callable[[Secret], list[tuple[bytes, bytes]]], account: Account, accept: bytes = b""
 ) -> bytes:
     """Return the header lines of a call with a JSON body; they are made once per account, and go with it."""
-    lines = account.header_lines.get((headers_of, accept))
-    if lines is None:
+    if (lines := account.header_lines.get((headers_of, accept))) is None:
         accepts = [(b"accept", accept)] if accept else []
         headers = [(b"content-type", b"application/json"), *accepts, *headers_of(account.api_key)]
         lines = account.header_lines[headers_of, accept] = header_lines(headers)

@@ -94,9 +94,7 @@ class _Sentences:
 
     async def receive(self) -> list[SpeakEvent]:
         data, self._first = self._first, None
-        if data is None:
-            data = await anext(self._audio, None)
-        if data is not None:
+        if data is not None or (data := await anext(self._audio, None)) is not None:
             return [AudioChunk(data=data)]
         if self._over:
             raise past_the_end(self._account.provider_id)

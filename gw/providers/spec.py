@@ -269,8 +269,7 @@ _loaded: dict[str, ProviderSpec] = {}
 
 def spec_of(provider_type: str) -> ProviderSpec:
     """Return the spec of a type; its module is imported on first use. Raises UnknownProviderError listing the types."""
-    spec = _loaded.get(provider_type)
-    if spec is None:
+    if (spec := _loaded.get(provider_type)) is None:
         if provider_type not in PROVIDER_TYPES:
             raise UnknownProviderError(name=provider_type, available=tuple(PROVIDER_TYPES))
         spec = _loaded[provider_type] = import_module(f"gw.providers.{provider_type}").SPEC

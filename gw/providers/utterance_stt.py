@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import trio
@@ -36,6 +36,7 @@ EVENTS: Final = 64
 _NOISE: Final = re.compile(r"(\s*(\[[^\]]*\]|\([^)]*\)|\*[^*]*\*|♪))+\s*")
 """Text that the models write for a noise: `[BLANK_AUDIO]`, `(music)`."""
 _WAV: Final = AudioFormat(encoding="wav", sample_rate_hz=16_000)
+T = TypeVar("T")
 
 
 class Utterance:
@@ -173,7 +174,7 @@ class UtteranceSession:
                     if cue.onset:
                         await self._emit([stt.SpeechStarted(at_s=cue.at_s)])
                     self._utterance = Utterance(cue.from_s)
-                    await self._enqueue(self._utterance)
+                    await self._send(self._to_transcribe, self._utterance)
                 case Spoken(data=data):
                     assert self._utterance is not None
                     self._utterance.add(data)
@@ -182,9 +183,9 @@ class UtteranceSession:
                     self._utterance.end(cue)
         await trio.lowlevel.checkpoint_if_cancelled()
 
-    async def _enqueue(self, utterance: Utterance) -> None:
+    async def _send(self, channel: trio.MemorySendChannel[T], item: T) -> None:
         try:
-            await self._to_transcribe.send(utterance)
+            await channel.send(item)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise self._fault or self._past_the_end() from None
 
@@ -221,10 +222,7 @@ class UtteranceSession:
 
     async def _emit(self, events: list[ListenEvent]) -> None:
         if events:
-            try:
-                await self._to_client.send(events)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise self._fault or self._past_the_end() from None
+            await self._send(self._to_client, events)
 
     # ---- the receiving task
 

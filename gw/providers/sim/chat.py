@@ -21,8 +21,7 @@ class _Answer:
 
     async def receive(self) -> list[ChatEvent]:
         await self._call.step()
-        piece = next(self._pieces, None)
-        if piece is None:
+        if (piece := next(self._pieces, None)) is None:
             raise self._call.past_the_end()
         return piece
 

@@ -333,8 +333,7 @@ class ToneDecoder:
 
     def _find_preamble(self, events: list[ToneEvent]) -> bool:
         """Look for a preamble in the next window. Return False when more audio is needed."""
-        window = self._window(self._at, _N)
-        if window is None:
+        if (window := self._window(self._at, _N)) is None:
             return False
         if not (any(window) and _a_share(window) >= _SYNC_SHARE):
             self._last_had_a = False
@@ -342,11 +341,9 @@ class ToneDecoder:
             self._last_had_a = True
         else:
             begin = self._at - _N
-            region = self._window(begin, len(_REGION))
-            if region is None:
+            if (region := self._window(begin, len(_REGION))) is None:
                 return False
-            boundary = _boundary(region)
-            if boundary is not None:
+            if (boundary := _boundary(region)) is not None:
                 self._at = begin + boundary + _N
                 self._frame = _Frame(self._at - _PREAMBLE_SYMBOLS * _N)
                 self._last_had_a = False

@@ -42,8 +42,7 @@ class _Transcription:
 
     async def receive(self) -> list[TranscribeEvent]:
         while not self._deltas and not self._over:
-            piece = await anext(self._slices, None)
-            if piece is None:
+            if (piece := await anext(self._slices, None)) is None:
                 await self._call.step()
                 self._over = True
                 return [self._transcript()]
@@ -96,8 +95,7 @@ async def _head(pieces: AsyncIterator[bytes], declared: AudioFormat | None) -> t
     while True:
         piece = await anext(pieces, None)
         head += piece or b""
-        layout = tone_audio.layout(head, declared, complete=piece is None)
-        if layout is not None:
+        if (layout := tone_audio.layout(head, declared, complete=piece is None)) is not None:
             return head, layout
 
 

@@ -38,8 +38,7 @@ class _Speech:
         if self._over:
             raise self._call.past_the_end()
         await self._call.step()
-        piece = next(self._pieces, None)
-        if piece is not None:
+        if (piece := next(self._pieces, None)) is not None:
             return [AudioChunk(data=piece)]
         self._over = True
         seconds = fsk.duration_s(self._text)
