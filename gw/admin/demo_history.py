@@ -156,8 +156,8 @@ class _Day:
         return attempts
 
     def _record(
-        self, session: _Session, modality: Modality, attempts: list[AttemptRecord], usage: Usage, measured: Usage | None,
-        *, stream: bool = False, wasted: int = 0,
+        self, session: _Session, modality: Modality, attempts: list[AttemptRecord], usage: Usage,
+        measured: Usage | None, *, stream: bool = False, wasted: int = 0,
     ) -> RequestRecord:  # fmt: skip
         """Return what the relay would record of these attempts. `wasted`: characters spoken after an interruption."""
         first, last = attempts[0], attempts[-1]

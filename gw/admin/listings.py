@@ -169,7 +169,7 @@ def status(catalog: Catalog) -> GatewayStatus:
 def dashboard_status(catalog: Catalog) -> DashboardStatus:
     return DashboardStatus(
         providers=_provider_states(catalog),
-        models={name: from_attributes(DashboardModel, group[0]) for name, group in _by_id(catalog.models.values()).items()},
+        models={key: from_attributes(DashboardModel, same[0]) for key, same in _by_id(catalog.models.values()).items()},
         fallbacks={modality: list(catalog.chains.get(modality, ())) for modality in MODALITIES},
     )
 

@@ -1,4 +1,4 @@
-"""The log of requests: filtered, in pages, as JSON and as CSV for spreadsheets; and the log of changes made through the API.
+"""The log of requests: filtered, in pages, as JSON and as CSV; and the log of changes made through the API.
 
 Pages are encoded in the report process: a thousand records take about 20 ms.
 """
@@ -132,7 +132,7 @@ async def request_detail(store: Reader, record_id: str) -> RequestDetail:
 
 
 def _log_filter(catalog: Catalog, filters: Mapping[str, str | None]) -> LogFilter:
-    """Check filters as the caller wrote them; "" and None match everything. Raises RequestError, UnknownProjectError."""
+    """Check filters as the caller wrote them; "" and None match all. Raises RequestError, UnknownProjectError."""
     values = {_FILTER_FIELDS.get(name, name): value or None for name, value in filters.items()}
     for name, allowed in (("modality", MODALITIES), ("status", STATUSES)):
         if value := values.get(name):
@@ -141,8 +141,9 @@ def _log_filter(catalog: Catalog, filters: Mapping[str, str | None]) -> LogFilte
 
 
 async def page(
-    store: Reader, catalog: Catalog, *, limit: str | int = DEFAULT_RECORDS, before: str | None = None, **filters: str | None
-) -> Encoded:
+    store: Reader, catalog: Catalog, *,
+    limit: str | int = DEFAULT_RECORDS, before: str | None = None, **filters: str | None,
+) -> Encoded:  # fmt: skip
     """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record."""
     count, wanted = page_size(limit, MAX_RECORDS), _log_filter(catalog, filters)
     try:
@@ -160,8 +161,9 @@ def _encoded(records: list[RequestRecord]) -> Encoded:
 
 
 async def export(
-    store: Reader, catalog: Catalog, *, limit: str | int = DEFAULT_EXPORT, before: str | None = None, **filters: str | None
-) -> Encoded:
+    store: Reader, catalog: Catalog, *,
+    limit: str | int = DEFAULT_EXPORT, before: str | None = None, **filters: str | None,
+) -> Encoded:  # fmt: skip
     """Encode CSV with a header and at most MAX_EXPORT records, read page by page."""
     remaining, wanted = page_size(limit, MAX_EXPORT), _log_filter(catalog, filters)
     parts = [_csv([CSV_COLUMNS])]

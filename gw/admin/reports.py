@@ -231,7 +231,8 @@ async def series(
         counted = partial(_count_lines, metric=metric, buckets=buckets)
         return CountSeries(**shared, series=await store.read_as(counted, queries.points, grain, since, until, **points))
     timed = partial(_time_lines, metric=metric, buckets=buckets)
-    return TimeSeries(**shared, series=await store.read_as(timed, queries.latency_points, grain, since, until, **points))
+    lines = await store.read_as(timed, queries.latency_points, grain, since, until, **points)
+    return TimeSeries(**shared, series=lines)
 
 
 def _count_lines(points: list[Point], metric: str, buckets: range) -> list[CountLine]:
@@ -241,8 +242,8 @@ def _count_lines(points: list[Point], metric: str, buckets: range) -> list[Count
     unit = usd if metric == "cost" else int
     largest_first = sorted(by_name.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     lines = [
-        CountLine(name=name, total=unit(sum(values.values())), values=[unit(values.get(bucket, 0)) for bucket in buckets])
-        for name, values in largest_first
+        CountLine(name=name, total=unit(sum(sums.values())), values=[unit(sums.get(bucket, 0)) for bucket in buckets])
+        for name, sums in largest_first
     ]
     return preencoded(lines)
 

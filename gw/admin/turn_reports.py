@@ -85,8 +85,9 @@ class TurnDetail(TurnSummary):
 
 
 async def page(
-    store: Reader, catalog: Catalog, *, limit: str | int = DEFAULT_TURNS, before: str | None = None, project: str | None = None
-) -> list[TurnSummary]:
+    store: Reader, catalog: Catalog, *,
+    limit: str | int = DEFAULT_TURNS, before: str | None = None, project: str | None = None,
+) -> list[TurnSummary]:  # fmt: skip
     """Return the newest turns. `before` is the `first_request_id` of the previous page's last turn."""
     count, only = page_size(limit, MAX_TURNS), project_filter(catalog, project)
     try:

@@ -111,8 +111,8 @@ class InProcessApi:
 
     def _scope(self, method: str, path: str, query: Mapping[str, str], length: int) -> Scope:
         return {
-            **{"type": "http", "asgi": {"version": "3.0", "spec_version": "2.5"}, "http_version": "1.1", "scheme": "http"},
-            **{"client": ("127.0.0.1", 0), "server": ("localhost", 0), "root_path": "", "extensions": {}},
+            **{"type": "http", "asgi": {"version": "3.0", "spec_version": "2.5"}, "http_version": "1.1"},
+            **{"scheme": "http", "client": ("127.0.0.1", 0), "server": ("localhost", 0), "root_path": "", "extensions": {}},
             "method": method,
             "path": unquote(path),
             "raw_path": path.encode("ascii"),

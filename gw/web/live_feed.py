@@ -29,7 +29,7 @@ STARTED_FIELDS = (
     *("id", "attempt", "timestamp", "project", "modality", "model_id", "requested_model", "stream"),
     *("session_id", "turn_id", "key_id", "endpoint"),
 )
-"""Fields of an intent that are shown. It is one call of a provider. `attempt` counts from 0; a higher one is a fallback."""
+"""Fields of an intent that are shown. It is one call of a provider; an `attempt` above 0 is a fallback."""
 _COMMENT = b": still here\n\n"
 _log = structlog.get_logger("gw.web")
 

@@ -98,7 +98,8 @@ def method_not_allowed(methods: Iterable[str], request_id: str) -> Reply:
 def unexpected_error(error: BaseException, request_id: str) -> Reply:
     """Log a fault of ours with all details; the caller gets the id of the log line."""
     _log.error("request_failed", request_id=request_id, exc_info=error)
-    return _failure(500, "InternalError", "internal_error", "the gateway failed while handling this request", request_id)
+    message = "the gateway failed while handling this request"
+    return _failure(500, "InternalError", "internal_error", message, request_id)
 
 
 def _failure(status: int, kind: str, code: str, message: str, request_id: str, *headers: tuple[bytes, bytes]) -> Reply:
