@@ -38,11 +38,9 @@ async def listen(session: WebSocketSession) -> None:
     options = assemblyai_stream.parse_query(session.scope.get("query_string", b""))
     started = trio.current_time()
     server = assemblyai_stream.AssemblyListenServer(
-        options,
-        session_id=session.caller.request_id,
-        expires_at=int(session.gateway.clock.now()) + _MAX_SESSION_S,
-        elapsed_s=lambda: trio.current_time() - started,
-    )
+        options, session_id=session.caller.request_id, expires_at=int(session.gateway.clock.now()) + _MAX_SESSION_S,
+        elapsed_s=lambda: trio.current_time() - started
+    )  # fmt: skip
     await live_transcription.listen(session, options.request, server)
 
 

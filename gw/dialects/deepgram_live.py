@@ -78,17 +78,15 @@ async def _speak(session: WebSocketSession, request: SpeakLiveRequest, server: D
     await session.socket.close()
 
 
+@attrs.define(eq=False)
 class _Speech:
     """One socket. The contexts are named by the number of the utterance."""
 
-    def __init__(
-        self, session: WebSocketSession, request: SpeakLiveRequest, server: DeepgramSpeakServer, contexts: Contexts
-    ) -> None:
-        self._session = session
-        self._request = request
-        self._server = server
-        self._contexts = contexts
-        self._utterance = 0
+    _session: WebSocketSession
+    _request: SpeakLiveRequest
+    _server: DeepgramSpeakServer
+    _contexts: Contexts
+    _utterance: int = 0
 
     async def run(self) -> None:
         """Serve until the client closes or leaves."""

@@ -216,12 +216,9 @@ def parse_live_query(query: bytes) -> SpeakLiveRequest:
     pairs = query_pairs(query)
     fields = dict(pairs)
     return SpeakLiveRequest(
-        model=fields.get("model", ""),
-        format=_raw_format(fields.get("encoding", "linear16"), fields),
-        speed=_speed(fields.get("speed")),
-        dialect="deepgram",
-        options=tuple(pairs),
-    )
+        model=fields.get("model", ""), format=_raw_format(fields.get("encoding", "linear16"), fields),
+        speed=_speed(fields.get("speed")), dialect="deepgram", options=tuple(pairs)
+    )  # fmt: skip
 
 
 def parse_http(query: bytes, received: bytes) -> SpeakRequest:

@@ -14,12 +14,10 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected
 from gw.wire.json_codec import decode_or
 from gw.wire.vendor_errors import ELEVENLABS, ELEVENLABS_CANDIDATE, ELEVENLABS_OUT_OF_MONEY, ErrorFacts, error_of
 
-_RATE_LIMITS = frozenset(
-    {
-        "too_many_concurrent_requests", "concurrent_limit_exceeded", "rate_limit_exceeded", "rate_limited", "system_busy",
-        "resource_exhausted",
-    }
-)  # fmt: skip
+_RATE_LIMITS = frozenset({
+    "too_many_concurrent_requests", "concurrent_limit_exceeded", "rate_limit_exceeded", "rate_limited", "system_busy",
+    "resource_exhausted",
+})  # fmt: skip
 _STATUSES = {
     **dict.fromkeys(ELEVENLABS_CANDIDATE, 400),
     **dict.fromkeys(_RATE_LIMITS, 429),

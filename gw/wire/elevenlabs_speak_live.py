@@ -354,14 +354,11 @@ def parse_query(voice: str, query: bytes) -> SpeakLiveRequest:
     """Raises ClientProtocolError, with `param`."""
     fields = dict(query_pairs(query))
     return SpeakLiveRequest(
-        model=fields.get("model_id", ""),
-        voice=voice,
+        model=fields.get("model_id", ""), voice=voice,
         format=parse_format(fields.get("output_format", "mp3_44100_128")),
-        language=fields.get("language_code") or None,
-        want_timings=True,
-        dialect="elevenlabs",
-        options=elevenlabs_speak.settings_of(query),
-    )
+        language=fields.get("language_code") or None, want_timings=True, dialect="elevenlabs",
+        options=elevenlabs_speak.settings_of(query)
+    )  # fmt: skip
 
 
 def parse_frame(frame: Frame, *, many: bool) -> ContextText | TtsCommand:

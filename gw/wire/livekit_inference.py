@@ -181,13 +181,10 @@ class LiveKitSpeakServer:
         match message.type:
             case "session.create":
                 request = SpeakLiveRequest(
-                    model=message.model_or(self._model),
-                    voice=message.voice or "",
-                    format=_format(message.encoding, message.sample_rate, 24_000),
-                    language=message.language,
-                    want_timings=True,
-                    dialect="livekit",
-                )
+                    model=message.model_or(self._model), voice=message.voice or "",
+                    format=_format(message.encoding, message.sample_rate, 24_000), language=message.language,
+                    want_timings=True, dialect="livekit"
+                )  # fmt: skip
                 return (OpenSession(request, message.fallback_models), DirectReply(created_frame(self._id)))
             case "input_transcript":
                 return (Text(message.transcript),)
