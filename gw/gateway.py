@@ -28,8 +28,7 @@ from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.metrics import Metrics
 from gw.types.secret import Secret
 
-_MAX_ENDED_SESSIONS = 10_000
-"""When full, the session that was logged out first is forgotten."""
+_MAX_ENDED_SESSIONS = 10_000  # when full, the session that was logged out first is forgotten
 
 
 @attrs.define(kw_only=True, eq=False)

@@ -45,8 +45,7 @@ _YOUNG_OBJECTS = 20_000
 """Allocations minus deallocations before the collector examines the young objects. Requests free theirs by reference count;
 Python's usual 700 makes it walk through running requests again and again, for 5 % of the time."""
 
-_FAREWELL_S = 1.0
-"""For running requests to tell their callers that the gateway stops."""
+_FAREWELL_S = 1.0  # for running requests to tell their callers that the gateway stops
 
 _log = structlog.get_logger("gw.serve")
 

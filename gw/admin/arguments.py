@@ -8,8 +8,7 @@ from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.telemetry.clock import utc_day
 
-PERIODS: Mapping[str, int | None] = {"today": 1, "week": 7, "month": 30, "all": None}
-"""UTC days, including today."""
+PERIODS: Mapping[str, int | None] = {"today": 1, "week": 7, "month": 30, "all": None}  # UTC days, including today
 SHORT_PERIODS = ("today", "week", "month")
 
 

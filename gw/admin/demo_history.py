@@ -21,19 +21,15 @@ from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.ids import Modality, split_model_id
 from gw.types.usage import AttemptRecord, Cost, RequestRecord, Status, Usage
 
-PROJECT = "demo-history"
-"""Id of the project in `gw.config.demo`."""
+PROJECT = "demo-history"  # id of the project in `gw.config.demo`
 DAYS = 13
 
-_SESSIONS = (19, 22, 21, 23, 18, 7, 5)
-"""Usual sessions a day, Monday to Sunday."""
+_SESSIONS = (19, 22, 21, 23, 18, 7, 5)  # usual sessions a day, Monday to Sunday
 _HOUR_WEIGHTS = (1, 1, 0, 0, 0, 1, 2, 5, 10, 14, 15, 13, 9, 12, 15, 14, 12, 9, 6, 5, 5, 4, 3, 2)
 """Relative number of sessions that begin in each UTC hour."""
-_BEGIN_WITHIN_S = 3_300.0
-"""Sessions begin in this part of an hour, so the day's last one ends before midnight."""
+_BEGIN_WITHIN_S = 3_300.0  # sessions begin in this part of an hour, so the day's last one ends before midnight
 _TURNS = (1, 6)
-_DAILY_BUDGET_NUSD = 100_000_000
-"""Requests beyond it are refused, as the project's `budget_action` says."""
+_DAILY_BUDGET_NUSD = 100_000_000  # requests beyond it are refused, as the project's `budget_action` says
 _LLMS = {"sim/echo": 0.55, "sim/flaky": 0.3, "sim/scripted": 0.15}
 _CHAIN = ("sim/flaky", "sim/echo")
 _VOICE = ("sim/tone",)
@@ -46,11 +42,9 @@ _FAILURES = (
 )
 """Outcome, error code, upstream status, median duration in ms."""
 _FAILURE_WEIGHTS = (6, 2, 1)
-_INTERRUPTED = 0.06
-"""Share of spoken answers that the user interrupts."""
+_INTERRUPTED = 0.06  # share of spoken answers that the user interrupts
 _SYSTEM_PROMPT_TOKENS = 60
-_CHARACTERS_PER_S = 15.0
-"""Speaking rate."""
+_CHARACTERS_PER_S = 15.0  # speaking rate
 
 
 def sample_records(now: float, days: int = DAYS, *, book: PriceBook) -> Iterator[RequestRecord]:

@@ -19,10 +19,8 @@ from gw.store.rollups import Point
 from gw.store.store import Reader
 from gw.telemetry.clock import DAY_S, utc_day
 
-WEEKS = 4
-"""Weeks before today that are taken into account."""
-_Z_80 = 1.2816
-"""80 % of a normal distribution lie within so many standard deviations of its mean."""
+WEEKS = 4  # weeks before today that are taken into account
+_Z_80 = 1.2816  # 80 % of a normal distribution lie within so many standard deviations of its mean
 
 
 class MonthEstimate(Schema):

@@ -20,8 +20,7 @@ from gw.registry.catalog import Catalog
 from gw.types.entities import Actor, BudgetAction, Project, StoredKey, name_of, nano_usd
 from gw.types.ids import Modality, Source
 
-MOST_USD = 1e9
-"""Highest daily budget: more is a mistake, and would not fit a 64-bit count of nano-USD."""
+MOST_USD = 1e9  # highest daily budget: more is a mistake, and would not fit a 64-bit count of nano-USD
 _DESCRIPTION_CHARACTERS = 2_000
 _MOST_TAGS = 50
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")

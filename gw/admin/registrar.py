@@ -32,8 +32,7 @@ from gw.types.entities import Action, Actor, AuditEntry, Name, Stored, StoredPro
 from gw.types.secret import Secret
 from gw.vault import Vault, load_secrets, new_secret, replace_secret_file
 
-KEY_CHECK = "key_check"
-"""Name of the meta value that tells with which secret the keys were encrypted."""
+KEY_CHECK = "key_check"  # name of the meta value that tells with which secret the keys were encrypted
 _log = structlog.get_logger("gw.admin")
 
 

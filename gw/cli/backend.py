@@ -29,8 +29,7 @@ from gw.web.control_api import HttpApi, decoded, open_in_process
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 RECORD_TRIES = 5
-RECORD_PAUSE_S = 0.02
-"""A record is on its way into the database for a moment after the answer's last byte."""
+RECORD_PAUSE_S = 0.02  # a record is on its way into the database for a moment after the answer's last byte
 Request = tuple[str, str, Mapping[str, str], Mapping[str, object] | None]
 """Method, path, query and body."""
 

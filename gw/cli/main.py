@@ -20,8 +20,7 @@ FAILED = 1
 CONFIG = 3
 ACCESS = 4
 CHECK_FAILED = 5
-INTERRUPTED = 128 + 2
-"""The exit code that shells give a program killed by SIGINT."""
+INTERRUPTED = 128 + 2  # the exit code that shells give a program killed by SIGINT
 ERROR_CODES = {FAILED: "failed", 2: "usage", CONFIG: "config_invalid", ACCESS: "access", CHECK_FAILED: "check_failed"}
 """Exit code → `code` of an error in JSON that did not come from the gateway."""
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 Cell = str | int | float | None
 
 MAX_WIDTH = 10_000
-PARTS = 1_000
-"""Steps of a progress bar, whatever it counts."""
+PARTS = 1_000  # steps of a progress bar, whatever it counts
 _AMOUNT = re.compile(r"-?\$?-?[\d.,]+( m?s)?")
 _CONTROL = dict.fromkeys((*range(0x20), 0x7F, *range(0x80, 0xA0)), " ")
 """Control characters would break a table, and could drive the reader's terminal."""

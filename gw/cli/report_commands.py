@@ -22,10 +22,8 @@ from gw.wire.sse import SseDecoder
 
 PERIODS = ("today", "week", "month", "all")
 METER_WIDTH = 10
-FOLLOWED = 10
-"""Records shown before those that `--follow` waits for."""
-WIDTHS = (14, 12, 8, 28, 9, 8, 8, 10, 8)
-"""Widths of the columns on a terminal, since rows to come cannot be measured."""
+FOLLOWED = 10  # records shown before those that `--follow` waits for
+WIDTHS = (14, 12, 8, 28, 9, 8, 8, 10, 8)  # widths of the columns on a terminal, since rows to come cannot be measured
 FILTERED = {"project": "project", "modality": "modality", "model": "model_id", "status": "status"}
 """Filter → member of a record."""
 

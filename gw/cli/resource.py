@@ -33,8 +33,7 @@ class Between(click.FloatRange):
         return number
 
 
-SECONDS = Between(0.2, 3_600)
-"""Between two refreshes of a display."""
+SECONDS = Between(0.2, 3_600)  # between two refreshes of a display
 USD = Between(0, 1e9)
 DAYS = Between(0, 36_500, min_open=True)
 PERCENT = Between(0, 1_000_000)

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from gw.serve import ServeInfo
 
 CANNOT_LISTEN = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
-MODELS_SHOWN = 6
-"""Models of each modality in the banner."""
+MODELS_SHOWN = 6  # models of each modality in the banner
 
 
 @click.command()

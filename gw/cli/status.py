@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 LAST_S = 60
 LOG_LIMIT = 1_000
-LATEST = 8
-"""Number of requests that `gw top` shows below the models."""
+LATEST = 8  # number of requests that `gw top` shows below the models
 
 
 @click.command()

@@ -20,8 +20,7 @@ from gw.wire.openai_chat import ChatDecoder
 
 SPEECH_FORMATS = {".wav": "wav", ".mp3": "mp3", ".opus": "opus", ".flac": "flac", ".aac": "aac", ".pcm": "pcm"}
 WAV_PREFIX_BYTES = 4_096
-WIDTH = 32
-"""Columns of the time line of a turn."""
+WIDTH = 32  # columns of the time line of a turn
 
 
 @attrs.define(kw_only=True)

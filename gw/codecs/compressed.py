@@ -30,8 +30,7 @@ _ENCODERS = {
 _STREAMED_CODECS = {"mp3": "mp3", "aac": "aac"}
 _FILE_ENCODINGS = frozenset({"opus", "ogg", "flac", "webm", "mp4"})
 _MAX_FILE_BYTES = 64 * 1024 * 1024
-_INTERMEDIATE_HZ = 48_000
-"""Sample rate between two compressed formats."""
+_INTERMEDIATE_HZ = 48_000  # sample rate between two compressed formats
 EXTRA = "audio"
 
 
@@ -108,8 +107,7 @@ class _Encoder:
         self._layout = "stereo" if source.channels == 2 else "mono"
         self._rate = source.sample_rate_hz
         self._block = 2 * source.channels
-        self._partial = b""
-        """Incomplete block of samples."""
+        self._partial = b""  # incomplete block of samples
         self._output = BytesIO()
         try:
             sink = SimpleNamespace(write=self._output.write)  # it cannot seek back to write a length into its head

@@ -21,13 +21,10 @@ from gw.wire.containers.ogg import OggPackets
 from gw.wire.containers.walk import NoPackets, PacketReader
 from gw.wire.convert import CannotConvert, Converter
 
-_HEAD_BYTES = 12
-"""Enough to recognise a container."""
+_HEAD_BYTES = 12  # enough to recognise a container
 _ENCODINGS: frozenset[Encoding] = frozenset({"opus", "ogg", "webm", "flac", "mp3", "aac", "wav", "unknown"})
-_FLAC_HEAD_BYTES = 42
-"""`fLaC`, the head of the first block, and STREAMINFO."""
-_MAX_BAD_PACKETS = 10
-"""Packets in a row that cannot be decoded; then this is another codec."""
+_FLAC_HEAD_BYTES = 42  # `fLaC`, the head of the first block, and STREAMINFO
+_MAX_BAD_PACKETS = 10  # packets in a row that cannot be decoded; then this is another codec
 
 
 def require(fmt: AudioFormat) -> None:
@@ -44,8 +41,7 @@ class LiveDecoder:
     def __init__(self, fmt: AudioFormat) -> None:
         require(fmt)
         self._announced = fmt
-        self._pending: list[bytes] | None = []
-        """Pieces that came before the format was recognised."""
+        self._pending: list[bytes] | None = []  # pieces that came before the format was recognised
         self._decoder: Converter | None = None
 
     def feed(self, data: bytes) -> bytes:

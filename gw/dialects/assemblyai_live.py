@@ -16,8 +16,7 @@ from gw.errors import GwError
 from gw.wire import assemblyai_stream
 from gw.wire.json_frames import Frame
 
-_MAX_SESSION_S = 3 * 3_600
-"""The vendor's limit."""
+_MAX_SESSION_S = 3 * 3_600  # the vendor's limit
 _CLOSE_CODES = {401: 1008, 402: 4002, 429: 3009}
 
 

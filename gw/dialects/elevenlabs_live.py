@@ -46,8 +46,7 @@ class _Speech:
         self._request = request
         self._contexts = contexts
         self._many = many
-        self._settings: dict[str, dict[str, str]] = {}
-        """Settings of contexts without text so far."""
+        self._settings: dict[str, dict[str, str]] = {}  # settings of contexts without text so far
         self._failure: GwError | None = None
 
     async def run(self) -> None:

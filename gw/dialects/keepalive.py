@@ -16,8 +16,7 @@ from gw.types.asgi import Send
 
 _UNCACHED_UNBUFFERED: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
 _COMMENT = b": waiting for the model\n\n"
-_COMMENT_DEADLINE_S = 1.0
-"""A client whose socket cannot take twenty bytes must not hold up the other streams' comments."""
+_COMMENT_DEADLINE_S = 1.0  # a client whose socket cannot take twenty bytes must not hold up the other streams' comments
 
 
 class SseResponse:

@@ -33,10 +33,8 @@ from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, D
 
 T = TypeVar("T")
 
-ANSWER_S = 2.0
-"""Time for a transcript to become final after a flush; after it a `DelayedReply` is sent."""
-FAREWELL_S = 2.0
-"""Time for the provider to end the session and report its usage after the client has closed."""
+ANSWER_S = 2.0  # time for a transcript to become final after a flush; after it a `DelayedReply` is sent
+FAREWELL_S = 2.0  # time for the provider to end the session and report its usage after the client has closed
 
 
 async def listen(

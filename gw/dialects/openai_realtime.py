@@ -40,11 +40,9 @@ from gw.wire.openai_realtime_conversation import Members, RealtimeSession, check
 from gw.wire.openai_realtime_server import TRANSCRIPTION, RealtimeListenServer, decode_audio
 
 _SUBPROTOCOL = "realtime"
-_EARLY_BYTES = 480_000
-"""Audio kept before the client has named its model: ten seconds at 24 kHz."""
+_EARLY_BYTES = 480_000  # audio kept before the client has named its model: ten seconds at 24 kHz
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-MAX_ITEMS = 1_000
-"""Items of a conversation that are kept; the oldest are dropped first."""
+MAX_ITEMS = 1_000  # items of a conversation that are kept; the oldest are dropped first
 
 
 def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
@@ -121,10 +119,8 @@ class _Conversation:
         self._listening: ListeningSession | None = None
         self._responder: Responder | None = None
         self._turns = 0
-        self._item = ""
-        """Id of the user's item that is being spoken; "" for none."""
-        self._text = ""
-        """Text of the deltas sent since the last final transcript."""
+        self._item = ""  # id of the user's item that is being spoken; "" for none
+        self._text = ""  # text of the deltas sent since the last final transcript
         self._finals: list[str] = []
         self._committing = False
 

@@ -42,8 +42,7 @@ class Responder:
         self, session: WebSocketSession, realtime: RealtimeSession, add_item: AddItem, items: list[Members], caller: Caller, model: str
     ) -> None:
         self.scope = trio.CancelScope()
-        self.cancel_reason = "client_cancelled"
-        """Reason to report if it is cancelled."""
+        self.cancel_reason = "client_cancelled"  # reason to report if it is cancelled
         self.id = realtime.new_id("resp")
         self._session = session
         self._realtime = realtime
@@ -51,10 +50,8 @@ class Responder:
         self._items = items
         self._caller = caller
         self._model = model
-        self.voice = model
-        """Text-to-speech model."""
-        self.spares: PrewarmedSockets | None = None
-        """Prewarmed sockets of the conversation."""
+        self.voice = model  # text-to-speech model
+        self.spares: PrewarmedSockets | None = None  # prewarmed sockets of the conversation
         self._item = realtime.new_id("item")
         self._has_audio = "audio" in realtime.settings["output_modalities"]
         self._text = ""

@@ -11,8 +11,7 @@ from gw.types.asgi import Receive, Scope, Send
 
 Headers = list[tuple[bytes, bytes]]
 
-MEGABYTE = 1_000_000
-"""The unit of `serve.max_body_mb` and `serve.max_upload_mb`, in bytes."""
+MEGABYTE = 1_000_000  # the unit of `serve.max_body_mb` and `serve.max_upload_mb`, in bytes
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

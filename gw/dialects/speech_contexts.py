@@ -31,10 +31,8 @@ from gw.types.tts import SpeakEvent, SpeakLiveRequest
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, Text, TtsCommand
 
-MAX_CONTEXTS = 20
-"""Contexts open at once in one socket."""
-QUEUED_MESSAGES = 256
-"""Messages on their way to one context; when it accepts no more, the client waits."""
+MAX_CONTEXTS = 20  # contexts open at once in one socket
+QUEUED_MESSAGES = 256  # messages on their way to one context; when it accepts no more, the client waits
 
 
 @attrs.define(eq=False)

@@ -33,10 +33,8 @@ from gw.types.ids import Caller
 from gw.types.pending import Pending
 from gw.wire.json_frames import Frame
 
-KEY_WITHIN_S = 5.0
-"""Time for the first frame of a client that sends its key in it."""
-_NORMAL = (1000, 1001, 1005)
-"""Close codes of a client that closed normally."""
+KEY_WITHIN_S = 5.0  # time for the first frame of a client that sends its key in it
+_NORMAL = (1000, 1001, 1005)  # close codes of a client that closed normally
 
 
 def close_code_of(error: GwError) -> int:
@@ -77,11 +75,9 @@ class Socket:
     """The client's side of a session. One task receives; any may send."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.offered: list[str] = list(scope.get("subprotocols", ()))
-        """Subprotocols that the client offers."""
+        self.offered: list[str] = list(scope.get("subprotocols", ()))  # subprotocols that the client offers
         self.accepted = False
-        self.left = False
-        """Whether the client has closed; nothing can be sent any more."""
+        self.left = False  # whether the client has closed; nothing can be sent any more
         self._receive = receive
         self._send = send
         self._first: Frame | None = None

@@ -17,8 +17,7 @@ from gw.engines.process import EngineBroken, OwnedProcess, process_of, require
 from gw.wire import wyoming
 from gw.wire.wyoming import Message
 
-MESSAGES: Final = 64
-"""Messages that wait for a request that does not read; when full, the engine waits too."""
+MESSAGES: Final = 64  # messages that wait for a request that does not read; when full, the engine waits too
 WRITE_S: Final = 5.0
 """An engine reads at all times. One that does not for this long has hung, with half a message in its pipe."""
 _ENDS = (wyoming.FinalTranscript, wyoming.AudioStop, wyoming.ErrorMessage)
@@ -132,8 +131,7 @@ class EngineRequest:
     """One request to an engine."""
 
     def __init__(self, engine: EngineProcess, provider: str) -> None:
-        self.sent = False
-        """Something has been sent."""
+        self.sent = False  # something has been sent
         self._engine = engine
         self._provider = provider
         self.to_reader, self.messages = trio.open_memory_channel[Message](MESSAGES)

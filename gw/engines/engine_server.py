@@ -17,8 +17,7 @@ from gw.wire import wyoming
 from gw.wire.wyoming import Message
 
 _READ_BYTES: Final = 65_536
-_MOST_AUDIO: Final = 512 * 2**20
-"""Four and a half hours at 16 kHz."""
+_MOST_AUDIO: Final = 512 * 2**20  # four and a half hours at 16 kHz
 _ENDS = (wyoming.FinalTranscript, wyoming.AudioStop, wyoming.ErrorMessage)
 
 
@@ -50,11 +49,9 @@ class Inbox:
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Job] = SimpleQueue()
         """At most one waits: the gateway sends the next request after the answer has ended."""
-        self.aborted = 0
-        """Number of the last aborted request; all before it have ended."""
+        self.aborted = 0  # number of the last aborted request; all before it have ended
         self._number = 0
-        self._open: Job | None = None
-        """Request whose audio is still arriving."""
+        self._open: Job | None = None  # request whose audio is still arriving
 
     def put(self, message: Message) -> None:
         match message:

@@ -21,8 +21,7 @@ import trio
 
 from gw.errors import PluginMissing, ProviderFailed
 
-STOP_S: Final = 2.0
-"""Between the request to end and the kill."""
+STOP_S: Final = 2.0  # between the request to end and the kill
 _log = structlog.get_logger("gw.engines")
 P = TypeVar("P", bound="OwnedProcess")
 

@@ -37,12 +37,9 @@ from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import NANO, Cost
 from gw.wire import openai_audio, openai_chat, wav
 
-ENDPOINT = "library"
-"""`endpoint` in the records of a program's requests."""
-EMITTED = "emitted"
-"""`endpoint` in the records of usage that the program reports itself."""
-LAST_EVENTS_S = 5.0
-"""Time for usage events that wait when the gateway closes."""
+ENDPOINT = "library"  # `endpoint` in the records of a program's requests
+EMITTED = "emitted"  # `endpoint` in the records of usage that the program reports itself
+LAST_EVENTS_S = 5.0  # time for usage events that wait when the gateway closes
 
 
 def settings_of(config: str | Path | Settings | None) -> Settings:

@@ -27,8 +27,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 S = TypeVar("S", bound="BlockingStream[Any, Any]")
 Open = Callable[[AsyncGateway], AbstractAsyncContextManager[A]]
-PIECES = 64
-"""Pieces of text or audio that may wait for a slow thread; then the provider waits too."""
+PIECES = 64  # pieces of text or audio that may wait for a slow thread; then the provider waits too
 LIVE_EVENTS = 4_096
 """Events of a live session that may wait: a thread may send a complete recording or text before it reads any of them."""
 
@@ -39,8 +38,7 @@ class _StreamTask(Generic[A, V]):
     def __init__(self, portal: Portal, open_: Open[A], capacity: int) -> None:
         """Block until the answer has begun. Raises what entering it raises."""
         self.portal = portal
-        self.error: BaseException | None = None
-        """Why the answer ended early."""
+        self.error: BaseException | None = None  # why the answer ended early
         self._open = open_
         self._capacity = capacity
         self.answer: A = portal.run(self._start)

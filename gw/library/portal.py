@@ -28,8 +28,7 @@ T = TypeVar("T")
 X = TypeVar("X")
 CLOSE_S = 15.0
 """For the last records and events at the end. A record that is not in the database by then is replayed at the next start."""
-LEAVE_S = 2.0
-"""For calls that are in progress then."""
+LEAVE_S = 2.0  # for calls that are in progress then
 CLOSED = "this gateway has been closed"
 Work = Callable[[AsyncGateway], Awaitable[T]]
 _log = structlog.get_logger("gw.library")

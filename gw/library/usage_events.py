@@ -17,8 +17,7 @@ from gw.errors import RequestError
 from gw.types.ids import MODALITIES, Modality, split_model_id
 from gw.types.usage import NANO, Intent, RequestRecord, Usage
 
-EVENTS = 1_000
-"""Events that may wait for slow listeners, about 1 kB each; further ones are dropped, counted and logged."""
+EVENTS = 1_000  # events that may wait for slow listeners, about 1 kB each; further ones are dropped, counted and logged
 USAGE_COLLECTED = "usage_collected"
 _AMOUNTS = ("audio_seconds", "characters", "input_tokens", "output_tokens")
 _log = structlog.get_logger("gw.library")

@@ -25,8 +25,7 @@ from gw.mcp.prompts import PROMPTS
 from gw.mcp.tools import TOOLS, Json, McpTool
 from gw.web.control_api import ControlApi, path_with
 
-RESULT_CHARS = 16_000_000
-"""Longest result: more would fill a model's context many times over."""
+RESULT_CHARS = 16_000_000  # longest result: more would fill a model's context many times over
 _INSTRUCTIONS = (
     "A self-hosted gateway for voice AI. Start with get_overview or get_health. Money is USD, days are UTC. A deletion "
     "without confirm: true deletes nothing and says what it would delete. API keys can be written but never read."

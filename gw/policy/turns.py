@@ -26,8 +26,7 @@ Key = tuple[str, str | None]
 
 HEARD_S = 30.0
 """From a final transcript to the chat request with its words: end of turn, and perhaps a tool that is called first."""
-SPOKEN_S = 120.0
-"""From an answer's beginning, or the sentence of it spoken last, to the next sentence."""
+SPOKEN_S = 120.0  # from an answer's beginning, or the sentence of it spoken last, to the next sentence
 PARALLEL_S = 3.0
 """Requests to several language models about the same words (a guard beside the answer) begin within this time."""
 SESSION_S = 10.0

@@ -18,8 +18,7 @@ from gw.types.usage import Cost, Usage
 
 _PER = 1_000_000
 _SCALE = _PER * _PER
-LONGEST_S = 1e9
-"""Longest plausible duration: thirty years of audio."""
+LONGEST_S = 1e9  # longest plausible duration: thirty years of audio
 _CACHED_NAMES = 4_096  # results of searches by name; names come from the configuration, so this is never reached in practice
 
 _OTHER_MODEL = frozenset(

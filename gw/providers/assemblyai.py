@@ -21,8 +21,7 @@ from gw.wire import assemblyai_batch, assemblyai_stream, vendor_errors
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
-_POLL_S = (0.5, 0.5, 1.0, 1.0, 2.0)
-"""Pauses between polls for a transcript; the last one is repeated."""
+_POLL_S = (0.5, 0.5, 1.0, 1.0, 2.0)  # pauses between polls for a transcript; the last one is repeated
 _PATIENCE_S = 3_600.0
 _VERSION = (b"assemblyai-version", b"2025-05-12")
 

@@ -27,10 +27,8 @@ _VERSION = b"2026-03-01"
 _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})
 _SSE = b"text/event-stream"
 _WATCH_S = 0.5
-_UNFINISHED_TURN_S = 0.5
-"""A turn that gets no audio for this long is sent silence, or it would never end."""
-_IDLE_S = 60.0
-"""The vendor closes a transcription after three minutes without audio."""
+_UNFINISHED_TURN_S = 0.5  # a turn that gets no audio for this long is sent silence, or it would never end
+_IDLE_S = 60.0  # the vendor closes a transcription after three minutes without audio
 _SILENCE_S = 0.02
 
 

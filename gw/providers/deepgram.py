@@ -18,8 +18,7 @@ from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_flux_speak, deepgram_listen, deepgram_speak
 from gw.wire.vendor_errors import classify_deepgram
 
-_KEEP_ALIVE_S = 4.0
-"""The vendor closes a session after ten seconds without audio."""
+_KEEP_ALIVE_S = 4.0  # the vendor closes a session after ten seconds without audio
 
 
 def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:

@@ -122,10 +122,8 @@ class EventStream(Generic[E]):
         self._response = response
         self._provider = provider
         self._decoder = decoder
-        self._started = False
-        """Something has been passed on."""
-        self._next: list[E] = []
-        """Events to return before anything else is read."""
+        self._started = False  # something has been passed on
+        self._next: list[E] = []  # events to return before anything else is read
 
     async def receive(self) -> list[E]:
         if self._next:

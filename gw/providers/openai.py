@@ -26,8 +26,7 @@ from gw.wire.convert import CannotConvert
 from gw.wire.openai_realtime_client import RealtimeListenClient
 
 _HOST = "api.openai.com"
-_REASONING = re.compile(r"gpt-[5-9]|o\d")
-"""Models that refuse `max_tokens`, the older name of `max_completion_tokens`."""
+_REASONING = re.compile(r"gpt-[5-9]|o\d")  # models that refuse `max_tokens`, the older name of `max_completion_tokens`
 
 
 def _body(request: ChatRequest, account: Account) -> bytes:

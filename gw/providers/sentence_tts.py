@@ -48,20 +48,16 @@ class _SentenceSession:
         self._call = call
         self._request = request
         self._account = account
-        self._text = ""
-        """Incomplete sentence."""
+        self._text = ""  # incomplete sentence
         self._interruptions = 0
         self._to_queue, self._queued = trio.open_memory_channel[tuple[int, _Item]](QUEUE)
         """Each item with the number of interruptions before it."""
-        self._opening: AbstractAsyncContextManager[SpeakStream] | None = None
-        """Call of the current sentence."""
+        self._opening: AbstractAsyncContextManager[SpeakStream] | None = None  # call of the current sentence
         self._stream: SpeakStream | None = None
-        self._started_at = 0
-        """Interruptions before the current sentence."""
+        self._started_at = 0  # interruptions before the current sentence
         self._converter: Converter | None = None
         self._format_known = False
-        self._waiting = trio.CancelScope()
-        """Scope around every wait for the current sentence."""
+        self._waiting = trio.CancelScope()  # scope around every wait for the current sentence
 
     # ---- the sending task
 

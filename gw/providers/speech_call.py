@@ -17,8 +17,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
 from gw.types.usage import Usage
 from gw.wire import multipart, wav
 
-TRANSCRIPT_LIMIT = 25 * 1024 * 1024
-"""Bytes of an answer with a transcript."""
+TRANSCRIPT_LIMIT = 25 * 1024 * 1024  # bytes of an answer with a transcript
 
 
 class WavRecording:

@@ -23,16 +23,13 @@ from gw.types.audio import PCM_16K, AudioFormat
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
 from gw.wire.vad import Began, Cue, Ended, Spoken, Utterances
 
-SILENCE_S: Final = 0.6
-"""Silence that ends an utterance, unless the client configured another."""
-LEAST_SILENCE_S: Final = 0.3
-"""Shorter pauses are between words: a model that gets half a sentence at a time guesses."""
+SILENCE_S: Final = 0.6  # silence that ends an utterance, unless the client configured another
+LEAST_SILENCE_S: Final = 0.3  # shorter pauses are between words: a model that gets half a sentence at a time guesses
 ANSWER_S: Final = 20.0
 """Deadline for the transcript after an utterance has ended, whatever its length: a server that takes longer has hung."""
 WAITING: Final = 4
 """Utterances that wait to be transcribed, at most 28 s each; then the speaker's audio waits, and the relay gives up on us."""
-EVENTS: Final = 64
-"""Lists of events that wait for a client that does not read."""
+EVENTS: Final = 64  # lists of events that wait for a client that does not read
 _NOISE: Final = re.compile(r"(\s*(\[[^\]]*\]|\([^)]*\)|\*[^*]*\*|♪))+\s*")
 """Text that the models write for a noise: `[BLANK_AUDIO]`, `(music)`."""
 _WAV: Final = AudioFormat(encoding="wav", sample_rate_hz=16_000)

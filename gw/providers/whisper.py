@@ -26,8 +26,7 @@ from gw.providers.ws_session import open_listen_socket
 from gw.types.stt import AudioSource, ListenRequest, TranscribeRequest
 from gw.wire import openai_audio, openai_realtime_beta, vendor_errors, whisper_cpp, wyoming
 
-_MOST_SAMPLES = 64 * 2**20
-"""Bytes of half an hour, converted to a WAV for a server that takes nothing else."""
+_MOST_SAMPLES = 64 * 2**20  # bytes of half an hour, converted to a WAV for a server that takes nothing else
 _INFERENCE = b"/inference"
 
 

@@ -127,8 +127,7 @@ class _SocketSession(Generic[W, E]):
         self._provider = provider
         self._on_close = on_close
         self._close_error = close_error
-        self.sent_at = trio.current_time()
-        """Time of the last audio or keep-alive sent."""
+        self.sent_at = trio.current_time()  # time of the last audio or keep-alive sent
         self.last_activity_at = self.sent_at
 
     async def send_frames(self, frames: Frames) -> None:

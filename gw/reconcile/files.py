@@ -23,11 +23,9 @@ from gw.types.ids import Modality
 from gw.types.usage import NANO
 
 ProviderName = Literal["openai", "deepgram", "cartesia"]
-MOST_MODELS = 100_000
-"""Different names in one file; a file with more does not list models."""
+MOST_MODELS = 100_000  # different names in one file; a file with more does not list models
 MOST_FIELD_CHARACTERS = 10_000
-ROWS_PER_REPORT = 2_000
-"""Rows, some 10 ms, between two reports of progress."""
+ROWS_PER_REPORT = 2_000  # rows, some 10 ms, between two reports of progress
 _CHUNK = 65_536
 _LARGEST = Decimal(10) ** 15
 

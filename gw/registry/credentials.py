@@ -82,8 +82,7 @@ class ShortLivedTokens:
     """Signs, reads and uses up the tokens of one gateway."""
 
     def __init__(self) -> None:
-        self.used = ExpiringSet(_MAX_USED)
-        """Ids of the single-use tokens that were used."""
+        self.used = ExpiringSet(_MAX_USED)  # ids of the single-use tokens that were used
         self._secret = os.urandom(32)
 
     def key_fingerprint(self, digest: bytes) -> bytes:
@@ -171,8 +170,7 @@ class Credentials:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tokens = ShortLivedTokens()
-        self._ring: _KeyRing | None = None
-        """The keys last in force; a reload or a change replaces them."""
+        self._ring: _KeyRing | None = None  # the keys last in force; a reload or a change replaces them
 
     def principal(self, auth: Auth, keys: tuple[StoredKey, ...], presented: bytes | None) -> Principal:
         """Return the holder of `presented`. Raise AuthError for none or a wrong one, unless the gateway is open.

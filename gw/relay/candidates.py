@@ -118,8 +118,7 @@ class CandidatePlanner:
     ) -> None:
         self.current = current
         self.accounting = accounting
-        self.routing = routing
-        """For requests that begin from now on."""
+        self.routing = routing  # for requests that begin from now on
         self._limits = limits
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
         self._endpoints = Endpoints(pool)

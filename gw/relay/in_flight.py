@@ -47,8 +47,7 @@ class InFlight:
     def __init__(self) -> None:
         self.requests = 0
         self.keeper = DeadlineKeeper()
-        self.scopes: set[trio.CancelScope] = set()
-        """Cancel scopes of the attempts that cannot be aborted."""
+        self.scopes: set[trio.CancelScope] = set()  # cancel scopes of the attempts that cannot be aborted
         self.stopping = False
 
     def stop(self) -> None:

@@ -45,8 +45,7 @@ from gw.wire.convert import CannotConvert
 from gw.wire.durations import LengthMeter
 
 REPLAY_BYTES = 65_536
-EARLY_FRAMES = 64
-"""Control frames buffered until the first provider is live."""
+EARLY_FRAMES = 64  # control frames buffered until the first provider is live
 UNANSWERED_S = 2.5
 """Speech that brings no event for so long, where interim results are asked for, means that the provider has failed."""
 UNANSWERED_WITHOUT_INTERIMS_S = 20.0
@@ -58,19 +57,16 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         source = audio.source_for(call.spec)
         self.as_container = source != audio.samples
         """The provider gets the caller's container from its beginning on, not samples."""
-        self.final_s = 0.0
-        """The provider gets audio again that is final until here."""
+        self.final_s = 0.0  # the provider gets audio again that is final until here
         self.length = LengthMeter() if self.as_container else None
         self.start_at(audio.replay)
-        self.unanswered_bytes = 0
-        """Speech sent to the provider since its last event."""
+        self.unanswered_bytes = 0  # speech sent to the provider since its last event
         self._converter = convert.converter(source, _format_for(source, call.spec))
 
     def start_at(self, replay: ReplayBuffer) -> None:
         self.start_offset = self.sent_offset = replay.start
         """Offsets of the first byte sent to the provider, and after the last one."""
-        self.starts_s = replay.seconds(replay.start)
-        """Start of the provider's time in the session's."""
+        self.starts_s = replay.seconds(replay.start)  # start of the provider's time in the session's
 
     def connected(self, session: ListenSession) -> None:
         self._send: Callable[[bytes], Pending] = (
@@ -102,11 +98,9 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self.replay = self.audio.replay
         self._turns = turns
         self._deliver: Callable[[list[ListenEvent]], Pending] | None = None
-        self._flush_offset = 0
-        """End of the audio that was to be final at once."""
+        self._flush_offset = 0  # end of the audio that was to be final at once
         self._early_frames: list[str] = []
-        self._caller_is_slow = False
-        """Delivering events takes long: then the provider's silence is not its fault."""
+        self._caller_is_slow = False  # delivering events takes long: then the provider's silence is not its fault
         self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
 
     # ------------------------------------------------------------------ the caller's side

@@ -42,13 +42,10 @@ S = TypeVar("S")
 E = TypeVar("E")
 A = TypeVar("A", bound="SessionAttempt[Any]")
 
-EVENTS = 64
-"""Lists of events that wait for a caller that does not read; then the provider waits too."""
+EVENTS = 64  # lists of events that wait for a caller that does not read; then the provider waits too
 WATCH_S = 0.25
-BLOCKED_S = 2.0
-"""A provider that takes no input for so long has failed."""
-OPEN_S = 5.0
-"""For a vendor's handshake: a voice conversation that waits longer is lost already."""
+BLOCKED_S = 2.0  # a provider that takes no input for so long has failed
+OPEN_S = 5.0  # for a vendor's handshake: a voice conversation that waits longer is lost already
 _RESERVED: dict[Modality, Usage] = {
     "stt": Usage(audio_seconds=60.0, source="estimated"),
     "tts": Usage(characters=1_000, source="estimated"),
@@ -63,12 +60,10 @@ class SessionAttempt(Generic[S]):
         self.call = call
         self.attempt = attempt
         self.session: S | None = None
-        self.live = False
-        """The provider has all input from before: new input goes to it directly."""
+        self.live = False  # the provider has all input from before: new input goes to it directly
         self.sending_since = math.inf
         self.last_event_at = 0.0
-        self.error: ProviderError | None = None
-        """A failure that another task than the provider's reader has seen."""
+        self.error: ProviderError | None = None  # a failure that another task than the provider's reader has seen
         self.ended = False
         self.reported: Usage | None = None
 

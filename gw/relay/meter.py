@@ -139,13 +139,11 @@ class Meter:
         self.reservation: Reservation | None = None
         self.estimate = Usage(source="estimated")
         self.estimate_nusd: int | None = 0
-        self.answering: Attempt | None = None
-        """The attempt whose content goes to the caller."""
+        self.answering: Attempt | None = None  # the attempt whose content goes to the caller
         self.first_call_at: float | None = None
         self.content_at: float | None = None
         self.last_event_at: float | None = None
-        self.ended_at: float | None = None
-        """When the request was over, if its record is made later."""
+        self.ended_at: float | None = None  # when the request was over, if its record is made later
         self.record: RequestRecord | None = None
 
     def now(self) -> float:

@@ -17,8 +17,7 @@ from gw.types.usage import Cost, RequestRecord, Usage
 S = TypeVar("S", bound="ProviderStream")
 E = TypeVar("E")
 
-_COMMIT_WAIT_S = 1.0
-"""Longest time the last byte waits for the commit where durability is `power`."""
+_COMMIT_WAIT_S = 1.0  # longest time the last byte waits for the commit where durability is `power`
 
 
 class ProviderStream(Protocol):
@@ -54,8 +53,7 @@ class Response(Generic[S, E]):
         self.spoken_share: Callable[[], float] | None = None
         """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
         record of a complete answer waits for `close`, to be called when the speech is over."""
-        self._waiting = False
-        """For the upstream: all events before have been sent on."""
+        self._waiting = False  # for the upstream: all events before have been sent on
         self._first_events: list[E] | None = opened.events
         self._scope = opened.scope
         self._receive: Callable[[], Awaitable[list[E]]] = opened.stream.receive

@@ -34,10 +34,8 @@ class ReplayBuffer:
         """Bytes of one sample of every channel: audio is cut between blocks only."""
         self._max_bytes = int(max_s * fmt.bytes_per_second) or max_bytes
         self._pieces: deque[bytes] = deque()
-        self.start = 0
-        """Offset of the first byte in the buffer."""
-        self.end = 0
-        """Offset after the last byte received."""
+        self.start = 0  # offset of the first byte in the buffer
+        self.end = 0  # offset after the last byte received
 
     def seconds(self, offset: int) -> float:
         """Return the time at an offset; 0.0 for containers."""
@@ -83,31 +81,25 @@ class ReplayBuffer:
             self.start += len(piece)
 
 
-MAX_S = 120.0
-"""Audio buffered for another provider: longer than anybody speaks without a final transcript."""
-MAX_BYTES = 4 * 2**20
-"""The same for a container: a quarter of an hour of Opus, two minutes of WAV at 16 kHz."""
-SMALL_BYTES = 2_048
-"""Decoded at once: less than a second of compressed speech, 1 to 2 ms."""
+MAX_S = 120.0  # audio buffered for another provider: longer than anybody speaks without a final transcript
+MAX_BYTES = 4 * 2**20  # the same for a container: a quarter of an hour of Opus, two minutes of WAV at 16 kHz
+SMALL_BYTES = 2_048  # decoded at once: less than a second of compressed speech, 1 to 2 ms
 _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})
 
 
 class SessionAudio:
     def __init__(self, fmt: AudioFormat) -> None:
         self.is_container = fmt.encoding not in _RAW
-        self.samples = PCM_16K if self.is_container else fmt
-        """Format of the audio in `replay`."""
+        self.samples = PCM_16K if self.is_container else fmt  # format of the audio in `replay`
         self.replay = ReplayBuffer(self.samples, max_s=MAX_S, max_bytes=MAX_BYTES)
-        self.final_s = 0.0
-        """End of the audio that a final transcript covers."""
+        self.final_s = 0.0  # end of the audio that a final transcript covers
         self._format = fmt
         self._pieces: list[bytes] | None = []
         """A container's pieces from its beginning, while it is passed on as it came."""
         self._size = 0
         self._decoder: LiveDecoder | None = None
         self._ended = False
-        self._lock = trio.Lock()
-        """Held by the task that decodes: the sender, or an attempt that begins."""
+        self._lock = trio.Lock()  # held by the task that decodes: the sender, or an attempt that begins
 
     def source_for(self, spec: ProviderSpec) -> AudioFormat:
         """Return the format that a provider of this type would get if it began now. Raise CannotConvert."""
@@ -212,8 +204,7 @@ def _run(decoder: LiveDecoder, pieces: list[bytes], ended: bool) -> bytes:
 
 _LOUD = 600
 """Amplitude, of 32,768: about -35 dBFS. Room noise on a headset is far below, speech far above."""
-_EVERY = 8
-"""One sample in so many is examined."""
+_EVERY = 8  # one sample in so many is examined
 
 
 def is_loud(data: bytes, encoding: Encoding) -> bool:

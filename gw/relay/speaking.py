@@ -41,8 +41,7 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveReq
 from gw.types.usage import Usage
 from gw.wire.convert import CannotConvert, Converter
 
-ENOUGH = 24
-"""Characters of text at which its turn is looked up first; then again when the text is complete."""
+ENOUGH = 24  # characters of text at which its turn is looked up first; then again when the text is complete
 
 
 class SpeakingAttempt(SessionAttempt[SpeakSession]):
@@ -51,12 +50,9 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
     ) -> None:
         super().__init__(call, attempt)
         self.progress = progress
-        self.starts_s = starts_s
-        """Start of the provider's audio in the session's."""
-        self.characters = 0
-        """Sent to the provider."""
-        self.dropped = 0
-        """Characters of them that an interruption took back unheard."""
+        self.starts_s = starts_s  # start of the provider's audio in the session's
+        self.characters = 0  # sent to the provider
+        self.dropped = 0  # characters of them that an interruption took back unheard
         self.owes_since = math.inf
         """When the provider was asked to speak the text it has; infinite while it owes nothing."""
         self.converter: Converter | None = None
@@ -94,14 +90,12 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self.request = request
         self.format = request.format
         self.text = SpokenText()
-        self.audio_s = 0.0
-        """Passed on to the caller; 0.0 for compressed audio."""
+        self.audio_s = 0.0  # passed on to the caller; 0.0 for compressed audio
         self._turns = turns
         self._turn_was_sought = self._turn_is_known = False
         self._prewarmed = prewarmed
         self._playback = Playback()
-        self._received_s = 0.0
-        """Audio received by the caller's side, which sends it before it asks for more."""
+        self._received_s = 0.0  # audio received by the caller's side, which sends it before it asks for more
         self._playing_since: float | None = None
         self._first_audio_s = planner.routing.first_event_s["tts"]
 

@@ -31,10 +31,8 @@ class SpokenText:
 
     def __init__(self) -> None:
         self.text = ""
-        self.flushes: list[int] = []
-        """Offsets at which everything before was to be spoken, ascending."""
-        self.spoken = 0
-        """Everything before this offset was heard, or dropped."""
+        self.flushes: list[int] = []  # offsets at which everything before was to be spoken, ascending
+        self.spoken = 0  # everything before this offset was heard, or dropped
 
     def add(self, text: str) -> None:
         self.text += text
@@ -70,8 +68,7 @@ class SpeechProgress:
 
     def __init__(self, text: SpokenText) -> None:
         self._text = text
-        self.start = text.spoken
-        """Offset of the first character sent to the provider."""
+        self.start = text.spoken  # offset of the first character sent to the provider
         self._points = [(0.0, text.spoken)]
         """Seconds of audio with the offset reached then: what lies between two of them is in proportion."""
         self._words: list[tuple[float, int]] = []
@@ -79,8 +76,7 @@ class SpeechProgress:
         self._words_end = text.spoken
         self._flushed = text.spoken
         self._flushed_s = 0.0
-        self.audio_s = 0.0
-        """Audio of this provider that was passed on to the caller."""
+        self.audio_s = 0.0  # audio of this provider that was passed on to the caller
 
     def word(self, word: str, end_s: float) -> None:
         """Note a word that the provider reports, if the text has it."""

@@ -30,10 +30,8 @@ FIRST_S = 0.02
 """A second of speech takes some 50 ms to convert: so much of the first piece is converted alone, and goes out first."""
 LEAST_S = 0.25
 """Once it speaks, a provider that sends less sound than this in the longest silence it is allowed has failed."""
-_FEWEST_BYTES_PER_S = 750
-"""Lowest rate of compressed speech."""
-AT_ONCE_S = 0.1
-"""Speech converted in one go, before other requests get a turn."""
+_FEWEST_BYTES_PER_S = 750  # lowest rate of compressed speech
+AT_ONCE_S = 0.1  # speech converted in one go, before other requests get a turn
 
 
 def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat:
@@ -108,8 +106,7 @@ class _SteadyStream:
         self._stream = stream
         self._provider = provider
         self._idle_s = idle_s
-        self._waited_s = 0.0
-        """Time spent waiting for the provider since it last sent `LEAST_S` of sound."""
+        self._waited_s = 0.0  # time spent waiting for the provider since it last sent `LEAST_S` of sound
         self._bytes = 0
         self._speaks = False
 
@@ -157,8 +154,7 @@ class _TranscodedStream:
         self._chosen = False
         self._in_thread = False
         self._converter: Converter | None = None
-        self._pending: list[SpeakEvent] = []
-        """Events to be converted, the last first."""
+        self._pending: list[SpeakEvent] = []  # events to be converted, the last first
         self._sliced = False
 
     async def receive(self) -> list[SpeakEvent]:

@@ -22,8 +22,7 @@ from gw.wire import wav
 from gw.wire.durations import LengthMeter
 
 _CHARACTERS_PER_TOKEN = 4
-_DEFAULT_OUTPUT_TOKENS = 512
-"""Assumed output of a chat request that sets no limit, for the budget reservation."""
+_DEFAULT_OUTPUT_TOKENS = 512  # assumed output of a chat request that sets no limit, for the budget reservation
 _MAX_OUTPUT_TOKENS = 4_096
 """Most that is reserved: a generous limit is seldom used up, and must not lock out the project's other requests."""
 
@@ -103,8 +102,7 @@ class ChatCounter:
         self._request = request
         self._text = text
         self._characters = 0
-        self._characters_before = 0
-        """Those before the events added last."""
+        self._characters_before = 0  # those before the events added last
         self._vendor: Usage | None = None
 
     def add(self, events: list[ChatEvent], provider: str) -> bool:
@@ -190,8 +188,7 @@ class SpeakCounter:
         self._words: list[WordTiming] = []
         self._format = delivered
         self._bytes = 0
-        self._bytes_before = 0
-        """Those before the events added last."""
+        self._bytes_before = 0  # those before the events added last
         self._header_bytes = 0
         self._vendor: Usage | None = None
         self._meter = None if delivered.bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])

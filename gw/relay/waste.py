@@ -25,8 +25,7 @@ import msgspec
 from gw.types.ids import Modality
 from gw.types.usage import Cost, Usage
 
-CHARACTERS_PER_S = 15.0
-"""An ordinary voice's pace."""
+CHARACTERS_PER_S = 15.0  # an ordinary voice's pace
 
 
 class Waste(msgspec.Struct, frozen=True):

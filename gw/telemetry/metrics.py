@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 OTHER = "other"
-MAX_NAMES = 2_000
-"""Limit of models plus providers as label values in one process; later ones count as `other`."""
+MAX_NAMES = 2_000  # limit of models plus providers as label values in one process; later ones count as `other`
 
 LATENCY_BUCKETS_S = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0)
 OVERHEAD_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5)

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from gw.types.secret import Secret
 
 REDACTED = "[redacted]"
-_SHORTEST_SECRET = 6
-"""Shorter secrets are not replaced by value: they occur in ordinary words."""
+_SHORTEST_SECRET = 6  # shorter secrets are not replaced by value: they occur in ordinary words
 
 _SECRET_FIELD = re.compile(
     r"(?:^|[-_.])(?:authorization|api[-_]?key|apikey|xi[-_]api[-_]key|secret|passwd|password|token|cookie|credentials?)$",
@@ -32,8 +31,7 @@ _KEY_LOOKS = re.compile(
 _HEX_KEY = re.compile(r"\b[0-9a-fA-F]{32,}\b")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_BUT_NEWLINE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-_DEPTH = 6
-"""Levels of nesting; deeper values are shown as text."""
+_DEPTH = 6  # levels of nesting; deeper values are shown as text
 
 
 class Redactor:

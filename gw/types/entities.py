@@ -16,8 +16,7 @@ from gw.types.ids import Location, Modality, Source
 from gw.types.secret import Secret
 from gw.types.usage import NANO
 
-DEFAULT_PROJECT = "default"
-"""Project of requests that name none; it always exists."""
+DEFAULT_PROJECT = "default"  # project of requests that name none; it always exists
 BudgetAction = Literal["warn", "block"]
 BudgetStatus = Literal["ok", "warning", "exceeded"]
 Count = Annotated[int, msgspec.Meta(ge=1)]

@@ -12,8 +12,7 @@ MODALITIES: tuple[Modality, ...] = ("stt", "llm", "tts")
 Source = Literal["yaml", "db"]
 Location = Literal["cloud", "local"]
 
-ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""A provider, project or stack id."""
+ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # a provider, project or stack id
 
 
 def split_model_id(model_id: str) -> tuple[str, str]:

@@ -13,8 +13,7 @@ import msgspec
 
 from gw.types.ids import Modality
 
-NANO = 1_000_000_000
-"""Nano-USD in one USD."""
+NANO = 1_000_000_000  # nano-USD in one USD
 
 UsageSource = Literal["vendor", "measured", "estimated"]
 Status = Literal["success", "error", "fallback", "cancelled"]

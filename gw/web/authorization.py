@@ -35,8 +35,7 @@ from gw.web.reply import Reply, gateway_error
 
 Right = Literal["public", "data", "metrics", "admin"]
 FAILURES_A_MINUTE = 10
-MAX_ADDRESSES = 1_000
-"""Addresses that are remembered; beyond it the one added first is forgotten."""
+MAX_ADDRESSES = 1_000  # addresses that are remembered; beyond it the one added first is forgotten
 
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 _CORS_HEADERS = (

@@ -21,8 +21,7 @@ from gw.types.usage import Intent, RequestRecord
 from gw.web.reply import NOT_CACHED, Reply
 from gw.wire import sse
 
-BUFFER = 1_000
-"""Events waiting for one listener, about 1 kB each; full = the listener is dropped."""
+BUFFER = 1_000  # events waiting for one listener, about 1 kB each; full = the listener is dropped
 MAX_LISTENERS = 50
 KEEPALIVE_S = 15.0
 STARTED_FIELDS = (

@@ -35,8 +35,7 @@ CREDENTIALS = frozenset(("token", "access_token", "api_key"))
 
 READ_LAG_S = 0.25
 """Longest wait for the writer before a report is read; after it the newest records are missing from the report."""
-LOOKUP_LAG_S = 2.0
-"""The same for one request by its id: a late answer is better than a wrong 404."""
+LOOKUP_LAG_S = 2.0  # the same for one request by its id: a late answer is better than a wrong 404
 
 
 @attrs.frozen(kw_only=True)
@@ -193,8 +192,7 @@ PATH_PARAMETERS = {
     "modality": "`stt`, `llm` or `tts`.",
 }
 """Descriptions of the parameters that paths have."""
-DEEP = frozenset(("model_id", "turn_id"))
-"""Path parameters that may contain slashes."""
+DEEP = frozenset(("model_id", "turn_id"))  # path parameters that may contain slashes
 
 
 class RouteTable:

@@ -35,8 +35,7 @@ _HTML = b"text/html; charset=utf-8"
 _PAGE_HEADERS = ((b"content-security-policy", CSP.encode()), (b"referrer-policy", b"no-referrer"))
 _FOREVER = "public, max-age=31536000, immutable"
 _RECHECK = "no-cache"
-_ENCODINGS = {".br": "br", ".gz": "gzip"}
-"""Suffix of a precompressed sibling → its content encoding, best first."""
+_ENCODINGS = {".br": "br", ".gz": "gzip"}  # suffix of a precompressed sibling → its content encoding, best first
 
 NOT_PAGES = ("/v1/", "/v2/", "/v3/", "/api/", "/assets/", "/openai/", "/deepgram/", "/elevenlabs/", "/cartesia/",
              "/assemblyai/", "/anthropic/", "/ollama/", "/tts/", "/stt/", "/mcp")  # fmt: skip

@@ -32,8 +32,7 @@ from gw.wire.json_codec import BAD_JSON, convert_or_none, present
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
-DEFAULT_MAX_TOKENS = 4_096
-"""The member is mandatory here and optional in OpenAI's dialect."""
+DEFAULT_MAX_TOKENS = 4_096  # the member is mandatory here and optional in OpenAI's dialect
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PASSED_ON = ("thinking", "top_k", "cache_control", "output_config", "speed", "container")
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
@@ -348,8 +347,7 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
         super().__init__(provider)
         self._keep_raw = keep_raw
         self._start: object = None  # usage in `message_start`
-        self._calls: dict[int, bool] = {}
-        """Index of a tool_use block, open or closed → whether arguments have come."""
+        self._calls: dict[int, bool] = {}  # index of a tool_use block, open or closed → whether arguments have come
         self._call_indices: dict[int, int] = {}
         self._finished = self._has_content = False
 

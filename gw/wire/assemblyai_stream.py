@@ -43,8 +43,7 @@ ENCODINGS: Mapping[Encoding, str] = {"pcm_s16le": "pcm_s16le", "mulaw": "pcm_mul
 """Raw encodings: the gateway's name → the vendor's."""
 _SILENCE = {"pcm_s16le": b"\0", "mulaw": b"\xff"}
 _SHORTEST_MS, _LONGEST_S = 50, 1
-_COMMON = frozenset({"speech_model", "encoding", "sample_rate"})
-"""Settings that a request has in common terms."""
+_COMMON = frozenset({"speech_model", "encoding", "sample_rate"})  # settings that a request has in common terms
 NEXT_CODES = frozenset({1008, 1013, 3005, 3009, 4001, 4002, 4003, 4102})
 """Close codes after which another vendor may do better: keys, money, too many sessions, the vendor's own failure."""
 _TOO_MANY = frozenset({3009, 4102})
@@ -121,10 +120,8 @@ class AssemblyListenClient:
         self._interims = request.interim_results
         own = dict(request.options).get("format_turns", "false").lower() == "true"
         self._formatted = own or request.dialect != "assemblyai"
-        self._unformatted: _Message | None = None
-        """The end of a turn whose formatted form has not come yet."""
-        self._last_turn = -1
-        """`turn_order` of the last final turn: its end may be repeated."""
+        self._unformatted: _Message | None = None  # the end of a turn whose formatted form has not come yet
+        self._last_turn = -1  # `turn_order` of the last final turn: its end may be repeated
 
     def audio(self, data: bytes) -> list[bytes]:
         return self._cutter.feed(data)

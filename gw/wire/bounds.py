@@ -5,10 +5,8 @@ JSON numbers have no bounds, and these go into prices, sums and 64-bit columns.
 
 from __future__ import annotations
 
-MOST_TOKENS = 10**9
-"""A thousand times the largest context window of any model (November 2026)."""
-MAX_DURATION_S = 1e7
-"""Four months of audio."""
+MOST_TOKENS = 10**9  # a thousand times the largest context window of any model (November 2026)
+MAX_DURATION_S = 1e7  # four months of audio
 
 
 def tokens(count: int | None) -> int:

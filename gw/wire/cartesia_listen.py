@@ -43,15 +43,13 @@ from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, transcribe
 
 BY_TURNS = ("/stt/turns/websocket", "")
 """Option of a request whose caller speaks the protocol of that path, which has other frames and settings."""
-_COMMON = frozenset({"model", "encoding", "sample_rate", BY_TURNS[0]})
-"""Settings that a request has in common terms."""
+_COMMON = frozenset({"model", "encoding", "sample_rate", BY_TURNS[0]})  # settings that a request has in common terms
 _MAX_KEYTERMS, _MAX_KEYTERM_CHARACTERS = 100, 1_200
 """Limits per session; the vendor refuses a longer list as a whole."""
 _TURN_TIMEOUT_MS = (640, 11_200)
 """Shortest and longest silence that ends a turn at the latest; the vendor accepts no other."""
 _MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")
-FLUSH_S = 1.0
-"""Silence sent to end a turn: the vendor has no command for it."""
+FLUSH_S = 1.0  # silence sent to end a turn: the vendor has no command for it
 _SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 
 
@@ -194,8 +192,7 @@ class CartesiaListenClient:
         self._ends_itself = not finds_turns(model)
         self._secrets = tuple(secrets)
         self._sent_s = self._final_s = 0.0
-        self._flushes = 0
-        """Flushes not answered yet."""
+        self._flushes = 0  # flushes not answered yet
 
     def audio(self, data: bytes) -> bytes:
         self._sent_s += self._format.seconds(len(data))
@@ -267,10 +264,8 @@ class CartesiaListenServer(ListenProtocol):
     def __init__(self, request_id: str) -> None:
         self._id = request_id
         self._has_final = False
-        self._unanswered = 0
-        """Flushes not answered yet."""
-        self._answered = 0
-        """Flushes answered here, which an upstream of this dialect answers too."""
+        self._unanswered = 0  # flushes not answered yet
+        self._answered = 0  # flushes answered here, which an upstream of this dialect answers too
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         """Decode a client's frame. Raises ClientProtocolError."""
@@ -359,8 +354,7 @@ class CartesiaTurnsClient:
 
     def __init__(self, provider: str, request: ListenRequest, secrets: Iterable[str] = ()) -> None:
         self.ended = self.finishing = False
-        self.speaking = False
-        """Whether a turn is open."""
+        self.speaking = False  # whether a turn is open
         self._provider = provider
         self._format = request.format
         self._interims = request.interim_results

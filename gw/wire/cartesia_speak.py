@@ -175,16 +175,13 @@ class CartesiaSpeakClient:
             self._settings |= {name: msgspec.Raw(raw.encode()) for name, raw in request.options}
         self._settings["add_timestamps"] = True  # they show where another provider has to continue
         self._contexts = 0
-        self._early_text = ""
-        """Text before the first word of a context."""
-        self._open = False
-        """Whether the context has text."""
+        self._early_text = ""  # text before the first word of a context
+        self._open = False  # whether the context has text
         self._unflushed = False
         self._flushes: deque[int] = deque()
         """Number of commands behind each flush not answered yet; several if no text came between them."""
         self._finishing = False
-        self._audio_s = self._context_start_s = 0.0
-        """Audio received, and how much of it before this context."""
+        self._audio_s = self._context_start_s = 0.0  # audio received, and how much of it before this context
 
     @property
     def _context(self) -> str:

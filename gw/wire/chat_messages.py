@@ -163,8 +163,7 @@ def decode_messages(raw: bytes | msgspec.Raw) -> list[ChatMessage]:
 # ---- the last user message
 
 
-MAX_TRIED = 32
-"""Messages tried, from the end: a turn's tool results follow the user's message."""
+MAX_TRIED = 32  # messages tried, from the end: a turn's tool results follow the user's message
 
 
 class _LastPart(msgspec.Struct, gc=False):

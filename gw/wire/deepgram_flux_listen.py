@@ -86,8 +86,7 @@ class FluxListenClient(DeepgramListenClient):
     ) -> None:
         super().__init__(provider, keep_raw=keep_raw, secrets=secrets)
         self._interims = interims
-        self._last: _Message | None = None
-        """Last update of the open turn."""
+        self._last: _Message | None = None  # last update of the open turn
         self._turn_start_s: float | None = None
 
     def flush(self) -> list[str]:

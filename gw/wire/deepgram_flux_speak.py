@@ -110,11 +110,9 @@ class FluxSpeakServer(DeepgramSpeakServer):
 
     def __init__(self, *, request_id: str, model: str, fmt: AudioFormat) -> None:
         super().__init__(request_id=request_id, model=model)
-        self.speed: float | None = None
-        """Speed the client has configured in the session; None if it has not."""
+        self.speed: float | None = None  # speed the client has configured in the session; None if it has not
         self._format = fmt
-        self._pending = [0]
-        """Characters of each speech not answered yet; last those since the last `Flush`."""
+        self._pending = [0]  # characters of each speech not answered yet; last those since the last `Flush`
         self._characters = self._speeches = 0
         self._started = False
         self._bytes = self._speech_bytes = 0

@@ -148,8 +148,7 @@ class DeepgramListenClient:
         self._keep_raw = keep_raw
         self._secrets = tuple(secrets)
         self._finishing = False
-        self._speaking = False
-        """Whether there were words since the last end of an utterance."""
+        self._speaking = False  # whether there were words since the last end of an utterance
 
     def audio(self, data: bytes) -> bytes:
         return data

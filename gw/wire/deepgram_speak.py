@@ -31,8 +31,7 @@ from gw.wire.live_messages import SpeakMessage, Text, TtsCommand
 from gw.wire.query import encoding_field, query_pairs, sample_rate
 from gw.wire.vendor_errors import safe_code
 
-_QUERY = "query:"
-"""Prefix of the name of an `extra` member that came in the query; the others were in the body."""
+_QUERY = "query:"  # prefix of the name of an `extra` member that came in the query; the others were in the body
 _COMMON = frozenset({"model", "encoding", "sample_rate", "container"})
 """Query fields that a request has in common terms."""
 RATES_HZ = frozenset({8_000, 16_000, 24_000, 32_000, 48_000})
@@ -115,14 +114,12 @@ class DeepgramSpeakClient:
         self._provider = provider
         self._keep_raw = keep_raw
         self._secrets = tuple(secrets)
-        self._flushes = 0
-        """Flushes not answered yet."""
+        self._flushes = 0  # flushes not answered yet
         self._clears: list[int] = []
         """For each clear not answered yet, the flushes that were unanswered when it was sent."""
         self._unflushed = False
         self._finishing = False
-        self._own_flush = False
-        """Whether the last flush is that of `finish`, which only the end answers."""
+        self._own_flush = False  # whether the last flush is that of `finish`, which only the end answers
         self._characters = 0
 
     def text(self, text: str) -> list[str]:

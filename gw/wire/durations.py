@@ -13,8 +13,7 @@ from gw.wire.containers.mp4 import Mp4Walk
 from gw.wire.containers.ogg import OggWalk
 from gw.wire.containers.walk import Walk
 
-PREFIX_BYTES = 4_096
-"""Enough for the head of a WAV, and to recognise a container."""
+PREFIX_BYTES = 4_096  # enough for the head of a WAV, and to recognise a container
 MIN_BYTES_PER_S = 16
 """Silence in the most efficient codec takes more, so a container cannot be longer than its size divided by this."""
 
@@ -40,8 +39,7 @@ class LengthMeter:
         self._name = filename
         self._declared = size
         self._fed = 0
-        self._prefix: bytearray | None = bytearray()
-        """Bytes before the container is recognised; None afterwards."""
+        self._prefix: bytearray | None = bytearray()  # bytes before the container is recognised; None afterwards
         self._head = b""
         self._walk: Walk | None = None
 

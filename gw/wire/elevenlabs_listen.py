@@ -46,11 +46,9 @@ RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
 
 # ---- client
 
-_COMMON = frozenset({"model_id", "audio_format", "include_timestamps"})
-"""Settings that a request has in common terms."""
+_COMMON = frozenset({"model_id", "audio_format", "include_timestamps"})  # settings that a request has in common terms
 _MIN_COMMIT_S = 0.3
-_MAX_CHUNK_S = 0.5
-"""The vendor may refuse larger frames."""
+_MAX_CHUNK_S = 0.5  # the vendor may refuse larger frames
 _MAX_KEYTERMS, _MAX_KEYTERM_CHARACTERS = 50, 20
 _ERRORS = {
     "auth_error": "invalid_api_key", "quota_exceeded": "quota_exceeded", "rate_limited": "rate_limited",
@@ -119,8 +117,7 @@ class ElevenListenClient:
         self._half_sample = b""
         self._sent_s = self._committed_s = 0.0
         """Audio sent, with the client's own silence; and how much of it before the client's last commit."""
-        self._final_s = 0.0
-        """Session time up to which transcripts are final."""
+        self._final_s = 0.0  # session time up to which transcripts are final
         self._silences: list[tuple[float, float]] = []
         """The client's own silence: its start in the vendor's time, and its length."""
         self._finishing = False
@@ -254,8 +251,7 @@ class ElevenListenServer(ListenProtocol):
     def __init__(self, options: ScribeOptions, *, session_id: str) -> None:
         self._options = options
         self._id = session_id
-        self._committed = False
-        """Whether a commit has not been answered yet."""
+        self._committed = False  # whether a commit has not been answered yet
 
     def opening(self) -> Sequence[Frame]:
         request = self._options.request

@@ -25,8 +25,7 @@ from gw.wire.stream_decoder import StreamDecoder
 _MP3, _OPUS = "mp3_44100_128", "opus_48000_96"
 _RAW = re.compile(r"(pcm|ulaw|alaw|wav)_(\d{4,6})")
 _SERVED: dict[str, Encoding] = {"pcm": "pcm_s16le", "ulaw": "mulaw", "alaw": "alaw", "wav": "wav"}
-_QUERY = "query:"
-"""Prefix of the name of an `extra` member that came in the query and is unknown here."""
+_QUERY = "query:"  # prefix of the name of an `extra` member that came in the query and is unknown here
 _IN_QUERY = frozenset({"output_format", "enable_logging", "optimize_streaming_latency"})
 _NOT_EXTRA = frozenset({"text", "model_id", "language_code"}) | _IN_QUERY
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000})

@@ -56,15 +56,12 @@ from gw.wire.query import query_pairs
 OF_FRAME = "frame:"
 """Prefix of the name of an option for the first frame of a context, in JSON; the others go in the query."""
 _COMMON = frozenset({"model_id", "output_format", "language_code", "inactivity_timeout", "sync_alignment"})
-_INACTIVITY_S = 180
-"""The longest that the vendor allows."""
+_INACTIVITY_S = 180  # the longest that the vendor allows
 _SCHEDULE = [50, 120, 160, 250, 290]
 """Characters the vendor waits for before it speaks: its defaults after a first step as short as allowed."""
-_CONTEXTS = 5
-"""Contexts at once in one socket."""
+_CONTEXTS = 5  # contexts at once in one socket
 _LONGEST_WORD = 200
-_SLACK_MS = 50.0
-"""Overlap allowed between times that continue: they are rounded, and sounds run into each other."""
+_SLACK_MS = 50.0  # overlap allowed between times that continue: they are rounded, and sounds run into each other
 _BOUNDARY = re.compile(r"[\s\u2e80-\uabff\uf900-\ufaff\uff00-\uffef]")
 """Spaces, and the characters of scripts that are written without them."""
 
@@ -127,19 +124,13 @@ class ElevenSpeakClient:
         self._keep_raw = request.dialect == "elevenlabs"
         self._settings = _settings(request)
         self._frames: deque[str] = deque()
-        self._waiting: deque[str | _Closing] = deque()
-        """Text and commands to send when the current context has ended."""
-        self._word = ""
-        """Text after the last space: the vendor gets whole words only."""
-        self._unflushed = False
-        """Whether text has come since the last flush."""
+        self._waiting: deque[str | _Closing] = deque()  # text and commands to send when the current context has ended
+        self._word = ""  # text after the last space: the vendor gets whole words only
+        self._unflushed = False  # whether text has come since the last flush
         self._count = 0
-        self._current: str | None = None
-        """The context that speaks."""
-        self._closing: _Closing | None = None
-        """Why the current context was closed."""
-        self._alive: set[str] = set()
-        """Contexts that are not final yet."""
+        self._current: str | None = None  # the context that speaks
+        self._closing: _Closing | None = None  # why the current context was closed
+        self._alive: set[str] = set()  # contexts that are not final yet
         self._finishing = False
         self._clock = _Clock()
         self._audio_s = 0.0
@@ -279,8 +270,7 @@ class _Clock:
     def __init__(self) -> None:
         self._words = WordBuilder()
         self._base_s = 0.0
-        self._end_ms = 0.0
-        """End of the last character, in the vendor's own times."""
+        self._end_ms = 0.0  # end of the last character, in the vendor's own times
 
     def words(self, alignment: _Alignment, audio_s: float | None) -> list[WordTiming]:
         """Return the words of an alignment. `audio_s`: length of the audio before this frame; None if not known."""

@@ -24,8 +24,7 @@ from gw.wire.json_codec import BAD_JSON, decode_request, present
 from gw.wire.stream_decoder import StreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
-MAX_LINE_BYTES = 4 * 1024 * 1024
-"""A line is a token or a list of tool calls; an unstreamed answer is read elsewhere."""
+MAX_LINE_BYTES = 4 * 1024 * 1024  # a line is a token or a list of tool calls; an unstreamed answer is read elsewhere
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
 """Settings with the same name in both dialects."""

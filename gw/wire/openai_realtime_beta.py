@@ -25,8 +25,7 @@ from gw.wire.query import optional_pairs
 
 _DEFAULT_SILENCE_MS = 350
 _MIN_SILENCE_MS = 100
-_EXTRA_MS = 500
-"""Silence beyond what ends an utterance: the server looks at windows."""
+_EXTRA_MS = 500  # silence beyond what ends an utterance: the server looks at windows
 
 
 def query(request: ListenRequest, model: str) -> str:

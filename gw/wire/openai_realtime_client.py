@@ -37,8 +37,7 @@ from gw.wire.json_frames import Frame, frame_text, json_frame, typed_frame
 from gw.wire.vendor_errors import classify
 
 COMMIT = '{"type":"input_audio_buffer.commit"}'
-_FINISH = "gw-finish"
-"""Id of the last commit, which an error about it repeats."""
+_FINISH = "gw-finish"  # id of the last commit, which an error about it repeats
 _EMPTY = "input_audio_buffer_commit_empty"
 _TAKES_KEYWORDS = ("gpt-transcribe", "gpt-live-transcribe")
 _NO_TURNS = "gpt-realtime-whisper"
@@ -91,11 +90,9 @@ class _Item:
     __slots__ = ("base_s", "committed", "end_s", "start_s", "stopped", "text")
 
     def __init__(self, start_s: float) -> None:
-        self.base_s = self.start_s = start_s
-        """Earliest and actual beginning."""
+        self.base_s = self.start_s = start_s  # earliest and actual beginning
         self.end_s: float | None = None
-        self.stopped = False
-        """Whether the server has detected its end, and so commits it."""
+        self.stopped = False  # whether the server has detected its end, and so commits it
         self.committed = False
         self.text = ""
 
@@ -114,10 +111,8 @@ class ItemListenClient(ABC):
         self._wire_format = wire_format
         self._converter = converter(request.format, wire_format)
         self._items: dict[str, _Item] = {}
-        self._sent_s = self._committed_s = 0.0
-        """Audio sent, and how much of it is in committed items."""
-        self._uncommitted = False
-        """Whether audio was sent since the client's last commit."""
+        self._sent_s = self._committed_s = 0.0  # audio sent, and how much of it is in committed items
+        self._uncommitted = False  # whether audio was sent since the client's last commit
         self._finishing = self._answered = self.ended = False
         self._usage: Usage | None = None
 

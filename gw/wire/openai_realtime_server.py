@@ -35,8 +35,7 @@ from gw.wire.json_frames import Frame, frame_text, typed_frame
 from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
 from gw.wire.vendor_errors import filtered
 
-TRANSCRIPTION = "conversation.item.input_audio_transcription."
-"""Prefix of the types of transcription events."""
+TRANSCRIPTION = "conversation.item.input_audio_transcription."  # prefix of the types of transcription events
 DEFAULT_TURNS = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500}
 PCM_FORMAT = {"type": "audio/pcm", "rate": 24_000}
 _G711: dict[str, Encoding] = {"audio/pcmu": "mulaw", "audio/pcma": "alaw"}
@@ -134,21 +133,16 @@ _EVENT_ID = msgspec.json.Decoder(_EventId)
 class RealtimeListenServer(EventFrames, ListenProtocol):
     def __init__(self, *, session_id: str, model: str = "") -> None:
         super().__init__(session_id)
-        self.request: ListenRequest | None = None
-        """The session's settings; None until the client has sent them."""
+        self.request: ListenRequest | None = None  # the session's settings; None until the client has sent them
         self._format = PCM_24K
         self._transcription: dict[str, Any] = {"model": model} if model else {}
         self._input: dict[str, Any] = {"format": PCM_FORMAT, "turn_detection": DEFAULT_TURNS}
-        self._others: dict[str, Any] = {}
-        """Members of the session without a meaning here."""
+        self._others: dict[str, Any] = {}  # members of the session without a meaning here
         self._items = 0
-        self._item = ""
-        """Id of the item that is being spoken; "" for none."""
-        self._text = ""
-        """Text of the deltas sent for the item."""
+        self._item = ""  # id of the item that is being spoken; "" for none
+        self._text = ""  # text of the deltas sent for the item
         self._last_item: str | None = None
-        self._awaited: deque[str] = deque()
-        """Items committed by the client that have no transcript yet."""
+        self._awaited: deque[str] = deque()  # items committed by the client that have no transcript yet
         self._buffered_s = self._committed_s = self._received_s = 0.0
 
     def opening(self) -> Sequence[Frame]:

@@ -15,8 +15,7 @@ from operator import mul
 _ZEROS = 8  # zero crossings of the sinc on each side, counted at the lower rate
 _PASS = 0.97  # edge of the pass band, as a part of the lower rate's half
 _BETA = 5.0  # parameter of the Kaiser window
-_MAX_PHASES = 640
-"""Limit for sets of coefficients between two samples; unusual pairs of rates use the nearest set."""
+_MAX_PHASES = 640  # limit for sets of coefficients between two samples; unusual pairs of rates use the nearest set
 
 
 class Resampler:

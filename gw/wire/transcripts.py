@@ -49,8 +49,7 @@ class TurnEncoder(ListenProtocol):
     """
 
     def __init__(self) -> None:
-        self._finals: list[Final] = []
-        """Final transcripts of the open turn."""
+        self._finals: list[Final] = []  # final transcripts of the open turn
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
         frames: list[Frame] = []

@@ -23,8 +23,7 @@ import msgspec
 
 FRAME_S: Final = 0.02
 LEAD_S: Final = 0.3
-MAX_UTTERANCE_S: Final = 28.0
-"""The window of the Whisper models is 30 seconds."""
+MAX_UTTERANCE_S: Final = 28.0  # the window of the Whisper models is 30 seconds
 _LONG_S = 20.0  # length from which a short pause ends an utterance
 _SHORT_PAUSE_FRAMES = 5
 _ONSET_FRAMES = 3

@@ -29,8 +29,7 @@ from gw.types.llm import StreamError
 from gw.wire.json_codec import decode_or
 
 DETAIL_CHARACTERS = 300
-MAX_RETRY_AFTER_S = 86_400.0
-"""Some limits count per day; a longer wait carries no information."""
+MAX_RETRY_AFTER_S = 86_400.0  # some limits count per day; a longer wait carries no information
 _MAX_BODY_BYTES = 65_536
 
 _OUT_OF_MONEY = frozenset({

@@ -20,8 +20,7 @@ from gw.types.audio import AudioFormat
 from gw.wire.json_codec import BAD_JSON
 
 LINE_BYTES = 65_536
-DATA_BYTES = 4 * 2**20
-"""The `info` of a server with many voices is hundreds of kilobytes."""
+DATA_BYTES = 4 * 2**20  # the `info` of a server with many voices is hundreds of kilobytes
 PAYLOAD_BYTES = 4 * 2**20
 _VERSION = "1.10.2"
 

@@ -30,8 +30,7 @@ from gw.types.provider_types import SIM_FAULTS
 
 MODELS: dict[Modality, tuple[str, ...]] = {"stt": ("tone",), "llm": ("echo", "scripted", "flaky"), "tts": ("tone",)}
 _FLAKY_RATE = 0.3
-_CANDIDATE_FAULTS = frozenset({401, 403, 404})
-"""4xx that another candidate need not share: key, permission, model."""
+_CANDIDATE_FAULTS = frozenset({401, 403, 404})  # 4xx that another candidate need not share: key, permission, model
 _QUOTA_OR_TIMEOUT = frozenset({402, 408})
 _LATENCY_CAP_MS = 600_000.0
 T = TypeVar("T")

@@ -39,12 +39,10 @@ from gw.wire.crc import crc8
 
 SAMPLE_RATES_HZ = (8_000, 16_000, 24_000, 32_000, 48_000)
 SYMBOL_S = 0.02
-MAX_BYTES = 65_535
-"""Longest text in UTF-8."""
+MAX_BYTES = 65_535  # longest text in UTF-8
 
 _RATE_HZ = 8_000
-_N = 160
-"""Samples of one symbol at 8 kHz; also the DFT length, so bin k is 50·k Hz."""
+_N = 160  # samples of one symbol at 8 kHz; also the DFT length, so bin k is 50·k Hz
 _DATA_BINS = tuple(range(14, 60, 3))
 _A_BIN, _B_BIN = 62, 11
 _A_SYMBOLS = 3
@@ -56,14 +54,11 @@ _AMPLITUDE = 9_000
 
 _SYNC_SHARE = 0.35
 """Least share of A (or B) in a window's energy for a preamble. White noise reaches it once in 10^15 windows."""
-_TONE_SHARE = 0.2
-"""Least share of the strongest tone in the energy of a symbol."""
+_TONE_SHARE = 0.2  # least share of the strongest tone in the energy of a symbol
 _LOST_SYMBOLS = 3
-_LOOK_BACK = 8 * _N
-"""Samples searched again after an utterance was lost: the next preamble may have started within it."""
+_LOOK_BACK = 8 * _N  # samples searched again after an utterance was lost: the next preamble may have started within it
 _RUN = re.compile(r"\s+|\S+")
-_PARTIAL_CHARACTERS = 12
-"""A Partial comes after this many characters even without a space."""
+_PARTIAL_CHARACTERS = 12  # a Partial comes after this many characters even without a space
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -237,8 +232,7 @@ class _Frame:
     """The utterance being read: header, text, checksum."""
 
     def __init__(self, start: int) -> None:
-        self.start = start
-        """8 kHz sample at which its preamble starts."""
+        self.start = start  # 8 kHz sample at which its preamble starts
         self.nibble = -1
         self.data = bytearray()
         self.size = -1
@@ -300,10 +294,8 @@ class ToneDecoder:
         self._half_sample = b""
         self._skip = 0
         self._samples: list[int] = []
-        self._base = 0
-        """8 kHz index of `_samples[0]`."""
-        self._at = 0
-        """8 kHz index of the next window."""
+        self._base = 0  # 8 kHz index of `_samples[0]`
+        self._at = 0  # 8 kHz index of the next window
         self._last_had_a = False
         self._frame: _Frame | None = None
 

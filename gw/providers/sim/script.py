@@ -26,11 +26,9 @@ _BUILT_IN: Mapping[str, str] = {
     "bye": "Goodbye, and have a nice day.",
 }
 _DEFAULT = "I am glad to help. Ask me about the weather."
-_DEPTH = 8
-"""Levels of a tool's schema that are followed."""
+_DEPTH = 8  # levels of a tool's schema that are followed
 _TOKEN = re.compile(r"\s*\S+|\s+")
-_FRAGMENT = 16
-"""Characters of one streamed piece of a tool call's arguments."""
+_FRAGMENT = 16  # characters of one streamed piece of a tool call's arguments
 _T = TypeVar("_T")
 
 

@@ -18,8 +18,7 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
 from gw.types.usage import Usage
 
-_AUDIO_PIECES = 64
-"""Pieces of live audio not yet decoded, usually of 20 ms each."""
+_AUDIO_PIECES = 64  # pieces of live audio not yet decoded, usually of 20 ms each
 _Slices = AsyncGenerator[tuple[bytes, float], None]
 """Mono s16le PCM, each piece with the seconds of audio read so far."""
 

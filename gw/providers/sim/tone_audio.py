@@ -12,10 +12,8 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Word
 from gw.wire import g711, wav
 
-HEADER_BYTES = 64 * 1024
-"""A WAV whose samples begin later than this is not read."""
-_SLICE_S = 0.25
-"""Audio decoded in one go: at most 2 ms of CPU, so that other tasks get their turn in between."""
+HEADER_BYTES = 64 * 1024  # a WAV whose samples begin later than this is not read
+_SLICE_S = 0.25  # audio decoded in one go: at most 2 ms of CPU, so that other tasks get their turn in between
 _READABLE = frozenset({"pcm_s16le", "wav", "mulaw", "alaw"})
 _DEFAULT_RATE_HZ = 24_000
 _PHONE_RATE_HZ = 8_000

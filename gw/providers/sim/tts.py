@@ -17,11 +17,9 @@ from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 
-_TEXT_PIECES = 256
-"""Pieces of live text not yet spoken, usually a token each."""
+_TEXT_PIECES = 256  # pieces of live text not yet spoken, usually a token each
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
-_MOST_CHARACTERS = fsk.MAX_BYTES // 4
-"""A text of this length fits into one utterance whatever its characters are."""
+_MOST_CHARACTERS = fsk.MAX_BYTES // 4  # a text of this length fits into one utterance whatever its characters are
 
 
 class _Speech:

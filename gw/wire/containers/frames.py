@@ -10,8 +10,7 @@ from abc import abstractmethod
 
 from gw.wire.containers.walk import MORE, OVER, Walk, id3_bytes
 
-MAX_JUNK_BYTES = 64 * 1024
-"""Limit for other bytes between two frames; a stream with more is something else."""
+MAX_JUNK_BYTES = 64 * 1024  # limit for other bytes between two frames; a stream with more is something else
 
 _KBIT: dict[tuple[bool, int], tuple[int, ...]] = {
     (True, 3): (0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),

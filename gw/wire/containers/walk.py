@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-MAX_BUFFERED_BYTES = 64 * 1024
-"""Limit for a piece of structure; a longer one is not of a kind that we read."""
-MAX_PACKET_BYTES = 2**20
-"""Limit for a page or block of audio, which is kilobytes."""
+MAX_BUFFERED_BYTES = 64 * 1024  # limit for a piece of structure; a longer one is not of a kind that we read
+MAX_PACKET_BYTES = 2**20  # limit for a page or block of audio, which is kilobytes
 MORE = 0
 OVER = -1
 
@@ -77,8 +75,7 @@ class PacketReader(_Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.codec = ""
-        """`opus` or `flac`."""
+        self.codec = ""  # `opus` or `flac`
         self.head = b""
         self._packets: list[bytes] = []
 
