@@ -81,14 +81,10 @@ def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def open_gateway(
-    settings: Settings,
-    *,
-    clock: Clock | None = None,
-    make_pool: Callable[[], Pool] = Pool,
-    learn: Callable[[Iterable[Secret]], None] = lambda secrets: None,
-    report_process: bool = False,
+    settings: Settings, *, clock: Clock | None = None, make_pool: Callable[[], Pool] = Pool,
+    learn: Callable[[Iterable[Secret]], None] = lambda secrets: None, report_process: bool = False,
     read_only: bool = False,
-) -> AsyncIterator[Gateway]:
+) -> AsyncIterator[Gateway]:  # fmt: skip
     """Build everything. The store is opened first and closes last.
 
     `learn` receives every secret that must not get into a log; `report_process`: make reports in a process of their

@@ -61,12 +61,9 @@ class ServeInfo:
 
 
 def run(
-    settings: Settings,
-    *,
-    on_ready: Callable[[ServeInfo], None],
-    reread: Callable[[], Settings] | None = None,
+    settings: Settings, *, on_ready: Callable[[ServeInfo], None], reread: Callable[[], Settings] | None = None,
     sample_history: bool = False,
-) -> int:
+) -> int:  # fmt: skip
     """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called once it listens.
 
     At SIGHUP `reread` (blocks; raises ConfigError) returns the settings to apply. With `sample_history` made-up records
@@ -101,12 +98,9 @@ def _secrets(settings: Settings) -> list[Secret]:
 
 
 async def _main(
-    settings: Settings,
-    on_ready: Callable[[ServeInfo], None],
-    sample_history: bool,
-    reread: Callable[[], Settings] | None,
-    redactor: Redactor,
-) -> None:
+    settings: Settings, on_ready: Callable[[ServeInfo], None], sample_history: bool,
+    reread: Callable[[], Settings] | None, redactor: Redactor,
+) -> None:  # fmt: skip
     async with open_gateway(settings, learn=redactor.learn, report_process=True) as gateway:
         drain = Drain()
         async with trio.open_nursery() as nursery:
@@ -126,12 +120,9 @@ async def _main(
 
 
 async def serve(
-    gateway: Gateway,
-    drain: Drain,
-    stop: trio.CancelScope,
-    *,
+    gateway: Gateway, drain: Drain, stop: trio.CancelScope, *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
-) -> None:
+) -> None:  # fmt: skip
     """Serve both planes on one port; return (and cancel `stop`) when a drain has ended the last connection."""
     plane = DataPlane(gateway)
     async with trio.open_nursery() as nursery:
@@ -155,11 +146,9 @@ async def load_sample_history(gateway: Gateway) -> None:
 
 
 async def reload_on_signal(
-    gateway: Gateway,
-    reread: Callable[[], Settings] | None,
-    redactor: Redactor,
+    gateway: Gateway, reread: Callable[[], Settings] | None, redactor: Redactor,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
+) -> None:  # fmt: skip
     """Read the configuration again at SIGHUP. A faulty one changes nothing and is logged; a bug ends the daemon."""
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
         task_status.started()

@@ -251,16 +251,9 @@ async def costs(
 
 
 async def latency(
-    store: Reader,
-    catalog: Catalog,
-    now: float,
-    *,
-    ttfb_warning_ms: float,
-    metric: str = "ttfb",
-    period: str = "today",
-    project: str | None = None,
-    models: Iterable[str] = (),
-) -> LatencyPage:
+    store: Reader, catalog: Catalog, now: float, *, ttfb_warning_ms: float, metric: str = "ttfb", period: str = "today",
+    project: str | None = None, models: Iterable[str] = (),
+) -> LatencyPage:  # fmt: skip
     """Return every model's percentiles in a period, and lines and histograms of up to two models.
 
     Without `models` it is the one with the most requests.

@@ -170,14 +170,9 @@ def _grouped(rows: Iterable[CostRow], name_of: Callable[[CostRow], str]) -> Cost
 
 
 async def latency(
-    store: Reader,
-    catalog: Catalog,
-    now: float,
-    *,
-    period: str = "today",
-    project: str | None = None,
+    store: Reader, catalog: Catalog, now: float, *, period: str = "today", project: str | None = None,
     allowed: Iterable[str] = SHORT_PERIODS,
-) -> dict[str, ModelLatency]:
+) -> dict[str, ModelLatency]:  # fmt: skip
     """Return times in ms by model id; empty when the period has no requests."""
     day = first_day(period, now, allowed)
     return await store.read_as(_latency_by_model, queries.latencies, day, project_filter(catalog, project))
@@ -206,16 +201,9 @@ def rounded(value_ms: float | None) -> float | None:
 
 
 async def series(
-    store: Reader,
-    catalog: Catalog,
-    now: float,
-    *,
-    metric: str = "requests",
-    period: str = "today",
-    by: str = "none",
-    project: str | None = None,
-    model: str | None = None,
-) -> CountSeries | TimeSeries:
+    store: Reader, catalog: Catalog, now: float, *, metric: str = "requests", period: str = "today", by: str = "none",
+    project: str | None = None, model: str | None = None,
+) -> CountSeries | TimeSeries:  # fmt: skip
     """Return one point per UTC hour (today) or day. Raises RequestError, UnknownProjectError."""
     one_of("metric", metric, METRICS)
     one_of("by", by, SPLITS)

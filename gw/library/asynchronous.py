@@ -84,14 +84,9 @@ class AsyncStt(_Model):
     """A speech-to-text model."""
 
     async def transcribe(
-        self,
-        audio: bytes | str | Path,
-        *,
-        sample_rate_hz: int = 0,
-        language: str | None = None,
-        prompt: str | None = None,
-        timestamps: Iterable[Literal["word", "segment"]] = (),
-    ) -> Transcription:
+        self, audio: bytes | str | Path, *, sample_rate_hz: int = 0, language: str | None = None,
+        prompt: str | None = None, timestamps: Iterable[Literal["word", "segment"]] = (),
+    ) -> Transcription:  # fmt: skip
         """Transcribe a recording: the path or the bytes of an audio file, or with `sample_rate_hz` bare samples.
 
         Samples are signed 16-bit mono. Raises GwError; OSError for a file.

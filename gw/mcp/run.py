@@ -82,14 +82,9 @@ class Stdin(anyio.AsyncFile[str]):
 
 
 async def run(
-    settings: Settings,
-    token: Secret,
-    *,
-    gateway_url: str = "",
-    read_only: bool,
-    bind: tuple[str, int] | None,
+    settings: Settings, token: Secret, *, gateway_url: str = "", read_only: bool, bind: tuple[str, int] | None,
     ready: Callable[[str, str], None],
-) -> None:
+) -> None:  # fmt: skip
     """Serve on stdio until stdin ends, or with `bind`, a host and a port, over HTTP until cancelled.
 
     `ready` gets the server's address, "" on stdio, and the place where the tools work, in words. Raises OSError when it
@@ -121,11 +116,9 @@ async def serve_beside(
 
 
 async def listen(
-    server: Server[Any],
-    bearer: Secret,
-    serve: Serve,
+    server: Server[Any], bearer: Secret, serve: Serve,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
-) -> None:
+) -> None:  # fmt: skip
     """Serve the HTTP transports until cancelled; report the addresses when ready. Raises OSError."""
     async with mounted(server, bearer, serve.allowed_hosts) as app:
         hosted = HostedApp(app=app, max_body_bytes=int(serve.max_body_mb * MEGABYTE))

@@ -113,12 +113,9 @@ def _day(text: str, param: str) -> int:
 
 
 def reconcile(
-    form: Form,
-    usage: Iterable[ModelUsage],
-    billed: Mapping[str, Billed],
-    days: tuple[int, int] | None,
+    form: Form, usage: Iterable[ModelUsage], billed: Mapping[str, Billed], days: tuple[int, int] | None,
     threshold: float = THRESHOLD,
-) -> Reconciled:
+) -> Reconciled:  # fmt: skip
     """Compare the gateway's sums with the vendor's for the same days. Rows with the largest difference come first."""
     recorded: dict[str, ModelUsage] = {}
     for sums in usage:
@@ -174,16 +171,9 @@ def _usd(sums: ModelUsage | Billed | None) -> Decimal | None:
 
 
 async def compare(
-    reader: Reader,
-    providers: Mapping[str, Provider],
-    *,
-    provider: str,
-    file: Path,
-    start: str | None = None,
-    end: str | None = None,
-    threshold: float = THRESHOLD,
-    on_progress: Progress | None = None,
-) -> Reconciled:
+    reader: Reader, providers: Mapping[str, Provider], *, provider: str, file: Path, start: str | None = None,
+    end: str | None = None, threshold: float = THRESHOLD, on_progress: Progress | None = None,
+) -> Reconciled:  # fmt: skip
     """Compare the days from `start` to `end`, both inclusive, as 2026-01-31; default: all recorded days.
 
     When cancelled, reading ends within some thousand rows. Raises RequestError for invalid arguments and files,

@@ -108,14 +108,9 @@ class CandidatePlanner:
     """Finds the candidates of a request, admits it, and prepares the call of a candidate."""
 
     def __init__(
-        self,
-        current: CurrentCatalog,
-        pool: Pool,
-        limits: ProviderLimits,
-        accounting: Accounting,
-        routing: Routing,
+        self, current: CurrentCatalog, pool: Pool, limits: ProviderLimits, accounting: Accounting, routing: Routing,
         cost_tracking: CostTracking,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.current = current
         self.accounting = accounting
         self.routing = routing  # for requests that begin from now on
@@ -155,13 +150,9 @@ class CandidatePlanner:
         )
 
     def prepare(
-        self,
-        spec: RequestSpec,
-        candidates: Candidates,
-        model: Model,
-        call_for: Callable[[ProviderSpec, Account, Model], OpenCall[S]],
-        now: float,
-    ) -> PreparedCall[S]:
+        self, spec: RequestSpec, candidates: Candidates, model: Model,
+        call_for: Callable[[ProviderSpec, Account, Model], OpenCall[S]], now: float,
+    ) -> PreparedCall[S]:  # fmt: skip
         """Check one candidate and enter its gate. Raise ProviderError, also from `call_for`, to have it passed over."""
         project = candidates.project
         provider, provider_spec, account = self._endpoints.get(candidates.catalog, model, project)

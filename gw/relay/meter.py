@@ -223,15 +223,9 @@ class Meter:
         )
 
     def finish(
-        self,
-        *,
-        usage: Usage,
-        measured: Usage | None,
-        cost: Cost,
-        error: GwError | None,
-        cancelled: bool,
+        self, *, usage: Usage, measured: Usage | None, cost: Cost, error: GwError | None, cancelled: bool,
         waste: Waste = NO_WASTE,
-    ) -> RequestRecord:
+    ) -> RequestRecord:  # fmt: skip
         """Make the record, journal it, settle the budget. All of it is synchronous, so cancellation cannot split it."""
         now = trio.current_time() if self.ended_at is None else self.ended_at
         caller, place, attempts = self.caller, self.place, self.attempts

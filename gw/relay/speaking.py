@@ -79,13 +79,9 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     last_event = SpeakEnd
 
     def __init__(
-        self,
-        planner: CandidatePlanner,
-        in_flight: InFlight,
-        turns: Turns,
-        request: SpeakLiveRequest,
+        self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: SpeakLiveRequest,
         prewarmed: PrewarmedSockets | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(planner, in_flight, "tts", request.model)
         self.request = request
         self.format = request.format

@@ -150,12 +150,9 @@ async def open_control_api(settings: Settings, token: Secret, source: Source) ->
 
 @asynccontextmanager
 async def open_in_process(
-    settings: Settings,
-    source: Source,
-    *,
-    read_only: bool = False,
+    settings: Settings, source: Source, *, read_only: bool = False,
     learn: Callable[[Iterable[Secret]], None] | None = None,
-) -> AsyncIterator[ControlApi]:
+) -> AsyncIterator[ControlApi]:  # fmt: skip
     """Open the configured database in this process and yield its control plane, with every right.
 
     `read_only` leaves the database as it is, and shows the configuration alone where there is no database yet. `learn` is
