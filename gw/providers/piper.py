@@ -114,7 +114,7 @@ class _Sentences:
                         data = data[:bytes_left]
                         bytes_left -= len(data)
                     if header or data:
-                        yield header + data
+                        yield header + data  # noqa: ASYNC119  its reader closes this generator
                         header = b""
                     data = await response.receive_some()
                     if not data:

@@ -53,7 +53,7 @@ class FormBody:
         pieces = self._audio.chunks()
         async with closing_chunks(pieces):   # sending may stop early
             async for piece in pieces:
-                yield piece
+                yield piece  # noqa: ASYNC119  the pool closes this generator
         yield self._tail
 
 

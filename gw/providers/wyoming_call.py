@@ -185,7 +185,7 @@ async def samples_of(request: TranscribeRequest, account: Account) -> AsyncGener
             if samples is None:
                 samples = _Samples(_format_of(request.audio, request.format, data), account)
             for piece in _cut(await samples.convert(data)):
-                yield piece
+                yield piece  # noqa: ASYNC119  its caller closes this generator
     if samples is not None:
         for piece in _cut(await samples.convert(None)):
             yield piece

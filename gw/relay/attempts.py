@@ -244,8 +244,8 @@ def _leave_scope(scope: trio.CancelScope, error: BaseException | None) -> BaseEx
     try:
         with one_error():
             caught = scope.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
-    except BaseException as remaining:
-        return remaining
+    except BaseException as remaining:  # noqa: ASYNC103  the caller raises what is returned
+        return remaining  # noqa: ASYNC104
     return None if caught else error
 
 

@@ -58,6 +58,7 @@ class ServerWebSocket(WsSession):
         self._denial: Message | None = None
         self._denial_body = b""
         self._denied = False
+        self._delivering = False  # the reader waits for what `take` has left to wait for
 
     def handshake(self) -> Refused | None:
         """Check the upgrade request; None when it is a good one."""
@@ -145,16 +146,16 @@ class ServerWebSocket(WsSession):
         Saves a pass through the scheduler per message. While what `take` returns is awaited nothing is read: no ping is
         answered and no close noticed. Raises what `take` raises.
         """
-        self._take = take
         try:
-            while self._failure is None:
-                if (pending := self._deliver()) is not None:
+            while self._messages:  # received before; until they are delivered, the reader only queues
+                if (pending := take(self._pop())) is not None:
                     await pending
-                elif self._disconnect is not None:
+            self._take = take  # from now on the reader delivers, so that no two messages are under way at once
+            self._room.unpark_all()
+            while self._failure is None:
+                if self._disconnect is not None and not self._messages and not self._delivering:
                     return self._disconnect
-                else:
-                    self._room.unpark_all()
-                    await self._changed.park()
+                await self._changed.park()
             raise self._failure
         finally:
             self._take = None
@@ -164,14 +165,17 @@ class ServerWebSocket(WsSession):
         self._changed.unpark_all()
 
     def _after_take(self, pending: Awaitable[None]) -> Pending:
+        self._delivering = True
         return self._read_on(pending)
 
     def _after_frames(self, consulted: bool) -> Pending:
         if consulted:
             self._note_close()
-            return self._read_on(self._answer())
+            return self._after_take(self._answer())
         pending = self._deliver()
-        return None if pending is None and self._unread <= UNREAD_BYTES else self._read_on(pending)
+        if pending is not None:
+            return self._after_take(pending)
+        return None if self._unread <= UNREAD_BYTES else self._read_on(None)
 
     async def _read_on(self, pending: Pending) -> None:
         """Hold the reader back until messages are delivered, or few enough are queued. Raises nothing."""
@@ -181,6 +185,9 @@ class ServerWebSocket(WsSession):
                 pending = self._deliver()
         except Exception as error:
             self._take_failed(error)
+        finally:
+            self._delivering = False
+            self._changed.unpark_all()
         while self._unread > UNREAD_BYTES:
             await self._room.park()
 

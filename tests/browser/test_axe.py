@@ -60,7 +60,7 @@ def test_no_violation_in_what_opens(hostile, view, axe, theme):
     (newest,) = hostile.ask("/api/logs?limit=1")
     seen = view(hostile, theme=theme, allowed="409")
     page = seen.open(f"/logs?open={newest['id']}")
-    page.get_by_role("heading", name="The same again").wait_for()
+    page.get_by_role("heading", name="Repeat this request").wait_for()
     _clean(seen, axe)
     seen.open("/turns/turn-0")
     _clean(seen, axe)

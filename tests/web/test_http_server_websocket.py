@@ -290,6 +290,37 @@ async def test_the_end_of_a_drain_closes_with_1012(autojump_clock):
         await host.client.stream.aclose()
 
 
+@pytest.mark.parametrize("cut", [0, 1, 2], ids=["in one read", "one before the app takes", "two reads"])
+async def test_messages_are_taken_one_at_a_time_in_order(cut, autojump_clock):
+    """A message may have to wait; the next ones must not overtake it, whoever delivers them."""
+    steps, ended = [], trio.Event()
+
+    async def slow(message):
+        steps.append(f"begin {message}")
+        await trio.sleep(0.1)
+        steps.append(f"end {message}")
+
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        await trio.sleep(0.01)
+        await scope["extensions"]["gw.websocket"].for_each_message(slow)
+        ended.set()
+
+    async with open_host(app) as host:
+        peer = Peer(host.client)
+        await peer.open()
+        for number, text in enumerate((b"a", b"b", b"c")):
+            peer.protocol.send_text(text)
+            if cut:
+                await peer.flush()
+                await trio.sleep(0.02 if number == cut - 1 else 0)
+        peer.protocol.send_close(1000)
+        await peer.flush()
+        await ended.wait()
+    assert steps == [f"{step} {name}" for name in "abc" for step in ("begin", "end")]
+
+
 async def test_unread_messages_hold_the_client_back(autojump_clock):
     go = trio.Event()
     sizes = []
