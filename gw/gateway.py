@@ -37,7 +37,7 @@ class Gateway:
 
     settings: Settings
     """Current settings; `reload` replaces them."""
-    live: CurrentCatalog
+    current: CurrentCatalog
     store: Store
     relay: Relay
     ledger: Ledger
@@ -94,7 +94,7 @@ async def open_gateway(
     clock = clock or SystemClock()
     tracking = settings.cost_tracking
     book = load_book()
-    live = CurrentCatalog(build(settings))
+    current = CurrentCatalog(build(settings))
     opening: AbstractAsyncContextManager[Store] = (
         open_readonly(tracking.db_path, clock=clock)
         if read_only
@@ -114,19 +114,19 @@ async def open_gateway(
             limits.keep(catalog.providers)
             metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
 
-        registrar = Registrar(settings, live=live, store=store, clock=clock, learn=learn, follow=follow)
+        registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)
         await registrar.load(decrypt=not read_only)
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
         pool = make_pool()
         accounting = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
-        relay = Relay(CandidatePlanner(live, pool, limits, accounting, settings.routing, tracking))
+        relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, tracking))
         try:
             with one_error():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(relay.in_flight.keeper.run)
                     yield Gateway(
                         settings=settings,
-                        live=live,
+                        current=current,
                         store=store,
                         relay=relay,
                         ledger=ledger,

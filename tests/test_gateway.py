@@ -82,7 +82,7 @@ async def test_a_running_request_keeps_the_catalog_it_began_with(gateway, tmp_pa
         await gateway.reload(settings_of(tmp_path, "providers: {sim: {}}\nmodels: {llm: [sim/echo]}"))
         assert answered == []
     assert answered == ["slow/echo"]
-    assert "slow" not in gateway.live.catalog.providers
+    assert "slow" not in gateway.current.catalog.providers
 
 
 async def test_what_needs_a_restart_is_named_and_stays(gateway, tmp_path):
@@ -118,4 +118,4 @@ async def test_an_undecryptable_key_fails_its_own_requests_only(tmp_path, autoju
             await ask(second, "mine/m")
     assert (caught.value.status, caught.value.code) == (500, "key_undecryptable")
     async with gateway_of(settings) as third:
-        assert third.live.catalog.provider("mine").configured
+        assert third.current.catalog.provider("mine").configured

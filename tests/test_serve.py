@@ -64,18 +64,18 @@ async def test_sighup_reads_the_file_again_and_a_faulty_one_changes_nothing(tmp_
     redactor = Redactor()
     async with open_gateway(reread()) as gateway, trio.open_nursery() as nursery:
         await nursery.start(reload_on_signal, gateway, reread, redactor)
-        before = gateway.live.catalog
+        before = gateway.current.catalog
         with capture_logs() as logs:
             path.write_text(TEXT + "projects: {shop: {daily_budget: -1}}")
             signal.raise_signal(signal.SIGHUP)
             [failed] = await events(logs, "reload_failed")
             assert "gw.yaml:3:" in str(failed["why"])
-            assert gateway.live.catalog is before
+            assert gateway.current.catalog is before
             path.write_text(TEXT + "projects: {shop: {}}\nserve: {port: 9}\nauth: {admin_token: admin-canary-012345}")
             signal.raise_signal(signal.SIGHUP)
             [done] = await events(logs, "reloaded")
         assert done["needs_restart"] == ["serve.port"]
-        assert "shop" in gateway.live.catalog.projects
+        assert "shop" in gateway.current.catalog.projects
         assert gateway.settings.auth.on
         assert "canary" not in redactor.text("admin-canary-012345")
         nursery.cancel_scope.cancel()

@@ -103,7 +103,7 @@ class Registrar:
     """`learn` gets every secret that must not get into a log, `follow` every catalog that comes into force."""
 
     settings: Settings
-    _live: CurrentCatalog
+    _current: CurrentCatalog
     store: Store
     clock: Clock
     _learn: Callable[[Iterable[Secret]], None]
@@ -116,7 +116,7 @@ class Registrar:
 
     @property
     def catalog(self) -> Catalog:
-        return self._live.catalog
+        return self._current.catalog
 
     async def load(self, *, decrypt: bool = True) -> None:
         """Read the database and put the first catalog in force. Raises StoreUnavailable, ConfigError (the secret).
@@ -205,7 +205,7 @@ class Registrar:
             _log.warning("database_entry_set_aside", why=warning)
         self.warnings = merged.warnings
         self._learn(p.api_key for p in merged.catalog.providers.values())
-        self._live.catalog = merged.catalog
+        self._current.catalog = merged.catalog
         self._follow(merged.catalog)
 
 

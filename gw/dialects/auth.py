@@ -106,7 +106,7 @@ def query_fields(query: bytes, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
 
 def principal(gateway: Gateway, presented: bytes | None) -> Principal:
     """Return the principal of a credential. Raises what `Credentials.principal` raises."""
-    return gateway.credentials.principal(gateway.settings.auth, gateway.live.catalog.keys, presented)
+    return gateway.credentials.principal(gateway.settings.auth, gateway.current.catalog.keys, presented)
 
 
 def grant(gateway: Gateway, scope: Scope, project: str, lifetime_s: float, *, single_use: bool = False) -> str:
@@ -144,7 +144,7 @@ def identify(gateway: Gateway, scope: Scope, *, dialect: str = "") -> Caller:
     others have been used.
     """
     cached: _CachedCaller | None = scope.get("gw.known", _EMPTY).get("caller")
-    auth, catalog = gateway.settings.auth, gateway.live.catalog
+    auth, catalog = gateway.settings.auth, gateway.current.catalog
     if cached is not None and cached.auth is auth and cached.catalog is catalog and cached.caller.dialect == dialect:
         return msgspec.structs.replace(cached.caller, request_id=request_id(gateway, scope))
     caller, cacheable = _identify(gateway, scope, auth, catalog, dialect)

@@ -112,7 +112,7 @@ class _Conversation:
         self._realtime = realtime
         self._nursery = nursery
         self._spares = PrewarmedSockets(nursery)
-        is_stack = model in session.gateway.live.catalog.stacks
+        is_stack = model in session.gateway.current.catalog.stacks
         self._model = model if is_stack else "default"
         self._language_model = model if is_stack or "/" in model else "default"
         self._items: list[Members] = []

@@ -78,14 +78,14 @@ def _count(text: str | None, default: int, most: int, param: str) -> int:
 def _path_voice(exchange: HttpExchange) -> ListedVoice:
     """Return the voice in the path. Raises UnknownVoice."""
     name = exchange.scope["path_params"]["voice"]
-    voice = next((voice for voice in voices_of(exchange.gateway.live.catalog) if voice.id == name), None)
+    voice = next((voice for voice in voices_of(exchange.gateway.current.catalog) if voice.id == name), None)
     if voice is None:
         raise UnknownVoice(what=f"no voice is called {name!r} here", param="voice_id")
     return voice
 
 
 def _matching_voices(exchange: HttpExchange, search: str) -> list[ListedVoice]:
-    voices = voices_of(exchange.gateway.live.catalog)
+    voices = voices_of(exchange.gateway.current.catalog)
     return [voice for voice in voices if search.casefold() in voice.id.casefold()]
 
 
@@ -223,7 +223,7 @@ CARTESIA_MOUNT: Routes = {("GET", "/"): _STATUS, ("GET", ""): _STATUS}
 DEEPGRAM: Routes = {("POST", "/v1/auth/grant"): deepgram_grant}
 ASSEMBLYAI: Routes = {("GET", "/v3/token"): _json(_assemblyai_token)}
 MODELS: Routes = {
-    ("GET", "/v1/models"): _json(lambda e: listings.models(e.gateway.live.catalog, e.gateway.started_at))
+    ("GET", "/v1/models"): _json(lambda e: listings.models(e.gateway.current.catalog, e.gateway.started_at))
 }
-MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.live.catalog))}
+MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.current.catalog))}
 """Routes below a vendor's name only: at the root one address serves all vendors."""

@@ -192,7 +192,7 @@ class AsyncGateway:
         self, name: str, *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
     ) -> AsyncStack:
         """Return the three models of a stack. Raises RequestError for an unknown name."""
-        stacks = self._gateway.live.catalog.stacks
+        stacks = self._gateway.current.catalog.stacks
         if name not in stacks:
             raise RequestError(what=f"unknown stack {name!r}; available: {', '.join(stacks) or 'none'}", param="stack")
         arguments = self._arguments(name, session_id, turn_id, fallback)
@@ -209,7 +209,7 @@ class AsyncGateway:
         """
         usage.check()
         accounting = self._gateway.relay.accounting
-        project = self._gateway.live.catalog.project(usage.project or self._project).id
+        project = self._gateway.current.catalog.project(usage.project or self._project).id
         caller = Caller(project=project, session_id=usage.session_id, turn_id=usage.turn_id, endpoint=EMITTED)
         meter = Meter(accounting, caller, usage.modality, usage.model, stream=False)
         meter.reservation = accounting.ledger.reserve(project, 0)
@@ -220,7 +220,7 @@ class AsyncGateway:
         """Return the cost that the event states, else by the price of the configuration or the table, else unknown."""
         if usage.cost_usd is not None:
             return Cost(nusd=round(usage.cost_usd * NANO), source="vendor")
-        book, catalog = self._gateway.relay.accounting.book, self._gateway.live.catalog
+        book, catalog = self._gateway.relay.accounting.book, self._gateway.current.catalog
         model = catalog.by_modality[usage.modality].get(usage.model)
         if model is not None:
             return cost_of(book, usage.units, model, catalog.provider(model.provider), day)
@@ -245,7 +245,7 @@ async def opened(
     keys: Iterable[Any] = (p.api_key for p in settings.providers.values())
     redactor.learn([*keys, settings.auth.admin_token, *(key.key for key in settings.auth.keys)])
     async with gateways.open_gateway(settings, learn=redactor.learn) as gateway:
-        gateway.live.catalog.project(project)
+        gateway.current.catalog.project(project)
         feed = UsageFeed(listeners, call)
         gateway.store.watcher = feed
         with one_error():

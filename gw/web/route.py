@@ -69,7 +69,7 @@ class Request(msgspec.Struct):
 
     @property
     def catalog(self) -> Catalog:
-        return self.gateway.live.catalog
+        return self.gateway.current.catalog
 
     @property
     def registrar(self) -> Registrar:

@@ -82,7 +82,7 @@ def metrics(request: Request) -> Reply:
 
 
 def _metric_facts(gateway: Gateway) -> MetricFacts:
-    catalog = gateway.live.catalog
+    catalog = gateway.current.catalog
     gates = gateway.limits.view(trio.current_time())
     broken = {name for name, gate in gates.items() if gate.breaker == "open"}
     return MetricFacts(

@@ -82,7 +82,7 @@ def test_a_short_key_shows_nothing_of_itself():
 async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, *(record(n + 1) for n in range(requests)))
-        store, catalog = gateway.store, gateway.live.catalog
+        store, catalog = gateway.store, gateway.current.catalog
         found = as_json(await listings.project(store, catalog, NOON, project_id="shop", spent=gateway.ledger.spent))
     assert (found["budget_status"], found["daily_budget"], found["today_spend"]) == (status, 2.0, requests * 0.25)
 
@@ -90,5 +90,5 @@ async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
 async def test_spend_of_a_project_that_is_gone_is_left_out(tmp_path: Path):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, record(1, project="gone"))
-        found = as_json(await listings.projects(gateway.store, gateway.live.catalog, NOON))
+        found = as_json(await listings.projects(gateway.store, gateway.current.catalog, NOON))
     assert set(found["stats"]) == {"default", "shop"}

@@ -23,7 +23,7 @@ async def gateway(tmp_path: Path):
 
 async def test_a_log_record_has_every_field(gateway):
     await store_records(gateway, record(1, session_id="call-7", turn_id="t1", key_id="till"))
-    (entry,) = as_json(await logs.page(gateway.store, gateway.live.catalog))
+    (entry,) = as_json(await logs.page(gateway.store, gateway.current.catalog))
     assert entry == {
         "id": record(1).id,
         "timestamp": record(1).timestamp,
@@ -92,7 +92,7 @@ async def test_logs_are_filtered_before_they_are_limited(gateway):
     )
 
     async def ids(limit: str | int = 100, before: str | None = None, **filters) -> list[int]:
-        page = await logs.page(gateway.store, gateway.live.catalog, limit=limit, before=before, **filters)
+        page = await logs.page(gateway.store, gateway.current.catalog, limit=limit, before=before, **filters)
         return [int(entry["id"], 16) for entry in as_json(page)]
 
     assert await ids() == [5, 4, 3, 2, 1]
@@ -108,7 +108,7 @@ async def test_logs_are_filtered_before_they_are_limited(gateway):
 @pytest.mark.parametrize(("name", "value"), [("modality", "video"), ("status", "ok"), ("before", "nothing")])
 async def test_bad_filters_are_named(gateway, name, value):
     with pytest.raises(RequestError) as caught:
-        await logs.page(gateway.store, gateway.live.catalog, **{name: value})
+        await logs.page(gateway.store, gateway.current.catalog, **{name: value})
     assert caught.value.param == name
 
 

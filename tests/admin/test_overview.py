@@ -29,7 +29,7 @@ async def test_overview(gateway):
         record(6, timestamp=yesterday, project="default"),
     )
     async def shown(project=None):
-        page = await overview(gateway.store, gateway.live.catalog, NOON, spent=lambda name: 0, active=0, project=project)
+        page = await overview(gateway.store, gateway.current.catalog, NOON, spent=lambda name: 0, active=0, project=project)
         return as_json(page)
 
     assert {

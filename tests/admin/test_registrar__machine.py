@@ -93,7 +93,7 @@ class CatalogMachine(RuleBasedStateMachine):
         configured = self.configured[self.file]
         made = Registrar(
             configured,
-            live=CurrentCatalog(build(configured)),
+            current=CurrentCatalog(build(configured)),
             store=Memory(self.db),
             clock=HandClock(),
             learn=lambda _secrets: None,

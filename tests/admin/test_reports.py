@@ -22,7 +22,7 @@ async def gateway(tmp_path: Path):
 
 
 async def test_an_empty_database(gateway):
-    store, catalog = gateway.store, gateway.live.catalog
+    store, catalog = gateway.store, gateway.current.catalog
     found = as_json(await reports.costs(store, catalog, NOON, period="all"))
     assert found == {
         "period": "all",
@@ -54,7 +54,7 @@ async def test_costs_add_up_exactly_in_every_group(gateway):
         record(12, cost_nusd=None, pricing_source="unpriced"),
         record(13, modality="stt", model_id="groq/whisper-large-v3", cost_nusd=1),
     )
-    found = as_json(await reports.costs(gateway.store, gateway.live.catalog, NOON))
+    found = as_json(await reports.costs(gateway.store, gateway.current.catalog, NOON))
     assert found["total"] == 0.100000001
     assert (found["requests"], found["unpriced_requests"]) == (13, 1)
     assert found["by_provider"] == {
@@ -78,7 +78,7 @@ async def test_waste_is_summed_up_and_shown_per_request(gateway):
         record(3, cost_nusd=None, wasted_units=1, wasted_nusd=None),
         record(4),
     )
-    store, catalog = gateway.store, gateway.live.catalog
+    store, catalog = gateway.store, gateway.current.catalog
     assert as_json(await reports.costs(store, catalog, NOON))["wasted"] == 0.120000001
     details = [as_json(await logs.request_detail(store, f"{n:032x}")) for n in (1, 2, 3, 4)]
     assert [one["wasted_units"] for one in details] == [12, 3.5, 1, 0]
@@ -100,7 +100,7 @@ async def test_costs_of_a_period_and_a_project(gateway):
     )
 
     async def requests(**filters) -> object:
-        return as_json(await reports.costs(gateway.store, gateway.live.catalog, NOON, **filters))["requests"]
+        return as_json(await reports.costs(gateway.store, gateway.current.catalog, NOON, **filters))["requests"]
 
     assert await requests() == 1
     assert await requests(period="week") == 3
@@ -119,7 +119,7 @@ async def test_latency_per_model(gateway):
         record(100, ttfb_ms=1_000.0, total_latency_ms=4_000.0),
         record(101, ttfb_ms=None, status="error", model_id="sim/echo", provider="sim"),
     )
-    found = as_json(await reports.latency(gateway.store, gateway.live.catalog, NOON))
+    found = as_json(await reports.latency(gateway.store, gateway.current.catalog, NOON))
     assert list(found) == [GPT, "sim/echo"]
     model = found[GPT]
     assert model["request_count"] == 100
@@ -135,4 +135,4 @@ async def test_latency_per_model(gateway):
 async def test_latency_takes_only_the_periods_of_its_endpoint(gateway):
     for allowed, period in ((("today", "week"), "month"), (SHORT_PERIODS, "all")):
         with pytest.raises(RequestError):
-            await reports.latency(gateway.store, gateway.live.catalog, NOON, period=period, allowed=allowed)
+            await reports.latency(gateway.store, gateway.current.catalog, NOON, period=period, allowed=allowed)

@@ -31,14 +31,14 @@ CLOSED = Auth(
 
 
 @attrs.frozen
-class Live:
+class Current:
     catalog: Catalog
 
 
 @attrs.frozen
 class Access:
     settings: Settings
-    live: Live
+    current: Current
     clock: HandClock
     credentials: Credentials
     request_ids: RequestIds
@@ -51,7 +51,7 @@ def access(auth: Auth = Auth(), *built: StoredKey, clock: HandClock | None = Non
     projects = {name: Project(id=name) for name in ("default", "shop")}
     clock = clock or HandClock()
     catalog = Catalog(providers={}, models={}, projects=projects, keys=built)
-    return Access(settings, Live(catalog), clock, Credentials(clock), RequestIds(clock))
+    return Access(settings, Current(catalog), clock, Credentials(clock), RequestIds(clock))
 
 
 def made_key(key: str, **facts: object) -> StoredKey:
@@ -256,7 +256,7 @@ def test_a_known_head_is_identified_once_per_configuration():
     with pytest.raises(AuthError):
         identify(access(Auth(admin_token=Secret("another-token-0123456789"))), requested.copy(), dialect="deepgram")
     with pytest.raises(UnknownProjectError):
-        identify(attrs.evolve(gate, live=Live(Catalog(providers={}, models={}, projects={}))), requested.copy(), dialect="deepgram")
+        identify(attrs.evolve(gate, current=Current(Catalog(providers={}, models={}, projects={}))), requested.copy(), dialect="deepgram")
 
 
 def test_a_key_that_ends_is_looked_at_every_time():

@@ -209,7 +209,7 @@ class Plane:
         assert self.gateway.pool.in_use == {}
         assert self.gateway.relay.in_flight.requests == 0
         assert [view.in_flight for view in self.gateway.limits.view(0).values() if view.in_flight] == []
-        assert [p for p in self.gateway.live.catalog.projects if self.gateway.ledger.reserved(p)] == []
+        assert [p for p in self.gateway.current.catalog.projects if self.gateway.ledger.reserved(p)] == []
         await self.gateway.pool.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert (self.net.open, self.net.live) == (0, 0)
@@ -218,12 +218,12 @@ class Plane:
 def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str, int]) -> Gateway:
     settings = parse(text, file="gw.yaml", env={}, data_dir=folder)
     clock, book, metrics = VirtualWallClock(), load_book(), Metrics()
-    live, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
+    current, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
     accounting = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
-    relay = Relay(CandidatePlanner(live, pool, limits, accounting, settings.routing, settings.cost_tracking))
+    relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking))
     return Gateway(
         settings=settings,
-        live=live,
+        current=current,
         store=kept,  # type: ignore[arg-type]  # the data plane only puts records
         relay=relay,
         ledger=ledger,
@@ -233,7 +233,7 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
         book=book,
         pool=pool,
         started_at=clock.now(),
-        registrar=Registrar(settings, live=live, store=kept, clock=clock, learn=lambda secrets: None, follow=lambda catalog: None),  # type: ignore[arg-type]  # as above
+        registrar=Registrar(settings, current=current, store=kept, clock=clock, learn=lambda secrets: None, follow=lambda catalog: None),  # type: ignore[arg-type]  # as above
         credentials=Credentials(clock),
         request_ids=accounting.request_ids,
     )

@@ -50,7 +50,7 @@ async def open_registrar(folder: Path, text: str = TEXT, **secrets: str) -> Asyn
     settings = settings_of(folder, text, **secrets)
     clock = HandClock()
     async with open_store(settings.cost_tracking.db_path, clock=clock) as store:
-        live = CurrentCatalog(build(settings))
-        made = Registrar(settings, live=live, store=store, clock=clock, learn=Learnt(), follow=lambda _catalog: None)
+        current = CurrentCatalog(build(settings))
+        made = Registrar(settings, current=current, store=store, clock=clock, learn=Learnt(), follow=lambda _catalog: None)
         await made.load()
         yield made

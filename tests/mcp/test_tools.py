@@ -95,52 +95,52 @@ async def test_reports(mcp_gateway, transport):
 
 
 async def test_providers(mcp_gateway, transport):
-    live = mcp_gateway.gateway.live
+    current = mcp_gateway.gateway.current
     async with mcp_gateway.client(transport) as session:
         created = await good(session, "add_provider", provider_id="mine", provider_type="openai", api_key=KEY)
         assert created["api_key_masked"] == "sk-…6789"
-        assert live.catalog.provider("mine").api_key.reveal() == KEY
+        assert current.catalog.provider("mine").api_key.reveal() == KEY
         await good(session, "update_provider", provider_id="mine", api_key=KEY + "x")
-        assert live.catalog.provider("mine").api_key.reveal() == KEY + "x"
+        assert current.catalog.provider("mine").api_key.reveal() == KEY + "x"
         assert (await good(session, "get_provider", provider_id="mine"))["source"] == "db"
         assert len((await good(session, "list_providers"))["providers"]) == 3
         assert (await good(session, "test_provider", provider_id="sim"))["status"] == "ok"
         preview = await good(session, "delete_provider", provider_id="mine")
         assert (preview["action"], preview["provider_id"]) == ("would_delete", "mine")
-        assert "mine" in live.catalog.providers
+        assert "mine" in current.catalog.providers
         assert (await good(session, "delete_provider", provider_id="mine", confirm=True))["action"] == "deleted"
-        assert "mine" not in live.catalog.providers
+        assert "mine" not in current.catalog.providers
         log = (await good(session, "get_audit_log"))["items"]
         assert [(e["action"], e["source"]) for e in log] == [("delete", "mcp"), ("update", "mcp"), ("create", "mcp")]
         assert KEY not in str(log)
 
 
 async def test_models_and_chains(mcp_gateway, transport):
-    live = mcp_gateway.gateway.live
+    current = mcp_gateway.gateway.current
     async with mcp_gateway.client(transport) as session:
         await good(session, "register_model", modality="llm", provider_id="sim", model_name="a/b")
-        assert "llm:sim/a/b" in live.catalog.models
+        assert "llm:sim/a/b" in current.catalog.models
         assert "sim/a/b" in (await good(session, "list_models"))["models"]
         await good(session, "set_fallback_chain", modality="llm", models=["sim/a/b", "sim/echo"])
-        assert live.catalog.chains["llm"] == ("sim/a/b", "sim/echo")
+        assert current.catalog.chains["llm"] == ("sim/a/b", "sim/echo")
         route = await good(session, "simulate_route", modality="llm", model="openai/gpt-x")
         assert [c["model"] for c in route["candidates"]] == ["openai/gpt-x", "sim/a/b", "sim/echo"]
         assert (await good(session, "delete_model", model_id="sim/a/b"))["action"] == "would_delete"
         await good(session, "delete_model", model_id="sim/a/b", confirm=True)
-        assert "llm:sim/a/b" not in live.catalog.models
+        assert "llm:sim/a/b" not in current.catalog.models
 
 
 async def test_projects(mcp_gateway, transport):
-    live = mcp_gateway.gateway.live
+    current = mcp_gateway.gateway.current
     async with mcp_gateway.client(transport) as session:
         await good(session, "create_project", project_id="app", daily_budget=1.5, budget_action="block")
-        assert live.catalog.project("app").daily_budget_nusd == 1_500_000_000
+        assert current.catalog.project("app").daily_budget_nusd == 1_500_000_000
         await good(session, "update_project", project_id="app", daily_budget=3)
         assert (await good(session, "get_project", project_id="app"))["daily_budget"] == 3.0
         assert len((await good(session, "list_projects"))["projects"]) == 3
         assert (await good(session, "delete_project", project_id="app"))["action"] == "would_delete"
         await good(session, "delete_project", project_id="app", confirm=True)
-        assert "app" not in live.catalog.projects
+        assert "app" not in current.catalog.projects
 
 
 async def test_a_bill(mcp_gateway, transport):

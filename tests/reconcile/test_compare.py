@@ -187,7 +187,7 @@ class Traffic:
 
     async def compare(self, path, **arguments):
         found = {"provider": self.vendor, "file": path, **arguments}
-        return await compare(self.gateway.store, self.gateway.live.catalog.providers, **found)
+        return await compare(self.gateway.store, self.gateway.current.catalog.providers, **found)
 
 
 @pytest.fixture

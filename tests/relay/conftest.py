@@ -78,9 +78,9 @@ def make_relay(tmp_path: Path):
         sink = RecordSink()
         clock = VirtualWallClock()
         ledger = Ledger(clock, spent or {})
-        live, limits = CurrentCatalog(build(settings)), ProviderLimits(settings.routing.breaker)
+        current, limits = CurrentCatalog(build(settings)), ProviderLimits(settings.routing.breaker)
         accounting = Accounting(clock=clock, book=load_book(), ledger=ledger, records=sink, observer=sink)
-        planner = CandidatePlanner(live, pool or Pool(), limits, accounting, settings.routing, settings.cost_tracking)
+        planner = CandidatePlanner(current, pool or Pool(), limits, accounting, settings.routing, settings.cost_tracking)
         return RelayParts(Relay(planner), sink, ledger, clock)
 
     return make

@@ -31,7 +31,7 @@ def settings(auth: Auth = Auth(), **serve: object) -> Settings:  # noqa: B008  #
 @attrs.frozen
 class Access:
     settings: Settings
-    live: object = None
+    current: object = None
     request_ids: RequestIds = attrs.field(factory=lambda: RequestIds(HandClock()))
 
 
@@ -184,7 +184,7 @@ async def test_changed_settings_count_at_once(inside):
     class Changing:
         request_ids = RequestIds(HandClock())
         settings: Settings
-        live: object = None
+        current: object = None
 
     access = Changing(settings())
     app = fenced(inside, access)
@@ -198,7 +198,7 @@ async def test_a_head_that_repeats_is_looked_at_once_per_settings(inside):
     class Changing:
         request_ids = RequestIds(HandClock())
         settings: Settings
-        live: object = None
+        current: object = None
 
     access, known = Changing(settings(allowed_hosts=("gw.example",))), {}
     app = fenced(inside, access)
