@@ -16,8 +16,8 @@ from tests.fakes.running import Running, open_running
 from tests.fakes.temporary_gateway import NOON, SetClock
 
 YAML = """
-providers: {sim: {}}
-models: {stt: [sim/tone], llm: [sim/echo], tts: [sim/tone]}
+providers: {sim: {}, half: {type: sim, fail_rate: 0.5}, slow: {type: sim, rate_limit: 1}}
+models: {stt: [sim/tone], llm: [sim/echo, half/echo, half/scripted, slow/echo], tts: [sim/tone]}
 projects: {PROJECT: {}}
 auth: {admin_token: ADMIN, keys: [{key: KEY, project: PROJECT, name: KEY}]}
 """
@@ -41,8 +41,8 @@ class Side:
     async def ask(self, method: str, target: str, body: object = None, *, key: str = "", **headers: str):
         return await self.running.ask(method, target, body, authorization=f"Bearer {key or self.key}", **headers)
 
-    async def chat(self, text: str, *, key: str = ""):
-        body = {"model": "sim/echo", "messages": [{"role": "user", "content": text}]}
+    async def chat(self, text: str, *, key: str = "", model: str = "sim/echo"):
+        body = {"model": model, "messages": [{"role": "user", "content": text}]}
         return await self.ask("POST", "/v1/chat/completions", body, key=key)
 
     async def token(self, **body: object) -> str:
@@ -133,6 +133,21 @@ async def test_a_token_used_up_in_one_gateway_is_good_in_the_other(sides):
     mine, other = await left.single_use_token(), await right.single_use_token()
     assert [(await left.chat("hello", key=mine)).status for _ in range(2)] == [200, 401]
     assert [(await right.chat("hello", key=other)).status for _ in range(2)] == [200, 401]
+
+
+@pytest.mark.parametrize(
+    ("models", "statuses"),
+    [(["half/echo", "half/scripted"], [502, 200]), (["slow/echo"], [200, 429])],  # a provider's models share its counters
+)
+async def test_simulated_faults_and_limits_count_in_each_gateway(sides, models, statuses):
+    answers: dict[str, list[int]] = {"left": [], "right": []}
+    for model in (models[0], models[-1]):
+        for side in sides:
+            answers[side.name].append((await side.chat("hello", model=model)).status)
+    assert answers == {"left": statuses, "right": statuses}
+    for side in sides:
+        entries = (await side.ask("GET", "/v1/logs", key=side.admin)).json
+        assert sorted(entry["status"] for entry in entries) == ["error", "success"]
 
 
 async def test_sessions_of_the_dashboard_end_in_their_own_gateway_only(sides):

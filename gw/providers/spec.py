@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
@@ -51,6 +51,8 @@ class Account:
     pool: Pool
     options: Mapping[str, object] = attrs.field(factory=dict)
     """Engine options and simulated faults of the entry."""
+    call_state: dict[str, Any] = attrs.field(factory=dict)
+    """Counters that outlive a call: one dict per provider entry and gateway, whatever the model or key."""
     prewarmed: PrewarmedSockets | None = None
     """Sockets dialled ahead, for a client's session that speaks more than once."""
     header_lines: dict[tuple[Callable[[Secret], list[tuple[bytes, bytes]]], bytes], bytes] = attrs.field(

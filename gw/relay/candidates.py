@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -32,6 +32,7 @@ class Endpoints:
         self._pool = pool
         self._catalog: Catalog | None = None
         self._accounts: dict[tuple[str, str, str], Account] = {}
+        self._call_state: dict[str, dict[str, Any]] = {}  # by provider id, kept when the catalog is swapped
         self._by_model: dict[tuple[str, str], tuple[Provider, ProviderSpec, Account]] = {}
 
     @staticmethod
@@ -76,6 +77,7 @@ class Endpoints:
                 api_key=own_key or provider.api_key,
                 pool=self._pool,
                 options=provider.options,
+                call_state=self._call_state.setdefault(provider.id, {}),
             )
         return provider, spec, account
 

@@ -1,6 +1,6 @@
 """One call of the `sim` engine, and its options: how late it answers, and how it fails.
 
-Failures follow a fixed sequence, not chance: each call adds its `fail_rate` to a sum per provider id, and the call at which
+Failures follow a fixed sequence, not chance: each call adds its `fail_rate` to a sum per provider entry, and the call at which
 the sum reaches one fails. The very first call of a failing provider fails. So a demo looks the same every time.
 """
 
@@ -135,19 +135,6 @@ class _State:
     calls: int = 0
 
 
-_states: trio.lowlevel.RunVar[dict[str, _State]] = trio.lowlevel.RunVar("gw.providers.sim")
-"""By provider id; a run variable, since its buckets count on the run's own clock."""
-
-
-def _state(provider_id: str) -> _State:
-    try:
-        states = _states.get()
-    except LookupError:
-        states = {}
-        _states.set(states)
-    return states.setdefault(provider_id, _State())
-
-
 class SimCall:
     """An open call. `number` counts the calls of its provider entry from 1."""
 
@@ -222,7 +209,7 @@ async def start_call(account: Account, modality: Modality) -> SimCall:
         options = SimOptions.parse(account.options)
     except ValueError as error:
         raise rejected(account, str(error)) from None
-    state = _state(account.provider_id)
+    state: _State = account.call_state.setdefault("sim", _State())
     state.calls += 1
     _take_token(account.provider_id, state, options.rate_limit)
     default_rate = _FLAKY_RATE if account.model == "flaky" else 0.0

@@ -1,5 +1,6 @@
 """The options at work, on every kind of call; time is virtual."""
 
+import attrs
 import pytest
 import trio
 
@@ -143,15 +144,15 @@ async def test_flaky_takes_another_rate():
 
 
 async def test_failures_are_counted_per_provider():
-    assert await outcomes(1, account("flaky", "one")) == [503]
-    assert await outcomes(1, account("flaky", "two")) == [503]
-    assert await outcomes(1, account("flaky", "one")) == [True]
+    one, two = account("flaky", "one"), account("flaky", "two")
+    assert [await outcomes(1, each) for each in (one, two, one)] == [[503], [503], [True]]
 
 
 async def test_other_models_do_not_disturb_the_sequence():
-    assert await outcomes(1, account("flaky")) == [503]
-    await chat(account("echo"))
-    assert await outcomes(4, account("flaky")) == [True, True, True, 503]
+    flaky = account("flaky")
+    assert await outcomes(1, flaky) == [503]
+    await chat(attrs.evolve(flaky, model="echo"))
+    assert await outcomes(4, flaky) == [True, True, True, 503]
 
 
 async def test_rate_limit(autojump_clock):
@@ -168,8 +169,9 @@ async def test_rate_limit(autojump_clock):
 
 
 async def test_a_changed_rate_limit_counts_anew():
-    await chat(account("echo", rate_limit=1))
-    await chat(account("echo", rate_limit=2))
+    before = account("echo", rate_limit=1)
+    await chat(before)
+    await chat(attrs.evolve(before, options={"rate_limit": 2}))
 
 
 async def test_cancelling_leaves_nothing_behind(call, autojump_clock):

@@ -60,8 +60,8 @@ async def test_max_tokens_cut_the_answer():
     assert events[-3].finish_reason == "length"
 
 
-async def call_of(*args, **kwargs):
-    events = await chat(account("scripted"), *args, **kwargs)
+async def call_of(*args, account_=None, **kwargs):
+    events = await chat(account_ or account("scripted"), *args, **kwargs)
     pieces = [piece for e in events[:-3] for piece in e.tool_calls]
     return events, pieces
 
@@ -106,8 +106,9 @@ async def test_the_reply_quotes_a_tools_answer():
 
 
 async def test_two_calls_have_two_ids():
-    _, first = await call_of(tools=[CLOCK])
-    _, second = await call_of(tools=[CLOCK])
+    scripted = account("scripted")
+    _, first = await call_of(tools=[CLOCK], account_=scripted)
+    _, second = await call_of(tools=[CLOCK], account_=scripted)
     assert first[0].id != second[0].id
 
 
