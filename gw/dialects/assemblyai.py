@@ -1,4 +1,4 @@
-"""AssemblyAI's HTTP API for recordings: `POST /v2/upload`, `POST /v2/transcript` and `GET /v2/transcript/{id}`.
+"""AssemblyAI's API: `POST /v2/upload`, `POST /v2/transcript` and `GET /v2/transcript/{id}` for recordings, `WS /v3/ws`.
 
 The vendor's clients upload, ask for a transcript and poll for it. Uploads and transcripts are kept in memory for an hour, a
 bounded number of them; the work itself is an ordinary request, started when the transcript is asked for.
@@ -6,21 +6,24 @@ bounded number of them; the work itself is an ordinary request, started when the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 import attrs
 import trio
 
-from gw.dialects import error_bodies
+from gw.dialects import error_bodies, live_transcription
 from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, read_audio, read_transcript
 from gw.dialects.request_io import send_response
 from gw.dialects.upload import Upload
+from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError, Overloaded
 from gw.telemetry.clock import RequestIds
 from gw.types.ids import Caller
 from gw.types.stt import TranscribeRequest, Transcript
-from gw.wire import assemblyai_batch
+from gw.wire import assemblyai_batch, assemblyai_stream
+from gw.wire.json_frames import Frame
 
 LIFETIME_S = 3_600.0
 MAX_UPLOADS = 64
@@ -178,3 +181,37 @@ async def _send_job(exchange: HttpExchange, id_: str, job: _Job) -> None:
             id_, job.transcript, audio_url=job.audio_url, model=job.request.model, duration_s=job.request.audio_seconds
         )
     await send_response(exchange.send, 200, JSON, body, exchange.id_headers)
+
+
+# ---- WebSocket
+
+
+_MAX_SESSION_S = 3 * 3_600  # the vendor's limit
+_CLOSE_CODES = {401: 1008, 402: 4002, 429: 3009}
+
+
+def _close_code(error: GwError) -> int:
+    """Return the vendor's close code: 3005 for a failure of the server, 3006 for a malformed frame."""
+    status = error_bodies.status_of(error)
+    return _CLOSE_CODES.get(status, 3005 if status >= 500 else 3006)
+
+
+def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
+    return [assemblyai_stream.error_frame(_close_code(error), error.message)]
+
+
+SOCKET_DIALECT = SocketDialect(name="assemblyai", error_body=error_body, error_frames=_error_frames, close_code=_close_code)
+
+
+async def listen(session: WebSocketSession) -> None:
+    """Serve `WS /v3/ws`. The vendor's own client waits one second for the handshake: it is answered before a provider is dialled."""
+    options = assemblyai_stream.parse_query(session.scope.get("query_string", b""))
+    started = trio.current_time()
+    server = assemblyai_stream.AssemblyListenServer(
+        options, session_id=session.caller.request_id, expires_at=int(session.gateway.clock.now()) + _MAX_SESSION_S,
+        elapsed_s=lambda: trio.current_time() - started
+    )  # fmt: skip
+    await live_transcription.listen(session, options.request, server)
+
+
+SOCKETS: dict[str, SocketHandler] = {"/v3/ws": listen}

@@ -17,13 +17,9 @@ import trio
 from gw.dialects import (
     anthropic,
     assemblyai,
-    assemblyai_live,
     cartesia,
-    cartesia_live,
     deepgram,
-    deepgram_live,
     elevenlabs,
-    elevenlabs_live,
     http_handler,
     livekit,
     ollama,
@@ -61,11 +57,11 @@ _HTTP: tuple[tuple[Dialect, Routes, tuple[str, ...]], ...] = (
 _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
     (openai_realtime.DIALECT, openai_realtime.SOCKETS, (_ROOT, "/openai")),
     (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
-    (deepgram_live.DIALECT, deepgram_live.SOCKETS, (_ROOT, "/deepgram")),
-    (cartesia_live.DIALECT, cartesia_live.SOCKETS, (_ROOT, "/cartesia")),
-    (elevenlabs_live.SPEECH, elevenlabs_live.SPEECH_SOCKETS, (_ROOT, "/elevenlabs")),
-    (elevenlabs_live.TRANSCRIPTION, elevenlabs_live.TRANSCRIPTION_SOCKETS, (_ROOT, "/elevenlabs")),
-    (assemblyai_live.DIALECT, assemblyai_live.SOCKETS, (_ROOT, "/assemblyai")),
+    (deepgram.SOCKET_DIALECT, deepgram.SOCKETS, (_ROOT, "/deepgram")),
+    (cartesia.SOCKET_DIALECT, cartesia.SOCKETS, (_ROOT, "/cartesia")),
+    (elevenlabs.SPEECH, elevenlabs.SPEECH_SOCKETS, (_ROOT, "/elevenlabs")),
+    (elevenlabs.TRANSCRIPTION, elevenlabs.TRANSCRIPTION_SOCKETS, (_ROOT, "/elevenlabs")),
+    (assemblyai.SOCKET_DIALECT, assemblyai.SOCKETS, (_ROOT, "/assemblyai")),
 )
 """Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, passed on in the scope's
 `path_params`."""

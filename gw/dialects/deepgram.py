@@ -1,22 +1,34 @@
-"""Deepgram's HTTP API: `POST /v1/listen` for recordings, `POST /v1/speak` and `/v2/speak`.
+"""Deepgram's API: `/v1/listen` (by HTTP for recordings), `/v2/listen`, `/v1/speak` and `/v2/speak` by HTTP and WebSocket.
 
-If the upstream is Deepgram too, its own answer goes out unchanged. Settings are in the query.
+If the upstream is Deepgram too, its own answer goes out unchanged. Settings are in the query. Live transcription is one session
+per socket. Live speech is a session per utterance (the text between two `Flush`), each with its own record; audio keeps the
+order of the utterances, since frames do not say to which they belong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 
-from gw.dialects import error_bodies
+import attrs
+
+from gw.dialects import error_bodies, live_transcription
 from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_speech, answer_transcript, read_audio
 from gw.dialects.request_io import Headers, header
+from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.upload import Upload
-from gw.errors import ClientProtocolError
+from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
+from gw.errors import ClientProtocolError, GwError
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
-from gw.wire import deepgram_batch, deepgram_listen, deepgram_speak
+from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
+from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_listen, deepgram_speak
+from gw.wire.deepgram_flux_speak import FluxSpeakServer
+from gw.wire.deepgram_speak import DeepgramSpeakServer
+from gw.wire.json_frames import Frame
+from gw.wire.live_messages import ContextText, DirectReply, SpeakMessage, Text, TtsCommand
 
 error_body = partial(error_bodies.body_by, deepgram_listen.error_body)
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
@@ -58,3 +70,133 @@ ROUTES: Routes = {
     ("POST", "/v2/speak"): speak,
 }
 """The second `speak` is that of Flux, with the same requests and answers."""
+
+
+# ---- WebSockets
+
+
+_SUBPROTOCOLS = ("token", "bearer")
+
+
+def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
+    return [deepgram_listen.error_frame(error_bodies.code_of(error), error.message)]
+
+
+SOCKET_DIALECT = SocketDialect(name="deepgram", error_body=error_body, error_frames=_error_frames)
+
+
+def _handshake(session: WebSocketSession) -> tuple[str | None, list[tuple[bytes, bytes]]]:
+    """Return the subprotocol to choose (a browser offers it beside its key) and Deepgram's header for the request id."""
+    offered = session.socket.offered
+    chosen = offered[0] if offered and offered[0].lower() in _SUBPROTOCOLS else None
+    return chosen, [(b"dg-request-id", session.caller.request_id.encode())]
+
+
+async def listen_live(session: WebSocketSession) -> None:
+    options = deepgram_listen.parse_query(session.scope.get("query_string", b""))
+    created = datetime.fromtimestamp(session.gateway.clock.now(), UTC).isoformat().replace("+00:00", "Z")
+    server = deepgram_listen.DeepgramListenServer(options, request_id=session.caller.request_id, created=created)
+    subprotocol, headers = _handshake(session)
+    await live_transcription.listen(session, options.request, server, subprotocol=subprotocol, headers=headers)
+
+
+async def listen_by_turns(session: WebSocketSession) -> None:
+    """Serve `WS /v2/listen`, where each update repeats the turn so far."""
+    request = deepgram_flux_listen.parse_query(session.scope.get("query_string", b""))
+    server = deepgram_flux_listen.FluxListenServer(request_id=session.caller.request_id)
+    subprotocol, headers = _handshake(session)
+    await live_transcription.listen(session, request, server, subprotocol=subprotocol, headers=headers)
+
+
+async def speak_live(session: WebSocketSession) -> None:
+    request = deepgram_speak.parse_live_query(session.scope.get("query_string", b""))
+    await _speak(session, request, DeepgramSpeakServer(request_id=session.caller.request_id, model=request.model))
+
+
+async def speak_flux(session: WebSocketSession) -> None:
+    """Serve `WS /v2/speak`, the protocol of Flux TTS."""
+    request = deepgram_speak.parse_live_query(session.scope.get("query_string", b""))
+    id_ = session.caller.request_id
+    await _speak(session, request, FluxSpeakServer(request_id=id_, model=request.model, fmt=request.format))
+
+
+async def _speak(session: WebSocketSession, request: SpeakLiveRequest, server: DeepgramSpeakServer) -> None:
+    session.gateway.relay.resolve(request.model, "tts", session.caller)
+    subprotocol, headers = _handshake(session)
+    await session.accept(subprotocol, headers)
+    await session.socket.send(server.opening())
+    async with open_contexts(session) as contexts:
+        await _Speech(session, request, server, contexts).run()
+    await session.socket.close()
+
+
+@attrs.define(eq=False)
+class _Speech:
+    """One socket. The contexts are named by the number of the utterance."""
+
+    _session: WebSocketSession
+    _request: SpeakLiveRequest
+    _server: DeepgramSpeakServer
+    _contexts: Contexts
+    _utterance: int = 0
+
+    async def run(self) -> None:
+        """Serve until the client closes or leaves."""
+        while (frame := await self._session.socket.receive()) is not None:
+            for message in self._server.receive(frame):
+                if message is TtsCommand.CLOSE:
+                    await self._close()
+                    return
+                await self._handle(message)
+
+    async def _handle(self, message: SpeakMessage) -> None:
+        match message:
+            case DirectReply(frame=frame):
+                await self._session.socket.send(frame)
+            case Text(text=text):
+                await self._contexts.deliver(ContextText(context=str(self._utterance), text=text), self._open)
+            case TtsCommand.FINISH:
+                if not await self._finish():
+                    await self._session.socket.send(self._server.encode([Flushed()])[0])
+            case TtsCommand.CLEAR:
+                self._contexts.drop_all()
+                self._utterance += 1
+                await self._session.socket.send(self._server.cleared())
+
+    async def _finish(self) -> bool:
+        """Finish the current utterance; return False if it has no text."""
+        name = str(self._utterance)
+        if not self._contexts.knows(name):
+            return False
+        await self._contexts.deliver(ContextText(context=name, finish=True), self._open)
+        self._utterance += 1
+        return True
+
+    async def _close(self) -> None:
+        await self._finish()
+        await self._contexts.wait_ended()
+        for frame in self._server.closing():
+            await self._session.socket.send(frame)
+
+    def _open(self, message: ContextText) -> Context:
+        request, server = self._request, self._server
+        if isinstance(server, FluxSpeakServer) and server.speed is not None:
+            request = attrs.evolve(request, speed=server.speed)
+
+        def error_frames(error: GwError) -> Sequence[Frame]:
+            return [deepgram_speak.error_frame(error_bodies.code_of(error), error.message)]
+
+        return self._contexts.open(message.context, request, self._encode, error_frames, after=self._contexts.last)
+
+    def _encode(self, events: list[SpeakEvent]) -> Sequence[Frame]:
+        """Encode an utterance's events: its end answers the client's `Flush`, the provider's own flushes do not."""
+        events = [event for event in events if not isinstance(event, Flushed)]
+        return self._server.encode([Flushed() if isinstance(event, SpeakEnd) else event for event in events])
+
+
+SOCKETS: dict[str, SocketHandler] = {
+    "/v1/listen": listen_live,
+    "/v2/listen": listen_by_turns,
+    "/v1/speak": speak_live,
+    "/v2/speak": speak_flux,
+}
