@@ -22,7 +22,7 @@ from gw.errors import ClientProtocolError, GwError, Overloaded
 from gw.telemetry.clock import RequestIds
 from gw.types.ids import Caller
 from gw.types.stt import TranscribeRequest, Transcript
-from gw.wire import assemblyai_batch, assemblyai_stream
+from gw.wire import assemblyai_stream
 from gw.wire.json_frames import Frame
 
 LIFETIME_S = 3_600.0
@@ -30,7 +30,7 @@ MAX_UPLOADS = 64
 MAX_JOBS = 1_024
 _URL_PREFIX = "gw-upload:"  # scheme of an upload's URL; nothing else can be transcribed
 
-error_body = partial(error_bodies.body_by, assemblyai_batch.error_body)
+error_body = partial(error_bodies.body_by, assemblyai_stream.error_body)
 DIALECT = Dialect(name="assemblyai", error_body=error_body)
 
 
@@ -87,7 +87,7 @@ class Jobs:
 
     async def start(self, exchange: HttpExchange, body: bytes) -> tuple[str, _Job]:
         """Start a transcript. Raises ClientProtocolError, Overloaded, and what a check of the model's name raises."""
-        options, other_members = assemblyai_batch.parse_job(body)
+        options, other_members = assemblyai_stream.parse_job(body)
         id_ = options.audio_url.removeprefix(_URL_PREFIX)
         stored = self._uploads.get(id_) if options.audio_url.startswith(_URL_PREFIX) else None
         if stored is None or stored.project != exchange.caller.project:
@@ -120,7 +120,7 @@ class Jobs:
             async with exchange.gateway.relay.transcribe(job.request, job.caller) as answer:
                 transcript = await read_transcript(answer)
                 if answer.call.spec.dialect == DIALECT.name and transcript.raw is not None:
-                    job.native = assemblyai_batch.with_id(transcript.raw, id_, job.audio_url)
+                    job.native = assemblyai_stream.with_id(transcript.raw, id_, job.audio_url)
                 job.transcript = transcript
         except GwError as error:
             job.error = error.message
@@ -149,7 +149,7 @@ def routes(jobs: Jobs) -> Routes:
         except BaseException:
             await spool.__aexit__(None, None, None)
             raise
-        await send_response(exchange.send, 200, JSON, assemblyai_batch.encode_upload(url), exchange.id_headers)
+        await send_response(exchange.send, 200, JSON, assemblyai_stream.encode_upload(url), exchange.id_headers)
 
     async def start(exchange: HttpExchange) -> None:
         id_, job = await jobs.start(exchange, await exchange.body())
@@ -171,13 +171,13 @@ def routes(jobs: Jobs) -> Routes:
 
 async def _send_job(exchange: HttpExchange, id_: str, job: _Job) -> None:
     if job.error:
-        body = assemblyai_batch.encode_job(id_, "error", audio_url=job.audio_url, error=job.error)
+        body = assemblyai_stream.encode_job(id_, "error", audio_url=job.audio_url, error=job.error)
     elif job.transcript is None:
-        body = assemblyai_batch.encode_job(id_, "processing", audio_url=job.audio_url)
+        body = assemblyai_stream.encode_job(id_, "processing", audio_url=job.audio_url)
     elif job.native is not None:
         body = job.native
     else:
-        body = assemblyai_batch.encode_transcript(
+        body = assemblyai_stream.encode_transcript(
             id_, job.transcript, audio_url=job.audio_url, model=job.request.model, duration_s=job.request.audio_seconds
         )
     await send_response(exchange.send, 200, JSON, body, exchange.id_headers)

@@ -24,7 +24,7 @@ from gw.errors import ClientProtocolError, GwError
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
-from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_listen, deepgram_speak
+from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
 from gw.wire.deepgram_flux_speak import FluxSpeakServer
 from gw.wire.deepgram_speak import DeepgramSpeakServer
 from gw.wire.json_frames import Frame
@@ -40,12 +40,12 @@ async def listen(exchange: HttpExchange) -> None:
         if content_type.partition(";")[0].strip().lower() == "application/json":
             raise ClientProtocolError(what="send the audio itself; fetching it from a URL is not supported", param="url")
         await read_audio(exchange, upload)
-        request = deepgram_batch.parse(exchange.query, upload, upload.audio_seconds, upload.format)
+        request = deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
             created = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
-            body = deepgram_batch.encode(
+            body = deepgram_listen.encode_transcript(
                 transcript, request_id=id_, created=created, duration_s=request.audio_seconds,
                 sha256=sha256(id_.encode()).hexdigest(),
             )

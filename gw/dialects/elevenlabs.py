@@ -19,7 +19,7 @@ from gw.errors import GwError
 from gw.relay.relay import TranscribeAnswer
 from gw.types.stt import Transcript
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
-from gw.wire import elevenlabs_batch, elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
+from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, TtsCommand
 
@@ -70,11 +70,11 @@ async def timed_stream(exchange: HttpExchange) -> None:
 async def recording(exchange: HttpExchange) -> None:
     async with Upload() as upload:
         await http_handler.read_form(exchange, upload)
-        request = elevenlabs_batch.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
+        request = elevenlabs_listen.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
-            body = elevenlabs_batch.encode_transcript(transcript, request_id=id_, duration_s=request.audio_seconds)
+            body = elevenlabs_listen.encode_transcript(transcript, request_id=id_, duration_s=request.audio_seconds)
             return body, "application/json"
 
         await http_handler.answer_transcript(exchange, request, encode)

@@ -17,7 +17,7 @@ from gw.providers.speech_call import TRANSCRIPT_LIMIT
 from gw.providers.ws_session import open_listen_socket, why_closed
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
-from gw.wire import assemblyai_batch, assemblyai_stream, vendor_errors
+from gw.wire import assemblyai_stream, vendor_errors
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
@@ -40,7 +40,7 @@ class _Job:
         self._url = url
 
     async def receive(self) -> list[TranscribeEvent]:
-        body = assemblyai_batch.job_body(self._request, self._account.model, self._url)
+        body = assemblyai_stream.job_body(self._request, self._account.model, self._url)
         job = await self._fetch(b"POST", b"/v2/transcript", body)
         with trio.move_on_after(_PATIENCE_S):
             polls = 0
@@ -58,7 +58,7 @@ class _Job:
         account, secret = self._account, self._account.api_key.reveal()
         answer = await _fetch(account, method, path, body, [(b"content-type", b"application/json")] if body else [])
         keep_raw = self._request.dialect == "assemblyai"
-        return assemblyai_batch.decode_job(answer, account.provider_id, (secret,), keep_raw=keep_raw)
+        return assemblyai_stream.decode_job(answer, account.provider_id, (secret,), keep_raw=keep_raw)
 
 
 async def _fetch(
@@ -76,7 +76,7 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     """`POST /v2/upload`, `POST /v2/transcript`, then `GET` it until it is ready."""
     headers = [(b"content-type", b"application/octet-stream")]
     uploaded = await _fetch(account, b"POST", b"/v2/upload", request.audio, headers)
-    yield _Job(request, account, assemblyai_batch.upload_url(uploaded, account.provider_id))
+    yield _Job(request, account, assemblyai_stream.upload_url(uploaded, account.provider_id))
 
 
 def _streaming(origin: Origin) -> Origin:

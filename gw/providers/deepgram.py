@@ -15,7 +15,7 @@ from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_flux_speak, deepgram_listen, deepgram_speak
+from gw.wire import deepgram_flux_listen, deepgram_flux_speak, deepgram_listen, deepgram_speak
 from gw.wire.vendor_errors import classify_deepgram
 
 _KEEP_ALIVE_S = 4.0  # the vendor closes a session after ten seconds without audio
@@ -27,12 +27,12 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /v1/listen`, the recording as the body."""
-    path = deepgram_batch.path_of(request, account.model).encode()
+    path = deepgram_listen.recording_path(request, account.model).encode()
     content_type = request.audio.content_type or "application/octet-stream"
     headers = [(b"content-type", content_type.encode()), (b"accept", b"application/json")]
     headers += key_headers(account.api_key)
     keep_raw = request.dialect == "deepgram"
-    decode = partial(deepgram_batch.decode, provider=account.provider_id, keep_raw=keep_raw)
+    decode = partial(deepgram_listen.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
     read = partial(WholeTranscript, decode=decode)
     return HttpCall(account, path, headers, request.audio, classify_deepgram, read)
 

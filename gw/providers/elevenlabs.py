@@ -21,7 +21,7 @@ from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import elevenlabs_batch, elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
+from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
 from gw.wire.elevenlabs_errors import close_error
 from gw.wire.elevenlabs_listen import ElevenListenClient
 from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
@@ -111,8 +111,8 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTranscript]:
     """`POST /v1/speech-to-text` as a multipart form."""
     keep_raw = request.dialect == "elevenlabs"
-    decode = partial(elevenlabs_batch.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
-    fields, headers = elevenlabs_batch.form_fields(request, account.model), key_headers(account.api_key)
+    decode = partial(elevenlabs_listen.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
+    fields, headers = elevenlabs_listen.form_fields(request, account.model), key_headers(account.api_key)
     return form_call(account, b"/v1/speech-to-text", headers, fields, request.audio, classify_elevenlabs, decode)
 
 

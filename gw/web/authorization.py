@@ -11,11 +11,17 @@ checked on everything but GET, HEAD and OPTIONS, and on WebSocket upgrades, whic
 The dashboard's session cookie is enough for the control plane. On the data plane, whose bodies need no preflight (a form
 with a file), it counts only with the header `X-GW-Dashboard`: a page of another site cannot send that, because its
 preflight is never granted, not even to `serve.cors_origins`.
+
+Sessions are not stored. A new admin token ends all of them; the token itself cannot be read from the cookie. Sessions that
+were logged out are remembered by this process until they would have expired: after a restart, a cookie that was copied
+before the logout is valid again. To end every session, change the token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+import hmac
+import secrets
+from collections.abc import Awaitable, Iterable, Iterator
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal
@@ -27,12 +33,14 @@ from gw.dialects.request_io import header
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
 from gw.policy.bucket import Bucket
-from gw.registry.credentials import Principal
+from gw.registry.credentials import ExpiringSet, Principal
 from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.web import session_cookie
+from gw.types.secret import Secret
 from gw.web.reply import Reply, gateway_error
 
+COOKIE = "gw_session"
+LASTS_S = 7 * 86_400
 Right = Literal["public", "data", "metrics", "admin"]
 FAILURES_A_MINUTE = 10
 MAX_ADDRESSES = 1_000  # addresses that are remembered; beyond it the one added first is forgotten
@@ -63,7 +71,7 @@ def caller(gateway: Gateway, scope: Scope, now: float) -> Principal:
 
 def _session(gateway: Gateway, scope: Scope, now: float) -> Principal | None:
     token = gateway.settings.auth.admin_token
-    ends = session_cookie.valid_until(cookies(scope), token, now, gateway.ended_sessions) if token else None
+    ends = session_expiry(cookies(scope), token, now, gateway.ended_sessions) if token else None
     return Principal(kind="admin", expires_at=ends) if ends is not None else None
 
 
@@ -242,3 +250,59 @@ class LoginFailures:
         if address not in self._buckets and len(self._buckets) >= MAX_ADDRESSES:
             del self._buckets[next(iter(self._buckets))]
         self._buckets.setdefault(address, Bucket(FAILURES_A_MINUTE, now)).take(now)
+
+
+# ---- the dashboard's session: a cookie with its expiry time, signed with the admin token
+
+
+
+
+def issue_session(admin_token: Secret, now: float) -> str:
+    """Return the value of a new cookie."""
+    payload = f"{int(now) + LASTS_S}.{secrets.token_hex(8)}"
+    return f"{payload}.{_signature(admin_token, payload.encode()).decode()}"
+
+
+def expiry_of(value: str) -> float:
+    """Return when the session of a valid cookie expires, in Unix seconds."""
+    return float(value.partition(".")[0])
+
+
+def session_expiry(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> float | None:
+    """Return when the session in the request's `Cookie` headers expires; None without a valid session."""
+    sessions = _valid(cookie_headers, admin_token, now)
+    return next((expiry_of(value.decode("ascii")) for value in sessions if value not in ended), None)
+
+
+def end_sessions(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> None:
+    """Log out: add the sessions to `ended`, dropping its oldest ones when it is full."""
+    for value in _valid(cookie_headers, admin_token, now):
+        while not ended.add(value, expiry_of(value.decode("ascii")), now):
+            ended.drop_oldest()
+
+
+def _valid(cookie_headers: Iterable[bytes], admin_token: Secret, now: float) -> Iterator[bytes]:
+    for cookies in cookie_headers:
+        for pair in cookies.split(b";"):
+            name, _, value = pair.strip().partition(b"=")
+            if name == COOKIE.encode() and _is_valid(value, admin_token, now):
+                yield value
+
+
+def _is_valid(value: bytes, admin_token: Secret, now: float) -> bool:
+    payload, _, signature = value.rpartition(b".")
+    expires_at = payload.partition(b".")[0]
+    if not admin_token or not expires_at.isdigit() or len(expires_at) > 12:
+        return False
+    return hmac.compare_digest(_signature(admin_token, payload), signature) and now < int(expires_at)
+
+
+def _signature(admin_token: Secret, payload: bytes) -> bytes:
+    message = b"gw dashboard session until " + payload
+    return hmac.new(admin_token.reveal().encode(), message, "sha256").hexdigest().encode()
+
+
+def set_session_cookie(value: str, *, secure: bool) -> str:
+    """Return the `Set-Cookie` header; an empty `value` removes the cookie."""
+    age = LASTS_S if value else 0
+    return f"{COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")

@@ -15,7 +15,7 @@ from gw.admin.request_models import read
 from gw.admin.schemas import Schema, from_attributes
 from gw.dialects.auth import principal
 from gw.errors import AuthError, ForbiddenError
-from gw.web import session_cookie
+from gw.web import authorization
 from gw.web.authorization import caller, cookies
 from gw.web.reply import Reply, json_reply
 from gw.web.route import Request, Route
@@ -53,14 +53,14 @@ def login(request: Request) -> object:
     admin_token = gateway.settings.auth.admin_token
     if not admin_token:
         return LoginAnswer(status="open", expires_at=None)
-    value = session_cookie.issue(admin_token, gateway.clock.now())
-    return _with_cookie(request, value, LoginAnswer(status="logged_in", expires_at=session_cookie.until(value)))
+    value = authorization.issue_session(admin_token, gateway.clock.now())
+    return _with_cookie(request, value, LoginAnswer(status="logged_in", expires_at=authorization.expiry_of(value)))
 
 
 def logout(request: Request) -> Reply:
     gateway = request.gateway
     token, now = gateway.settings.auth.admin_token, gateway.clock.now()
-    session_cookie.end(cookies(request.scope), token, now, gateway.ended_sessions)
+    authorization.end_sessions(cookies(request.scope), token, now, gateway.ended_sessions)
     return _with_cookie(request, "", LogoutAnswer(status="logged_out"))
 
 
@@ -89,7 +89,7 @@ def _check_token(request: Request, token: str) -> None:
 
 
 def _with_cookie(request: Request, value: str, answer: object) -> Reply:
-    cookie = session_cookie.set_cookie(value, secure=request.scope.get("scheme") == "https")
+    cookie = authorization.set_session_cookie(value, secure=request.scope.get("scheme") == "https")
     return json_reply(answer, headers=[(b"set-cookie", cookie.encode())])
 
 

@@ -12,10 +12,9 @@ import msgspec
 from gw import __version__
 from gw.admin.schemas import Schema
 from gw.types.ids import MODALITIES
-from gw.web.authorization import Right
+from gw.web.authorization import COOKIE, Right
 from gw.web.route import PATH_PARAMETERS, QueryField, Raw, Route, RouteTable, Shape
 from gw.web.routes import TABLE
-from gw.web.session_cookie import COOKIE
 
 Json = dict[str, Any]
 

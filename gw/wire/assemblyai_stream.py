@@ -1,6 +1,6 @@
-"""AssemblyAI's live transcription (`WS /v3/ws`): client and server.
+"""AssemblyAI's transcription, live (`WS /v3/ws`) and of recordings: client and server.
 
-Source: assemblyai 1.8.2, `streaming/v3` (November 2026). Times are milliseconds since the session began.
+Source: assemblyai 1.8.2, `streaming/v3`, `api` and `types` (November 2026). Times are milliseconds since the session began.
 
 ===================  ==================================================================================
 Client sends         Server answers
@@ -14,29 +14,40 @@ binary frame: audio  `Turn`: the turn so far, until `end_of_turn`; with `format_
 
 A turn's `transcript` has its final words only; what is still a guess is in `words`. What is billed is the length of the session,
 reported by `Termination`, silence included.
+
+A recording is uploaded, a transcript of it created, and polled for until it is done; `audio_duration` (seconds) is what is
+billed. A failed job is a 200 with `status: "error"`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderError, ProviderRejected, RateLimitError
+from gw.errors import (
+    ClientProtocolError,
+    ProviderError,
+    ProviderFailed,
+    ProviderRejected,
+    RateLimitError,
+    UpstreamProtocolError,
+)
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
-from gw.wire.assemblyai_batch import spoken_language
 from gw.wire.bounds import seconds
 from gw.wire.convert import CannotConvert, converter
-from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_codec import BAD_JSON, decode_request, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, json_frame, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
 from gw.wire.transcripts import Result, TurnEncoder, joined_text, transcribed, unknown
+from gw.wire.vendor_errors import filtered
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
 ENCODINGS: Mapping[Encoding, str] = {"pcm_s16le": "pcm_s16le", "mulaw": "pcm_mulaw"}
@@ -199,14 +210,15 @@ class AssemblyListenClient:
 
 def _transcript(kind: type[Result], message: _Message, text: str, raw: str | None) -> Result:
     speaker = message.speaker_label if message.speaker_label != "UNKNOWN" else None
-    words = tuple(
-        stt.Word(
-            text=word.text, start_s=word.start / 1000, end_s=word.end / 1000, confidence=word.confidence,
-            speaker=word.speaker or speaker
-        )
-        for word in message.words
-    )
+    words = tuple(_word(word, speaker) for word in message.words)
     return transcribed(kind, text, words, language=message.language_code, raw=raw)
+
+
+def _word(word: _Word, speaker: str | None = None) -> stt.Word:
+    return stt.Word(
+        text=word.text, start_s=word.start / 1000, end_s=word.end / 1000, confidence=word.confidence,
+        speaker=word.speaker or speaker
+    )  # fmt: skip
 
 
 # ---- server
@@ -319,17 +331,8 @@ def _words(result: Interim | Final) -> list[dict[str, Any]]:
     """Return the words; one for the whole text if the provider reports none, since clients read the first and the last."""
     words = result.words or (stt.Word(text=result.text, start_s=result.start_s, end_s=result.end_s),)
     final = isinstance(result, Final)
-    return [
-        {
-            "text": word.text,
-            "start": round(word.start_s * 1000),
-            "end": round(word.end_s * 1000),
-            "confidence": 0.99 if word.confidence is None else word.confidence,
-            "word_is_final": final,
-            **({} if word.speaker is None else {"speaker": word.speaker}),
-        }
-        for word in words
-    ]
+    objects = [_word_object(word) | {"word_is_final": final} for word in words]
+    return [{name: value for name, value in one.items() if value is not None} for one in objects]
 
 
 def error_frame(code: int, message: str) -> str:
@@ -377,3 +380,152 @@ class FrameCutter:
         data = bytes(self._buffer)
         self._buffer.clear()
         return [data + self._silence * (self._shortest - len(data))] if data else []
+
+
+# ---- recordings
+
+
+_OURS = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
+"""Members that the gateway sets or refuses."""
+_REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})  # languages whose region is accepted for recordings
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")  # accepted id of a transcript, which becomes part of a path
+
+
+class _Job(msgspec.Struct, gc=False):
+    id: str = ""
+    status: str = ""
+    text: str | None = None
+    error: str | None = None
+    words: list[_Word] | None = None
+    utterances: list[_Word] | None = None
+    audio_duration: float | None = None
+    language_code: str | None = None
+
+
+class _Uploaded(msgspec.Struct, gc=False):
+    upload_url: str
+
+
+_JOB = msgspec.json.Decoder(_Job)
+_UPLOADED = msgspec.json.Decoder(_Uploaded)
+
+
+def upload_url(body: bytes, provider: str) -> str:
+    """Return the URL in the answer to `POST /v2/upload`. Raises UpstreamProtocolError."""
+    return decode_upstream(_UPLOADED, body, provider, "the upload's answer").upload_url
+
+
+def job_body(request: stt.TranscribeRequest, model: str, url: str) -> bytes:
+    """Return the body of `POST /v2/transcript`. The settings of a caller of this dialect are passed on."""
+    body: dict[str, Any] = {"audio_url": url, "speech_models": [model]}
+    if request.dialect == "assemblyai":
+        body |= {name: msgspec.Raw(raw.encode()) for name, raw in request.fields if name not in _OURS}
+        return msgspec.json.encode(body)
+    language = spoken_language(request.language)
+    body |= present(
+        language_code=language, language_detection=None if language else True, speaker_labels=request.diarize or None,
+        keyterms_prompt=request.keyterms or None,
+    )
+    return msgspec.json.encode(body)
+
+
+def spoken_language(language: str | None, regions: Collection[str] = _REGIONS) -> str | None:
+    """Return the vendor's code: `en-GB` is `en_uk` if that is one of `regions`, else `en`. None if it is not a language."""
+    bare, _, region = (language or "").lower().replace("-", "_").partition("_")
+    regional = f"{bare}_{'uk' if region == 'gb' else region}"
+    if regional in regions:
+        return regional
+    return bare if len(bare) in (2, 3) and bare.isascii() and bare.isalpha() else None
+
+
+def decode_job(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool) -> str | stt.Transcript:
+    """Return the id of a job that is not done yet, or its transcript. Raises ProviderError for one that failed."""
+    job = decode_upstream(_JOB, body, provider, "the answer")
+    match job.status:
+        case "completed":
+            return _job_transcript(job, body if keep_raw else None)
+        case "error":
+            reason = filtered(job.error or "", secrets)
+            raise ProviderFailed(
+                provider=provider, detail="the transcript failed" + (f": {reason}" if reason else ""), upstream_status=200
+            )
+        case "queued" | "processing" if _ID.fullmatch(job.id):
+            return job.id
+    raise UpstreamProtocolError(provider=provider, detail="the transcript's status or id is unknown")
+
+
+def _job_transcript(job: _Job, raw: bytes | None) -> stt.Transcript:
+    billed = seconds(job.audio_duration)
+    return stt.Transcript(
+        text=job.text or "",
+        language=job.language_code,
+        duration_s=billed,
+        words=tuple(map(_word, job.words or ())),
+        segments=tuple(
+            Final(text=u.text, start_s=u.start / 1000, end_s=u.end / 1000, confidence=u.confidence)
+            for u in job.utterances or ()
+        ),
+        usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
+        raw=raw,
+    )
+
+
+# ---- recordings, as a server
+
+
+class TranscriptOptions(msgspec.Struct, gc=False):
+    """Members of a request for a transcript that we know."""
+
+    audio_url: str = ""
+    speech_model: str | None = None
+    speech_models: list[str] | None = None
+    language_code: str | None = None
+    speaker_labels: bool | None = None
+    keyterms_prompt: list[str] | None = None
+
+
+_OPTIONS = msgspec.json.Decoder(TranscriptOptions)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def parse_job(body: bytes) -> tuple[TranscriptOptions, tuple[tuple[str, str], ...]]:
+    """Decode `POST /v2/transcript`: the members we know, and all of them but ours as JSON. Raises ClientProtocolError."""
+    options = decode_request(_OPTIONS, body)
+    members = decode_request(_MEMBERS, body)
+    return options, tuple((name, bytes(raw).decode()) for name, raw in members.items() if name not in _OURS)
+
+
+def encode_job(id_: str, status: str, *, audio_url: str, **members: object) -> bytes:
+    return msgspec.json.encode({"id": id_, "status": status, "audio_url": audio_url, **members})
+
+
+def encode_transcript(id_: str, transcript: stt.Transcript, *, audio_url: str, model: str, duration_s: float) -> bytes:
+    """Return a completed job with this transcript."""
+    return encode_job(
+        id_, "completed", audio_url=audio_url, text=transcript.text,
+        words=[_word_object(word) for word in transcript.words], utterances=None,
+        confidence=0.99 if transcript.text else 0.0, audio_duration=round(transcript.duration_s or duration_s),
+        language_code=transcript.language or "en", speech_model=None, speech_models=[model], punctuate=True,
+        format_text=True, webhook_auth=False, auto_highlights=False, redact_pii=False, summarization=False,
+        language_model="gw", acoustic_model="gw",
+    )
+
+
+def _word_object(word: stt.Word) -> dict[str, Any]:
+    return {
+        "text": word.text, "start": round(word.start_s * 1000), "end": round(word.end_s * 1000),
+        "confidence": 0.99 if word.confidence is None else word.confidence, "speaker": word.speaker,
+    }  # fmt: skip
+
+
+def with_id(body: bytes, id_: str, audio_url: str) -> bytes:
+    """Return a job's JSON with another id and URL, its other members unchanged."""
+    return msgspec.json.encode({**_MEMBERS.decode(body), "id": id_, "audio_url": audio_url})
+
+
+def encode_upload(url: str) -> bytes:
+    return msgspec.json.encode({"upload_url": url})
+
+
+def error_body(message: str, **facts: object) -> bytes:
+    return msgspec.json.encode({**facts, "error": message})

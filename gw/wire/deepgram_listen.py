@@ -1,6 +1,6 @@
-"""Deepgram's live transcription (`WS /v1/listen`): client and server.
+"""Deepgram's transcription (`/v1/listen`), live and of recordings: client and server.
 
-Source: deepgram-sdk 7.17.0, `listen/v1` (November 2026). Times count from the first audio.
+Source: deepgram-sdk 7.17.0, `listen/v1` and `listen/v1/media` (November 2026). Times count from the first audio.
 
 ===================  =====================================================================================
 Client sends         Server answers
@@ -30,7 +30,7 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.json_codec import decode_upstream
+from gw.wire.json_codec import decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, optional_pairs, query_pairs
@@ -72,6 +72,7 @@ class Alternative(msgspec.Struct, gc=False):
 
 class _Channel(msgspec.Struct, gc=False):
     alternatives: list[Alternative] = []
+    detected_language: str | None = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -381,3 +382,122 @@ def error_body(code: str, message: str, request_id: str, **facts: object) -> byt
     """Return the body of a refused handshake or a failed request, in both shapes that Deepgram's clients read."""
     error = {"err_code": code, "err_msg": message, "request_id": request_id, "category": code, "message": message}
     return msgspec.json.encode({**facts, **error})
+
+
+# ---- recordings: settings are in the query, the audio is the body; billed is `metadata.duration` times the channels
+
+
+_NOT_PASSED_ON = frozenset({"model", "callback", "callback_method"})
+_RAW_AUDIO_FIELDS = frozenset({"encoding", "sample_rate", "channels"})
+
+
+class _Utterance(msgspec.Struct, gc=False):
+    start: float = 0.0
+    end: float = 0.0
+    transcript: str = ""
+    confidence: float | None = None
+
+
+class _Results(msgspec.Struct, gc=False):
+    channels: list[_Channel]
+    utterances: list[_Utterance] = []
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    duration: float | None = None
+    channels: int = 1
+
+
+class _Answer(msgspec.Struct, gc=False):
+    results: _Results
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+def recording_path(request: stt.TranscribeRequest, model: str) -> str:
+    """Return path and query. The settings of a caller of this dialect are passed on."""
+    pairs: list[tuple[str, str]] = [("model", model)]
+    if request.dialect == "deepgram":
+        pairs += [(name, value) for name, value in request.fields if name not in _NOT_PASSED_ON]
+        pairs += default_language(request.language, pairs)
+        return "/v1/listen?" + urlencode(pairs)
+    pairs += optional_pairs(smart_format=True, punctuate=True)
+    pairs += audio_fields(request.format) if request.format is not None else []
+    pairs += optional_pairs(
+        language=request.language, detect_language=not request.language, utterances="segment" in request.timestamps,
+        diarize=request.diarize,
+    )
+    pairs += [("keyterm", term) for term in request.keyterms]
+    return "/v1/listen?" + urlencode(pairs)
+
+
+def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Transcript:
+    """Decode an answer; its channels follow one another in the transcript. Raises UpstreamProtocolError."""
+    answer = decode_upstream(_ANSWER, body, provider, "the answer")
+    best = [channel.alternatives[0] for channel in answer.results.channels if channel.alternatives]
+    length_s = seconds(answer.metadata.duration)
+    billed = None if length_s is None else length_s * max(1, answer.metadata.channels)
+    languages = [channel.detected_language for channel in answer.results.channels if channel.detected_language]
+    languages += [one.languages[0] for one in best if one.languages]
+    return stt.Transcript(
+        text="\n".join(one.transcript for one in best if one.transcript),
+        language=languages[0] if languages else None,
+        duration_s=length_s,
+        words=tuple(word for one in best for word in one.common_words),
+        segments=tuple(
+            Final(text=u.transcript, start_s=u.start, end_s=u.end, confidence=u.confidence)
+            for u in answer.results.utterances
+        ),
+        usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
+        raw=body if keep_raw else None,
+    )
+
+
+# ---- recordings, as a server
+
+
+def parse_recording(query: bytes, audio: stt.AudioSource, measured_s: float, sniffed: Any) -> stt.TranscribeRequest:
+    """Build a request; `sniffed` is the format recognised from the audio itself. Raises ClientProtocolError, with `param`."""
+    pairs = query_pairs(query)
+    fields = dict(pairs)
+    declared = format_of(fields) if "encoding" in fields else None
+    raw = declared is not None and declared.bytes_per_second and sniffed is None
+    return stt.TranscribeRequest(
+        model=fields.get("model", ""),
+        audio=audio,
+        format=declared if raw else sniffed,
+        audio_seconds=declared.seconds(audio.size) if raw and declared is not None else measured_s,
+        language=fields.get("language") or None,
+        timestamps=frozenset({"word", *(["segment"] if is_true(fields.get("utterances")) else [])}),
+        fields=tuple((name, value) for name, value in pairs if raw or name not in _RAW_AUDIO_FIELDS),
+        dialect="deepgram",
+        diarize=is_true(fields.get("diarize")),
+        keyterms=keyterms_of(pairs),
+    )
+
+
+def encode_transcript(transcript: stt.Transcript, *, request_id: str, created: str, duration_s: float, sha256: str) -> bytes:
+    """Return the body of an answer. `duration_s` is our own measure, exact where vendors round; 0.0 = unknown."""
+    alternative: dict[str, Any] = {
+        "transcript": transcript.text,
+        "confidence": 0.99 if transcript.text else 0.0,
+        "words": [word_object(word) | {"start": word.start_s, "end": word.end_s} for word in transcript.words],
+    }
+    channel = present(alternatives=[alternative], detected_language=transcript.language or None)
+    results: dict[str, Any] = {"channels": [channel]}
+    if transcript.segments:
+        results["utterances"] = [
+            {
+                "start": s.start_s, "end": s.end_s, "confidence": 0.99 if s.confidence is None else s.confidence,
+                "channel": 0, "transcript": s.text, "words": [], "id": f"{request_id}-{n}",
+            }
+            for n, s in enumerate(transcript.segments)
+        ]  # fmt: skip
+    info = {request_id: {"name": "gw", "version": "1", "arch": "gw"}}
+    metadata = {
+        "transaction_key": "deprecated", "request_id": request_id, "sha256": sha256, "created": created,
+        "duration": duration_s or transcript.duration_s or 0.0, "channels": 1, "models": [request_id], "model_info": info,
+    }  # fmt: skip
+    return msgspec.json.encode({"metadata": metadata, "results": results})

@@ -16,15 +16,14 @@ from gw.types.audio import PCM_16K, PCM_24K
 from gw.types.stt import ListenRequest
 from gw.wire import (
     anthropic_messages_client,
-    assemblyai_batch,
+    assemblyai_stream,
     cartesia_listen,
     cartesia_speak,
-    deepgram_batch,
     deepgram_flux_listen,
     deepgram_flux_speak,
     deepgram_listen,
     deepgram_speak,
-    elevenlabs_batch,
+    elevenlabs_listen,
     elevenlabs_speak,
     ollama_chat,
     openai_audio,
@@ -57,9 +56,9 @@ WHOLE = {
     "anthropic/message": partial(anthropic_messages_client.decode_message, provider="p"),
     "ollama/chat": partial(ollama_chat.decode_answer, provider="p"),
     "cartesia/transcript": partial(cartesia_listen.decode_transcript, provider="p", keep_raw=False),
-    "deepgram/listen": partial(deepgram_batch.decode, provider="p", keep_raw=False),
-    "elevenlabs/transcript": partial(elevenlabs_batch.decode_transcript, provider="p", keep_raw=False),
-    "assemblyai/transcript": partial(assemblyai_batch.decode_job, provider="p", secrets=(), keep_raw=False),
+    "deepgram/listen": partial(deepgram_listen.decode_transcript, provider="p", keep_raw=False),
+    "elevenlabs/transcript": partial(elevenlabs_listen.decode_transcript, provider="p", keep_raw=False),
+    "assemblyai/transcript": partial(assemblyai_stream.decode_job, provider="p", secrets=(), keep_raw=False),
     "whisper/inference_verbose": partial(whisper_cpp.decode, provider="p"),
 }
 SESSIONS = {

@@ -21,7 +21,7 @@ from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, TranscribeRequest, Transcript, UtteranceEnd
-from gw.wire import assemblyai_batch, g711, wav
+from gw.wire import assemblyai_stream, g711, wav
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
@@ -166,7 +166,7 @@ async def test_leaving_stops_the_questions(leaves_after, nursery, autojump_clock
 
 async def test_a_name_that_is_no_name(nursery, autojump_clock):
     async def answer(scope, receive, send):
-        body = assemblyai_batch.encode_upload("u") if "upload" in scope["path"] else b'{"id":"../x","status":"queued"}'
+        body = assemblyai_stream.encode_upload("u") if "upload" in scope["path"] else b'{"id":"../x","status":"queued"}'
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body})
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.web.authorization import FAILURES_A_MINUTE, MAX_ADDRESSES, LoginFailures, TooManyLogins
-from gw.web.session_cookie import LASTS_S
+from gw.web.authorization import FAILURES_A_MINUTE, LASTS_S, MAX_ADDRESSES, LoginFailures, TooManyLogins
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
 JSON = {"content-type": "application/json"}

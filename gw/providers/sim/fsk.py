@@ -35,7 +35,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from gw.wire.crc import crc8
+from gw.wire.containers.flac import crc8
 
 SAMPLE_RATES_HZ = (8_000, 16_000, 24_000, 32_000, 48_000)
 SYMBOL_S = 0.02

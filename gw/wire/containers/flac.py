@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gw.wire.containers.walk import MORE, OVER, Walk, id3_bytes
-from gw.wire.crc import crc8
 
 _BLOCK_SAMPLES = {1: 192, **{n: 144 << n for n in range(2, 6)}, **{n: 1 << n for n in range(8, 16)}}
 """Code in a frame's head → samples; 6 and 7 stand for a number that follows."""
@@ -101,3 +100,18 @@ def _coded_number(data: bytearray, at: int) -> tuple[int, int]:
         number = number << 6 | byte & 0x3F
     return number, width
 
+
+def crc8(data: bytes | bytearray, crc: int = 0xFF) -> int:
+    """Return the check of `data`, starting from `crc`."""
+    for byte in data:
+        crc = _TABLE[crc ^ byte]
+    return crc
+
+
+def _entry(crc: int) -> int:
+    for _ in range(8):
+        crc = (crc << 1 ^ 0x07 if crc & 0x80 else crc << 1) & 0xFF
+    return crc
+
+
+_TABLE = tuple(map(_entry, range(256)))

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, Transcript, UtteranceEnd
-from gw.wire import assemblyai_batch, assemblyai_stream, wav
+from gw.wire import assemblyai_stream, wav
 from gw.wire.assemblyai_stream import AssemblyListenServer
 from gw.wire.json_frames import frame_type
 from gw.wire.live_messages import Audio, Control
@@ -48,7 +48,7 @@ class FakeAssemblyAI(LiveVendor):
         return headers.get("authorization", "")
 
     def error_response(self, status: int, code: str, message: str) -> bytes:
-        return assemblyai_batch.error_body(f"{code}: {message}")
+        return assemblyai_stream.error_body(f"{code}: {message}")
 
     def socket_error_frame(self) -> str:
         return assemblyai_stream.error_frame(3005, "scripted failure")
@@ -63,22 +63,22 @@ class FakeAssemblyAI(LiveVendor):
     async def _transcript(self, entry: Entry, body: bytes, answer: Answer) -> None:
         entry.fields = msgspec.json.decode(body)
         self.polled = 0
-        await answer.send_complete(assemblyai_batch.encode_job("t1", "queued", audio_url=URL), "application/json")
+        await answer.send_complete(assemblyai_stream.encode_job("t1", "queued", audio_url=URL), "application/json")
 
     async def _look(self, entry: Entry, body: bytes, answer: Answer) -> None:
         self.polled += 1
         await trio.sleep(self.first_token_after_s)
         if self.polled <= self.polls:
-            await answer.send_complete(assemblyai_batch.encode_job("t1", "processing", audio_url=URL), "application/json")
+            await answer.send_complete(assemblyai_stream.encode_job("t1", "processing", audio_url=URL), "application/json")
             return
         if self.job_error:
-            decoded = assemblyai_batch.encode_job("t1", "error", audio_url=URL, error=self.job_error)
+            decoded = assemblyai_stream.encode_job("t1", "error", audio_url=URL, error=self.job_error)
             await answer.send_complete(decoded, "application/json")
             return
         info = wav.parse(self.uploaded)
         length_s = info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
         result = Transcript(text=self.transcript, duration_s=length_s)
-        decoded = assemblyai_batch.encode_transcript("t1", result, audio_url=URL, model=self.models[0], duration_s=length_s)
+        decoded = assemblyai_stream.encode_transcript("t1", result, audio_url=URL, model=self.models[0], duration_s=length_s)
         await answer.send_complete(b'{"id":' if self.malformed else decoded, "application/json")
 
     async def _listen(self, peer: Peer) -> None:

@@ -11,7 +11,7 @@ import trio
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.stt import ListenEnd, Transcript, UtteranceEnd
 from gw.types.tts import AudioChunk, Flushed
-from gw.wire import deepgram_batch, deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
+from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
 from gw.wire.deepgram_flux_listen import FluxListenServer
 from gw.wire.deepgram_listen import DeepgramListenServer
 from gw.wire.live_messages import Audio, Control, DirectReply, Forward, Text, TtsCommand
@@ -66,7 +66,7 @@ class FakeDeepgram(LiveVendor):
         info = wav.parse(body)
         length_s = info.format.seconds(len(body) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
-        decoded = deepgram_batch.encode(
+        decoded = deepgram_listen.encode_transcript(
             Transcript(text=self.transcript, duration_s=length_s), request_id="r", created="", duration_s=length_s, sha256=SHA
         )
         await answer.send_complete(b'{"results":' if self.malformed else decoded, "application/json")

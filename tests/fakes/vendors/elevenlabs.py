@@ -13,7 +13,7 @@ from gw.providers.sim import fsk
 from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import Final, Interim, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
-from gw.wire import elevenlabs_batch, elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
+from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
 from gw.wire.live_messages import Audio, Control, TtsCommand
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
@@ -90,7 +90,7 @@ class FakeElevenLabs(LiveVendor):
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
         result = Transcript(text=self.transcript, duration_s=length_s)
-        decoded = elevenlabs_batch.encode_transcript(result, request_id="r", duration_s=length_s)
+        decoded = elevenlabs_listen.encode_transcript(result, request_id="r", duration_s=length_s)
         await answer.send_complete(b'{"text":' if self.malformed else decoded, "application/json")
 
     async def _speak(self, peer: Peer) -> None:

@@ -1,4 +1,4 @@
-from gw.wire.crc import crc8
+from gw.wire.containers.flac import crc8
 
 
 def test_check_values_of_the_crc_catalogue():

@@ -14,7 +14,7 @@ from gw.types.stt import (
     Word,
 )
 from gw.types.usage import Usage
-from gw.wire.elevenlabs_batch import decode_transcript, encode_transcript, form_fields, parse_form
+from gw.wire.elevenlabs_listen import decode_transcript, encode_transcript, form_fields, parse_form
 from tests.fakes.golden import golden
 
 ANSWER = golden("elevenlabs/transcript")

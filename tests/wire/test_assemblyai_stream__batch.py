@@ -19,7 +19,7 @@ from gw.errors import (
 )
 from gw.types.stt import TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
-from gw.wire import assemblyai_batch as batch
+from gw.wire import assemblyai_stream as batch
 from gw.wire.vendor_errors import classify
 from tests.fakes.golden import golden
 

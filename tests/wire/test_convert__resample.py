@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.wire.resample import Resampler
+from gw.wire.convert import Resampler
 
 RATES = [8_000, 16_000, 22_050, 24_000, 44_100, 48_000]
 PAIRS = [(source, target) for source in RATES for target in RATES if source != target]
