@@ -131,6 +131,7 @@ async def serve(
             dispatch=make_dispatch(gateway, plane, plane.serves, drain),
             config=gateway.settings.serve,
             drain=drain,
+            max_body_bytes=lambda: gateway.settings.serve.max_body_bytes(),  # a reload may change it
             task_status=task_status,
         )
         nursery.cancel_scope.cancel()

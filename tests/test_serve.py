@@ -3,8 +3,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import apsw
+import attrs
+import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -12,10 +16,12 @@ from structlog.testing import capture_logs
 from gw.config.demo import demo_settings
 from gw.config.parse import parse
 from gw.gateway import open_gateway
+from gw.net.http1 import Origin
 from gw.serve import load_sample_history, reload_on_signal
 from gw.telemetry.clock import utc_day
 from gw.telemetry.redact import Redactor
-from tests.fakes import stored
+from tests.fakes import edge, stored
+from tests.fakes.running import open_running
 
 
 async def test_the_sample_history_is_the_past_and_today_is_empty(tmp_path):
@@ -79,6 +85,58 @@ async def test_sighup_reads_the_file_again_and_a_faulty_one_changes_nothing(tmp_
         assert gateway.settings.auth.on
         assert "canary" not in redactor.text("admin-canary-012345")
         nursery.cancel_scope.cancel()
+
+
+LIMITED = """
+providers: {sim: {}}
+models: {llm: [sim/echo], stt: [sim/tone]}
+serve: {port: 0, max_body_mb: 0.001}
+"""
+ERRORS: dict[bytes, Callable[[Any], str]] = {
+    b"/v1/chat/completions": lambda body: body["error"]["message"],
+    b"/v1/messages": lambda body: {"request_too_large": body["error"]["message"]}[body["error"]["type"]],
+    b"/ollama/api/chat": lambda body: body["error"],
+    b"/v1/audio/transcriptions": lambda body: body["error"]["message"],
+    b"/deepgram/v1/listen": lambda body: body["err_msg"],
+    b"/v1/projects": lambda body: body["error"]["message"],
+}
+"""Path → the message in the body of an error, by the caller's protocol."""
+
+
+CONTENT_TYPES = {b"/v1/audio/transcriptions": b"multipart/form-data; boundary=x", b"/deepgram/v1/listen": b"audio/wav"}
+
+
+def framed(path: bytes, size: int, *, chunked: bool) -> bytes:
+    content_type = CONTENT_TYPES.get(path, b"application/json")
+    head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: %b\r\n" % (path, content_type)
+    if chunked:
+        return head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (size, b" " * size)
+    return head + b"Content-Length: %d\r\n\r\n%b" % (size, b" " * size)
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+async def test_one_limit_for_bodies_on_every_path_in_the_callers_protocol(chunked, tmp_path):
+    async with open_running(tmp_path, LIMITED) as running:
+
+        async def post(path: bytes, size: int) -> edge.Response:
+            client = edge.Client(await trio.open_tcp_stream("127.0.0.1", Origin.parse(running.url).port))
+            await client.send(framed(path, size, chunked=chunked))
+            answer = await client.response()
+            if answer.status == 413:
+                assert answer.headers["connection"] == "close"
+                assert await client.ended()
+            await client.stream.aclose()
+            return answer
+
+        for path, message_of in ERRORS.items():
+            answer = await post(path, 1_001)
+            assert (path, answer.status) == (path, 413)
+            assert "larger than 1000 bytes" in message_of(msgspec.json.decode(answer.body))
+            assert (await post(path, 1_000)).status != 413
+        larger = attrs.evolve(running.gateway.settings, serve=attrs.evolve(running.gateway.settings.serve, max_body_mb=0.002))
+        assert await running.gateway.reload(larger) == ()
+        for path in ERRORS:
+            assert [(await post(path, size)).status == 413 for size in (2_000, 2_001)] == [False, True]
 
 
 async def test_sighup_without_a_file_is_told(tmp_path):

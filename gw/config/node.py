@@ -110,13 +110,17 @@ def read(node: Node, parser: Callable[[Node], T], default: T) -> T:
         return default
 
 
+_REMOVED = {"max_upload_mb": "remove it: max_body_mb limits every request body, uploads too"}
+"""Former settings, and what to do."""
+
+
 def record(node: Node, settings: SettingTable) -> dict[str, Any]:
     """Return attribute → value of the valid entries of a mapping. Unknown keys and invalid values are reported."""
     values: dict[str, Any] = {}
     for key, child in node.items():
         setting = settings.get(key)
         if setting is None:
-            hint = suggestion(key, list(settings), listed="known keys")
+            hint = _REMOVED.get(key) or suggestion(key, list(settings), listed="known keys")
             child.problem(f"unknown key {child.name!r}", hint, key=True)
         elif child.value is not None:
             try:

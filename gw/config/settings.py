@@ -89,14 +89,16 @@ class Serve:
     host: Annotated[str, "an address beyond loopback needs `auth`"] = "127.0.0.1"
     port: Annotated[Port, "overridden by --port; default: the variable PORT, else 8080"] = 8080
     drain_s: Annotated[float, Meta(ge=0, le=3_600), "how long a stop waits for requests in flight"] = 30.0
-    max_body_mb: Annotated[float, Meta(gt=0, le=1_000), "JSON bodies"] = 10.0
-    max_upload_mb: Annotated[float, Meta(gt=0, le=10_000), "audio uploads"] = 100.0
+    max_body_mb: Annotated[float, Meta(gt=0, le=10_000), "any request body, uploads too; 1 MB = 1,000,000 bytes"] = 50.0
     max_in_flight: Annotated[int, Meta(ge=1, le=1_000_000), "requests of apps; more are refused with 503"] = 2_000
     tls_cert: Annotated[Path | None, "both or none; relative to this file"] = None
     tls_key: Path | None = None
     allowed_hosts: Annotated[tuple[str, ...], "Host names accepted besides loopback ones"] = ()
     cors_origins: Annotated[tuple[str, ...], "web pages that may call the API from a browser"] = ()
     provider_base_url_hosts: Annotated[tuple[str, ...], "hosts to which the API may move a stored key"] = ()
+
+    def max_body_bytes(self) -> int:
+        return int(self.max_body_mb * 1_000_000)
 
 
 @attrs.frozen(kw_only=True)

@@ -72,15 +72,9 @@ class HttpExchange(msgspec.Struct, eq=False):
         query: bytes = self.scope.get("query_string", b"")
         return query
 
-    @property
-    def upload_limit(self) -> int:
-        """`serve.max_upload_mb` in bytes."""
-        return int(self.gateway.settings.serve.max_upload_mb * request_io.MEGABYTE)
-
     def body(self) -> Awaitable[bytes]:
-        """Read the body, of at most `serve.max_body_mb`. Raises TooLarge."""
-        limit = int(self.gateway.settings.serve.max_body_mb * request_io.MEGABYTE)
-        return request_io.read_body(self.receive, limit_bytes=limit)
+        """Read the body. Raises TooLarge."""
+        return request_io.read_body(self.receive)
 
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
@@ -303,13 +297,13 @@ async def read_transcript(answer: Response[S, TextDelta | Transcript]) -> Transc
 
 async def read_form(exchange: HttpExchange, upload: Upload) -> None:
     """Fill `upload` from a form with a file. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
-    await read_upload(exchange.scope, exchange.receive, upload, limit_bytes=exchange.upload_limit)
+    await read_upload(exchange.scope, exchange.receive, upload)
     if not upload.has_file or not upload.size:
         raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")
 
 
 async def read_audio(exchange: HttpExchange, upload: Upload) -> None:
     """Fill `upload` from a body that is the audio itself. Raises like `read_form`."""
-    await read_raw_upload(exchange.scope, exchange.receive, upload, limit_bytes=exchange.upload_limit)
+    await read_raw_upload(exchange.scope, exchange.receive, upload)
     if not upload.size:
         raise ClientProtocolError(what="the body has no audio")

@@ -6,12 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from gw.errors import TooLarge, one_error
+from gw.errors import one_error
 from gw.types.asgi import Receive, Scope, Send
 
 Headers = list[tuple[bytes, bytes]]
-
-MEGABYTE = 1_000_000  # the unit of `serve.max_body_mb` and `serve.max_upload_mb`, in bytes
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -26,18 +24,14 @@ def raw_path(scope: Scope) -> bytes:
     return raw.partition(b"?")[0]
 
 
-async def read_body(receive: Receive, *, limit_bytes: int) -> bytes:
-    """Read the request body. Raises TooLarge; OSError when the client leaves before its end."""
+async def read_body(receive: Receive) -> bytes:
+    """Read the request body. Raises what the host raises, such as TooLarge; OSError when the client leaves before its end."""
     parts: list[bytes] = []
-    size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client left before its request was complete")
         part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > limit_bytes:
-            raise TooLarge(what=f"the request body is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
         if not message.get("more_body"):
             return b"".join((*parts, part)) if parts else part
         parts.append(part)

@@ -16,7 +16,7 @@ from types import TracebackType
 import trio
 
 from gw.dialects.request_io import header
-from gw.errors import ClientProtocolError, StoreUnavailable, TooLarge
+from gw.errors import ClientProtocolError, StoreUnavailable
 from gw.types.asgi import Receive, Scope
 from gw.types.audio import AudioFormat
 from gw.wire import multipart
@@ -102,40 +102,36 @@ def _disk_errors() -> Iterator[None]:
         raise StoreUnavailable(what=f"the upload cannot be kept: {error.strerror}") from error
 
 
-async def read_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_bytes: int) -> None:
+async def read_upload(scope: Scope, receive: Receive, upload: Upload) -> None:
     """Fill `upload` from a form. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
     content_type = header(scope, b"content-type") or b""
     if not content_type.lower().startswith(b"multipart/form-data"):
         raise ClientProtocolError(what="send the audio as multipart/form-data", param="content-type")
     decoder = multipart.MultipartDecoder(multipart.boundary_of(content_type))
-    size, more = 0, True
+    more = True
     while more:
-        data, more = await _receive(receive, size, limit_bytes)
-        size += len(data)
+        data, more = await _receive(receive)
         for event in decoder.feed(data):
             await _store(event, upload)
     decoder.end()
 
 
-async def read_raw_upload(scope: Scope, receive: Receive, upload: Upload, *, limit_bytes: int) -> None:
+async def read_raw_upload(scope: Scope, receive: Receive, upload: Upload) -> None:
     """Fill `upload` from a body that is the audio itself. Raises like `read_upload`."""
     upload.begin("", (header(scope, b"content-type") or b"").decode("latin-1"))
     more = True
     while more:
-        data, more = await _receive(receive, upload.size, limit_bytes)
+        data, more = await _receive(receive)
         if data:
             await upload.write(data)
 
 
-async def _receive(receive: Receive, size: int, limit_bytes: int) -> tuple[bytes, bool]:
-    """Return the next piece of a body, `size` bytes of which have come, and whether more follow."""
+async def _receive(receive: Receive) -> tuple[bytes, bool]:
+    """Return the next piece of a body, and whether more follow."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ConnectionResetError("the client left before its upload was complete")
-    data: bytes = message.get("body", b"")
-    if size + len(data) > limit_bytes:
-        raise TooLarge(what=f"the upload is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
-    return data, bool(message.get("more_body"))
+    return message.get("body", b""), bool(message.get("more_body"))
 
 
 async def _store(event: multipart.Part, upload: Upload) -> None:

@@ -26,7 +26,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from gw.config.settings import Serve, Settings
-from gw.dialects.request_io import MEGABYTE
 from gw.gateway import Gateway
 from gw.mcp.server import build
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
@@ -121,7 +120,7 @@ async def listen(
 ) -> None:  # fmt: skip
     """Serve the HTTP transports until cancelled; report the addresses when ready. Raises OSError."""
     async with mounted(server, bearer, serve.allowed_hosts) as app:
-        hosted = HostedApp(app=app, max_body_bytes=int(serve.max_body_mb * MEGABYTE))
+        hosted = HostedApp(app=app)
         await listener.serve(dispatch=lambda method, path: hosted, config=serve, drain=Drain(), task_status=task_status)
 
 

@@ -19,7 +19,7 @@ from gw.web.drain import Drain
 from gw.web.http_server import Dispatch, HostedApp
 from gw.web.live_feed import Feed
 from gw.web.route import ControlPlane, Serves
-from gw.web.router import BODY_BYTES, Router
+from gw.web.router import Router
 from gw.web.routes import TABLE
 
 
@@ -34,9 +34,9 @@ def make_dispatch(
     drain.at_begin(feed.end)
     plane = ControlPlane(gateway=gateway, drain=drain, files=files or static_files.load(), serves=serves, feed=feed)
     router = Router(plane, TABLE)
-    data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)  # its handlers limit bodies by setting
-    reading = HostedApp(app=fenced(router, gateway), max_body_bytes=BODY_BYTES)
-    changing = HostedApp(app=fenced(QuartApp(router), gateway), max_body_bytes=BODY_BYTES)
+    data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)
+    reading = HostedApp(app=fenced(router, gateway))
+    changing = HostedApp(app=fenced(QuartApp(router), gateway))
 
     def dispatch(method: bytes, path: bytes) -> HostedApp:
         if serves(method, path):
@@ -47,7 +47,7 @@ def make_dispatch(
 
 
 def as_app(dispatch: Dispatch) -> ASGIApp:
-    """Return one ASGI app for all, for another host than ours and for calls inside the process."""
+    """Return one ASGI app for all, for calls inside the process and for another host, which must limit bodies itself."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:  # a coroutine function, as other hosts expect
         if scope["type"] == "lifespan":

@@ -21,6 +21,7 @@ import attrs
 import structlog
 import trio
 
+from gw.config.settings import Serve
 from gw.errors import Overloaded
 from gw.net.poller import Poller
 from gw.net.tcp import Transport
@@ -44,11 +45,6 @@ class HostedApp:
     """Requests count as in flight: they are shed at the limit, and a drain waits for them."""
     websockets: bool = False
     """Without them an upgrade is answered with 404."""
-    max_body_bytes: int = 0
-    """The app's `receive` raises TooLarge for a larger request body, before its first byte where its length is announced.
-
-    The host answers 413 for an app that does not. 0 = unlimited.
-    """
 
 
 Dispatch = Callable[[bytes, bytes], HostedApp]
@@ -83,13 +79,18 @@ class HttpServer:
 
     def __init__(
         self, dispatch: Dispatch, drain: Drain, *, limits: ServerLimits | None = None, max_in_flight: int = 2_000,
-        clock: Clock | None = None, poller: Poller | None = None,
+        max_body_bytes: Callable[[], int] | None = None, clock: Clock | None = None, poller: Poller | None = None,
     ) -> None:  # fmt: skip
-        """`poller` must be running, or be None."""
+        """`poller` must be running, or be None.
+
+        `max_body_bytes` returns the limit in force. An app's `receive` raises TooLarge for a larger request body, before its
+        first byte if its length is announced; the host answers 413 for an app that does not.
+        """
         self.dispatch = dispatch
         self.drain = drain
         self.limits = limits or ServerLimits()
         self.max_in_flight = max_in_flight
+        self.max_body_bytes = max_body_bytes or Serve().max_body_bytes
         self.date = DateField(clock or SystemClock())
         self.poller = poller
 
@@ -256,7 +257,7 @@ class _RequestLoop:
     async def _http(self, head: Head) -> bool:
         """Run the app once. Returns whether the connection may carry another request."""
         server, connection, hosted = self._server, self._connection, self._hosted
-        exchange = ServerExchange(head, connection, server.date, hosted.max_body_bytes)
+        exchange = ServerExchange(head, connection, server.date, server.max_body_bytes)
         app = server.admit(hosted)
         crash: Exception | None = None
         if hosted.counted:

@@ -7,6 +7,7 @@ or less than its content-length, or stops in the middle, leaves the response inc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
 
@@ -75,8 +76,7 @@ class ServerExchange:
         "_waited_s", "body", "complete", "head", "keep", "refused", "started", "taken_bytes",
     )  # fmt: skip
 
-    def __init__(self, head: Head, connection: Connection, date: DateField, max_body_bytes: int = 0) -> None:
-        """`max_body_bytes`: 0 = unlimited."""
+    def __init__(self, head: Head, connection: Connection, date: DateField, max_body_bytes: Callable[[], int]) -> None:
         self.head = head
         self.body = head.body
         self.keep = False
@@ -115,8 +115,7 @@ class ServerExchange:
             await connection.wait_changed()
         if self.complete or connection.left:
             return {"type": "http.disconnect"}
-        if self._max_body_bytes:
-            self._check_size(body.left or 0)
+        self._check_size(body.left or 0)
         try:
             if self._continue:
                 await self._send_continue()
@@ -130,16 +129,16 @@ class ServerExchange:
             raise ClientProtocolError(what=refused.message) from None
         self.taken_bytes += len(data)
         connection.taken()
-        if body.chunked and self._max_body_bytes:
+        if body.chunked:
             self._check_size(0)
         self._delivered = body.done
         return {"type": "http.request", "body": data, "more_body": not body.done}
 
     def _check_size(self, coming: int) -> None:
-        """Raise TooLarge if the body is larger than the app allows. `coming`: bytes announced and not received."""
-        if self.taken_bytes + coming > self._max_body_bytes:
-            self.refused = too_large(self._max_body_bytes)
-            raise TooLarge(what=self.refused.message, limit_bytes=self._max_body_bytes)
+        """Raise TooLarge if the body is larger than allowed. `coming`: bytes announced and not received."""
+        if (size := self.taken_bytes + coming) and size > (limit := self._max_body_bytes()):
+            self.refused = too_large(limit)
+            raise TooLarge(what=self.refused.message, limit_bytes=limit)
 
     async def _send_continue(self) -> None:
         self._continue = False

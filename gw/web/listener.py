@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+from collections.abc import Callable
 
 import structlog
 import trio
@@ -38,9 +39,11 @@ log = structlog.get_logger("gw.web")
 
 async def serve(
     *, dispatch: Dispatch, config: Serve, drain: Drain, limits: ServerLimits | None = None, clock: Clock | None = None,
-    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    max_body_bytes: Callable[[], int] | None = None, task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
     """Listen and serve until `drain` has begun and every connection has ended; the caller bounds that and cancels.
+
+    `max_body_bytes` returns a limit that may change meanwhile; None = that of `config`.
 
     Started with the bound addresses as "http://host:port". Raises OSError when an address cannot be bound, ssl.SSLError
     or OSError for an unusable certificate.
@@ -48,7 +51,10 @@ async def serve(
     limits = limits or ServerLimits()
     context = _tls_context(config)
     polled = poller.Poller() if poller.OFFERED else None
-    server = HttpServer(dispatch, drain, limits=limits, max_in_flight=config.max_in_flight, clock=clock, poller=polled)
+    server = HttpServer(
+        dispatch, drain, limits=limits, max_in_flight=config.max_in_flight,
+        max_body_bytes=max_body_bytes or config.max_body_bytes, clock=clock, poller=polled,
+    )  # fmt: skip
     listeners = await bind(config.host, config.port)
     try:
         async with trio.open_nursery() as nursery:

@@ -8,9 +8,8 @@ from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.routing import BaseConverter
 
-from gw.errors import TooLarge
 from gw.types.asgi import ASGIApp, Scope
-from gw.web.router import BODY_BYTES, Router
+from gw.web.router import Router
 
 
 class EveryPath(BaseConverter):
@@ -27,21 +26,13 @@ def make_quart(router: Router) -> ASGIApp:
     app.url_map.strict_slashes = False
     app.url_map.converters["every"] = EveryPath
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # the fence answers preflights
-    app.config["MAX_CONTENT_LENGTH"] = None  # Quart would answer while the host refuses
+    app.config["MAX_CONTENT_LENGTH"] = None  # the host limits bodies
     app.config["BODY_TIMEOUT"] = None  # the host refuses slow bodies
 
     @app.route("/<every:path>", methods=["POST", "PUT", "PATCH", "DELETE"])
     async def change(path: str) -> Response:
-        async def read_body() -> bytes:
-            body = bytearray()
-            async for data in request.body:
-                body += data
-                if len(body) > BODY_BYTES:  # our own host does not let it come so far
-                    raise TooLarge(what=f"the request body is larger than {BODY_BYTES} bytes", limit_bytes=BODY_BYTES)
-            return bytes(body)
-
         scope = cast("Scope", request.scope)
-        reply = await router.reply(scope, read_body)
+        reply = await router.reply(scope, lambda: request.body)
         response = Response(cast("bytes", reply.body), reply.status, content_type=reply.content_type.decode())
         for name, value in [*reply.headers, *router.common_headers(scope)]:
             response.headers.add(name.decode(), value.decode("latin-1"))

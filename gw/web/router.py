@@ -25,7 +25,6 @@ from gw.web.authorization import authorize
 from gw.web.reply import Headers, Reply, gateway_error, json_reply, method_not_allowed, not_found, unexpected_error
 from gw.web.route import ControlPlane, Request, Route, RouteTable
 
-BODY_BYTES = 1_000_000  # largest request body of the control plane
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 ReadBody = Callable[[], Awaitable[bytes]]
 

@@ -93,6 +93,7 @@ PROVIDERS = "providers:\n  openai: {api_key: k}\n  sim:\n"
 MODELS = "models:\n  llm: [openai/gpt-4o, sim/echo]\n  stt: [sim/tone]\n"
 MALFORMED = [
     ("providers:\n  openai:\n    base_ulr: http://x\nmodels:\n", 3, 5, "unknown key 'providers.openai.base_ulr'", "base_url"),
+    (PROVIDERS + MODELS + "serve: {max_upload_mb: 9}\n", 7, 9, "unknown key 'serve.max_upload_mb'", "max_body_mb limits every"),
     ("modles:\nproviders:\nmodels:\n", 1, 1, "unknown key 'modles'", "did you mean 'models'?"),
     ("providers:\n  opnai: {api_key: k}\nmodels:\n", 2, 3, "unknown provider type 'opnai'", "did you mean 'openai'?"),
     ("providers:\n  x: {type: deepgrm}\nmodels:\n", 2, 13, "unknown provider type 'deepgrm'", "'deepgram'"),

@@ -43,7 +43,7 @@ SMALL = """
 projects:
   small: {daily_budget: 0.001, budget_action: block}
 rate_limiting: {own: {requests_per_minute: 1}, other: {requests_per_minute: 1}}
-serve: {max_body_mb: 0.001, max_upload_mb: 0.002}
+serve: {max_body_mb: 0.002}
 """
 OTHERS = {"llm": "other/echo", "stt": "other/tone", "tts": "other/tone"}
 STREAMS = [e for e in ENDPOINTS if e.streams]

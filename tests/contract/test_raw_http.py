@@ -15,7 +15,6 @@ import trio.testing
 
 from gw.dialects.data_plane import DataPlane
 from gw.web.app import make_dispatch
-from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HttpServer
 from tests.fakes.edge import Client
@@ -138,7 +137,7 @@ async def connect(tmp_path):
     async with open_test_gateway(tmp_path, YAML + "serve: {max_body_mb: 1}\n") as gateway, trio.open_nursery() as nursery:
         plane, drain = DataPlane(gateway), Drain()
         nursery.start_soon(plane.run)
-        server = HttpServer(make_dispatch(gateway, plane, plane.serves, drain), drain, limits=ServerLimits())
+        server = HttpServer(make_dispatch(gateway, plane, plane.serves, drain), drain, max_body_bytes=gateway.settings.serve.max_body_bytes)
 
         async def serve(stream):
             transport = StreamTransport(stream)

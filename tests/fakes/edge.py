@@ -160,14 +160,15 @@ class Host:
 
 @asynccontextmanager
 async def open_host(
-    app, *, limits=None, max_in_flight=100, pair=trio.testing.memory_stream_pair, **options
+    app, *, limits=None, max_in_flight=100, max_body_bytes=None, pair=trio.testing.memory_stream_pair, **options
 ):
     """The gateway's HTTP host on one end of a pair of streams, a Client on the other. `options`: of the HostedApp."""
     ours, theirs = pair()
     host = Host(Client(ours), Drain())
     hosted = HostedApp(app=app, **{"counted": True, "websockets": True} | options)
     server = HttpServer(
-        lambda method, path: hosted, host.drain, limits=limits or ServerLimits(), max_in_flight=max_in_flight
+        lambda method, path: hosted, host.drain, limits=limits or ServerLimits(), max_in_flight=max_in_flight,
+        max_body_bytes=max_body_bytes,
     )
     transport = StreamTransport(theirs)
 

@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 
 from gw.admin.registrar import Registrar
 from gw.config.parse import parse
+from gw.config.settings import Serve
 from gw.dialects.data_plane import DataPlane
 from gw.errors import ProviderError, one_error
 from gw.gateway import Gateway
@@ -47,15 +48,16 @@ NOON = 20_000 * 86_400 + 43_200
 GATEWAY = Origin.parse("http://gateway.test")
 
 
-def hosted(app: ASGIApp) -> Handler:
+def hosted(app: ASGIApp, serve: Serve | None = None) -> Handler:
     """A host for FakeNet that serves `app`."""
     mounted = HostedApp(app=app, counted=True, websockets=True)
-    server = HttpServer(lambda method, path: mounted, Drain(), limits=connection.ServerLimits(idle_s=3_600))
+    limits, max_body_bytes = connection.ServerLimits(idle_s=3_600), (serve or Serve()).max_body_bytes
+    server = HttpServer(lambda method, path: mounted, Drain(), limits=limits, max_body_bytes=max_body_bytes)
 
-    async def serve(stream: trio.abc.Stream) -> None:
+    async def run(stream: trio.abc.Stream) -> None:
         await server.run_connection(StreamTransport(stream))
 
-    return serve
+    return run
 
 
 class ResettingTransport(Transport):
@@ -249,7 +251,7 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
             nursery.start_soon(gateway.relay.in_flight.keeper.run)
-            front.hosts["gateway.test", 80] = hosted(app)
+            front.hosts["gateway.test", 80] = hosted(app, gateway.settings.serve)
             plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front))
             yield plane
             await plane.check_nothing_left()

@@ -177,8 +177,8 @@ async def test_a_body_must_keep_up_a_rate(autojump_clock):
         request("POST", "/data", b"x" * 101, b"Expect: 100-continue")[:-101],
     ],
 )
-async def test_a_body_beyond_the_limit_of_its_app_is_refused(data, autojump_clock):
-    async with open_host(echo, max_body_bytes=100) as host:
+async def test_a_body_beyond_the_limit_is_refused(data, autojump_clock):
+    async with open_host(echo, max_body_bytes=lambda: 100) as host:
         await host.client.send(request(body=b"x" * 100))
         assert (await host.client.response()).status == 200
         await host.client.send(data)

@@ -63,7 +63,7 @@ async def serving(data_plane=_data_plane, control=None, **options):
     drain = Drain()
     server = None
     data = HostedApp(app=data_plane, counted=True, websockets=True)
-    changes = HostedApp(app=control or _control_plane(), max_body_bytes=1_000_000)
+    changes = HostedApp(app=control or _control_plane())
 
     async def run(task_status):
         await listener.serve(

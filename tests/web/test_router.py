@@ -261,7 +261,6 @@ async def test_one_connection_carries_reads_chats_and_changes(tmp_path):
         await both_planes()
         created = await ask("POST", "/v1/projects", b'{"project_id": "new"}', json)
         assert (created.status, created.headers["x-content-type-options"]) == (200, "nosniff")
-        assert (await ask("POST", "/v1/projects", b"x" * 1_000_001, json)).status == 413
         await client.stream.aclose()
 
 
