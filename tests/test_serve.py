@@ -13,8 +13,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from gw.config.demo import demo_settings
-from gw.config.parse import parse
+from gw.config.parse import demo_settings, parse
 from gw.gateway import open_gateway
 from gw.net.http1 import Origin
 from gw.serve import load_sample_history, reload_on_signal

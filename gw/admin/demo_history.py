@@ -21,7 +21,7 @@ from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.ids import Modality, split_model_id
 from gw.types.usage import AttemptRecord, Cost, RequestRecord, Status, Usage
 
-PROJECT = "demo-history"  # id of the project in `gw.config.demo`
+PROJECT = "demo-history"  # id of the project in `gw/config/demo.yaml`
 DAYS = 13
 
 _SESSIONS = (19, 22, 21, 23, 18, 7, 5)  # usual sessions a day, Monday to Sunday

@@ -1,22 +1,29 @@
-"""Creating, changing and deleting providers through the API."""
+"""Creating, changing, deleting and testing providers through the API."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import msgspec
+import trio
 from msgspec import UNSET, UnsetType
 
 from gw.admin.registrar import Deleted, Registrar, address_of, differences
 from gw.admin.request_models import Body, checked_id, read
 from gw.admin.schemas import Schema
-from gw.errors import ClientProtocolError, ConflictError, ReadOnlyError, RequestError
+from gw.errors import ClientProtocolError, ConflictError, GwError, ProviderError, ReadOnlyError, RequestError
+from gw.net.http1 import Pool
+from gw.providers.spec import Account, ProviderSpec, spec_of
+from gw.registry.catalog import Provider
 from gw.types.address import host_of, is_never_called, is_public
 from gw.types.entities import Actor, Model, StoredProvider, name_of
 from gw.types.ids import Source
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
+CAP_S = 10.0
+_ANSWER_LIMIT = 1_000_000
 _REDACTED = "(redacted)"
 
 
@@ -214,3 +221,64 @@ def _is_inside(host: str) -> bool:
     except ValueError:
         last = host.rpartition(".")[2]
         return last.isdigit() or last.startswith("0x")  # 2130706433, 0x7f.1, 127.1: some resolvers accept these
+
+
+# ---- testing
+
+
+class ProviderHealth(Schema):
+    """A provider that cannot be reached or refuses the key is `failed`, and the HTTP status is still 200. `message` is for
+    people and contains nothing the vendor wrote."""
+
+    status: Literal["ok", "failed"]
+    latency_ms: int
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+async def check_provider(provider: Provider, pool: Pool) -> ProviderHealth:
+    """Request the provider's health path with its key, within 10 s. Failures are results, not exceptions."""
+    began = trio.current_time()
+    ok, message = False, f"no answer within {CAP_S:g} s"
+    with trio.move_on_after(CAP_S):
+        try:
+            ok, message = await _check(provider, pool)
+        except ProviderError as error:
+            message = error.message
+        except (GwError, ModuleNotFoundError) as error:
+            message = str(error) if isinstance(error, GwError) else f"{error.name} is not installed"
+        except ValueError:
+            message = "its base_url is not an http(s) address"
+    latency_ms = round((trio.current_time() - began) * 1_000)
+    return ProviderHealth(status="ok" if ok else "failed", latency_ms=latency_ms, message=message)
+
+
+async def _check(provider: Provider, pool: Pool) -> tuple[bool, str]:
+    if not provider.enabled:
+        return False, "switched off in the configuration"
+    if not provider.configured:
+        return False, provider.key_error or "no API key"
+    spec = spec_of(provider.type)
+    origin = spec.origin(provider.id, provider.base_url, provider.options, public_only=provider.public_only)
+    if spec.check is not None:
+        account = Account(
+            provider_id=provider.id, model="", origin=origin, api_key=provider.api_key, pool=pool, options=provider.options
+        )
+        await spec.check(account)
+        return True, "the engine is loaded" if origin.scheme == "engine" else "the server answers"
+    if not (spec.needs_address and spec.health_path):
+        return True, "runs inside the gateway"
+    path = spec.health_path.encode()
+    headers = [(b"accept", b"application/json"), *spec.key_headers(provider.api_key)]
+    async with pool.open(provider.id, b"GET", origin, path, headers) as response:
+        await response.read(_ANSWER_LIMIT)
+        return _verdict(response.status, spec)
+
+
+def _verdict(status: int, spec: ProviderSpec) -> tuple[bool, str]:
+    if status == 404:
+        return False, f"nothing at {spec.health_path} (HTTP 404): check base_url"
+    return 200 <= status < 300, f"the key was refused (HTTP {status})" if status in (401, 403) else f"HTTP {status}"

@@ -11,9 +11,8 @@ from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd,
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries
-from gw.store.queries import NoSuchRecord
+from gw.store.queries import NoSuchRecord, Turn
 from gw.store.store import Reader
-from gw.store.turn_queries import Turn
 from gw.types.ids import Modality, split_model_id
 from gw.types.usage import AttemptRecord, HeardSpeech, RequestRecord, Status
 

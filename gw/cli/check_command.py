@@ -14,7 +14,7 @@ import attrs
 import click
 import trio
 
-from gw.admin.provider_check import check_provider
+from gw.admin.providers import check_provider
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
 from gw.cli.output import bar, print_answer

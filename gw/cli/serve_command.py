@@ -18,7 +18,7 @@ from gw.admin.demo_history import DAYS, PROJECT
 from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside
-from gw.config.demo import demo_settings
+from gw.config.parse import demo_settings
 from gw.config.settings import Settings
 from gw.errors import ConfigError, Problem
 from gw.types.address import is_loopback

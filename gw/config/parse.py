@@ -7,6 +7,7 @@ References between sections, such as a chain that names a model, are checked aft
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,10 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
         what = "the file is not UTF-8 text"
         raise ConfigError(problems=(Problem(file=str(path), line=line, column=column, what=what),)) from None
     return parse(text, file=str(path), env=env, data_dir=gw_yaml.user_data_dir())
+
+
+def demo_settings(data_dir: Path) -> Settings:
+    """Return the settings of the demo with its database in `data_dir`."""
+    text = resources.files("gw.config").joinpath("demo.yaml").read_text(encoding="utf-8")
+    settings = parse(text, file="demo", env={}, data_dir=data_dir)
+    return attrs.evolve(settings, path=None, secret_folder=data_dir)

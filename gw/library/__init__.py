@@ -16,9 +16,8 @@ import threading
 
 from gw.library.asynchronous import AsyncGateway, open_gateway
 from gw.library.blocking import BlockingGateway as Gateway
-from gw.library.blocking import Llm, Stt, Tts
-from gw.library.blocking_stream import ChatTextStream as ChatStream
-from gw.library.blocking_stream import Listening, Speaking, SpeechStream
+from gw.library.blocking import ChatTextStream as ChatStream
+from gw.library.blocking import Listening, Llm, Speaking, SpeechStream, Stt, Tts
 from gw.library.responses import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, ToolCall, Transcription
 from gw.library.usage_events import UsageCollected
 

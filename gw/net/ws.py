@@ -17,15 +17,7 @@ from websockets.http11 import Response as HandshakeResponse
 from websockets.protocol import State
 from websockets.uri import WebSocketURI
 
-from gw.errors import (
-    ProviderError,
-    ProviderFailed,
-    ProviderRejected,
-    ProviderUnreachable,
-    RateLimitError,
-    UpstreamCut,
-    UpstreamProtocolError,
-)
+from gw import errors
 from gw.net.connect import Connect, connect_tcp
 from gw.net.http1 import Headers, Origin, header_lines, request_target
 from gw.net.tcp import LOST, READ_BYTES, Transport, describe, unreachable
@@ -119,13 +111,13 @@ class WebSocket(WsSession):
         await self._answer()
 
     async def _answer(self) -> None:
-        with suppress(UpstreamCut):  # reading goes on to what the upstream sent before it left, a close frame perhaps
+        with suppress(errors.UpstreamCut):  # reading goes on to what the upstream sent before it left, a close frame perhaps
             await super()._answer()
 
     async def idle(self) -> None:
         """Answer pings while the session waits to be used; messages are kept for `receive`. Returns when the session is over,
         or more than MAX_IDLE_MESSAGES came."""
-        with suppress(UpstreamCut):
+        with suppress(errors.UpstreamCut):
             while self.is_open and len(self._messages) <= MAX_IDLE_MESSAGES:
                 await self._read()
 
@@ -138,7 +130,7 @@ class WebSocket(WsSession):
     async def leave(self) -> None:
         """Close a session that is not needed, without waiting for the answer."""
         try:
-            with suppress(UpstreamCut), trio.move_on_after(GOODBYE_S, shield=True):
+            with suppress(errors.UpstreamCut), trio.move_on_after(GOODBYE_S, shield=True):
                 await self.send_close(1001)
         finally:
             self.abort()
@@ -161,11 +153,11 @@ class WebSocket(WsSession):
             self.abort()
             raise
 
-    def _write_error(self, error: BaseException) -> UpstreamCut:
+    def _write_error(self, error: BaseException) -> errors.UpstreamCut:
         return self._cut(error, "while sending")  # not aborted: the close frame that explains it may still wait to be read
 
-    def _cut(self, error: BaseException, when: str) -> UpstreamCut:
-        return UpstreamCut(provider=self._provider, detail=f"{describe(error)} {when}")
+    def _cut(self, error: BaseException, when: str) -> errors.UpstreamCut:
+        return errors.UpstreamCut(provider=self._provider, detail=f"{describe(error)} {when}")
 
     def _closed_error(self) -> Exception:
         protocol = self._protocol
@@ -175,15 +167,15 @@ class WebSocket(WsSession):
         if error is None and protocol.close_rcvd is not None:
             return WsClosed(protocol.close_rcvd.code, protocol.close_rcvd.reason)
         if isinstance(error, EOFError):
-            return UpstreamCut(provider=self._provider, detail="closed the connection without a close frame")
+            return errors.UpstreamCut(provider=self._provider, detail="closed the connection without a close frame")
         if isinstance(error, PayloadTooBig):
             return self._malformed("a message is larger than allowed")
         if error is not None:
             return self._malformed("broken WebSocket frames")
         return trio.ClosedResourceError("this session has been closed here")
 
-    def _malformed(self, detail: str) -> UpstreamProtocolError:
-        return UpstreamProtocolError(provider=self._provider, detail=detail)
+    def _malformed(self, detail: str) -> errors.UpstreamProtocolError:
+        return errors.UpstreamProtocolError(provider=self._provider, detail=detail)
 
 
 @asynccontextmanager
@@ -248,15 +240,15 @@ async def _shake_hands(provider: str, transport: Transport, protocol: ClientProt
     if refusal is not None and isinstance(refusal.__cause__, EOFError):
         raise _unanswered(provider, answered, "closed the connection")
     if refusal is not None:
-        raise UpstreamProtocolError(provider=provider, detail="not a WebSocket handshake")
+        raise errors.UpstreamProtocolError(provider=provider, detail="not a WebSocket handshake")
     protocol.events_received()  # the answer itself; frames begin behind it
     return behind
 
 
-def _unanswered(provider: str, answered: bool, how: str) -> ProviderError:
+def _unanswered(provider: str, answered: bool, how: str) -> errors.ProviderError:
     if answered:
-        return UpstreamProtocolError(provider=provider, detail=f"{how} in the middle of the handshake")
-    return ProviderUnreachable(provider=provider, detail=f"{how} before an answer", cause="lost")
+        return errors.UpstreamProtocolError(provider=provider, detail=f"{how} in the middle of the handshake")
+    return errors.ProviderUnreachable(provider=provider, detail=f"{how} before an answer", cause="lost")
 
 
 @asynccontextmanager
@@ -266,10 +258,10 @@ async def hold_ws(ws: WebSocket) -> AsyncIterator[WebSocket]:
         try:
             yield ws
         except BaseException:
-            with suppress(UpstreamCut), trio.move_on_after(GOODBYE_S, shield=True):
+            with suppress(errors.UpstreamCut), trio.move_on_after(GOODBYE_S, shield=True):
                 await ws.send_close(1001)
             raise
-        with suppress(UpstreamCut), trio.move_on_after(CLOSE_S, shield=True):
+        with suppress(errors.UpstreamCut), trio.move_on_after(CLOSE_S, shield=True):
             if await ws.send_close(1000):
                 await ws.wait_closed()
     finally:
@@ -292,7 +284,7 @@ def _protocol(origin: Origin, path_and_query: bytes, headers: Headers, max_messa
     return protocol
 
 
-def _rejection(provider: str, response: HandshakeResponse) -> ProviderError:
+def _rejection(provider: str, response: HandshakeResponse) -> errors.ProviderError:
     """Return the error for a status other than 101. The vendor's text is left out.
 
     None is the caller's fault: key, model and audio settings of a handshake are this candidate's.
@@ -300,14 +292,14 @@ def _rejection(provider: str, response: HandshakeResponse) -> ProviderError:
     status = response.status_code
     detail = f"status {status} to the WebSocket handshake"
     if status == 429:
-        return RateLimitError(
+        return errors.RateLimitError(
             provider=provider, limit_source="upstream", retry_after_s=_retry_after(response), detail=detail
         )
     if status >= 500 or status in (402, 408):
-        return ProviderFailed(provider=provider, upstream_status=status, detail=detail)
+        return errors.ProviderFailed(provider=provider, upstream_status=status, detail=detail)
     if status >= 400:
-        return ProviderRejected(provider=provider, upstream_status=status, fault="candidate", detail=detail)
-    return UpstreamProtocolError(provider=provider, detail=detail)
+        return errors.ProviderRejected(provider=provider, upstream_status=status, fault="candidate", detail=detail)
+    return errors.UpstreamProtocolError(provider=provider, detail=detail)
 
 
 def _retry_after(response: HandshakeResponse) -> float | None:

@@ -22,10 +22,9 @@ from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
-from gw.wire.elevenlabs_errors import close_error
 from gw.wire.elevenlabs_listen import ElevenListenClient
 from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
-from gw.wire.vendor_errors import classify_elevenlabs
+from gw.wire.vendor_errors import classify_elevenlabs, elevenlabs_close_error
 
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
 _KEEP_ALIVE_S = 10.0
@@ -55,7 +54,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
 
 def _close_error(provider: str, closed: WsClosed) -> ProviderError:
-    return close_error(provider, closed.reason) or why_closed(provider, closed)
+    return elevenlabs_close_error(provider, closed.reason) or why_closed(provider, closed)
 
 
 class _SpeakSocket(QueueingSpeakSocket):

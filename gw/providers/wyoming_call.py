@@ -11,15 +11,8 @@ from typing import Final, Protocol
 
 import trio
 
+from gw import errors
 from gw.codecs.compressed import converter, is_compressed
-from gw.errors import (
-    ProviderError,
-    ProviderFailed,
-    ProviderRejected,
-    ProviderUnreachable,
-    UpstreamCut,
-    UpstreamProtocolError,
-)
 from gw.net.tcp import LOST, Transport, unreachable
 from gw.providers.background import background
 from gw.providers.spec import Account, rejected
@@ -55,14 +48,14 @@ class ServerPeer:
     def __init__(self, transport: Transport, provider: str) -> None:
         self._transport = transport
         self._provider = provider
-        self._decoder = wyoming.WyomingDecoder(lambda detail: UpstreamProtocolError(provider=provider, detail=detail))
+        self._decoder = wyoming.WyomingDecoder(lambda detail: errors.UpstreamProtocolError(provider=provider, detail=detail))
         self._received: list[Message] = []
 
     async def send(self, *messages: Message) -> None:
         try:
             await self._transport.send_all(b"".join(map(wyoming.encode, messages)))
         except LOST:
-            raise UpstreamCut(provider=self._provider, detail="the connection was lost") from None
+            raise errors.UpstreamCut(provider=self._provider, detail="the connection was lost") from None
 
     async def receive(self) -> Message:
         while not self._received:
@@ -71,7 +64,7 @@ class ServerPeer:
             except LOST:
                 data = b""
             if not data:
-                raise UpstreamCut(provider=self._provider, detail="the connection ended before the answer did")
+                raise errors.UpstreamCut(provider=self._provider, detail="the connection ended before the answer did")
             self._received = self._decoder.feed(bytes(data))
         return self._received.pop(0)
 
@@ -86,7 +79,7 @@ async def server(account: Account) -> AsyncIterator[Peer]:
     except LOST as error:
         raise unreachable(provider, error) from error
     if scope.cancelled_caught:
-        raise ProviderUnreachable(provider=provider, detail=f"no connection within {CONNECT_S:g} s", cause="timeout")
+        raise errors.ProviderUnreachable(provider=provider, detail=f"no connection within {CONNECT_S:g} s", cause="timeout")
     try:
         yield ServerPeer(transport, provider)
     finally:
@@ -134,7 +127,7 @@ async def transcribe_pieces(
 
 async def _send_pieces(peer: Peer, pieces: AsyncGenerator[bytes, None]) -> None:
     """Send all samples. A lost connection is ignored here: the reading task raises it."""
-    with suppress(ProviderError):
+    with suppress(errors.ProviderError):
         async with aclosing(pieces):
             async for data in pieces:
                 for piece in _cut(data):
@@ -275,7 +268,7 @@ class WyomingSpeech:
                     return [AudioChunk(data=header + data)]
                 case wyoming.AudioStop():
                     if not self._has_audio:
-                        raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
+                        raise errors.UpstreamProtocolError(provider=self._provider, detail="empty answer")
                     return [SpeakEnd()]
                 case wyoming.ErrorMessage() as failed:
                     raise _failure(self._provider, failed)
@@ -287,11 +280,11 @@ class WyomingSpeech:
         return header
 
 
-def _failure(provider: str, failed: wyoming.ErrorMessage) -> ProviderRejected | ProviderFailed:
+def _failure(provider: str, failed: wyoming.ErrorMessage) -> errors.ProviderRejected | errors.ProviderFailed:
     """Return the error for the server's. Only its code is used: its text may quote the request."""
     code = (failed.code or "")[:64]
     if code in _REQUEST_CODES:
-        return ProviderRejected(
+        return errors.ProviderRejected(
             provider=provider, upstream_status=400, upstream_code=code, fault="candidate", detail=f"refused: {code}"
         )
-    return ProviderFailed(provider=provider, upstream_status=500, upstream_code=code, detail="the server reported an error")
+    return errors.ProviderFailed(provider=provider, upstream_status=500, upstream_code=code, detail="the server reported an error")

@@ -11,18 +11,38 @@ from collections.abc import Mapping
 import apsw
 import attrs
 
-from gw.store import attempt_rollups, requests, rollups, turn_queries
+from gw.store import attempt_rollups, requests, rollups
 from gw.store.latency import QueryContext
 from gw.store.latency import latencies as latencies
 from gw.store.latency import latency_points as latency_points
 from gw.store.requests import ANY, LogFilter, Totals
 from gw.store.rollups import CostRow, Grain, Point
-from gw.store.turn_queries import Turn
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
 
 _HOUR_S = 3_600
+MOST_REQUESTS = 200  # requests that are read of one turn, the first ones; an app may give all its requests one id
+
+_FIRST_REQUESTS = """
+select turn_id, session_id, project from requests t indexed by requests_{index}
+where turn_id is not null {project} {before} and not exists (
+  select 1 from requests p indexed by requests_turn_id
+  where p.turn_id = t.turn_id and p.session_id is t.session_id and p.project = t.project
+    and p.timestamp <= t.timestamp and (p.timestamp < t.timestamp or p.seq < t.seq))
+order by timestamp desc, seq desc limit :limit"""
+_BEFORE = "and timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
+
+_REQUESTS = (
+    requests.SELECT
+    + """
+indexed by requests_turn_id where turn_id = ? and session_id is ? and project = ? order by timestamp, seq limit ?"""
+)
+
+_NEWEST = """
+select session_id, project from requests indexed by requests_turn_id
+where turn_id = :turn_id and (:project is null or project = :project) and (:session_id is null or session_id = :session_id)
+order by timestamp desc, seq desc limit 1"""
 
 
 class NoSuchRecord(LookupError):
@@ -140,16 +160,6 @@ def log(
     return requests.page(context.db, limit=limit, log_filter=log_filter, before=_place(context.db, before))
 
 
-def newest_turns(context: QueryContext, limit: int, before: str | None, project: str | None) -> list[Turn]:
-    """Raises NoSuchRecord."""
-    return turn_queries.page(context.db, limit=limit, before=_place(context.db, before), project=project)
-
-
-def turn(context: QueryContext, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
-    """Return the turn; if several sessions or projects use the id, that of the last use."""
-    return turn_queries.find(context.db, turn_id, project=project, session_id=session_id)
-
-
 def request(context: QueryContext, record_id: str) -> RequestRecord | None:
     return requests.find(context.db, record_id)
 
@@ -161,3 +171,42 @@ def _place(db: apsw.Connection, record_id: str | None) -> tuple[float, int] | No
     if place is None:
         raise NoSuchRecord(record_id)
     return place
+
+
+# ---- turns: clients choose their ids, so requests of one turn share id, session and project
+
+
+@attrs.frozen(kw_only=True)
+class Turn:
+    """`requests` in order of time, at least one."""
+
+    turn_id: str
+    session_id: str | None
+    project: str
+    requests: tuple[RequestRecord, ...]
+
+
+def newest_turns(context: QueryContext, limit: int, before: str | None, project: str | None) -> list[Turn]:
+    """Return the turns that began last, the newest first. Raises NoSuchRecord."""
+    sql = _FIRST_REQUESTS.format(
+        index="turns" if project is None else "project",
+        project="" if project is None else "and project = :project",
+        before="" if before is None else _BEFORE,
+    )
+    timestamp, seq = _place(context.db, before) or (0.0, 0)
+    bindings = {"limit": limit, "project": project, "timestamp": timestamp, "seq": seq}
+    return [_turn(context.db, *key) for key in list(context.db.execute(sql, bindings))]
+
+
+def turn(context: QueryContext, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:
+    """Return the turn; if several sessions or projects use the id, that of the last use."""
+    bindings = {"turn_id": turn_id, "project": project, "session_id": session_id}
+    for session, owner in context.db.execute(_NEWEST, bindings):
+        return _turn(context.db, turn_id, session, owner)
+    return None
+
+
+def _turn(db: apsw.Connection, turn_id: str, session_id: str | None, project: str) -> Turn:
+    rows = db.execute(_REQUESTS, (turn_id, session_id, project, MOST_REQUESTS))
+    records = tuple(requests.record_of(row) for row in rows)
+    return Turn(turn_id=turn_id, session_id=session_id, project=project, requests=records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import add
 
 import apsw
@@ -22,6 +22,9 @@ _COLUMNS = (
 
 _INSERT = f"""
 insert into requests ({", ".join(_COLUMNS)}) values ({", ".join("?" * len(_COLUMNS))}) on conflict (id) do nothing"""
+
+_JOIN = """
+update requests set turn_id = ?, session_id = coalesce(session_id, ?) where id = ? and project = ? and turn_id is null"""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +206,17 @@ def between(
     bindings = {"since": since, "until": until, "project": project}
     [row] = db.execute(_TALLY, bindings)
     return struct_of(Totals, row), [(modality, ttfb) for modality, ttfb in db.execute(_TTFBS, bindings)]
+
+
+def join_turns(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+    """Give the earlier records named by `records` their turn. Within the caller's transaction."""
+    joined = [
+        (record.turn_id, record.session_id, earlier, record.project)
+        for record in records
+        for earlier in record.earlier or ()
+    ]
+    if joined:
+        db.executemany(_JOIN, joined)
 
 
 def find(db: apsw.Connection, record_id: str) -> RequestRecord | None:

@@ -28,7 +28,7 @@ import structlog
 import trio
 
 from gw.errors import DatabaseLocked
-from gw.store import attempt_rollups, entity_rows, requests, rollups, turn_queries
+from gw.store import attempt_rollups, entity_rows, requests, rollups
 from gw.store.journal import Journal, Segment, read_records
 from gw.store.rollups import RollupVersions
 from gw.store.sqlite import TRANSIENT, describe, translated
@@ -84,7 +84,7 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
         fresh = requests.insert(db, records)
         rollups.add(db, fresh)
         attempt_rollups.add(db, fresh)
-        turn_queries.join(db, fresh)
+        requests.join_turns(db, fresh)
         db.execute("commit")
     except BaseException:
         if db.in_transaction:

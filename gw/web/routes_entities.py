@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gw.admin import fallbacks, keys, listings, models, projects, providers
-from gw.admin.provider_check import ProviderHealth, check_provider
+from gw.admin.providers import ProviderHealth, check_provider
 from gw.admin.registrar import Deleted
 from gw.web.route import READ_LAG_S, QueryField, Raw, Request, Route
 

@@ -28,14 +28,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import (
-    ClientProtocolError,
-    ProviderError,
-    ProviderFailed,
-    ProviderRejected,
-    RateLimitError,
-    UpstreamProtocolError,
-)
+from gw import errors
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
@@ -195,15 +188,15 @@ class AssemblyListenClient:
         usage = None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor")
         return [*events, ListenEnd(usage=usage, raw=raw)]
 
-    def _error(self, message: _Message) -> ProviderError:
+    def _error(self, message: _Message) -> errors.ProviderError:
         code = message.error_code or 0
         error = session_failure(self._provider, message.error, "", self._secrets)
         if code in _TOO_MANY:
-            return RateLimitError(provider=self._provider, detail=error.detail, limit_source="upstream")
+            return errors.RateLimitError(provider=self._provider, detail=error.detail, limit_source="upstream")
         error.upstream_code = str(code or "")
         if not code or code in NEXT_CODES:
             return error
-        return ProviderRejected(
+        return errors.ProviderRejected(
             provider=self._provider, detail=error.detail, upstream_status=101, upstream_code=str(code), fault="candidate"
         )
 
@@ -255,7 +248,7 @@ def _string_array(fields: dict[str, str], name: str) -> tuple[str, ...]:
     try:
         return tuple(msgspec.json.decode(fields.get(name) or "[]", type=list[str]))
     except BAD_JSON:
-        raise ClientProtocolError(what=f"{name} must be a JSON array of strings", param=name) from None
+        raise errors.ClientProtocolError(what=f"{name} must be a JSON array of strings", param=name) from None
 
 
 class AssemblyListenServer(TurnEncoder):
@@ -282,7 +275,7 @@ class AssemblyListenServer(TurnEncoder):
         try:
             kind = _TYPED.decode(frame).type
         except BAD_JSON:
-            raise ClientProtocolError(what="a text frame must be a JSON object with a type") from None
+            raise errors.ClientProtocolError(what="a text frame must be a JSON object with a type") from None
         return (_COMMANDS.get(kind) or Forward(frame),)
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -446,12 +439,12 @@ def decode_job(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: 
             return _job_transcript(job, body if keep_raw else None)
         case "error":
             reason = filtered(job.error or "", secrets)
-            raise ProviderFailed(
+            raise errors.ProviderFailed(
                 provider=provider, detail="the transcript failed" + (f": {reason}" if reason else ""), upstream_status=200
             )
         case "queued" | "processing" if _ID.fullmatch(job.id):
             return job.id
-    raise UpstreamProtocolError(provider=provider, detail="the transcript's status or id is unknown")
+    raise errors.UpstreamProtocolError(provider=provider, detail="the transcript's status or id is unknown")
 
 
 def _job_transcript(job: _Job, raw: bytes | None) -> stt.Transcript:

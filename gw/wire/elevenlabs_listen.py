@@ -34,12 +34,12 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
-from gw.wire.elevenlabs_errors import as_rejection, session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
 from gw.wire.query import optional_pairs, query_pairs
 from gw.wire.transcripts import transcribed, unknown
+from gw.wire.vendor_errors import as_rejection, elevenlabs_session_error
 
 TIMED = "committed_transcript_with_timestamps"
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
@@ -184,7 +184,7 @@ class ElevenListenClient:
         message = decode_upstream(_MESSAGE, frame, self._provider)
         kind = message.message_type
         if kind in _ERRORS or kind in _REFUSALS or (kind == _SILENCE and not self._finishing):
-            error = session_error(self._provider, _ERRORS.get(kind) or kind, message.error or "", self._secrets)
+            error = elevenlabs_session_error(self._provider, _ERRORS.get(kind) or kind, message.error or "", self._secrets)
             raise as_rejection(error, kind) if kind in _REFUSALS else error
         raw = frame_text(frame) if self._keep_raw else None
         text = (message.text or "").strip()

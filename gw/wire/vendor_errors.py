@@ -11,7 +11,8 @@ is common. Sources, November 2026:
 - Deepgram: deepgram-sdk 7.17.0 and the vendor's guide to errors: `{err_code, err_msg, request_id}` or
   `{category, message, details, request_id}`; sometimes plain text.
 - ElevenLabs: elevenlabs 2.78.0 and the vendor's error page: `{"detail":{"status","message"}}`, the newer
-  `{"detail":{"type","code","message","status"}}`, and `{"detail":[{"loc","msg","type"}]}` for validation.
+  `{"detail":{"type","code","message","status"}}`, and `{"detail":[{"loc","msg","type"}]}` for validation. A frame of a speech
+  socket is `{"message","error","code"}`.
 """
 
 from __future__ import annotations
@@ -255,9 +256,9 @@ _ANTHROPIC_CANDIDATE = re.compile(
 """Found in the message of a 400 that another model need not return."""
 _CARTESIA_CANDIDATE = ("model_", "voice_", "language_", "plan_", "subscription_")
 """Prefixes of codes about things that another provider may have."""
-ELEVENLABS_OUT_OF_MONEY = frozenset({"quota_exceeded", "payment_required", "insufficient_credits"})
+_ELEVENLABS_OUT_OF_MONEY = frozenset({"quota_exceeded", "payment_required", "insufficient_credits"})
 """Come with status 401, as a wrong key does."""
-ELEVENLABS_CANDIDATE = frozenset({
+_ELEVENLABS_CANDIDATE = frozenset({
     "voice_not_found", "voice_does_not_exist", "voice_id_does_not_exist", "model_not_found", "model_does_not_exist",
     "model_id_does_not_exist", "unsupported_model", "unsupported_language", "invalid_output_format",
     "output_format_not_allowed", "max_character_limit_exceeded", "text_too_long", "invalid_api_key",
@@ -284,10 +285,68 @@ CARTESIA = ErrorDialect(
 DEEPGRAM = ErrorDialect(code=("err_code", "category"), message=("err_msg", "message"), details=("details",))
 ELEVENLABS = ErrorDialect(
     code=("detail.code", "detail.status", "detail.type"), message=("detail.message",), alias=("detail.status",),
-    out_of_money=lambda status, facts: min(facts.names & ELEVENLABS_OUT_OF_MONEY, default=""),
-    is_candidate_fault=lambda status, facts: bool(facts.names & ELEVENLABS_CANDIDATE),
+    out_of_money=lambda status, facts: min(facts.names & _ELEVENLABS_OUT_OF_MONEY, default=""),
+    is_candidate_fault=lambda status, facts: bool(facts.names & _ELEVENLABS_CANDIDATE),
 )
 classify_anthropic = partial(classify, dialect=ANTHROPIC)
 classify_cartesia = partial(classify, dialect=CARTESIA)
 classify_deepgram = partial(classify, dialect=DEEPGRAM)
 classify_elevenlabs = partial(classify, dialect=ELEVENLABS)
+
+
+# ---- live sessions of ElevenLabs: a frame, or the close frame that follows it, with the same `code`
+
+
+_ELEVENLABS_LIMITS = frozenset({
+    "too_many_concurrent_requests", "concurrent_limit_exceeded", "rate_limit_exceeded", "rate_limited", "system_busy",
+    "resource_exhausted",
+})  # fmt: skip
+_ELEVENLABS_STATUSES = {
+    **dict.fromkeys(_ELEVENLABS_CANDIDATE, 400),
+    **dict.fromkeys(_ELEVENLABS_LIMITS, 429),
+    **dict.fromkeys(_ELEVENLABS_OUT_OF_MONEY, 402),
+}
+"""Error code → the HTTP status that a request would get."""
+
+
+class _ElevenlabsFrame(msgspec.Struct, gc=False):
+    message: object = None
+    error: object = None
+    code: object = None
+
+
+_ELEVENLABS_FRAME = msgspec.json.Decoder(_ElevenlabsFrame)
+
+
+def elevenlabs_session_error(provider: str, code: str, message: str, secrets: Iterable[str] = ()) -> ProviderError:
+    """Return the error of a live session for the vendor's code. Key, voice, model and settings are the candidate's."""
+    return error_of(provider, _ELEVENLABS_STATUSES.get(code, 500), ErrorFacts(code=code, message=message), secrets, dialect=ELEVENLABS)
+
+
+def elevenlabs_close_error(provider: str, reason: str) -> ProviderError | None:
+    """Return the error that a close frame's reason names; None if it names none. The vendor's text is left out."""
+    reason = reason.lower()
+    for code in sorted(_ELEVENLABS_STATUSES):
+        if code in reason:
+            return elevenlabs_session_error(provider, code, "")
+    return None
+
+
+def elevenlabs_frame_error(provider: str, frame: str | bytes, secrets: Iterable[str] = ()) -> ProviderError | None:
+    """Return the error in a frame of a speech socket; None for any other frame."""
+    decoded = decode_or(_ELEVENLABS_FRAME, frame, _ElevenlabsFrame())
+    if not decoded.error:
+        return None
+    code = decoded.error.lower() if isinstance(decoded.error, str) else ""
+    error = elevenlabs_session_error(provider, code, decoded.message if isinstance(decoded.message, str) else "", secrets)
+    if decoded.code == 1008 and type(error) is ProviderFailed and error.upstream_status == 500:
+        return as_rejection(error, error.upstream_code)
+    return error
+
+
+def as_rejection(error: ProviderError, code: str) -> ProviderRejected:
+    """Return `error`, classified as an unknown failure, as a refusal that another candidate may not repeat."""
+    return ProviderRejected(
+        provider=error.provider, detail=error.detail.replace("HTTP 500", "HTTP 400"), upstream_status=400,
+        upstream_code=code, fault="candidate",
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from gw.admin.demo_history import DAYS, PROJECT, sample_records
-from gw.config.demo import demo_settings
+from gw.config.parse import demo_settings
 from gw.pricing.rate_tables import load_book
 from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.ids import split_model_id

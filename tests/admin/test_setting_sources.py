@@ -7,8 +7,7 @@ from pathlib import Path
 import attrs
 
 from gw.admin.setting_sources import SECTIONS, Origins, settings_page
-from gw.config.demo import demo_settings
-from gw.config.parse import parse
+from gw.config.parse import demo_settings, parse
 from gw.config.settings import Settings
 from tests.fakes.answers import as_json
 

@@ -11,7 +11,7 @@ import pytest
 
 import gw
 from gw.cli.serve_command import banner, bound_to
-from gw.config.demo import demo_settings
+from gw.config.parse import demo_settings
 from gw.config.settings import Auth
 from gw.errors import ConfigError
 from gw.types.secret import Secret

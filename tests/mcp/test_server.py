@@ -5,7 +5,7 @@ import json
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from gw.mcp.prompts import PROMPTS
+from gw.mcp.server import PROMPTS
 from tests.mcp.conftest import open_mcp_gateway
 
 pytestmark = pytest.mark.filterwarnings(

@@ -17,7 +17,7 @@ import trio
 from gw.config.parse import parse
 from gw.errors import RequestError
 from gw.gateway import open_gateway
-from gw.library.recordings import Recording
+from gw.library.asynchronous import Recording
 from gw.net.http1 import Pool
 from gw.providers.sim import fsk
 from gw.reconcile.compare import compare

@@ -4,8 +4,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gw.config.demo import demo_settings
-from gw.config.parse import parse
+from gw.config.parse import demo_settings, parse
 from gw.registry.merge import accent_of, build, merge
 from gw.types.entities import Model, Project, StoredChain, StoredKey, StoredProvider
 from gw.types.secret import Secret

@@ -13,16 +13,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 import trio
 
-from gw.errors import (
-    ProviderError,
-    ProviderFailed,
-    ProviderRefused,
-    ProviderRejected,
-    ProviderUnreachable,
-    RateLimitError,
-    UpstreamCut,
-    UpstreamProtocolError,
-)
+from gw import errors
 from gw.policy.bucket import Bucket
 from gw.providers.spec import Account, rejected
 from gw.types.ids import Modality
@@ -138,7 +129,7 @@ class _State:
 class SimCall:
     """An open call. `number` counts the calls of its provider entry from 1."""
 
-    def __init__(self, provider: str, options: SimOptions, number: int, fault: ProviderError | None) -> None:
+    def __init__(self, provider: str, options: SimOptions, number: int, fault: errors.ProviderError | None) -> None:
         self.provider = provider
         self.options = options
         self.number = number
@@ -153,13 +144,13 @@ class SimCall:
             if self._fault is not None:
                 raise self._fault
             if options.refuse:
-                raise ProviderRefused(provider=self.provider, detail="simulated refusal")
+                raise errors.ProviderRefused(provider=self.provider, detail="simulated refusal")
         if options.cut_after is not None and self._steps >= options.cut_after:
-            raise UpstreamCut(provider=self.provider, detail=f"simulated cut after {self._steps} pieces")
+            raise errors.UpstreamCut(provider=self.provider, detail=f"simulated cut after {self._steps} pieces")
         self._steps += 1
 
-    def past_the_end(self) -> UpstreamCut:
-        return UpstreamCut(provider=self.provider, detail="read past the end of the answer")
+    def past_the_end(self) -> errors.UpstreamCut:
+        return errors.UpstreamCut(provider=self.provider, detail="read past the end of the answer")
 
 
 class SimSession(Generic[T]):
@@ -174,7 +165,7 @@ class SimSession(Generic[T]):
         try:
             await self._to_queue.send(item)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise UpstreamCut(provider=self._call.provider, detail="the session has ended") from None
+            raise errors.UpstreamCut(provider=self._call.provider, detail="the session has ended") from None
 
     async def send_frame(self, frame: str) -> None:
         raise AssertionError("no client speaks the dialect of the demo engine")
@@ -192,7 +183,7 @@ class SimSession(Generic[T]):
         """Call `SimCall.step`; if the answer breaks off there, the sending direction does too."""
         try:
             await self._call.step()
-        except ProviderError:
+        except errors.ProviderError:
             self._queued.close()
             raise
 
@@ -218,7 +209,7 @@ async def start_call(account: Account, modality: Modality) -> SimCall:
         if options.fail_with == "slow":
             await trio.sleep_forever()
         fault = _fault(account.provider_id, options)
-        if isinstance(fault, (ProviderUnreachable, RateLimitError, ProviderFailed, ProviderRejected)):
+        if isinstance(fault, (errors.ProviderUnreachable, errors.RateLimitError, errors.ProviderFailed, errors.ProviderRejected)):
             raise fault   # known before an answer starts; the other faults break off the answer
     return SimCall(account.provider_id, options, state.calls, fault)
 
@@ -231,7 +222,7 @@ def _take_token(provider: str, state: _State, per_minute: int | None) -> None:
         state.bucket = Bucket(per_minute, now)
     if wait := state.bucket.take(now):
         detail = "simulated rate limit"
-        raise RateLimitError(provider=provider, limit_source="upstream", retry_after_s=wait, detail=detail)
+        raise errors.RateLimitError(provider=provider, limit_source="upstream", retry_after_s=wait, detail=detail)
 
 
 def _fails(state: _State, rate: float) -> bool:
@@ -245,22 +236,22 @@ def _fails(state: _State, rate: float) -> bool:
     return True
 
 
-def _fault(provider: str, options: SimOptions) -> ProviderError:
+def _fault(provider: str, options: SimOptions) -> errors.ProviderError:
     kind = options.fail_with
     detail = f"simulated {kind}"
     match kind:
         case "reset":
-            return UpstreamCut(provider=provider, detail=detail)
+            return errors.UpstreamCut(provider=provider, detail=detail)
         case "malformed":
-            return UpstreamProtocolError(provider=provider, detail=detail)
+            return errors.UpstreamProtocolError(provider=provider, detail=detail)
         case 429:
             wait_s = options.retry_after_s
-            return RateLimitError(provider=provider, limit_source="upstream", retry_after_s=wait_s, detail=detail)
+            return errors.RateLimitError(provider=provider, limit_source="upstream", retry_after_s=wait_s, detail=detail)
         case int() if kind >= 500 or kind in _QUOTA_OR_TIMEOUT:
-            return ProviderFailed(provider=provider, upstream_status=kind, detail=detail)
+            return errors.ProviderFailed(provider=provider, upstream_status=kind, detail=detail)
         case int() if kind in _CANDIDATE_FAULTS:
-            return ProviderRejected(provider=provider, upstream_status=kind, fault="candidate", detail=detail)
+            return errors.ProviderRejected(provider=provider, upstream_status=kind, fault="candidate", detail=detail)
         case int():
-            return ProviderRejected(provider=provider, upstream_status=kind, fault="caller", detail=detail)
+            return errors.ProviderRejected(provider=provider, upstream_status=kind, fault="caller", detail=detail)
         case _:
-            return ProviderUnreachable(provider=provider, detail=detail)
+            return errors.ProviderUnreachable(provider=provider, detail=detail)

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from gw.config.demo import demo_settings
+from gw.config.parse import demo_settings
 
 
 def test_the_demo_needs_nothing():

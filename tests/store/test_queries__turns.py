@@ -4,7 +4,8 @@ import apsw
 import msgspec
 import pytest
 
-from gw.store import requests, turn_queries
+from gw.store import queries, requests
+from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.migrations import migrate
 from gw.store.writer import write_batch
 from gw.types.usage import HeardSpeech
@@ -35,10 +36,10 @@ def test_what_was_heard_is_kept_with_the_record(db):
 def test_earlier_records_get_the_turn_that_was_found(db):
     write_batch(db, [record("listen")])
     write_batch(db, [record("think"), record("speak", turn_id="t", session_id="s", earlier=("listen", "think", "unknown"))])
-    turn = turn_queries.find(db, "t", project=None, session_id="s")
+    turn = queries.turn(QueryContext(db, MergedBuckets(None)), "t", project=None, session_id="s")
     assert turn is not None
     assert [one.id for one in turn.requests] == ["listen", "think", "speak"]
-    assert [one.turn_id for one in turn_queries.page(db, limit=5, before=None, project=None)] == ["t"]
+    assert [one.turn_id for one in queries.newest_turns(QueryContext(db, MergedBuckets(None)), limit=5, before=None, project=None)] == ["t"]
 
 
 def test_ids_that_are_there_stand(db):
@@ -56,4 +57,4 @@ def test_ids_that_are_there_stand(db):
 def test_writing_it_again_changes_nothing(db):
     batch = [record("listen"), record("think", turn_id="t", earlier=("listen",))]
     assert [write_batch(db, batch), write_batch(db, batch)] == [2, 0]
-    assert turn_queries.find(db, "t", project=None, session_id=None) is not None
+    assert queries.turn(QueryContext(db, MergedBuckets(None)), "t", project=None, session_id=None) is not None

@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from gw.admin.provider_check import CAP_S, check_provider
+from gw.admin.providers import CAP_S, check_provider
 from gw.net.http1 import Pool
 from gw.registry.catalog import Provider
 from gw.types.secret import Secret

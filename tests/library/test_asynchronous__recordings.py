@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gw.errors import RequestError
-from gw.library.recordings import Recording, recording
+from gw.library.asynchronous import Recording, recording
 from gw.types.audio import PCM_16K
 from gw.wire import wav
 
