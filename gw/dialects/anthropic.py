@@ -12,15 +12,16 @@ from gw.dialects import error_bodies
 from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_chat
 from gw.errors import GwError
 from gw.relay.relay import ChatAnswer
-from gw.wire import anthropic_messages_server, sse
-from gw.wire.anthropic_messages_server import MessagesEncoder, parse_request
+from gw.wire import anthropic_messages_answer, sse
+from gw.wire.anthropic_messages_answer import MessagesEncoder
+from gw.wire.anthropic_messages_request import parse_request
 
 _CHARACTERS_PER_TOKEN = 4
 
 
 def _error_body(error: GwError, request_id: str) -> bytes:
     status = error_bodies.status_of(error)
-    return error_bodies.body_by(partial(anthropic_messages_server.error_body, status=status), error, request_id)
+    return error_bodies.body_by(partial(anthropic_messages_answer.error_body, status=status), error, request_id)
 
 
 DIALECT = Dialect(

@@ -12,7 +12,7 @@ from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.spec import ProviderSpec
 from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
-from gw.wire import anthropic_messages_client, anthropic_messages_server, vendor_errors
+from gw.wire import anthropic_messages_answer, anthropic_messages_request, vendor_errors
 
 VERSION = b"2023-06-01"
 
@@ -23,15 +23,15 @@ def _headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 def _passed(request: ChatRequest) -> list[tuple[bytes, bytes]]:
     """Return the header of a Messages request that goes to the vendor."""
-    beta = request.beta if isinstance(request, anthropic_messages_server.MessagesRequest) else b""
+    beta = request.beta if isinstance(request, anthropic_messages_request.MessagesRequest) else b""
     return [(b"anthropic-beta", beta)] if beta else []
 
 
 _MESSAGES = ChatWire(
     dialect="anthropic", path=b"/v1/messages", stream_type=b"text/event-stream", headers=_headers, passed=_passed,
-    body=lambda request, account: anthropic_messages_client.upstream_body(request, account.model),
-    decoder=lambda provider, keep_raw: anthropic_messages_client.MessagesDecoder(provider, keep_raw=keep_raw),
-    decode=lambda body, provider, keep_raw: anthropic_messages_client.decode_message(body, provider, keep_raw=keep_raw),
+    body=lambda request, account: anthropic_messages_request.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: anthropic_messages_answer.MessagesDecoder(provider, keep_raw=keep_raw),
+    decode=lambda body, provider, keep_raw: anthropic_messages_answer.decode_message(body, provider, keep_raw=keep_raw),
     classify=vendor_errors.classify_anthropic,
 )
 chat = partial(chat_call, _MESSAGES)

@@ -15,7 +15,7 @@ from gw.errors import ProviderError
 from gw.types.audio import PCM_16K, PCM_24K
 from gw.types.stt import ListenRequest
 from gw.wire import (
-    anthropic_messages_client,
+    anthropic_messages_answer,
     assemblyai_stream,
     cartesia_listen,
     cartesia_speak,
@@ -42,9 +42,9 @@ STREAMS = {
     "openai/chat_stream_tools": partial(openai_chat.ChatDecoder, "p"),
     "openai/speech_stream": partial(openai_audio.SpeechDecoder, "p"),
     "openai/transcription_stream": partial(openai_audio.TranscriptDecoder, "p"),
-    "anthropic/message_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
-    "anthropic/message_refused": partial(anthropic_messages_client.MessagesDecoder, "p"),
-    "anthropic/overloaded_stream": partial(anthropic_messages_client.MessagesDecoder, "p"),
+    "anthropic/message_stream": partial(anthropic_messages_answer.MessagesDecoder, "p"),
+    "anthropic/message_refused": partial(anthropic_messages_answer.MessagesDecoder, "p"),
+    "anthropic/overloaded_stream": partial(anthropic_messages_answer.MessagesDecoder, "p"),
     "ollama/chat_stream": partial(ollama_chat.OllamaDecoder, "p"),
     "ollama/chat_error_stream": partial(ollama_chat.OllamaDecoder, "p"),
     "cartesia/speech_events": partial(cartesia_speak.CartesiaSpeechDecoder, "p"),
@@ -53,7 +53,7 @@ STREAMS = {
 WHOLE = {
     "openai/chat_completion": partial(openai_chat.decode_completion, provider="p"),
     "openai/transcription_verbose": lambda body: openai_audio.decode_transcript(body, "application/json", "verbose_json", "p"),
-    "anthropic/message": partial(anthropic_messages_client.decode_message, provider="p"),
+    "anthropic/message": partial(anthropic_messages_answer.decode_message, provider="p"),
     "ollama/chat": partial(ollama_chat.decode_answer, provider="p"),
     "cartesia/transcript": partial(cartesia_listen.decode_transcript, provider="p", keep_raw=False),
     "deepgram/listen": partial(deepgram_listen.decode_transcript, provider="p", keep_raw=False),

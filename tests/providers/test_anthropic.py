@@ -11,7 +11,7 @@ from gw.providers import anthropic
 from gw.providers.spec import Account
 from gw.types.llm import ChatEnd, Completion, Delta
 from gw.types.secret import Secret
-from gw.wire import anthropic_messages_server, openai_chat
+from gw.wire import anthropic_messages_answer, anthropic_messages_request, openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -62,9 +62,9 @@ async def test_the_key_and_the_version_stand_in_headers(fake, account, autojump_
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_caller_of_the_same_dialect_gets_what_was_sent(stream, fake, account, autojump_clock):
     native = msgspec.json.encode({**NATIVE, "stream": stream})
-    events = await answered(anthropic_messages_server.parse_request(native), account)
+    events = await answered(anthropic_messages_request.parse_request(native), account)
     assert fake.ledger[0].fields == {**NATIVE, "model": "claude-haiku-4-5", "stream": stream}
-    encoder = anthropic_messages_server.MessagesEncoder(id="x", model="x")
+    encoder = anthropic_messages_answer.MessagesEncoder(id="x", model="x")
     decoded = encoder.encode(events) if stream else encoder.answer(events)
     assert b'"id":"msg_1"' in decoded
     assert b"Hello" in decoded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gw.errors import ProviderError
-from gw.wire.anthropic_messages_client import MessagesDecoder
+from gw.wire.anthropic_messages_answer import MessagesDecoder
 from gw.wire.cartesia_speak import CartesiaSpeechDecoder
 from gw.wire.elevenlabs_speak import TimedDecoder
 from gw.wire.ollama_chat import OllamaDecoder

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gw.errors import ProviderFailed, ProviderRejected, RateLimitError
-from gw.wire.anthropic_messages_server import error_body
+from gw.wire.anthropic_messages_answer import error_body
 from gw.wire.vendor_errors import classify_anthropic as classify
 
 

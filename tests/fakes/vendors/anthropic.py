@@ -12,8 +12,8 @@ import msgspec
 import trio
 
 from gw.types.llm import ChatEnd, ChatEvent, StreamError, UsageReport
-from gw.wire import anthropic_messages_server, sse
-from gw.wire.anthropic_messages_server import error_body
+from gw.wire import anthropic_messages_answer, anthropic_messages_request, sse
+from gw.wire.anthropic_messages_answer import error_body
 from tests.fakes.vendors.scripted import Answer, Entry, ScriptedVendor, json_of
 
 
@@ -33,7 +33,7 @@ class FakeAnthropic(ScriptedVendor):
         return error_body(status=status, message=message, request_id=f"req_{len(self.ledger)}")
 
     def stream_error_event(self, code: str) -> bytes:
-        return anthropic_messages_server.MessagesEncoder(id="", model="").encode(
+        return anthropic_messages_answer.MessagesEncoder(id="", model="").encode(
             [StreamError(code=code, message="scripted failure")]
         )
 
@@ -47,12 +47,12 @@ class FakeAnthropic(ScriptedVendor):
         if entry.headers.get("anthropic-version") not in self.versions:
             await answer.error(400, "", "anthropic-version: a valid version is required")
             return
-        request = anthropic_messages_server.parse_request(body)
+        request = anthropic_messages_request.parse_request(body)
         entry.fields = json_of(body)
         pieces = self.pieces_for(request)
         events = self.chat_events(request, pieces)
         entry.usage = self.used(request, len(events) - 1)
-        encoder = anthropic_messages_server.MessagesEncoder(
+        encoder = anthropic_messages_answer.MessagesEncoder(
             id=f"msg_{len(self.ledger)}", model=request.model, thinking=request.wants_thinking
         )
         if not request.stream:

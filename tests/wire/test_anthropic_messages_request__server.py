@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gw.errors import ClientProtocolError
 from gw.wire import chat_messages
-from gw.wire.anthropic_messages_server import parse_request
+from gw.wire.anthropic_messages_request import parse_request
 
 HI = [{"role": "user", "content": "hi"}]
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
-from gw.wire.anthropic_messages_client import MessagesDecoder, decode_message
-from gw.wire.anthropic_messages_server import MessagesEncoder
+from gw.wire.anthropic_messages_answer import MessagesDecoder, MessagesEncoder, decode_message
 
 USED = Usage(input_tokens=30, cached_input_tokens=20, cache_write_tokens=4, output_tokens=7, source="vendor")
 TOOL = (

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from gw.errors import ProviderError, ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
-from gw.wire.anthropic_messages_client import REFUSED, MessagesDecoder, decode_message
-from gw.wire.anthropic_messages_server import MessagesEncoder
+from gw.wire.anthropic_messages_answer import REFUSED, MessagesDecoder, MessagesEncoder, decode_message
 from tests.fakes.golden import golden
 
 STREAM = golden("anthropic/message_stream")

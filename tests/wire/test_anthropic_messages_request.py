@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from gw.errors import ClientProtocolError
 from gw.wire import openai_chat
-from gw.wire.anthropic_messages_client import DEFAULT_MAX_TOKENS, upstream_body
-from gw.wire.anthropic_messages_server import parse_request
+from gw.wire.anthropic_messages_request import DEFAULT_MAX_TOKENS, parse_request, upstream_body
 
 HI = [{"role": "user", "content": "hi"}]
 
