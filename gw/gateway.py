@@ -10,7 +10,7 @@ import trio
 
 from gw import __version__
 from gw.admin.registrar import Registrar
-from gw.config.settings import Settings
+from gw.config.settings import CostTracking, Settings
 from gw.errors import one_error
 from gw.net.http1 import Pool
 from gw.pricing.book import PriceBook
@@ -92,21 +92,9 @@ async def open_gateway(
     be recorded. Raise ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
-    tracking = settings.cost_tracking
     book = load_book()
     current = CurrentCatalog(build(settings))
-    opening: AbstractAsyncContextManager[Store] = (
-        open_readonly(tracking.db_path, clock=clock)
-        if read_only
-        else open_store(
-            tracking.db_path,
-            clock=clock,
-            durability=tracking.durability,
-            retention_days=tracking.retention_days,
-            report_process=report_process,
-        )
-    )
-    async with opening as store:
+    async with _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only) as store:
         limits, metrics = ProviderLimits(settings.routing.breaker), Metrics()
 
         def follow(catalog: Catalog) -> None:
@@ -119,27 +107,27 @@ async def open_gateway(
         ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
         pool = make_pool()
         accounting = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
-        relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, tracking))
+        relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking))
         try:
             with one_error():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(relay.in_flight.keeper.run)
                     yield Gateway(
-                        settings=settings,
-                        current=current,
-                        store=store,
-                        relay=relay,
-                        ledger=ledger,
-                        limits=limits,
-                        metrics=metrics,
-                        clock=clock,
-                        book=book,
-                        pool=pool,
-                        started_at=clock.now(),
-                        registrar=registrar,
-                        credentials=Credentials(clock),
-                        request_ids=accounting.request_ids,
-                    )
+                        settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
+                        relay=relay, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool, clock=clock,
+                        started_at=clock.now(), request_ids=accounting.request_ids,
+                    )  # fmt: skip
                     nursery.cancel_scope.cancel()
         finally:
             await pool.aclose()
+
+
+def _store(
+    tracking: CostTracking, clock: Clock, *, report_process: bool, read_only: bool
+) -> AbstractAsyncContextManager[Store]:
+    if read_only:
+        return open_readonly(tracking.db_path, clock=clock)
+    return open_store(
+        tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days,
+        report_process=report_process,
+    )  # fmt: skip

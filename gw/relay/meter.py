@@ -234,34 +234,20 @@ class Meter:
         fell_back = self.answering is not None and self.answering is not attempts[0]
         status: Status = "cancelled" if cancelled else "error" if error else "fallback" if fell_back else "success"
         record = RequestRecord(
-            id=self.id,
-            timestamp=self.timestamp,
-            project=caller.project,
-            modality=self.modality,
+            id=self.id, timestamp=self.timestamp, project=caller.project, key_id=caller.key_id, endpoint=caller.endpoint,
+            session_id=place.session_id, turn_id=place.turn_id, heard=place.heard, earlier=place.earlier,
+            modality=self.modality, requested_model=self.requested, stream=self.stream,
             model_id=model.id if model else self.requested,
             provider=model.provider if model else self.requested.partition("/")[0],
-            requested_model=self.requested,
-            status=status,
+            status=status, error_code=error.code if error else None,
+            attempts=tuple([self._attempt_record(attempt, now) for attempt in attempts]),
+            fallback_from=attempts[0].model.id if fell_back else None,
             total_latency_ms=_ms(now - self.started),
             ttfb_ms=None if self.content_at is None else _ms(self.content_at - self.started),
             gateway_ms=self._gateway_ms(now, cancelled=cancelled),
-            cost_nusd=cost.nusd,
-            pricing_source=cost.source,
-            wasted_units=waste.units,
-            wasted_nusd=waste.nusd,
-            usage=usage,
-            measured=measured,
-            attempts=tuple([self._attempt_record(attempt, now) for attempt in attempts]),
-            fallback_from=attempts[0].model.id if fell_back else None,
-            error_code=error.code if error else None,
-            stream=self.stream,
-            session_id=place.session_id,
-            turn_id=place.turn_id,
-            key_id=caller.key_id,
-            endpoint=caller.endpoint,
-            heard=place.heard,
-            earlier=place.earlier,
-        )
+            usage=usage, measured=measured, cost_nusd=cost.nusd, pricing_source=cost.source,
+            wasted_units=waste.units, wasted_nusd=waste.nusd,
+        )  # fmt: skip
         self.record = record
         accounting = self.accounting
         accounting.records.finish(record)
