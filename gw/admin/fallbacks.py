@@ -10,9 +10,9 @@ from gw.admin.registrar import Registrar
 from gw.admin.request_models import Body, read
 from gw.admin.schemas import Schema
 from gw.errors import RequestError
-from gw.policy.breaker import GateView
+from gw.policy.breaker import GateView, gate_name
 from gw.registry.catalog import Catalog, Model, Provider
-from gw.types.entities import Action, Actor, StoredChain, name_of
+from gw.types.entities import Action, Actor, Project, StoredChain, name_of
 from gw.types.ids import MODALITIES, Caller, Modality, Source
 
 Resolve = Callable[[str, Modality, Caller], tuple[Model, ...]]
@@ -117,27 +117,28 @@ def route_preview(
     """
     checked = checked_modality(modality)
     models = resolve(model or "", checked, Caller(project=project))
-    candidates = [_candidate(catalog, gates, entry) for entry in models]
+    candidates = [_candidate(catalog, gates, entry, catalog.project(project)) for entry in models]
     first = next((entry.model for entry in candidates if not entry.passed_over), None)
     return RoutePreview(asked=model or "", modality=checked, project=project, answers=first, candidates=candidates)
 
 
-def _candidate(catalog: Catalog, gates: Mapping[str, GateView], model: Model) -> RouteCandidate:
+def _candidate(catalog: Catalog, gates: Mapping[str, GateView], model: Model, project: Project) -> RouteCandidate:
     provider = catalog.provider(model.provider)
-    gate = gates.get(provider.id)
+    has_own_key = provider.id in project.provider_keys
+    gate = gates.get(gate_name(provider.id, project.id if has_own_key else ""))
     return RouteCandidate(
         model=model.id,
         provider=provider.id,
-        passed_over=_reason_to_skip(provider, gate),
+        passed_over=_reason_to_skip(provider, gate, has_own_key=has_own_key),
         breaker=gate.breaker if gate else "closed",
         remaining=gate.remaining if gate else provider.requests_per_minute,
     )
 
 
-def _reason_to_skip(provider: Provider, gate: GateView | None) -> str:
+def _reason_to_skip(provider: Provider, gate: GateView | None, *, has_own_key: bool) -> str:
     if not provider.enabled:
         return "disabled"
-    if not provider.configured:
+    if not (provider.configured or has_own_key):
         return "key_undecryptable" if provider.key_error else "not_configured"
     if gate is None:
         return ""

@@ -29,6 +29,11 @@ class GateView(msgspec.Struct, frozen=True):
     reset_s: float | None
 
 
+def gate_name(provider_id: str, owner: str) -> str:
+    """Return the name of a provider's gate. `owner`: a project whose calls use its own key; "" for all others."""
+    return f"{provider_id} ({owner})" if owner else provider_id
+
+
 class Breaker:
     """`failures` in a row open it for `open_s` seconds. `now` is monotonic seconds."""
 

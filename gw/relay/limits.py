@@ -17,7 +17,7 @@ from gw.errors import (
     RateLimitError,
     StaleConnection,
 )
-from gw.policy.breaker import Breaker, GateView
+from gw.policy.breaker import Breaker, GateView, gate_name
 from gw.policy.bucket import Bucket
 from gw.registry.catalog import Provider
 
@@ -94,7 +94,7 @@ class ProviderLimits:
 
     def gate(self, provider: Provider, now: float, *, owner: str = "") -> Gate:
         """Return a provider's gate. `owner`: a project whose calls use its own key, which has its own limits."""
-        name = f"{provider.id} ({owner})" if owner else provider.id
+        name = gate_name(provider.id, owner)
         gate = self._gates.get(name)
         if gate is None:
             gate = self._gates[name] = Gate(provider, self._breaker, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call, record, store_records
 
 
@@ -75,3 +76,29 @@ async def test_the_models_that_moved_most_against_the_same_hours_of_yesterday(ga
         {"model": "sim/echo", "cost": 3.0, "cost_yesterday": 1.0, "requests": 1, "requests_yesterday": 1},
         {"model": record().model_id, "cost": 0.0, "cost_yesterday": 0.5, "requests": 0, "requests_yesterday": 1},
     ]
+
+
+OWN_KEYS = """
+providers:
+  sim: {}
+  keyless: {type: openai}
+models: {llm: [keyless/gpt-x, sim/echo]}
+fallbacks: {llm: [keyless/gpt-x, sim/echo]}
+rate_limiting: {sim: {requests_per_minute: 1}}
+projects: {shop: {providers: {keyless: sk-of-the-shop, sim: key-of-the-shop}}, other: {}}
+"""
+
+
+async def test_the_preview_of_a_route_knows_the_keys_and_limits_of_the_project(tmp_path):
+    async with open_running(tmp_path, OWN_KEYS) as running:
+
+        async def preview(project: str) -> tuple[str | None, list[tuple[str, int | None]]]:
+            route = (await running.get(f"/api/route?model=keyless/gpt-x&project={project}")).json
+            return route["answers"], [(entry["passed_over"], entry["remaining"]) for entry in route["candidates"]]
+
+        assert await preview("shop") == ("keyless/gpt-x", [("", None), ("", 1)])
+        assert await preview("other") == ("sim/echo", [("not_configured", None), ("", 1)])
+        body = {"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}
+        assert (await running.ask("POST", "/v1/chat/completions", body, x_gw_project="shop")).status == 200
+        assert await preview("shop") == ("keyless/gpt-x", [("", None), ("rate_limited", 0)])
+        assert await preview("other") == ("sim/echo", [("not_configured", None), ("", 1)])
