@@ -13,6 +13,7 @@ open_gateway
 from __future__ import annotations
 
 import gc
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -28,11 +29,9 @@ from gw.config.settings import Settings
 from gw.dialects.data_plane import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
-from gw.net import descriptors
 from gw.relay.in_flight import InFlight
 from gw.telemetry.clock import process_age_s
-from gw.telemetry.log import setup_logging
-from gw.telemetry.redact import Redactor
+from gw.telemetry.log import Redactor, setup_logging
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.app import make_dispatch
@@ -41,6 +40,8 @@ from gw.web.drain import Drain
 _SWITCH_S = 0.001
 """The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
 
+PER_STREAM = 2  # the caller's connection and the vendor's
+OTHERS = 200  # listeners, database, idle connections, uploads on disk, dashboards
 _YOUNG_OBJECTS = 20_000
 """Allocations minus deallocations before the collector examines the young objects. Requests free theirs by reference count;
 Python's usual 700 makes it walk through running requests again and again, for 5 % of the time."""
@@ -84,10 +85,29 @@ def run(
 
 def _allow_streams(max_in_flight: int) -> None:
     """Raise the limit of file descriptors to two a stream; log now what the kernel would refuse in the busiest hour."""
-    wanted = descriptors.needed(max_in_flight)
-    allowed = descriptors.ensure(wanted)
+    wanted = descriptors_needed(max_in_flight)
+    allowed = ensure_descriptors(wanted)
     if allowed < wanted:
         _log.warning("few_file_descriptors", allowed=allowed, wanted=wanted, max_in_flight=max_in_flight)
+
+
+def descriptors_needed(streams: int) -> int:
+    return PER_STREAM * streams + OTHERS
+
+
+def ensure_descriptors(count: int) -> int:
+    """Raise the soft limit to `count`, as far as the hard limit allows; return the limit in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft == resource.RLIM_INFINITY:
+        return count
+    if soft < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError):  # a system whose real limit is lower than the reported one
+            return soft
+        return most
+    return soft
 
 
 def _secrets(settings: Settings) -> list[Secret]:

@@ -18,7 +18,7 @@ from gw.gateway import open_gateway
 from gw.net.http1 import Origin
 from gw.serve import load_sample_history, reload_on_signal
 from gw.telemetry.clock import utc_day
-from gw.telemetry.redact import Redactor
+from gw.telemetry.log import Redactor
 from tests.fakes import edge, stored
 from tests.fakes.running import open_running
 

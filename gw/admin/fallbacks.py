@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
-from gw.admin.arguments import one_of
 from gw.admin.registrar import Registrar
-from gw.admin.request_models import Body, read
+from gw.admin.request_models import Body, one_of, read
 from gw.admin.schemas import Schema
 from gw.errors import RequestError
 from gw.policy.breaker import GateView, gate_name

@@ -11,7 +11,7 @@ from statistics import fmean
 
 import attrs
 
-from gw.admin.arguments import project_filter
+from gw.admin.request_models import project_filter
 from gw.admin.schemas import Schema, Usd, usd
 from gw.registry.catalog import Catalog
 from gw.store import queries

@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from gw.admin.arguments import project_filter
 from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
+from gw.admin.request_models import project_filter
 from gw.admin.schemas import Schema, Usd, from_attributes, usd
 from gw.errors import UnknownModelError
 from gw.policy import budget

@@ -12,7 +12,7 @@ from typing import cast, get_args
 
 import msgspec
 
-from gw.admin.arguments import one_of, page_size, project_filter, whole_number
+from gw.admin.request_models import one_of, page_size, project_filter, whole_number
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd_or_none
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog

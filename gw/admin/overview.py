@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from gw.admin.arguments import project_filter
 from gw.admin.listings import Spent, models_of
 from gw.admin.reports import rounded
+from gw.admin.request_models import project_filter
 from gw.admin.schemas import Ms, Schema, Usd, from_attributes, usd
 from gw.policy import budget
 from gw.registry.catalog import Catalog

@@ -6,19 +6,23 @@ The parts are those of the API. Every entry of the configuration carries its ori
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, cast
+
+import attrs
+from msgspec import Meta
 
 from gw.admin import fallbacks, forecast, keys, listings, reports
-from gw.admin.arguments import one_of
 from gw.admin.fallbacks import Chain
 from gw.admin.keys import KeyEntry
 from gw.admin.listings import ProviderEntry
 from gw.admin.overview import budget_share
 from gw.admin.projects import ProjectEntry
 from gw.admin.registrar import Registrar
-from gw.admin.schemas import Ms, Schema, Usd, from_attributes, usd
-from gw.admin.setting_sources import EntryOrigin, Origins
+from gw.admin.request_models import one_of
+from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd
+from gw.config.settings import Serve, Settings
 from gw.policy import budget
 from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model
@@ -27,9 +31,20 @@ from gw.telemetry.clock import utc_day
 from gw.types.entities import BudgetStatus, Price
 from gw.types.ids import MODALITIES, Location, Modality, Source
 from gw.types.provider_types import PROVIDER_TYPES
+from gw.types.secret import Secret
 from gw.types.usage import COUNTERS
 
 MAX_COMPARED = 2
+SECTIONS = ("serve", "routing", "cost_tracking", "auth", "mcp", "latency", "rate_limiting", "stacks", "voices")
+"""Sections that no other page shows."""
+_FROM_ELSEWHERE: Mapping[tuple[str | int, ...], tuple[object, str]] = {
+    ("serve", "host"): (Serve().host, "command line"),
+    ("serve", "port"): (Serve().port, "command line or PORT"),
+    ("cost_tracking", "db_path"): (None, "GW_DB_PATH or default"),
+}
+"""Path of a setting → its default, and the origin of another value that is not in the file."""
+
+EntryOrigin = Annotated[str, Meta(description="`gw.yaml:12`, `API` or `built in`")]
 
 
 class ProviderRow(ProviderEntry):
@@ -276,3 +291,87 @@ async def latency(
         ],
         ttfb_warning_ms=ttfb_warning_ms,
     )
+
+
+# ---- the settings, each with its origin: a line of gw.yaml, the environment, the API, or the built-in default
+
+
+class SettingValue(Schema):
+    """`origin`: `gw.yaml:12`, the name of a variable, or `default`."""
+
+    name: str
+    value: str | float | bool | list[str] | None
+    origin: str
+
+
+class SettingSection(Schema):
+    name: str
+    values: list[SettingValue]
+
+
+class SettingsPage(Schema):
+    version: str
+    started_at: UnixSeconds
+    file: str | None
+    warnings: list[str]
+    sections: list[SettingSection]
+
+
+class Origins:
+    """Origins of the settings and of the catalog's entries."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._lines = settings.lines
+        self._file = settings.path.name if settings.path else ""
+
+    def line(self, *path: str | int) -> str:
+        """Return `gw.yaml:12`, or "" for a path that is not in the file."""
+        number = self._lines.get(path)
+        return f"{self._file}:{number}" if self._file and number else ""
+
+    def of(self, source: str, *path: str | int) -> str:
+        """Return the origin of a catalog entry; entries of a list have their own lines."""
+        if source == "db":
+            return "API"
+        return self.line(*path) or ("built in" if not self._file else self._file)
+
+
+def settings_page(settings: Settings, *, version: str, started_at: float, warnings: tuple[str, ...]) -> SettingsPage:
+    """Return the configuration in force with the origin of each value; secrets are masked. `warnings`: of the database."""
+    origins = Origins(settings)
+    return SettingsPage(
+        version=version,
+        started_at=started_at,
+        file=str(settings.path) if settings.path else None,
+        warnings=[*settings.warnings, *warnings],
+        sections=[SettingSection(name=n, values=list(_setting_values(getattr(settings, n), (n,), origins))) for n in SECTIONS],
+    )
+
+
+def _setting_values(value: object, path: tuple[str | int, ...], origins: Origins) -> Iterator[SettingValue]:
+    """Yield the leaves below `value`, in the order of their declaration."""
+    kind = type(value)
+    if attrs.has(kind):
+        for field in attrs.fields(kind):
+            yield from _setting_values(getattr(value, field.name), (*path, field.name), origins)
+    elif isinstance(value, Mapping):
+        for name, child in value.items():
+            yield from _setting_values(child, (*path, str(name)), origins)
+    elif isinstance(value, tuple) and value and attrs.has(type(value[0])):
+        for number, child in enumerate(value):
+            yield from _setting_values(child, (*path, number), origins)
+    else:
+        name = ".".join(map(str, path[1:]))
+        default, elsewhere = _FROM_ELSEWHERE.get(path, (value, ""))
+        origin = origins.line(*path) or (elsewhere if value != default else "default")
+        yield SettingValue(name=name, value=_shown(value), origin=origin)
+
+
+def _shown(value: object) -> str | int | float | bool | list[str] | None:
+    if isinstance(value, Secret):
+        return value.masked or None
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool)) else None

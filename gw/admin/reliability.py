@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from gw.admin.arguments import SHORT_PERIODS, first_day
 from gw.admin.reports import ShortPeriod
+from gw.admin.request_models import SHORT_PERIODS, first_day
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
 from gw.policy.breaker import BreakerState, GateView
 from gw.registry.catalog import Catalog

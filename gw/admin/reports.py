@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from gw.admin.arguments import SHORT_PERIODS, first_day, one_of, project_filter
+from gw.admin.request_models import SHORT_PERIODS, first_day, one_of, project_filter
 from gw.admin.schemas import Ms, Schema, Usd, preencoded, usd
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog

@@ -1,4 +1,4 @@
-"""Request bodies: decoding into structs, and the checks that several entities share.
+"""Request bodies: decoding into structs, and the checks that several entities or reports share.
 
 HTTP, MCP and the command line send the same bodies. An unknown field is an error, and so is NaN or infinity.
 """
@@ -6,19 +6,23 @@ HTTP, MCP and the command line send the same bodies. An unknown field is an erro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from gw.errors import RequestError
+from gw.registry.catalog import Catalog
+from gw.telemetry.clock import utc_day
 from gw.types.ids import ID_PATTERN, MODALITIES
 
 B = TypeVar("B", bound=msgspec.Struct)
 Checks = Mapping[str, Callable[[Any, str], object]]
 """Field → function of its value and its name that returns the value to store. Raises RequestError."""
 
+PERIODS: Mapping[str, int | None] = {"today": 1, "week": 7, "month": 30, "all": None}  # UTC days, including today
+SHORT_PERIODS = ("today", "week", "month")
 _TEXT_CHARACTERS = 256
 _PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]*)`")
@@ -92,3 +96,38 @@ def checked_text(value: str | None, param: str, *, longest: int = _TEXT_CHARACTE
     except UnicodeEncodeError:
         raise RequestError(what=f"{param} is not valid Unicode text", param=param) from None
     return text
+
+
+# ---- arguments of reports, as the caller wrote them
+
+
+def first_day(period: str, now: float, allowed: Iterable[str] = tuple(PERIODS)) -> int | None:
+    """Return the first UTC day of the period; None is the beginning of all records."""
+    days = PERIODS[one_of("period", period, tuple(allowed))]
+    return None if days is None else utc_day(now) - days + 1
+
+
+def one_of(param: str, value: str, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is allowed, else raise RequestError."""
+    if value not in allowed:
+        raise RequestError(what=f"{param} must be one of {', '.join(allowed)}", param=param)
+    return value
+
+
+def whole_number(value: str | int, param: str, least: int, most: int) -> int:
+    """Parse decimal digits only; `least` to `most`."""
+    text = str(value)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
+    if not least <= number <= most:
+        raise RequestError(what=f"{param} must be a whole number from {least} to {most}", param=param)
+    return number
+
+
+def page_size(value: str | int, most: int) -> int:
+    """Parse the parameter `limit`: 1 to `most`."""
+    return whole_number(value, "limit", 1, most)
+
+
+def project_filter(catalog: Catalog, project: str | None) -> str | None:
+    """Return the project's id, or None for no filter. Raises UnknownProjectError."""
+    return catalog.project(project).id if project else None

@@ -6,7 +6,7 @@ record, when it ends; its part in a turn is stored with the record of the langua
 
 from __future__ import annotations
 
-from gw.admin.arguments import page_size, project_filter
+from gw.admin.request_models import page_size, project_filter
 from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd, usd_or_none
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog

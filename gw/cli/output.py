@@ -17,7 +17,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gw.telemetry.redact import Redactor
+    from gw.telemetry.log import Redactor
 
 Cell = str | int | float | None
 

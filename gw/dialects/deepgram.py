@@ -25,8 +25,7 @@ from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
 from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
-from gw.wire.deepgram_flux_speak import FluxSpeakServer
-from gw.wire.deepgram_speak import DeepgramSpeakServer
+from gw.wire.deepgram_speak import DeepgramSpeakServer, FluxSpeakServer
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, DirectReply, SpeakMessage, Text, TtsCommand
 

@@ -24,8 +24,15 @@ from gw.config.gw_yaml import find
 from gw.config.parse import load_settings
 from gw.config.settings import Settings
 from gw.errors import RequestError, one_error
-from gw.library.exceptions import as_python_errors
-from gw.library.responses import ChatReply, LiveSpeech, LiveTranscription, SpeechReply, StackModels, Transcription
+from gw.library.responses import (
+    ChatReply,
+    LiveSpeech,
+    LiveTranscription,
+    SpeechReply,
+    StackModels,
+    Transcription,
+    as_python_errors,
+)
 from gw.library.usage_events import CallListener, Listener, UsageCollected, UsageFeed, add_listener, call_here
 from gw.relay.meter import Meter, cost_of
 from gw.telemetry.log import log_to_program

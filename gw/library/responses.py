@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import attrs
 
-from gw.errors import UpstreamProtocolError
-from gw.library.exceptions import as_python_errors
+from gw.errors import KeyDecryptError, ProviderUnreachable, UpstreamProtocolError
 from gw.relay.listening import ListeningSession
 from gw.relay.relay import ChatAnswer, SpeakAnswer
 from gw.relay.speaking import SpeakingSession
@@ -181,3 +184,38 @@ class LiveSpeech(AsyncStream[bytes, SpeakingSession]):
 
 def _audio(events: Sequence[object]) -> Iterable[bytes]:
     return [event.data for event in events if isinstance(event, AudioChunk) and event.data]
+
+
+# ---- errors of the tree that are also those of Python, so that a program can catch either
+
+
+class ConnectionRefused(ProviderUnreachable, ConnectionRefusedError):
+    """Nothing listens at the provider's address, such as a local server that does not run."""
+
+
+@cache
+def _undecryptable() -> type[KeyDecryptError]:
+    """Return a class that is made when first needed: its base's library takes a tenth of a second to import."""
+    from cryptography.fernet import InvalidToken
+
+    class StoredKeyInvalid(KeyDecryptError, InvalidToken):
+        """A stored key that the current secret cannot decrypt."""
+
+    return StoredKeyInvalid
+
+
+@contextmanager
+def as_python_errors() -> Iterator[None]:
+    """Raise a refused connection as a ConnectionRefusedError too, an undecryptable key as cryptography's InvalidToken."""
+    try:
+        yield
+    except ConnectionRefused:
+        raise
+    except ProviderUnreachable as error:
+        if not error.detail.startswith(os.strerror(errno.ECONNREFUSED)):
+            raise
+        raise ConnectionRefused(provider=error.provider, detail=error.detail) from error
+    except KeyDecryptError as error:
+        if isinstance(error, _undecryptable()):
+            raise
+        raise _undecryptable()(provider=error.provider, detail=error.detail) from error

@@ -15,7 +15,7 @@ from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket
 from gw.types.secret import Secret
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import deepgram_flux_listen, deepgram_flux_speak, deepgram_listen, deepgram_speak
+from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
 from gw.wire.vendor_errors import classify_deepgram
 
 _KEEP_ALIVE_S = 4.0  # the vendor closes a session after ten seconds without audio
@@ -43,8 +43,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     def read(response: HttpResponse) -> SpeakStream:
         return SpeechAudio(response, account.provider_id, request.format, b"dg-char-count")
 
-    flux = deepgram_flux_speak.is_flux(account.model)
-    path = (deepgram_flux_speak if flux else deepgram_speak).http_path(request, account.model).encode()
+    path = deepgram_speak.http_path(request, account.model).encode()
     headers = json_lines(key_headers, account)
     return HttpCall(account, path, headers, deepgram_speak.body(request), classify_deepgram, read)
 
@@ -82,12 +81,11 @@ def _listen_by_turns(request: ListenRequest, account: Account) -> AbstractAsyncC
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
     """`WS /v1/speak`, for Flux models `/v2/speak`."""
     provider, secrets = account.provider_id, (account.api_key.reveal(),)
-    if deepgram_flux_speak.is_flux(account.model):
-        wire: deepgram_speak.DeepgramSpeakClient = deepgram_flux_speak.FluxSpeakClient(provider, secrets=secrets)
-        path = deepgram_flux_speak.live_path(request, account.model)
+    if deepgram_speak.is_flux(account.model):
+        wire: deepgram_speak.DeepgramSpeakClient = deepgram_speak.FluxSpeakClient(provider, secrets=secrets)
     else:
         wire = deepgram_speak.DeepgramSpeakClient(provider, keep_raw=request.dialect == "deepgram", secrets=secrets)
-        path = deepgram_speak.live_path(request, account.model)
+    path = deepgram_speak.live_path(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key), prewarmed=True) as ws:
         yield SpeakSocket(ws, wire, provider, request.format, on_close=wire.closed)
 

@@ -13,10 +13,9 @@ import trio
 from msgspec import UNSET
 
 from gw.admin import forecast, listings, logs, overview, pages, reliability, reports, turn_reports
-from gw.admin.arguments import PERIODS, SHORT_PERIODS
 from gw.admin.fallbacks import RoutePreview, route_preview
-from gw.admin.request_models import Body, read
-from gw.admin.setting_sources import SettingsPage, settings_page
+from gw.admin.pages import SettingsPage, settings_page
+from gw.admin.request_models import PERIODS, SHORT_PERIODS, Body, read
 from gw.policy.breaker import GateView
 from gw.reconcile.compare import THRESHOLD, Reconciled, compare
 from gw.store.chunked_body import Encoded

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gw.admin import logs, overview, reports
-from gw.admin.arguments import SHORT_PERIODS
+from gw.admin.request_models import SHORT_PERIODS
 from gw.errors import RequestError, UnknownProjectError
 from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import DAY_S, NOON, open_test_gateway, record, store_records

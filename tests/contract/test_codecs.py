@@ -20,7 +20,6 @@ from gw.wire import (
     cartesia_listen,
     cartesia_speak,
     deepgram_flux_listen,
-    deepgram_flux_speak,
     deepgram_listen,
     deepgram_speak,
     elevenlabs_listen,
@@ -67,7 +66,7 @@ SESSIONS = {
     "deepgram/listen_live": partial(deepgram_listen.DeepgramListenClient, "p"),
     "deepgram/flux": partial(deepgram_flux_listen.FluxListenClient, "p", keep_raw=False, interims=True, secrets=()),
     "deepgram/speak_live": partial(deepgram_speak.DeepgramSpeakClient, "p"),
-    "deepgram/flux_speak_live": partial(deepgram_flux_speak.FluxSpeakClient, "p"),
+    "deepgram/flux_speak_live": partial(deepgram_speak.FluxSpeakClient, "p"),
 }
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gw.net.descriptors import ensure, needed
+from gw.serve import descriptors_needed, ensure_descriptors
 
 
 @pytest.fixture
@@ -17,23 +17,23 @@ def few():
 
 
 def test_two_per_stream_and_some_beside():
-    assert needed(2_000) == 4_200
+    assert descriptors_needed(2_000) == 4_200
 
 
 def test_the_soft_limit_is_raised(few):
-    assert ensure(1_000) == 1_000
+    assert ensure_descriptors(1_000) == 1_000
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1_000
 
 
 def test_what_is_enough_stays(few):
-    assert ensure(100) == 256
+    assert ensure_descriptors(100) == 256
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 256
 
 
 def test_the_hard_limit_is_the_end():
     said = (
-        "import resource; from gw.net.descriptors import ensure; "
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300)); print(ensure(4_000))"
+        "import resource; from gw.serve import ensure_descriptors; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300)); print(ensure_descriptors(4_000))"
     )
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout == "300\n"

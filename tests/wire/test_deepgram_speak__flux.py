@@ -13,7 +13,9 @@ from gw.errors import ProviderError, ProviderFailed, UpstreamProtocolError
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire.deepgram_flux_speak import (
+from gw.wire.deepgram_speak import (
+    CLOSE,
+    FLUSH,
     INTERRUPT,
     FluxSpeakClient,
     FluxSpeakServer,
@@ -22,7 +24,6 @@ from gw.wire.deepgram_flux_speak import (
     live_path,
     voice_model,
 )
-from gw.wire.deepgram_speak import CLOSE, FLUSH
 from gw.wire.live_messages import DirectReply
 from tests.fakes.golden import golden
 

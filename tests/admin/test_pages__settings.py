@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from gw.admin.setting_sources import SECTIONS, Origins, settings_page
+from gw.admin.pages import SECTIONS, Origins, settings_page
 from gw.config.parse import demo_settings, parse
 from gw.config.settings import Settings
 from tests.fakes.answers import as_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.admin.arguments import first_day, page_size
+from gw.admin.request_models import first_day, page_size
 from gw.errors import RequestError
 from tests.fakes.temporary_gateway import DAY_S, NOON
 

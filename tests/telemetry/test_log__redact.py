@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.telemetry.redact import REDACTED, Redactor
+from gw.telemetry.log import REDACTED, Redactor
 from gw.types.secret import Secret
 
 
