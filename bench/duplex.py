@@ -48,8 +48,8 @@ class Sides:
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit("a session ended early")
-        found: dict[str, float] = json.loads(line)
-        return found
+        figures: dict[str, float] = json.loads(line)
+        return figures
 
     def run(self, port: int, sessions: int, seconds: int) -> dict[str, float]:
         self.begin(port, sessions, seconds)
@@ -81,23 +81,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
-    told = parser.parse_args()
-    if told.alone:
+    options = parser.parse_args()
+    if options.alone:
         run_alone()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tool, vendor, port = build(folder, "duplex"), free_port(), free_port()
         sides = Sides(tool, vendor)
         try:
-            direct = sides.run(vendor, told.sessions, min(10, told.seconds))
-            started = gateway(folder, told.python, port, vendor)
+            direct = sides.run(vendor, options.sessions, min(10, options.seconds))
+            started = gateway(folder, options.python, port, vendor)
             try:
-                sides.run(port, told.sessions, 3)  # warm
-                sides.begin(port, told.sessions, told.seconds)
-                time.sleep(OPENING_S + told.seconds * 0.1)
+                sides.run(port, options.sessions, 3)  # warm
+                sides.begin(port, options.sessions, options.seconds)
+                time.sleep(OPENING_S + options.seconds * 0.1)
                 before, cpu, began = rss_mb(started.pid), cpu_s(started.pid), time.monotonic()
                 stolen = stolen_s(0)
-                time.sleep(told.seconds * 0.85)
+                time.sleep(options.seconds * 0.85)
                 used = (cpu_s(started.pid) - cpu) / (time.monotonic() - began)
                 taken = (stolen_s(0) - stolen) / (time.monotonic() - began)
                 after = rss_mb(started.pid)
@@ -109,7 +109,7 @@ def main() -> None:
             sides.process.kill()
             sides.process.wait()
     lost = through["sent"] - through["answered"]
-    print(f"{told.sessions} sessions, {told.seconds} s, {os.uname().machine}")
+    print(f"{options.sessions} sessions, {options.seconds} s, {os.uname().machine}")
     print(f"direct    p50 {direct['p50_ms']:.3f} ms  p99 {direct['p99_ms']:.3f} ms")
     print(f"through   p50 {through['p50_ms']:.3f} ms  p99 {through['p99_ms']:.3f} ms  max {through['max_ms']:.1f} ms")
     print(f"added     p50 {through['p50_ms'] - direct['p50_ms']:.3f} ms  p99 {through['p99_ms'] - direct['p99_ms']:.3f} ms")

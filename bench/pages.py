@@ -66,18 +66,18 @@ def open_page(page: Page, url: str) -> float:
 
 def one_at_a_time(page: Page, base: str, paths: list[str], times: int) -> tuple[dict[str, list[float]], dict[str, list[str]]]:
     """Path → milliseconds of each time; and what its last time asked the gateway for."""
-    found: dict[str, list[float]] = {path: [] for path in paths}
-    asked: dict[str, list[str]] = {path: [] for path in paths}
+    durations: dict[str, list[float]] = {path: [] for path in paths}
+    requested: dict[str, list[str]] = {path: [] for path in paths}
     now = paths[0]
-    page.on("request", lambda request: asked[now].append(request.url.removeprefix(base)))
+    page.on("request", lambda request: requested[now].append(request.url.removeprefix(base)))
     for _ in range(times):
         for path in paths:
             now = path
-            asked[now].clear()
-            found[path].append(open_page(page, base + path))
-    for path, took in found.items():
+            requested[now].clear()
+            durations[path].append(open_page(page, base + path))
+    for path, took in durations.items():
         print(f"{path}: {[round(one) for one in took]}", file=sys.stderr)
-    return found, asked
+    return durations, requested
 
 
 class Reader:
@@ -117,17 +117,17 @@ class Reader:
         self.thread.join()
 
 
-def beside_the_data_plane(gateway: Gateway, asked: dict[str, list[str]], options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {"alone": [], "with pages": []}
-    ring = cycle(asked.values())
+def beside_the_data_plane(gateway: Gateway, requests: dict[str, list[str]], options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    runs_by_name: dict[str, list[dict[str, Any]]] = {"alone": [], "with pages": []}
+    ring = cycle(requests.values())
     for number in range(options.rounds):
-        found["alone"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, options.rate))
+        runs_by_name["alone"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, options.rate))
         with Reader(gateway, ring, options.every) as reader:
             began = time.monotonic()
-            found["with pages"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, options.rate))
-            found["with pages"][-1]["pages_per_s"] = reader.opened / (time.monotonic() - began)
-        print(f"round {number + 1}: {[runs[-1] for runs in found.values()]}", file=sys.stderr)
-    return found
+            runs_by_name["with pages"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, options.rate))
+            runs_by_name["with pages"][-1]["pages_per_s"] = reader.opened / (time.monotonic() - began)
+        print(f"round {number + 1}: {[runs[-1] for runs in runs_by_name.values()]}", file=sys.stderr)
+    return runs_by_name
 
 
 def text(drawn: dict[str, list[float]], beside: dict[str, list[dict[str, Any]]], options: argparse.Namespace) -> str:
@@ -174,13 +174,13 @@ def main() -> None:
         turn = gateway.paths()["/api/turns/{id}"].rpartition("/")[2]
         paths = [path.format(turn=turn) for path in PAGES]
         with browser(Path(name)) as page:
-            drawn, asked = one_at_a_time(page, f"http://127.0.0.1:{gateway.gw_port}", paths, options.times)
-        beside = beside_the_data_plane(gateway, asked, options)
-    found = text({path.replace(turn, "{id}"): took for path, took in drawn.items()}, beside, options)
-    print(found)
+            drawn, requests = one_at_a_time(page, f"http://127.0.0.1:{gateway.gw_port}", paths, options.times)
+        beside = beside_the_data_plane(gateway, requests, options)
+    report = text({path.replace(turn, "{id}"): took for path, took in drawn.items()}, beside, options)
+    print(report)
     if options.write:
         head, _, rest = options.write.read_text().partition(BEGIN)
-        options.write.write_text(f"{head}{BEGIN}\n\n{found}\n\n{END}{rest.partition(END)[2]}")
+        options.write.write_text(f"{head}{BEGIN}\n\n{report}\n\n{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":

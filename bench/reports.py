@@ -37,32 +37,32 @@ def reports() -> dict[str, str]:
         "modality": "stt", "project": PROJECT, "model": MODEL, "provider": "groq", "status": "error",
         "error_code": "rate_limited", "session": "{session}", "turn": "{turn}", "q": "a1",
     }  # fmt: skip
-    found = {f"/v1/costs, {p}": f"/v1/costs?period={p}" for p in ("today", "week", "month", "all")}
-    found["/v1/costs, all, one project"] = f"/v1/costs?period=all&project={PROJECT}"
-    found |= {f"/v1/latency, {p}": f"/v1/latency?period={p}" for p in ("today", "week", "month")}
-    found["/v1/latency, month, one project"] = f"/v1/latency?period=month&project={PROJECT}"
-    found["/api/overview"] = "/api/overview"
-    found["/api/overview, one project"] = f"/api/overview?project={PROJECT}"
-    found |= {
+    paths = {f"/v1/costs, {p}": f"/v1/costs?period={p}" for p in ("today", "week", "month", "all")}
+    paths["/v1/costs, all, one project"] = f"/v1/costs?period=all&project={PROJECT}"
+    paths |= {f"/v1/latency, {p}": f"/v1/latency?period={p}" for p in ("today", "week", "month")}
+    paths["/v1/latency, month, one project"] = f"/v1/latency?period=month&project={PROJECT}"
+    paths["/api/overview"] = "/api/overview"
+    paths["/api/overview, one project"] = f"/api/overview?project={PROJECT}"
+    paths |= {
         f"/api/series, {metric}, {period} by {by}": f"/api/series?metric={metric}&period={period}&by={by}"
         for metric, period, by in (
             ("cost", "today", "project"), ("cost", "month", "model"), ("ttfb", "today", "provider"),
             ("latency", "month", "none"), ("ttfb", "month", "model"), ("ttfb", "week", "project"),
         )
     }  # fmt: skip
-    found["/api/histogram, month"] = f"/api/histogram?period=month&model={quote(MODEL, safe='')}"
-    found["/api/forecast"] = "/api/forecast"
-    found |= {f"/api/reliability, {p}": f"/api/reliability?period={p}" for p in ("today", "month")}
-    found["/api/turns"] = "/api/turns"
-    found["/api/turns/{id}"] = "/api/turns/{turn}"
-    found["/v1/logs"] = "/v1/logs"
-    found["/v1/logs, 1000"] = "/v1/logs?limit=1000"
-    found["/v1/logs, 1000, from the middle"] = "/v1/logs?limit=1000&before={before}"
-    found |= {f"/v1/logs, 1000, one {name}": f"/v1/logs?limit=1000&{name}={value}" for name, value in filters.items()}
-    found["/v1/logs, three rare filters"] = f"/v1/logs?status=cancelled&project={PROJECT}&model={MODEL}"
-    found["/v1/metrics"] = "/v1/metrics"
-    found["/v1/projects/{id}"] = f"/v1/projects/{PROJECT}"
-    return found
+    paths["/api/histogram, month"] = f"/api/histogram?period=month&model={quote(MODEL, safe='')}"
+    paths["/api/forecast"] = "/api/forecast"
+    paths |= {f"/api/reliability, {p}": f"/api/reliability?period={p}" for p in ("today", "month")}
+    paths["/api/turns"] = "/api/turns"
+    paths["/api/turns/{id}"] = "/api/turns/{turn}"
+    paths["/v1/logs"] = "/v1/logs"
+    paths["/v1/logs, 1000"] = "/v1/logs?limit=1000"
+    paths["/v1/logs, 1000, from the middle"] = "/v1/logs?limit=1000&before={before}"
+    paths |= {f"/v1/logs, 1000, one {name}": f"/v1/logs?limit=1000&{name}={value}" for name, value in filters.items()}
+    paths["/v1/logs, three rare filters"] = f"/v1/logs?status=cancelled&project={PROJECT}&model={MODEL}"
+    paths["/v1/metrics"] = "/v1/metrics"
+    paths["/v1/projects/{id}"] = f"/v1/projects/{PROJECT}"
+    return paths
 
 
 class Gateway(Bench):
@@ -86,14 +86,14 @@ class Gateway(Bench):
 
     def config(self) -> str:
         named: dict[str, list[str]] = {
-            modality: [f"{m.id}: {{}}" for m in found] for modality, found in models().items()
+            modality: [f"{m.id}: {{}}" for m in listed] for modality, listed in models().items()
         }
         named["llm"].append("up/bench: {price: {unit: 1M_tokens, input: 0.5, output: 1.5}}")
-        providers = {m.id.partition("/")[0] for found in models().values() for m in found}
+        providers = {m.id.partition("/")[0] for listed in models().values() for m in listed}
         local = f'base_url: "http://127.0.0.1:{self.upstream_port}/v1"'
         lines = [f"  {name}: {{api_key: sk-bench-0000000000000000}}" for name in sorted(providers)]
         lines.append(f"  up: {{type: openai, api_key: sk-bench-0000000000000000, {local}}}")
-        entries = [f"  {modality}: {{{', '.join(found)}}}" for modality, found in named.items()]
+        entries = [f"  {modality}: {{{', '.join(listed)}}}" for modality, listed in named.items()]
         projects = [f"  project-{n:02}: {{daily_budget: 5}}" for n in range(20)]
         return "\n".join(
             ["providers:", *lines, "models:", *entries, "projects:", *projects, f"cost_tracking: {{db_path: {self.db}}}"]
@@ -117,8 +117,8 @@ class Gateway(Bench):
         turn = next(record for record in records if record["turn_id"])
         ids = {"before": records[-1]["id"], "session": turn["session_id"], "turn": turn["turn_id"]}
         connection.close()
-        found = reports().items()
-        return {name: path.format(**ids) for name, path in found}
+        named_paths = reports().items()
+        return {name: path.format(**ids) for name, path in named_paths}
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -127,19 +127,19 @@ def percentile(values: list[float], share: float) -> float:
 
 def one_at_a_time(gateway: Gateway, times: int) -> dict[str, dict[str, float]]:
     """Report → first, p50 and p95 in ms, and its size. The first is that of a gateway that has just been started."""
-    connection, found = gateway.connection(), {}
+    connection, measured = gateway.connection(), {}
     for name, path in gateway.paths().items():
         took, size = [], 0
         for _ in range(times):
             began = time.perf_counter()
             size = len(gateway.get(connection, path))
             took.append((time.perf_counter() - began) * 1e3)
-        found[name] = {
+        measured[name] = {
             "first": took[0], "p50": statistics.median(took), "p95": percentile(took, 0.95), "kb": size / 1024
         }  # fmt: skip
-        print(f"{name}: {found[name]}", file=sys.stderr)
+        print(f"{name}: {measured[name]}", file=sys.stderr)
     connection.close()
-    return found
+    return measured
 
 
 class Pollers:
@@ -148,7 +148,7 @@ class Pollers:
     def __init__(self, gateway: Gateway, count: int) -> None:
         self.gateway, self.paths = gateway, list(gateway.paths().values())
         self.stopping = threading.Event()
-        self.asked = 0
+        self.requests = 0
         self.threads = [threading.Thread(target=self.poll, args=(n,)) for n in range(count)]
 
     def poll(self, number: int) -> None:
@@ -158,7 +158,7 @@ class Pollers:
         at = number * len(self.paths) // max(1, len(self.threads))
         while not self.stopping.is_set():
             self.gateway.get(connection, self.paths[at % len(self.paths)])
-            self.asked += 1
+            self.requests += 1
             at += 1
         connection.close()
 
@@ -174,15 +174,15 @@ class Pollers:
 
 
 def beside_the_data_plane(gateway: Gateway, rate: float, rounds: int, pollers: int) -> dict[str, list[dict]]:
-    found: dict[str, list[dict]] = {"alone": [], "with reports": []}
+    results: dict[str, list[dict]] = {"alone": [], "with reports": []}
     for number in range(rounds):
-        found["alone"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, rate))
+        results["alone"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, rate))
         with Pollers(gateway, pollers) as polling:
             began = time.monotonic()
-            found["with reports"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, rate))
-            found["with reports"][-1]["reports_per_s"] = polling.asked / (time.monotonic() - began)
-        print(f"round {number + 1}: {[runs[-1] for runs in found.values()]}", file=sys.stderr)
-    return found
+            results["with reports"].append(gateway.run(gateway.gw_port, gateway.gw_pid, "chat", 16, rate))
+            results["with reports"][-1]["reports_per_s"] = polling.requests / (time.monotonic() - began)
+        print(f"round {number + 1}: {[runs[-1] for runs in results.values()]}", file=sys.stderr)
+    return results
 
 
 def text(single: dict[str, dict[str, float]], beside: dict[str, list[dict]], options: argparse.Namespace) -> str:
@@ -208,8 +208,8 @@ def text(single: dict[str, dict[str, float]], beside: dict[str, list[dict]], opt
     ]
     for name, runs in beside.items():
         p50, p99 = (statistics.median(run["whole"][q] for run in runs) for q in ("p50", "p99"))
-        asked = statistics.median(run.get("reports_per_s", 0.0) for run in runs)
-        lines.append(f"| {name} | {p50:.0f} | {p99:.0f} | {asked:.0f} |")
+        per_second = statistics.median(run.get("reports_per_s", 0.0) for run in runs)
+        lines.append(f"| {name} | {p50:.0f} | {p99:.0f} | {per_second:.0f} |")
     return "\n".join(lines)
 
 
@@ -229,11 +229,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Gateway(Path(folder), options.db, options.seconds) as gateway:
         single = one_at_a_time(gateway, options.times)
         beside = beside_the_data_plane(gateway, options.rate, options.rounds, options.pollers)
-    found = text(single, beside, options)
-    print(found)
+    report = text(single, beside, options)
+    print(report)
     if options.write:
         head, _, rest = options.write.read_text().partition(BEGIN)
-        options.write.write_text(f"{head}{BEGIN}\n\n{found}\n\n{END}{rest.partition(END)[2]}")
+        options.write.write_text(f"{head}{BEGIN}\n\n{report}\n\n{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":

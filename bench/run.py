@@ -41,8 +41,8 @@ def run_alone() -> None:
 
 def stay_awake() -> None:
     """Ask the kernel for cores that wake at once, until this process ends: the request is as long as the open file."""
-    asked = os.open("/dev/cpu_dma_latency", os.O_WRONLY)
-    os.write(asked, (0).to_bytes(4, sys.byteorder))  # microseconds that waking may take
+    latency = os.open("/dev/cpu_dma_latency", os.O_WRONLY)
+    os.write(latency, (0).to_bytes(4, sys.byteorder))  # microseconds that waking may take
 
 
 def free_port() -> int:
@@ -294,7 +294,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Bench(Path(folder), options.python, options.seconds) as bench:
         text = table(bench, measure(bench, options.rounds), help_time(options.python))
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    how = "".join(f", {word}" for word, asked in (("alone", options.alone), ("cores awake", options.awake)) if asked)
+    how = "".join(f", {word}" for word, enabled in (("alone", options.alone), ("cores awake", options.awake)) if enabled)
     rounds = f"medians of {options.rounds} rounds of {options.seconds:g} s{how}"
     text = f"Measured {datetime.date.today()} on {machine}; {rounds}.\n\n{text}"
     print(text)

@@ -42,8 +42,8 @@ class Gateway:
     def record(self, request_id: str) -> dict[str, Any]:
         """What the gateway wrote down about one request."""
         with urllib.request.urlopen(f"{self.base}/requests/{request_id}") as response:
-            found: dict[str, Any] = json.load(response)
-        return found
+            record: dict[str, Any] = json.load(response)
+        return record
 
 
 @pytest.fixture

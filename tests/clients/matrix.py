@@ -85,21 +85,21 @@ class Results:
     def note(self, nodeid: str, passed: bool) -> None:
         path, _, rest = nodeid.partition("::")
         name, _, params = rest.removesuffix("]").partition("[")
-        given = params.split("-")
+        parameters = params.split("-")
         test = f"{Path(path).name}::{name}"
-        for key in (test, *(f"{test}[{value}]" for value in given)):
+        for key in (test, *(f"{test}[{value}]" for value in parameters)):
             for who in _WHO:
-                if key in PROVES and who in given:
+                if key in PROVES and who in parameters:
                     self._found[key, who] = self._found.get((key, who), True) and passed
 
     def table(self, before: str) -> str:
         """What was not run keeps what the table says `before`: the clients need more than one environment."""
         stood = _cells(before)
         rows = ["| client, unchanged | endpoint | its own vendor behind | another vendor behind |", "|---|---|---|---|"]
-        for key, told in PROVES.items():
-            old = stood.get(told, (_NOT_RUN, _NOT_RUN))
+        for key, vendors in PROVES.items():
+            old = stood.get(vendors, (_NOT_RUN, _NOT_RUN))
             cells = [_mark(self._found.get((key, who)), old[n]) for n, who in enumerate(_WHO)]
-            rows.append(f"| {' | '.join((*told, *cells))} |")
+            rows.append(f"| {' | '.join((*vendors, *cells))} |")
         return "\n".join(rows)
 
     def write(self, page: Path = PAGE) -> None:

@@ -33,10 +33,10 @@ def test_sdk_recording(drop_in, package, who):
     transcriber = assemblyai.Transcriber(client=client, config=config)
     import io
 
-    found = transcriber.transcribe(io.BytesIO(wav.header(PCM_16K, len(PCM)) + PCM))
-    assert found.error is None
-    assert found.text == TEXT
-    assert found.audio_duration == round(len(PCM) / 32_000)
+    transcript = transcriber.transcribe(io.BytesIO(wav.header(PCM_16K, len(PCM)) + PCM))
+    assert transcript.error is None
+    assert transcript.text == TEXT
+    assert transcript.audio_duration == round(len(PCM) / 32_000)
 
 
 @WHERE
@@ -50,15 +50,15 @@ def test_sdk_live_transcription(drop_in, package, who, formatted):
         StreamingParameters,
     )
 
-    found: list[Any] = []
+    transcript: list[Any] = []
     ended = threading.Event()
     host = drop_in.at("assemblyai", who, "ws")
     client = StreamingClient(StreamingClientOptions(api_key="vendor-key", api_host=host))
     for kind in (StreamingEvents.Begin, StreamingEvents.Turn, StreamingEvents.Error):
-        client.on(kind, lambda _, event: found.append(event))
+        client.on(kind, lambda _, event: transcript.append(event))
 
     def over(_: Any, event: Any) -> None:
-        found.append(event)
+        transcript.append(event)
         ended.set()
 
     client.on(StreamingEvents.Termination, over)
@@ -70,11 +70,11 @@ def test_sdk_live_transcription(drop_in, package, who, formatted):
     client.stream(PCM[at : at + 1_600] for at in range(0, len(PCM), 1_600))
     client.disconnect(terminate=True)
     assert ended.wait(10)
-    turns = [event for event in found if type(event).__name__ == "TurnEvent"]
+    turns = [event for event in transcript if type(event).__name__ == "TurnEvent"]
     ends = [t.transcript for t in turns if t.end_of_turn and (t.turn_is_formatted or not formatted)]
     assert ends == [TEXT]
-    assert type(found[0]).__name__ == "BeginEvent"
-    assert found[-1].audio_duration_seconds == round(len(PCM) / 32_000)
+    assert type(transcript[0]).__name__ == "BeginEvent"
+    assert transcript[-1].audio_duration_seconds == round(len(PCM) / 32_000)
 
 
 @WHO

@@ -98,13 +98,13 @@ class Spoken:
         return [AudioChunk(data=self._pieces.pop(0))] if self._pieces else [SpeakEnd()]
 
 
-async def as_the_relay_passes_it_on(sent, asked, data):
+async def as_the_relay_passes_it_on(sent, requested, data):
     @asynccontextmanager
     async def opening():
         yield Spoken(sent, data)
 
     lists = []
-    async with TranscodedCall(opening(), asked, "p", idle_s=10) as stream:
+    async with TranscodedCall(opening(), requested, "p", idle_s=10) as stream:
         while not lists or not isinstance(lists[-1][-1], SpeakEnd):
             lists.append(await stream.receive())
         return stream.format, [event.data for events in lists for event in events if isinstance(event, AudioChunk)]
@@ -112,11 +112,11 @@ async def as_the_relay_passes_it_on(sent, asked, data):
 
 @pytest.mark.parametrize("encoding", FORMATS)
 async def test_the_relay_converts_while_a_provider_speaks(encoding):
-    asked = AudioFormat(encoding=encoding)
-    fmt, pieces = await as_the_relay_passes_it_on(PCM_24K, asked, sine(24_000))
-    assert fmt == asked
+    requested = AudioFormat(encoding=encoding)
+    fmt, pieces = await as_the_relay_passes_it_on(PCM_24K, requested, sine(24_000))
+    assert fmt == requested
     assert len(pieces) > (1 if encoding == "flac" else 5)
-    assert strongest_hz(converted(asked, PCM_24K, b"".join(pieces)), 24_000) == pytest.approx(440, rel=0.01)
+    assert strongest_hz(converted(requested, PCM_24K, b"".join(pieces)), 24_000) == pytest.approx(440, rel=0.01)
 
 
 async def test_the_relay_makes_samples_of_an_mp3():
@@ -210,12 +210,12 @@ def words_of(pcm):
     return [event.text for event in fsk.ToneDecoder(16_000).feed(pcm) if isinstance(event, fsk.Done)]
 
 
-@pytest.mark.parametrize("told", ["unknown", "itself"])
+@pytest.mark.parametrize("declared", ["unknown", "itself"])
 @pytest.mark.parametrize("step", [1, 333, 1_000_000])
 @pytest.mark.parametrize("encoding", LIVE)
-def test_a_live_stream_is_decoded_as_it_comes(encoding, step, told):
+def test_a_live_stream_is_decoded_as_it_comes(encoding, step, declared):
     data = packed(spoken_words(), *LIVE[encoding])
-    decoder = LiveDecoder(AudioFormat(encoding="unknown" if told == "unknown" else encoding))
+    decoder = LiveDecoder(AudioFormat(encoding="unknown" if declared == "unknown" else encoding))
     made = b"".join(decoder.feed(data[at : at + step]) for at in range(0, len(data), step)) + decoder.end()
     assert words_of(made) == [SENTENCE]
     assert len(made) / 2 == pytest.approx(len(spoken_words()) / 2, abs=2_400)
@@ -251,17 +251,17 @@ providers: {bad: {type: sim, cut_after: 3}, good: {type: sim}}
 models: {stt: {bad/tone: {}, good/tone: {}}}
 fallbacks: {stt: [bad/tone, good/tone]}
 """
-    said = ["one two three", "four", "five six"]
-    pcm = b"".join(b"".join(fsk.encode(each, 16_000)) + bytes(8_000) for each in said)
+    sentences = ["one two three", "four", "five six"]
+    pcm = b"".join(b"".join(fsk.encode(each, 16_000)) + bytes(8_000) for each in sentences)
     data = packed(pcm, *LIVE[encoding])
     async with open_plane(text, tmp_path) as plane:
         request = ListenRequest(model="bad/tone", format=AudioFormat(encoding="unknown"))
-        heard = []
+        transcripts = []
         async with plane.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
             nursery.start_soon(_send_slowly, session, data)
             while not session.done:
-                heard += [event.text for event in await session.receive() if isinstance(event, Final)]
-        assert heard == said
+                transcripts += [event.text for event in await session.receive() if isinstance(event, Final)]
+        assert transcripts == sentences
         record = plane.kept.record
         assert [attempt.outcome for attempt in record.attempts] == ["cut", "ok"]
 

@@ -119,5 +119,5 @@ def _get(front: Front, path: str) -> Any:
 
 
 def _audio(reader: Any, received: str | bytes) -> bytes:
-    found: bytes = reader.audio(received if isinstance(received, bytes) else msgspec.json.decode(received))
-    return found
+    audio: bytes = reader.audio(received if isinstance(received, bytes) else msgspec.json.decode(received))
+    return audio

@@ -35,10 +35,10 @@ def client(drop_in, package):
 
 @WHERE
 def test_sdk_speech(client, drop_in, who):
-    asked = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
+    options = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
     with client(who) as made:
-        assert spoken_text(made.tts.generate(**asked).read(), 16_000) == TEXT
-        events = list(made.tts.generate_sse(**asked))
+        assert spoken_text(made.tts.generate(**options).read(), 16_000) == TEXT
+        events = list(made.tts.generate_sse(**options))
     assert events[-1].type == "done"
     pcm = b"".join(event.audio or b"" for event in events if event.type == "chunk")
     assert spoken_text(pcm, 16_000) == TEXT
@@ -68,8 +68,8 @@ def test_sdk_recording(client, drop_in, who):
 
 @WHERE
 def test_sdk_live_transcription(client, drop_in, who):
-    asked = {"model": drop_in.model("cartesia", "stt"), "encoding": "pcm_s16le", "sample_rate": 16_000}
-    with client(who) as made, made.stt.manual_finalize.websocket(**asked) as connection:
+    options = {"model": drop_in.model("cartesia", "stt"), "encoding": "pcm_s16le", "sample_rate": 16_000}
+    with client(who) as made, made.stt.manual_finalize.websocket(**options) as connection:
         for at in range(0, len(PCM), 5_120):
             connection.send_raw(PCM[at : at + 5_120])
         connection.send_raw("finalize")
@@ -93,8 +93,8 @@ def test_sdk_catalogue(drop_in, package, root):
         assert made.voices.get("a-voice").is_owner is True
         token = made.access_token.create(grants={"tts": True, "stt": True}, expires_in=60).token
     with cartesia.Cartesia(token=token, base_url=url) as made:
-        asked = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
-        assert spoken_text(made.tts.generate(**asked).read(), 16_000) == TEXT
+        options = {"model_id": drop_in.model("cartesia", "tts"), "transcript": TEXT, "voice": VOICE, "output_format": RAW}
+        assert spoken_text(made.tts.generate(**options).read(), 16_000) == TEXT
 
 
 @WHO

@@ -16,10 +16,10 @@ ASKED = [{"role": "user", "content": TEXT}]
 def test_anthropic_sdk(drop_in, who):
     import anthropic
 
-    asked = {"model": drop_in.model("anthropic", "llm"), "max_tokens": 200, "messages": ASKED}
+    options = {"model": drop_in.model("anthropic", "llm"), "max_tokens": 200, "messages": ASKED}
     with anthropic.Anthropic(base_url=drop_in.at("anthropic", who), api_key="vendor-key") as client:
-        assert client.messages.create(**asked).content[0].text == TEXT
-        with client.messages.stream(**asked) as stream:
+        assert client.messages.create(**options).content[0].text == TEXT
+        with client.messages.stream(**options) as stream:
             pieces = list(stream.text_stream)
             last = stream.get_final_message()
     assert len(pieces) > 3
@@ -56,8 +56,8 @@ def test_anthropic_calls_a_tool(demo):
         assert answer.stop_reason == "tool_use"
         call = next(block for block in answer.content if block.type == "tool_use")
         result = {"type": "tool_result", "tool_use_id": call.id, "content": "18 degrees"}
-        told = [*ASKED, {"role": "assistant", "content": answer.content}, {"role": "user", "content": [result]}]
-        final = client.messages.create(model="sim/scripted", max_tokens=200, messages=told, tools=[tool])
+        messages = [*ASKED, {"role": "assistant", "content": answer.content}, {"role": "user", "content": [result]}]
+        final = client.messages.create(model="sim/scripted", max_tokens=200, messages=messages, tools=[tool])
         assert "18 degrees" in final.content[0].text
 
 

@@ -55,12 +55,12 @@ def test_sdk_speech(client, drop_in, who):
 def test_sdk_live_transcription(client, drop_in, who):
     from deepgram.core.events import EventType
 
-    found: list[Any] = []
+    events: list[Any] = []
     model = drop_in.model("deepgram", "stt")
     with client.listen.v1.connect(
         model=model, encoding="linear16", sample_rate=16_000, interim_results="true", vad_events="true"
     ) as connection:
-        connection.on(EventType.MESSAGE, found.append)
+        connection.on(EventType.MESSAGE, events.append)
         thread = threading.Thread(target=connection.start_listening)
         thread.start()
         connection.send_keep_alive()
@@ -68,11 +68,11 @@ def test_sdk_live_transcription(client, drop_in, who):
             connection.send_media(PCM[at : at + 1_280])
         connection.send_close_stream()
         thread.join(20)
-    results = [event for event in found if event.type == "Results"]
+    results = [event for event in events if event.type == "Results"]
     finals = [r.channel.alternatives[0].transcript for r in results if r.is_final]
     assert [text for text in finals if text] == [TEXT]
     assert any(not r.is_final for r in results)
-    assert found[-1].type == "Metadata"
+    assert events[-1].type == "Metadata"
 
 
 @WHO
@@ -80,11 +80,11 @@ def test_sdk_live_speech(client, drop_in, who):
     from deepgram.core.events import EventType
     from deepgram.speak.v1.types import SpeakV1Text
 
-    found: list[Any] = []
+    events: list[Any] = []
     done = threading.Event()
 
     def hear(message: Any) -> None:
-        found.append(message)
+        events.append(message)
         if not isinstance(message, bytes) and message.type in ("Flushed", "Error"):
             done.set()
 
@@ -98,7 +98,7 @@ def test_sdk_live_speech(client, drop_in, who):
         assert done.wait(20)
         connection.send_close()
         thread.join(20)
-    assert spoken_text(b"".join(event for event in found if isinstance(event, bytes)), 16_000) == TEXT
+    assert spoken_text(b"".join(event for event in events if isinstance(event, bytes)), 16_000) == TEXT
 
 
 @pytest.mark.parametrize("who", ["own"])

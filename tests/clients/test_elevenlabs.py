@@ -32,12 +32,12 @@ def client(drop_in, package):
 @WHERE
 def test_sdk_speech(client, drop_in, who):
     made, model = client(who), drop_in.model("elevenlabs", "tts")
-    asked = {"voice_id": "v", "text": TEXT, "model_id": model, "output_format": "pcm_16000"}
+    options = {"voice_id": "v", "text": TEXT, "model_id": model, "output_format": "pcm_16000"}
     for speak in (made.text_to_speech.convert, made.text_to_speech.stream):
-        assert spoken_text(b"".join(speak(**asked)), 16_000) == TEXT
-    whole = made.text_to_speech.convert_with_timestamps(**asked)
+        assert spoken_text(b"".join(speak(**options)), 16_000) == TEXT
+    whole = made.text_to_speech.convert_with_timestamps(**options)
     assert spoken_text(b64decode(whole.audio_base_64), 16_000) == TEXT
-    lines = list(made.text_to_speech.stream_with_timestamps(**asked))
+    lines = list(made.text_to_speech.stream_with_timestamps(**options))
     assert spoken_text(b"".join(b64decode(line.audio_base_64) for line in lines), 16_000) == TEXT
     if who != "other":
         assert "".join(c for line in lines if line.alignment for c in line.alignment.characters).strip() == TEXT
@@ -58,8 +58,8 @@ def test_sdk_live_speech(client, drop_in, who):
 @WHERE
 def test_sdk_recording(client, drop_in, who):
     audio = io.BytesIO(wav.header(PCM_16K, len(PCM)) + PCM)
-    found = client(who).speech_to_text.convert(model_id=drop_in.model("elevenlabs", "stt"), file=audio)
-    assert found.text == TEXT
+    result = client(who).speech_to_text.convert(model_id=drop_in.model("elevenlabs", "stt"), file=audio)
+    assert result.text == TEXT
 
 
 @WHERE
@@ -77,15 +77,15 @@ def test_sdk_live_transcription(client, drop_in, who):
         }  # fmt: skip
         connection = await made.speech_to_text.realtime.connect(options)
         committed: asyncio.Queue[str] = asyncio.Queue()
-        connection.on(RealtimeEvents.COMMITTED_TRANSCRIPT, lambda told: committed.put_nowait(told["text"]))
-        found = []
+        connection.on(RealtimeEvents.COMMITTED_TRANSCRIPT, lambda message: committed.put_nowait(message["text"]))
+        result = []
         for pcm in (bytes(16_000), PCM):
             for at in range(0, len(pcm), 3_200):
                 await connection.send({"audio_base_64": b64encode(pcm[at : at + 3_200]).decode()})
             await connection.commit()
-            found.append(await committed.get())
+            result.append(await committed.get())
         await connection.close()
-        return found
+        return result
 
     assert asyncio.run(asyncio.wait_for(talk(), 40)) == ["", TEXT]
 
@@ -96,8 +96,8 @@ def test_sdk_catalogue(client, drop_in, who):
     made = client(who)
     voices = made.voices.get_all().voices
     assert [voice.voice_id for voice in voices] == ["a-voice"]
-    found = made.voices.search(search="A-V")
-    assert ([voice.name for voice in found.voices], found.has_more, found.total_count) == (["a-voice"], False, 1)
+    result = made.voices.search(search="A-V")
+    assert ([voice.name for voice in result.voices], result.has_more, result.total_count) == (["a-voice"], False, 1)
     assert made.voices.get("a-voice").high_quality_base_model_ids == voices[0].high_quality_base_model_ids
     assert "elevenlabs/eleven_flash_v2_5" in [model.model_id for model in made.models.list()]
     plan = made.user.subscription.get()

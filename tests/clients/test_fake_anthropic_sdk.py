@@ -46,10 +46,10 @@ async def test_models(fake, ask):
 
 async def test_a_message(fake, ask):
     fake.usage = USED
-    found = await ask(lambda client: client.messages.create(**ASK, system="Be brief."))
-    assert (found.type, found.role, found.stop_reason) == ("message", "assistant", "end_turn")
-    assert [(block.type, block.text) for block in found.content] == [("text", "Hello there, how are you?")]
-    assert (found.usage.input_tokens, found.usage.cache_read_input_tokens, found.usage.output_tokens) == (6, 20, 7)
+    message = await ask(lambda client: client.messages.create(**ASK, system="Be brief."))
+    assert (message.type, message.role, message.stop_reason) == ("message", "assistant", "end_turn")
+    assert [(block.type, block.text) for block in message.content] == [("text", "Hello there, how are you?")]
+    assert (message.usage.input_tokens, message.usage.cache_read_input_tokens, message.usage.output_tokens) == (6, 20, 7)
     assert fake.ledger[0].fields == {**ASK, "system": "Be brief."}
 
 
@@ -62,10 +62,10 @@ def streamed(client: anthropic.Anthropic, **more: Any) -> Any:
 
 async def test_a_streamed_message(fake, ask):
     fake.tokens, fake.usage = ["Hé", "llo", "."], USED
-    found, pieces = await ask(streamed)
+    message, pieces = await ask(streamed)
     assert pieces == ["Hé", "llo", "."]
-    assert (found.content[0].text, found.stop_reason) == ("Héllo.", "end_turn")
-    assert (found.usage.input_tokens, found.usage.cache_creation_input_tokens, found.usage.output_tokens) == (6, 4, 7)
+    assert (message.content[0].text, message.stop_reason) == ("Héllo.", "end_turn")
+    assert (message.usage.input_tokens, message.usage.cache_creation_input_tokens, message.usage.output_tokens) == (6, 4, 7)
 
 
 async def test_events_come_in_order(fake, ask):
@@ -80,19 +80,19 @@ async def test_events_come_in_order(fake, ask):
 
 async def test_a_tool_call(fake, ask):
     fake.tool_call = ("weather", '{"city":"Rome"}')
-    found = await ask(lambda client: client.messages.create(**ASK, tools=TOOLS))
-    assert found.stop_reason == "tool_use"
-    assert [(b.type, b.id, b.name, b.input) for b in found.content] == [("tool_use", "call_1", "weather", {"city": "Rome"})]
-    found, _ = await ask(lambda client: streamed(client, tools=TOOLS))
-    assert [(b.type, b.name, b.input) for b in found.content] == [("tool_use", "weather", {"city": "Rome"})]
+    message = await ask(lambda client: client.messages.create(**ASK, tools=TOOLS))
+    assert message.stop_reason == "tool_use"
+    assert [(b.type, b.id, b.name, b.input) for b in message.content] == [("tool_use", "call_1", "weather", {"city": "Rome"})]
+    message, _ = await ask(lambda client: streamed(client, tools=TOOLS))
+    assert [(b.type, b.name, b.input) for b in message.content] == [("tool_use", "weather", {"city": "Rome"})]
 
 
 async def test_a_refusal(fake, ask):
     fake.refuse = "refusal"
-    found = await ask(lambda client: client.messages.create(**ASK))
-    assert (found.stop_reason, found.stop_details.explanation) == ("refusal", "I cannot help with that.")
-    found, _ = await ask(streamed)
-    assert found.stop_reason == "refusal"
+    message = await ask(lambda client: client.messages.create(**ASK))
+    assert (message.stop_reason, message.stop_details.explanation) == ("refusal", "I cannot help with that.")
+    message, _ = await ask(streamed)
+    assert message.stop_reason == "refusal"
 
 
 async def test_an_error_in_the_stream(fake, ask):

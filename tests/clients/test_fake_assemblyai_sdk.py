@@ -40,15 +40,15 @@ def transcribed(address):
     def run(api_key="test-key", **config: Any) -> Any:
         settings = assemblyai.Settings(api_key=api_key, base_url=address, polling_interval=0.05)
         transcriber = assemblyai.Transcriber(client=assemblyai.Client(settings=settings))
-        asked = assemblyai.TranscriptionConfig(speech_models=["universal-2"], **config)
-        return transcriber.transcribe(io.BytesIO(RECORDING), config=asked)
+        transcription_config = assemblyai.TranscriptionConfig(speech_models=["universal-2"], **config)
+        return transcriber.transcribe(io.BytesIO(RECORDING), config=transcription_config)
 
     return lambda **more: trio.to_thread.run_sync(lambda: run(**more))
 
 
 async def test_a_recording(fake, transcribed):
-    found = await transcribed(speaker_labels=True, language_code="en_us")
-    assert (found.error, found.text, found.audio_duration) == (None, TEXT, round(len(PCM) / 32_000))
+    transcript = await transcribed(speaker_labels=True, language_code="en_us")
+    assert (transcript.error, transcript.text, transcript.audio_duration) == (None, TEXT, round(len(PCM) / 32_000))
     upload, job, *_ = fake.ledger
     assert upload.audio == RECORDING
     assert (job.fields["speech_models"], job.fields["speaker_labels"]) == (["universal-2"], True)
@@ -56,8 +56,8 @@ async def test_a_recording(fake, transcribed):
 
 async def test_a_recording_that_cannot_be_read(fake, transcribed):
     fake.job_error = "File type is no audio"
-    found = await transcribed()
-    assert (found.status.value, found.error, found.text) == ("error", "File type is no audio", None)
+    transcript = await transcribed()
+    assert (transcript.status.value, transcript.error, transcript.text) == ("error", "File type is no audio", None)
 
 
 async def test_a_wrong_key(transcribed):
@@ -80,7 +80,7 @@ class Ears:
             StreamingParameters,
         )
 
-        self.heard: list[Any] = []
+        self.events: list[Any] = []
         self.over = threading.Event()
         host = address.replace("http", "ws", 1)
         self.client = StreamingClient(
@@ -93,12 +93,12 @@ class Ears:
         )
 
     def _hear(self, event: Any) -> None:
-        self.heard.append(event)
+        self.events.append(event)
         if type(event).__name__ in ("TerminationEvent", "RealTimeError"):
             self.over.set()
 
-    def told(self, kind: str) -> list[Any]:
-        return [event for event in self.heard if type(event).__name__ == kind]
+    def of_kind(self, kind: str) -> list[Any]:
+        return [event for event in self.events if type(event).__name__ == kind]
 
 
 async def test_a_live_session(fake, address):
@@ -115,9 +115,9 @@ async def test_a_live_session(fake, address):
         assert ears.over.wait(10)
 
     await trio.to_thread.run_sync(talk)
-    begin, *_, end = ears.heard
+    begin, *_, end = ears.events
     assert (type(begin).__name__, begin.id, begin.expires_at.timestamp()) == ("BeginEvent", "s", 2_000_000_000)
-    turns = ears.told("TurnEvent")
+    turns = ears.of_kind("TurnEvent")
     assert not turns[0].end_of_turn
     assert [(t.transcript, t.turn_order, t.turn_is_formatted) for t in turns if t.end_of_turn] == [
         (TEXT, 0, False), (TEXT, 0, True),
@@ -141,7 +141,7 @@ async def test_an_end_that_is_forced(address):
         assert ears.over.wait(10)
 
     await trio.to_thread.run_sync(talk)
-    ends = [turn for turn in ears.told("TurnEvent") if turn.end_of_turn]
+    ends = [turn for turn in ears.of_kind("TurnEvent") if turn.end_of_turn]
     assert [turn.turn_order for turn in ends] == [0, 1]
     assert " ".join(turn.transcript for turn in ends) == TEXT
 
@@ -160,4 +160,4 @@ async def test_what_the_sdk_is_told(fault, code, fake, address):
             ears.client.disconnect()
 
     await trio.to_thread.run_sync(talk)
-    assert [error.code for error in ears.told("RealTimeError")] == [code]
+    assert [error.code for error in ears.of_kind("RealTimeError")] == [code]

@@ -50,7 +50,7 @@ def typed(events: list[Any]) -> list[Any]:
     return events
 
 
-def said(events: list[Any]) -> str:
+def words_of(events: list[Any]) -> str:
     pcm = b"".join(event.audio or b"" for event in events if event.type == "chunk")
     return " ".join(done.text.strip() for done in fsk.decode(pcm, 16_000))
 
@@ -65,7 +65,7 @@ async def test_speech(client, fake):
 
 async def test_events_with_word_times(client):
     events = typed(await in_thread(lambda: list(client.tts.generate_sse(transcript=TEXT, add_timestamps=True, **SPEECH))))
-    assert said(events) == TEXT
+    assert words_of(events) == TEXT
     words = [word for event in events if event.type == "timestamps" for word in event.word_timestamps.words]
     assert words == TEXT.split()
     assert events[-1].type == "done"
@@ -82,7 +82,7 @@ async def test_contexts_with_flushes_and_word_times(client):
             return list(context.receive())
 
     events = typed(await in_thread(speak))
-    assert [said([e for e in events if e.type == "chunk" and e.flush_id == n]) for n in (1, 2)] == [
+    assert [words_of([e for e in events if e.type == "chunk" and e.flush_id == n]) for n in (1, 2)] == [
         "what is the weather", "in Paris today",
     ]  # fmt: skip
     (flushed,) = [event for event in events if event.type == "flush_done"]
@@ -101,7 +101,7 @@ async def test_a_cancelled_context_and_the_next(client):
             second.no_more_inputs()
             return list(second.receive())
 
-    assert said(await in_thread(speak)) == TEXT
+    assert words_of(await in_thread(speak)) == TEXT
 
 
 async def test_a_context_with_nothing_to_speak(client):

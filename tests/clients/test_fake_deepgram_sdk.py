@@ -43,11 +43,11 @@ def until_closed(connection) -> list[Any]:
     """What is said until the other side closes: two who close at once are too much for the host."""
     from websockets.exceptions import ConnectionClosed
 
-    found: list[Any] = []
+    messages: list[Any] = []
     with suppress(ConnectionClosed):
         while True:
-            found.append(connection.recv())
-    return found
+            messages.append(connection.recv())
+    return messages
 
 
 async def in_thread(use):
@@ -78,18 +78,18 @@ async def test_a_live_session(client):
     from deepgram.core.events import EventType
 
     def listen() -> list[Any]:
-        found: list[Any] = []
+        messages: list[Any] = []
         with client.listen.v1.connect(
             model="nova-3", encoding="linear16", sample_rate=16_000, interim_results="true", vad_events="true"
         ) as connection:
-            connection.on(EventType.MESSAGE, found.append)
+            connection.on(EventType.MESSAGE, messages.append)
             thread = threading.Thread(target=connection.start_listening)
             thread.start()
             for at in range(0, len(PCM), 1_280):
                 connection.send_media(PCM[at : at + 1_280])
             connection.send_close_stream()
             thread.join(20)
-        return found
+        return messages
 
     events = await in_thread(listen)
     results = [event for event in events if event.type == "Results"]
@@ -117,14 +117,14 @@ async def test_a_live_session_by_turns(client, fake):
     from deepgram.core.events import EventType
 
     def listen() -> list[Any]:
-        found: list[Any] = []
+        messages: list[Any] = []
         with client.listen.v2.connect(
             model="flux-general-en", encoding="linear16", sample_rate=16_000, eager_eot_threshold=0.4, keyterm=["Köln"]
         ) as connection:
-            found.append(connection.recv())
+            messages.append(connection.recv())
             connection.send_configure({"type": "Configure", "thresholds": {"eot_threshold": 0.9}, "keyterms": ["Bonn"]})
-            found.append(connection.recv())
-            connection.on(EventType.MESSAGE, found.append)
+            messages.append(connection.recv())
+            connection.on(EventType.MESSAGE, messages.append)
             thread = threading.Thread(target=connection.start_listening)
             thread.start()
             for at in range(0, len(PCM), 2_560):
@@ -132,7 +132,7 @@ async def test_a_live_session_by_turns(client, fake):
             connection.send_force_end_turn()
             connection.send_close_stream()
             thread.join(20)
-        return found
+        return messages
 
     connected, configured, *turns = await in_thread(listen)
     assert (connected.type, connected.request_id, connected.sequence_id) == ("Connected", "r", 0)
@@ -183,12 +183,12 @@ async def test_live_speech_that_is_interrupted(client):
             connection.send_clear()
             connection.send_text(SpeakV1Text(text="hello"))
             connection.send_flush()
-            found: list[Any] = []
-            while not found or isinstance(found[-1], bytes) or found[-1].type != "Flushed":
-                found.append(connection.recv())
+            messages: list[Any] = []
+            while not messages or isinstance(messages[-1], bytes) or messages[-1].type != "Flushed":
+                messages.append(connection.recv())
             connection.send_close()
             assert until_closed(connection) == []
-        return found
+        return messages
 
     opening, cleared, *audio, flushed = await in_thread(speak)
     assert (opening.type, cleared.type, cleared.sequence_id, flushed.sequence_id) == ("Metadata", "Cleared", 0, 1)
@@ -199,11 +199,11 @@ async def test_live_speech(client):
     from deepgram.core.events import EventType
 
     def speak() -> list[Any]:
-        found: list[Any] = []
+        messages: list[Any] = []
         done = threading.Event()
 
         def hear(message: Any) -> None:
-            found.append(message)
+            messages.append(message)
             if not isinstance(message, bytes) and message.type == "Flushed":
                 done.set()
 
@@ -218,7 +218,7 @@ async def test_live_speech(client):
             assert done.wait(20)
             connection.send_close()
             thread.join(20)
-        return found
+        return messages
 
     events = await in_thread(speak)
     assert events[0].type == "Metadata"
@@ -244,24 +244,24 @@ async def test_flux_speech(client, fake):
     from deepgram.speak.v2.types import SpeakV2Speak
 
     def speak() -> list[Any]:
-        found: list[Any] = []
+        messages: list[Any] = []
         with client.speak.v2.connect(model="flux-alexis-en", encoding="linear16", sample_rate=16_000) as connection:
             connection.send_speak(SpeakV2Speak(text="never mind"))
             connection.send_interrupt()
             connection.send_speak(SpeakV2Speak(text=TEXT))
             connection.send_flush()
-            while not found or isinstance(found[-1], bytes) or found[-1].type != "Flushed":
-                found.append(connection.recv())
+            while not messages or isinstance(messages[-1], bytes) or messages[-1].type != "Flushed":
+                messages.append(connection.recv())
             connection.send_close()
-            found += until_closed(connection)
-        return found
+            messages += until_closed(connection)
+        return messages
 
-    found = await in_thread(speak)
-    kinds = [message.type for message in found if not isinstance(message, bytes)]
+    messages = await in_thread(speak)
+    kinds = [message.type for message in messages if not isinstance(message, bytes)]
     assert kinds == ["Connected", "SpeechInterrupted", "SpeechStarted", "SpeechMetadata", "Flushed", "SessionMetadata"]
-    metadata = next(m for m in found if not isinstance(m, bytes) and m.type == "SpeechMetadata")
+    metadata = next(m for m in messages if not isinstance(m, bytes) and m.type == "SpeechMetadata")
     assert metadata.billable_character_count == len(TEXT)
-    pcm = b"".join(message for message in found if isinstance(message, bytes))
+    pcm = b"".join(message for message in messages if isinstance(message, bytes))
     assert [done.text for done in fsk.decode(pcm, 16_000)] == [TEXT]
 
 

@@ -40,7 +40,7 @@ async def listen(client: Any, strategy: str, **options: Any) -> list[dict[str, A
     from elevenlabs import AudioFormat, CommitStrategy, RealtimeEvents
 
     async def talk() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        messages: list[dict[str, Any]] = []
         done = asyncio.Event()
         last = RealtimeEvents.COMMITTED_TRANSCRIPT_WITH_TIMESTAMPS if options else RealtimeEvents.COMMITTED_TRANSCRIPT
         connection = await client.speech_to_text.realtime.connect(
@@ -50,15 +50,15 @@ async def listen(client: Any, strategy: str, **options: Any) -> list[dict[str, A
             }
         )  # fmt: skip
         for event in RealtimeEvents:
-            connection.on(event, lambda told=None: found.append(told) if isinstance(told, dict) and "message_type" in told else None)
-        connection.on(last, lambda told: done.set())
+            connection.on(event, lambda data=None: messages.append(data) if isinstance(data, dict) and "message_type" in data else None)
+        connection.on(last, lambda message: done.set())
         for at in range(0, len(PCM), 1_600):
             await connection.send({"audio_base_64": b64encode(PCM[at : at + 1_600]).decode()})
         if strategy == "manual":
             await connection.commit()
         await asyncio.wait_for(done.wait(), 20)
         await connection.close()
-        return found
+        return messages
 
     return await trio.to_thread.run_sync(lambda: asyncio.run(talk()))
 

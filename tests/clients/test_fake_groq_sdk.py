@@ -45,9 +45,9 @@ async def test_models(fake, ask):
 
 
 async def test_chat(fake, ask):
-    found = await ask(lambda client: client.chat.completions.create(model="m", messages=HI, reasoning_effort="none"))
-    assert found.choices[0].message.content == "Hello there, how are you?"
-    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (2, 5)
+    answer = await ask(lambda client: client.chat.completions.create(model="m", messages=HI, reasoning_effort="none"))
+    assert answer.choices[0].message.content == "Hello there, how are you?"
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (2, 5)
     assert fake.ledger[0].path == "/openai/v1/chat/completions"
     assert fake.ledger[0].fields["reasoning_effort"] == "none"
 
@@ -68,8 +68,8 @@ async def test_speech_and_transcription(fake, ask):
     speech = {"model": "canopylabs/orpheus-v1-english", "voice": "autumn", "input": "Hi.", "response_format": "wav"}
     spoken = await ask(lambda client: client.audio.speech.create(**speech).read())
     assert wav.parse(spoken) is not None
-    found = await ask(lambda client: client.audio.transcriptions.create(model="w", file=("a.wav", SECOND_OF_WAV)))
-    assert found.text == "good morning"
+    answer = await ask(lambda client: client.audio.transcriptions.create(model="w", file=("a.wav", SECOND_OF_WAV)))
+    assert answer.text == "good morning"
 
 
 @pytest.mark.parametrize(

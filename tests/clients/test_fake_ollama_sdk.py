@@ -38,9 +38,9 @@ async def test_models(fake, ask):
 
 
 async def test_chat(fake, ask):
-    found = await ask(lambda client: client.chat("llama3.2:3b", HI, options={"num_ctx": 99}, keep_alive="1m"))
-    assert (found.message.content, found.done, found.done_reason) == ("Hello there, how are you?", True, "stop")
-    assert (found.prompt_eval_count, found.eval_count) == (2, 5)
+    answer = await ask(lambda client: client.chat("llama3.2:3b", HI, options={"num_ctx": 99}, keep_alive="1m"))
+    assert (answer.message.content, answer.done, answer.done_reason) == ("Hello there, how are you?", True, "stop")
+    assert (answer.prompt_eval_count, answer.eval_count) == (2, 5)
     assert fake.ledger[0].fields["options"] == {"num_ctx": 99}
 
 
@@ -58,8 +58,8 @@ async def test_streamed_chat(fake, ask):
 async def test_a_tool_call(fake, ask):
     fake.tool_call = ("weather", '{"city":"Rome"}')
     tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
-    found = await ask(lambda client: client.chat("m", HI, tools=tools))
-    (call,) = found.message.tool_calls
+    answer = await ask(lambda client: client.chat("m", HI, tools=tools))
+    (call,) = answer.message.tool_calls
     assert (call.function.name, call.function.arguments) == ("weather", {"city": "Rome"})
     calls = [call for piece in await ask(lambda client: streamed(client, tools=tools)) for call in piece.message.tool_calls or ()]
     assert [call.function.arguments for call in calls] == [{"city": "Rome"}]

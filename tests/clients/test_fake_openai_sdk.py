@@ -44,8 +44,8 @@ async def ask(fake, nursery):
 
 
 async def test_models(fake, ask):
-    found = await ask(lambda client: [m.id for m in client.models.list()])
-    assert found == ["gpt-x", "tts-x", "whisper-x"]
+    answer = await ask(lambda client: [m.id for m in client.models.list()])
+    assert answer == ["gpt-x", "tts-x", "whisper-x"]
     [entry] = fake.ledger
     assert (entry.method, entry.path, entry.outcome) == ("GET", "/v1/models", "ended")
     assert entry.headers["authorization"] == "Bearer test-key"
@@ -54,10 +54,10 @@ async def test_models(fake, ask):
 
 
 async def test_chat(fake, ask):
-    found = await ask(lambda client: client.chat.completions.create(model="gpt-x", messages=HI))
-    assert found.choices[0].message.content == "Hello there, how are you?"
-    assert found.choices[0].finish_reason == "stop"
-    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (2, 5)
+    answer = await ask(lambda client: client.chat.completions.create(model="gpt-x", messages=HI))
+    assert answer.choices[0].message.content == "Hello there, how are you?"
+    assert answer.choices[0].finish_reason == "stop"
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (2, 5)
     assert fake.ledger[0].fields == {"model": "gpt-x", "messages": HI}
     assert fake.ledger[0].usage == Usage(input_tokens=2, output_tokens=5, source="vendor")
 
@@ -90,8 +90,8 @@ TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"ty
 
 async def test_a_tool_call(fake, ask):
     fake.tool_call = ("weather", '{"city":"Rome"}')
-    found = await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=HI, tools=TOOLS))
-    [call] = found.choices[0].message.tool_calls
+    answer = await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=HI, tools=TOOLS))
+    [call] = answer.choices[0].message.tool_calls
     assert (call.id, call.function.name, call.function.arguments) == ("call_1", "weather", '{"city":"Rome"}')
 
     def assembled(client: openai.OpenAI) -> Any:
@@ -104,12 +104,12 @@ async def test_a_tool_call(fake, ask):
 
 async def test_refusals(fake, ask):
     fake.refuse = "refusal"
-    found = await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=HI))
-    assert found.choices[0].message.refusal == "I cannot help with that."
+    answer = await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=HI))
+    assert answer.choices[0].message.refusal == "I cannot help with that."
     assert any(c.choices and c.choices[0].delta.refusal for c in await ask(streamed))
     fake.refuse = "content_filter"
-    found = await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=HI))
-    assert found.choices[0].finish_reason == "content_filter"
+    answer = await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=HI))
+    assert answer.choices[0].finish_reason == "content_filter"
 
 
 async def test_an_error_in_the_stream(fake, ask):
@@ -176,10 +176,10 @@ async def test_speech_as_events(fake, ask):
             assert response.headers["content-type"] == "text/event-stream"
             return b"".join(response.iter_bytes())
 
-    told = await ask(speak)
+    stream = await ask(speak)
     usage = Usage(input_tokens=2, output_tokens=2, output_audio_tokens=2, source="vendor")
     expected = [AudioChunk(data=b"Good morning."), AudioChunk(data=b"Good morning."), SpeakEnd(usage=usage)]
-    assert SpeechDecoder("fake").feed(told) == expected
+    assert SpeechDecoder("fake").feed(stream) == expected
 
 
 def transcribed(client: openai.OpenAI, **more: Any) -> Any:
@@ -188,16 +188,16 @@ def transcribed(client: openai.OpenAI, **more: Any) -> Any:
 
 async def test_transcription(fake, ask):
     fake.transcript = "good morning"
-    found = await ask(lambda c: transcribed(c, language="en", timestamp_granularities=["word", "segment"]))
-    assert found.text == "good morning"
-    assert (found.usage.type, found.usage.seconds) == ("duration", 1.0)
+    answer = await ask(lambda c: transcribed(c, language="en", timestamp_granularities=["word", "segment"]))
+    assert answer.text == "good morning"
+    assert (answer.usage.type, answer.usage.seconds) == ("duration", 1.0)
     [entry] = fake.ledger
     assert entry.audio == SECOND_OF_WAV
     assert entry.fields == {
         "model": "whisper-x", "language": "en", "timestamp_granularities[]": ["word", "segment"],
     }
-    found = await ask(lambda c: transcribed(c, response_format="verbose_json"))
-    assert (found.text, found.duration, found.language) == ("good morning", 1.0, "english")
+    answer = await ask(lambda c: transcribed(c, response_format="verbose_json"))
+    assert (answer.text, answer.duration, answer.language) == ("good morning", 1.0, "english")
     assert (await ask(lambda c: transcribed(c, response_format="text"))).strip() == "good morning"
     srt = await ask(lambda c: transcribed(c, response_format="srt"))
     assert "00:00:00,000 --> 00:00:01,000\ngood morning" in srt
@@ -216,8 +216,8 @@ async def test_transcription_as_events(fake, ask):
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")   # the SDK is about to drop the method
 async def test_translation(fake, ask):
     fake.transcript = lambda request: request.task
-    found = await ask(lambda c: c.audio.translations.create(model="w", file=("a.wav", SECOND_OF_WAV)))
-    assert found.text == "translate"
+    answer = await ask(lambda c: c.audio.translations.create(model="w", file=("a.wav", SECOND_OF_WAV)))
+    assert answer.text == "translate"
     assert (await ask(transcribed)).text == "transcribe"
 
 

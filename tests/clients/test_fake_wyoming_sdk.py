@@ -63,9 +63,9 @@ class Handler(AsyncEventHandler):
             await self.write_event(Transcript(text=f"{len(self.audio)} bytes of {self.language}").event())
             return False
         elif Synthesize.is_type(event.type):
-            asked = Synthesize.from_event(event)
+            synthesize = Synthesize.from_event(event)
             await self.write_event(AudioStart(rate=22_050, width=2, channels=1).event())
-            audio = f"{asked.voice.name}: {asked.text}".encode()
+            audio = f"{synthesize.voice.name}: {synthesize.text}".encode()
             await self.write_event(AudioChunk(rate=22_050, width=2, channels=1, audio=audio).event())
             await self.write_event(AudioStop().event())
             return False
@@ -117,22 +117,22 @@ async def test_our_providers_at_the_librarys_server(library_server):
 
 
 async def _as_client(port):
-    """What the library's client hears of our fake."""
-    told = []
+    """Return the events that the library's client receives from our fake."""
+    events = []
     async with AsyncTcpClient("127.0.0.1", port) as client:
         await client.write_event(Describe().event())
-        told.append(Info.from_event(await client.read_event()))
+        events.append(Info.from_event(await client.read_event()))
         await client.write_event(Transcribe(language="en").event())
         await client.write_event(AudioStart(rate=16_000, width=2, channels=1).event())
         await client.write_event(AudioChunk(rate=16_000, width=2, channels=1, audio=SOUND).event())
         await client.write_event(AudioStop().event())
-        told.append(Transcript.from_event(await client.read_event()))
+        events.append(Transcript.from_event(await client.read_event()))
         await client.write_event(Synthesize(text="Hello!", voice=SynthesizeVoice(name="v")).event())
-        told.append(AudioStart.from_event(await client.read_event()))
+        events.append(AudioStart.from_event(await client.read_event()))
         pieces = [AudioChunk.from_event(await client.read_event()) for _ in range(2)]
-        told.append(b"".join(piece.audio for piece in pieces))
-        told.append((await client.read_event()).type)
-    return told
+        events.append(b"".join(piece.audio for piece in pieces))
+        events.append((await client.read_event()).type)
+    return events
 
 
 async def test_the_librarys_client_at_our_fake(nursery):

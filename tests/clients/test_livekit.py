@@ -70,14 +70,14 @@ def test_llm_calls_a_tool_and_reads_its_answer(address):
         context = llm.ChatContext.empty()
         context.add_message(role="user", content="Paris")
         async with model.chat(chat_ctx=context, tools=[get_weather]) as stream:
-            asked = await stream.collect()
-        for call in asked.tool_calls:
+            collected = await stream.collect()
+        for call in collected.tool_calls:
             done = await llm.execute_function_call(call, tools)
             context.insert([done.fnc_call, done.fnc_call_out])
         async with model.chat(chat_ctx=context, tools=[get_weather]) as stream:
             answer = await stream.collect()
         await model.aclose()
-        return asked.tool_calls, answer.text
+        return collected.tool_calls, answer.text
 
     calls, answer = asyncio.run(talk())
     assert [call.name for call in calls] == ["get_weather"]
@@ -94,18 +94,18 @@ def test_tts_and_stt_round_trip(demo, address, options):
     async def talk() -> tuple[list[Any], stt.SpeechEvent]:
         voice = openai.TTS(model="sim/tone", voice="alloy", **address, **options)
         async with voice.synthesize(TEXT, conn_options=APIConnectOptions(max_retry=0)) as stream:
-            heard = [event async for event in stream]
+            received = [event async for event in stream]
         ears = openai.STT(model="sim/tone", **address)
-        event = await ears.recognize(rtc.combine_audio_frames([h.frame for h in heard]))
+        event = await ears.recognize(rtc.combine_audio_frames([h.frame for h in received]))
         await voice.aclose()
         await ears.aclose()
-        return heard, event
+        return received, event
 
-    heard, event = asyncio.run(talk())
-    assert {(h.frame.sample_rate, h.frame.num_channels) for h in heard} == {(24_000, 1)}
+    received, event = asyncio.run(talk())
+    assert {(h.frame.sample_rate, h.frame.num_channels) for h in received} == {(24_000, 1)}
     assert event.type == stt.SpeechEventType.FINAL_TRANSCRIPT
     assert event.alternatives[0].text == TEXT
-    record = demo.record(heard[0].request_id)
+    record = demo.record(received[0].request_id)
     assert (record["status"], record["model_id"], record["input_units"]) == ("success", "sim/tone", len(TEXT))
 
 
@@ -140,12 +140,12 @@ def test_plugin(drop_in, package, vendor, who):
             text = await _answer(plugin.LLM(model=names["llm"], **address))
             voice = plugin.TTS(model=names["tts"], voice="alloy", **address, **of_groq)
             async with voice.synthesize(TEXT) as stream:
-                heard = [event.frame async for event in stream]
+                received = [event.frame async for event in stream]
             await voice.aclose()
             ears = plugin.STT(model=names["stt"], **address)
             event = await ears.recognize(rtc.AudioFrame(recording, 24_000, 1, len(recording) // 2))
             await ears.aclose()
-        return text, b"".join(bytes(f.data) for f in heard), heard[0].sample_rate, event.alternatives[0].text
+        return text, b"".join(bytes(f.data) for f in received), received[0].sample_rate, event.alternatives[0].text
 
     import aiohttp
 
@@ -200,20 +200,20 @@ def test_inference_speaks(inference, who):
     async def talk() -> list[Any]:
         async with aiohttp.ClientSession() as http:
             voice = livekit.TTS(model=INFERENCE["tts"], voice="a-voice", sample_rate=24_000, http_session=http)
-            heard = []
+            received = []
             for sentence in (TEXT + ". ", "And tomorrow? "):  # two utterances over one pooled socket
                 async with voice.stream() as speech:
                     speech.push_text(sentence)
                     speech.end_input()
-                    heard.append([event async for event in speech])
+                    received.append([event async for event in speech])
             await voice.aclose()
-            return heard
+            return received
 
     import aiohttp
 
-    heard = asyncio.run(asyncio.wait_for(talk(), 40))
-    assert {(h.frame.sample_rate, h.frame.num_channels) for events in heard for h in events} == {(24_000, 1)}
-    spoken = [spoken_text(b"".join(bytes(h.frame.data) for h in events), 24_000) for events in heard]
+    received = asyncio.run(asyncio.wait_for(talk(), 40))
+    assert {(h.frame.sample_rate, h.frame.num_channels) for events in received for h in events} == {(24_000, 1)}
+    spoken = [spoken_text(b"".join(bytes(h.frame.data) for h in events), 24_000) for events in received]
     assert spoken == [TEXT + ".", "And tomorrow?"]
 
 

@@ -61,7 +61,7 @@ class Call:
     history: list[tuple[str, str]] = attrs.field(factory=list)
 
 
-async def converse(plugins: dict[str, Any], said: list[str]) -> Call:
+async def converse(plugins: dict[str, Any], questions: list[str]) -> Call:
     """One session in which `said` is spoken at real time, each when the agent has answered the one before."""
     from livekit import rtc
     from livekit.agents import Agent, AgentSession
@@ -119,7 +119,7 @@ async def converse(plugins: dict[str, Any], said: list[str]) -> Call:
     session.input.audio = Microphone()
     session.output.audio = Loudspeaker()
     await session.start(Agent(instructions="Be brief."), record=False)
-    for text in said:
+    for text in questions:
         answered.clear()
         to_say.put_nowait(speech(text))
         await asyncio.wait_for(answered.wait(), WITHIN_S)
@@ -127,7 +127,7 @@ async def converse(plugins: dict[str, Any], said: list[str]) -> Call:
     return call
 
 
-async def call_of(gateway: Gateway, said: list[str]) -> Call:
+async def call_of(gateway: Gateway, questions: list[str]) -> Call:
     import aiohttp
     from livekit.plugins import cartesia, deepgram, openai
 
@@ -138,20 +138,20 @@ async def call_of(gateway: Gateway, said: list[str]) -> Call:
             "llm": openai.LLM(model="sim/echo", base_url=url + "/v1", api_key=key),
             "tts": cartesia.TTS(model="sim/tone", base_url=url, api_key=key, http_session=http),
         }
-        return await converse(plugins, said)
+        return await converse(plugins, questions)
 
 
 def turns(gateway: Gateway) -> list[dict[str, Any]]:
     """The newest first, each with its stages."""
     with urllib.request.urlopen(gateway.daemon.url + "/api/turns") as answer:
-        found = json.load(answer)
-    return [turn(gateway, one["turn_id"]) for one in found]
+        recorded = json.load(answer)
+    return [turn(gateway, one["turn_id"]) for one in recorded]
 
 
 def turn(gateway: Gateway, turn_id: str) -> dict[str, Any]:
     with urllib.request.urlopen(f"{gateway.daemon.url}/api/turns/{turn_id}") as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+        recorded: dict[str, Any] = json.load(answer)
+    return recorded
 
 
 def shown(gateway: Gateway, turn_id: str) -> list[str]:
@@ -166,11 +166,11 @@ def test_a_session_is_held_and_its_turns_are_waterfalls(gateway, package):
     assert call.history == [(role, text) for text in SAID for role in ("user", "assistant")]
     assert understood(call.pcm, call.rate_hz).split() == " ".join(SAID).split()
 
-    found = turns(gateway)[::-1]
-    assert len(found) == len(SAID)
-    sessions = {turn["session_id"] for turn in found}
+    recorded = turns(gateway)[::-1]
+    assert len(recorded) == len(SAID)
+    sessions = {turn["session_id"] for turn in recorded}
     assert len(sessions) == 1
-    for turn in found:
+    for turn in recorded:
         stages = turn["stages"]
         assert [stage["modality"] for stage in stages] == ["stt", "llm", "tts"]
         assert [stage["shared"] for stage in stages] == [True, False, False]
@@ -181,9 +181,9 @@ def test_a_session_is_held_and_its_turns_are_waterfalls(gateway, package):
         assert begins == sorted(begins)
         assert ends[0] <= begins[1] < begins[2] < turn["first_audio_ms"] <= ends[2]
         assert turn["cost_usd"] == pytest.approx(sum(stage["cost_usd"] for stage in stages))
-    rows = [line.split("\t") for line in shown(gateway, found[0]["turn_id"])]
+    rows = [line.split("\t") for line in shown(gateway, recorded[0]["turn_id"])]
     assert [row[:3] for row in rows[1:]] == [["stt", "sim/tone", "success"], ["llm", "sim/echo", "success"], ["tts", "sim/tone", "success"]]
-    assert [row[-1] for row in rows[1:]] == [stage["request_id"] for stage in found[0]["stages"]]
+    assert [row[-1] for row in rows[1:]] == [stage["request_id"] for stage in recorded[0]["stages"]]
     record = gateway.record(sessions.pop())
     assert (record["modality"], record["turn_id"], record["status"]) == ("stt", None, "success")
     assert record["session_id"] == record["id"]
@@ -192,20 +192,20 @@ def test_a_session_is_held_and_its_turns_are_waterfalls(gateway, package):
 def test_two_sessions_with_one_key_at_once_are_not_mixed(gateway, package):
     """Nothing tells their requests apart but what is said."""
     package("livekit")
-    said = [["who lives in the blue house", "and in the green one"], ["when does the train to Rome leave", "and to Oslo"]]
+    questions = [["who lives in the blue house", "and in the green one"], ["when does the train to Rome leave", "and to Oslo"]]
     before = {turn["turn_id"] for turn in turns(gateway)}
 
     async def both() -> list[Call]:
-        return await asyncio.gather(*(call_of(gateway, texts) for texts in said))
+        return await asyncio.gather(*(call_of(gateway, texts) for texts in questions))
 
     calls = asyncio.run(both())
-    for call, texts in zip(calls, said, strict=True):
+    for call, texts in zip(calls, questions, strict=True):
         assert [text for role, text in call.history if role == "assistant"] == texts
-    found = [turn for turn in turns(gateway) if turn["turn_id"] not in before]
-    assert [[stage["modality"] for stage in turn["stages"]] for turn in found] == [["stt", "llm", "tts"]] * 4
+    recorded = [turn for turn in turns(gateway) if turn["turn_id"] not in before]
+    assert [[stage["modality"] for stage in turn["stages"]] for turn in recorded] == [["stt", "llm", "tts"]] * 4
     by_session: dict[str, list[int]] = {}
-    for turn in found:
+    for turn in recorded:
         spoken = gateway.record(turn["stages"][2]["request_id"])["input_units"]
         by_session.setdefault(turn["session_id"], []).insert(0, spoken)
-    lengths = [[len(text) + 1 for text in texts] for texts in said]  # the plugin ends each sentence with a space
+    lengths = [[len(text) + 1 for text in texts] for texts in questions]  # the plugin ends each sentence with a space
     assert sorted(by_session.values()) == sorted(lengths)

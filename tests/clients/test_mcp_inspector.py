@@ -63,8 +63,8 @@ class Inspector:
         assert code == 0, answer
         result: Json = answer["result"]
         assert result["isError"] is False, result
-        found: Json = result["structuredContent"]
-        return found
+        content: Json = result["structuredContent"]
+        return content
 
     def gateway(self, path: str) -> Any:
         """What the gateway itself says. None = there is no such thing."""
@@ -93,8 +93,8 @@ def beside(folder: Any, api: str) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen(command, env=env, cwd=folder, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
-        if found := re.search(rf"MCP at (http://\S+)/mcp .*through the gateway at {re.escape(api)}", line):
-            return process, found[1]
+        if content := re.search(rf"MCP at (http://\S+)/mcp .*through the gateway at {re.escape(api)}", line):
+            return process, content[1]
     raise AssertionError(f"gw mcp ended with {process.wait()}")
 
 
@@ -146,8 +146,8 @@ def test_both_ages_of_the_protocol(servers, era):
 
 def test_it_starts_the_server_itself(servers):
     """Over stdio, as a coding agent does: `gw mcp` finds the gateway that holds the database, and asks for no token."""
-    given = {name: servers[name] for name in ("GW_CONFIG", "GW_DB_PATH")} | {"GW_MCP_TOKEN": "not asked for"}
-    env = [part for name, value in given.items() for part in ("-e", f"{name}={value}")]
+    environment = {name: servers[name] for name in ("GW_CONFIG", "GW_DB_PATH")} | {"GW_MCP_TOKEN": "not asked for"}
+    env = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
     server = [sys.executable, "-m", "gw", "mcp", *env]
     done = subprocess.run(
         [*mcp_npm.command("inspector"), "--cli", *server, "--method", "tools/call", "--tool-name", "list_models"],

@@ -50,13 +50,13 @@ def test_sdk_chat(client, drop_in, vendor, who):
 @WHO
 @SDKS
 def test_sdk_audio(client, drop_in, vendor, who):
-    asked: Any = {"model": drop_in.model(vendor, "tts"), "voice": "alloy", "input": TEXT, "response_format": "wav"}
+    options: Any = {"model": drop_in.model(vendor, "tts"), "voice": "alloy", "input": TEXT, "response_format": "wav"}
     with client:
-        spoken = client.audio.speech.create(**asked).read()
+        spoken = client.audio.speech.create(**options).read()
         parsed = wav.parse(spoken)
         assert parsed is not None
         assert spoken_text(spoken[44:], parsed.format.sample_rate_hz) == TEXT
         pcm = b"".join(fsk.encode(TEXT, 24_000))
         file = ("speech.wav", wav.header(PCM_24K, len(pcm)) + pcm)
-        heard = client.audio.transcriptions.create(model=drop_in.model(vendor, "stt"), file=file)
-    assert heard.text == TEXT
+        transcript = client.audio.transcriptions.create(model=drop_in.model(vendor, "stt"), file=file)
+    assert transcript.text == TEXT

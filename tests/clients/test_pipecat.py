@@ -97,9 +97,9 @@ def spoken(pcm: bytes) -> list[Any]:
 def sound(frames: Sequence[Any]) -> bytes:
     from pipecat.frames.frames import TTSAudioRawFrame
 
-    found = [frame for frame in frames if isinstance(frame, TTSAudioRawFrame)]
-    assert {(frame.sample_rate, frame.num_channels) for frame in found} == {(24_000, 1)}
-    return b"".join(frame.audio for frame in found)
+    audio_frames = [frame for frame in frames if isinstance(frame, TTSAudioRawFrame)]
+    assert {(frame.sample_rate, frame.num_channels) for frame in audio_frames} == {(24_000, 1)}
+    return b"".join(frame.audio for frame in audio_frames)
 
 
 def ears(address: dict[str, str]) -> Any:
@@ -120,13 +120,13 @@ def mind(address: dict[str, str], model: str) -> Any:
     return OpenAILLMService(**address, settings=OpenAILLMService.Settings(model=model))
 
 
-def said(address: dict[str, str], text: str) -> bytes:
+def speech_of(address: dict[str, str], text: str) -> bytes:
     from pipecat.frames.frames import TTSSpeakFrame, TTSStoppedFrame
 
     return sound(asyncio.run(run([mouth(address)], [TTSSpeakFrame(text)], TTSStoppedFrame)))
 
 
-def heard(address: dict[str, str], pcm: bytes) -> str:
+def transcribed(address: dict[str, str], pcm: bytes) -> str:
     from pipecat.frames.frames import TranscriptionFrame
 
     frames = asyncio.run(run([ears(address)], spoken(pcm), TranscriptionFrame))
@@ -185,7 +185,7 @@ def test_services(drop_in, quiet, monkeypatch, vendor, who):
 
 
 def test_tts_and_stt_round_trip(address):
-    assert heard(address, said(address, TEXT)) == TEXT
+    assert transcribed(address, speech_of(address, TEXT)) == TEXT
 
 
 def test_a_function_is_called_and_its_result_read(address):
@@ -222,7 +222,7 @@ def test_a_voice_agent_listens_thinks_and_speaks(address):
     from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair, LLMUserAggregatorParams
     from pipecat.turns.user_turn_strategies import ExternalUserTurnStrategies
 
-    question = said(address, TEXT)
+    question = speech_of(address, TEXT)
     context = LLMContext()
     pair = LLMContextAggregatorPair(
         context, user_params=LLMUserAggregatorParams(user_turn_strategies=ExternalUserTurnStrategies())
@@ -231,4 +231,4 @@ def test_a_voice_agent_listens_thinks_and_speaks(address):
     turn = [UserStartedSpeakingFrame(), *spoken(question), UserStoppedSpeakingFrame()]
     frames = asyncio.run(run(agent, turn, LLMContextAssistantTurnFrame))
     assert [(m["role"], m["content"]) for m in context.get_messages()] == [("user", TEXT), ("assistant", TEXT)]
-    assert heard(address, sound(frames)) == TEXT
+    assert transcribed(address, sound(frames)) == TEXT

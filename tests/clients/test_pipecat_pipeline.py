@@ -74,7 +74,7 @@ def services(gateway: Gateway) -> tuple[Any, Any, Any]:
     return ears, mind, mouth
 
 
-async def converse(gateway: Gateway, said: list[str]) -> Call:
+async def converse(gateway: Gateway, questions: list[str]) -> Call:
     """One pipeline into which `said` is spoken at real time, each when the agent has answered the one before."""
     from pipecat.frames.frames import (
         EndFrame,
@@ -145,7 +145,7 @@ async def converse(gateway: Gateway, said: list[str]) -> Call:
     async def talk() -> None:
         await ready.wait()
         listening = asyncio.create_task(microphone())
-        for text in said:
+        for text in questions:
             answered.clear()
             to_say.put_nowait(speech(text))
             await asyncio.wait_for(answered.wait(), WITHIN_S)
@@ -178,11 +178,11 @@ def test_a_pipeline_talks_and_its_turns_are_waterfalls(gateway, quiet):
     assert call.messages == [(role, text) for text in SAID for role in ("user", "assistant")]
     assert understood(call.pcm, OUT_HZ).split() == " ".join(SAID).split()
 
-    found = turns(gateway)[::-1]
-    assert [[stage["modality"] for stage in turn["stages"]] for turn in found] == [["stt", "llm", "tts"]] * len(SAID)
-    assert len({turn["session_id"] for turn in found}) == 1
-    for turn, text in zip(found, SAID, strict=True):
-        heard, thought, spoken = turn["stages"]
-        assert (heard["shared"], heard["request_id"]) == (True, turn["session_id"])
-        assert heard["start_ms"] + heard["total_ms"] <= thought["start_ms"] < spoken["start_ms"] < turn["first_audio_ms"]
+    recorded = turns(gateway)[::-1]
+    assert [[stage["modality"] for stage in turn["stages"]] for turn in recorded] == [["stt", "llm", "tts"]] * len(SAID)
+    assert len({turn["session_id"] for turn in recorded}) == 1
+    for turn, text in zip(recorded, SAID, strict=True):
+        transcribed, thought, spoken = turn["stages"]
+        assert (transcribed["shared"], transcribed["request_id"]) == (True, turn["session_id"])
+        assert transcribed["start_ms"] + transcribed["total_ms"] <= thought["start_ms"] < spoken["start_ms"] < turn["first_audio_ms"]
         assert gateway.record(spoken["request_id"])["input_units"] == pytest.approx(len(text), abs=1)

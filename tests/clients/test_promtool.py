@@ -20,15 +20,15 @@ def test_promtool_has_nothing_to_say(demo):
     hostile = 'm"} 1\\n# TYPE gw_evil x'
     made = {"modality": "llm", "provider_id": "sim", "model_name": hostile}
     body = json.dumps(made).encode()
-    asked = urllib.request.Request(demo.base + "/models", body, {"content-type": "application/json"})
-    with urllib.request.urlopen(asked) as response:
+    request = urllib.request.Request(demo.base + "/models", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as response:
         assert json.load(response)["created"] is True
-    said = [{"role": "user", "content": "hi"}]
+    messages = [{"role": "user", "content": "hi"}]
     with openai.OpenAI(base_url=demo.base, api_key="any", max_retries=0) as sdk:
         for _ in range(3):
-            sdk.chat.completions.create(model="sim/flaky", messages=said)
+            sdk.chat.completions.create(model="sim/flaky", messages=messages)
         with contextlib.suppress(openai.APIError):
-            sdk.chat.completions.create(model=f"sim/{hostile}", messages=said)
+            sdk.chat.completions.create(model=f"sim/{hostile}", messages=messages)
     with urllib.request.urlopen(demo.base + "/metrics") as response:
         text = response.read()
     assert b"gw_fallbacks_total{" in text

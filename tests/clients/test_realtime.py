@@ -102,8 +102,8 @@ def test_openai_sdk_conversation(drop_in, who):
         while not events or events[-1].type != "response.done":
             events.append(connection.recv())
             assert events[-1].type != "error", events[-1]
-    (heard,) = [e.transcript for e in events if e.type.endswith("transcription.completed")]
-    assert heard == TEXT
+    (transcript,) = [e.transcript for e in events if e.type.endswith("transcription.completed")]
+    assert transcript == TEXT
     assert events[-1].response.status == "completed", events[-1].response
     assert events[-1].response.output[0].content[0].transcript == TEXT
     pcm = b"".join(b64decode(e.delta) for e in events if e.type == "response.output_audio.delta")

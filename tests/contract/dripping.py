@@ -60,11 +60,11 @@ LISTENERS = (
     Behind("elevenlabs", FakeElevenLabs, "scribe_v2_realtime"),
 )
 class Dripping:
-    """A vendor whose second piece of content waits for `heard`."""
+    """A vendor whose second piece of content waits for `received`."""
 
     def __init__(self, app: ASGIApp, is_content: Callable[[str | bytes], bool]) -> None:
         self.first_at: float | None = None
-        self.heard = trio.Event()
+        self.received = trio.Event()
         self.overtaken = False
         """The second piece went out."""
         self._app = app
@@ -75,7 +75,7 @@ class Dripping:
             data = message.get("body") or message.get("bytes") or message.get("text") or b""
             content = self._is_content(data)
             if self.first_at is not None and (content or message["type"] == "http.response.body"):
-                await self.heard.wait()
+                await self.received.wait()
                 self.overtaken = self.overtaken or content
             if content and self.first_at is None:
                 self.first_at = trio.current_time()
@@ -87,7 +87,7 @@ class Dripping:
         """The caller has the first piece."""
         assert self.first_at == trio.current_time()
         assert not self.overtaken
-        self.heard.set()
+        self.received.set()
 
 
 def is_audio(data: str | bytes) -> bool:

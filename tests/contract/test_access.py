@@ -53,8 +53,8 @@ NO_CREDENTIALS = [
 
 @pytest.fixture
 async def guarded(tmp_path):
-    async with open_running(tmp_path, YAML + WITH_AUTH) as found:
-        yield found
+    async with open_running(tmp_path, YAML + WITH_AUTH) as running:
+        yield running
 
 
 def target_of(path: str, query: str = "") -> str:
@@ -137,8 +137,8 @@ async def session_cookie(running) -> dict[str, str]:
 
 async def statuses_of(running, headers: dict[str, str]) -> set[int]:
     """Return 401 and 403 as they are and 0 for any other status, of every route of the data plane."""
-    found = [await status_of(running, op.method, target_of(path), headers) for op, path in DATA]
-    return {status if status in (401, 403) else 0 for status in found}
+    statuses = [await status_of(running, op.method, target_of(path), headers) for op, path in DATA]
+    return {status if status in (401, 403) else 0 for status in statuses}
 
 
 async def test_the_dashboards_own_pages_use_the_data_plane_by_their_session(guarded):
@@ -243,8 +243,8 @@ FOREIGN = [
 async def test_pages_of_other_sites_write_nothing(guarded, headers):
     let_in = []
     for operation, path in UNSAFE:
-        found = await status_of(guarded, operation.method, target_of(path, f"token={ADMIN}"), headers)
-        let_in += [f"{operation.method} {path}: {found}"] if found != 403 else []
+        status = await status_of(guarded, operation.method, target_of(path, f"token={ADMIN}"), headers)
+        let_in += [f"{operation.method} {path}: {status}"] if status != 403 else []
     assert let_in == []
 
 

@@ -76,16 +76,16 @@ def frames_of(name: str) -> list[str]:
 
 def read(decoder, pieces) -> list[object]:
     """The events, and in the end the failure's name."""
-    found: list[object] = []
+    events: list[object] = []
     try:
         for piece in pieces:
-            found += decoder.feed(piece)
+            events += decoder.feed(piece)
             if decoder.fault is not None:
                 raise decoder.fault
-        found += decoder.end()
+        events += decoder.end()
     except ProviderError as error:
-        found.append(type(error).__name__)
-    return found
+        events.append(type(error).__name__)
+    return events
 
 
 @pytest.mark.parametrize("name", STREAMS)

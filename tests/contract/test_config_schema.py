@@ -47,10 +47,10 @@ def descriptions(shape, path=()):
 
 def test_it_has_the_settings_of_the_example_and_no_others():
     shown = set(key_names(example_text(), file="example"))
-    found = {path for path, _ in descriptions(schema()) if not path.startswith("rate_limits")}
-    of_one_modality = {path for path in found if path.startswith("models.")} - shown
-    assert found - shown - of_one_modality == set()
-    assert shown - found == set()
+    described = {path for path, _ in descriptions(schema()) if not path.startswith("rate_limits")}
+    of_one_modality = {path for path in described if path.startswith("models.")} - shown
+    assert described - shown - of_one_modality == set()
+    assert shown - described == set()
     assert {path.split(".", 2)[2] for path in of_one_modality} <= {path.split(".", 2)[2] for path in shown if path.count(".") > 1}
 
 
@@ -94,12 +94,12 @@ def comments(example):
     """Key, with chosen names as `*`, → the comment beside it, where the key is alone on its line; the first that has one."""
     document = load(example, file="gw.yaml.example", env=None)
     keys_of_line = Counter(line for line, _ in document.key_positions.values())
-    found = {}
+    comments = {}
     for path, (line, _) in document.key_positions.items():
         comment = re.search(r"\s#\s+(.*)$", document.lines[line - 1])
         if comment is not None and keys_of_line[line] == 1:
-            found.setdefault(re.sub(r"^models\.\w+", "models", general_name(path)), comment[1].strip(" …"))
-    return found
+            comments.setdefault(re.sub(r"^models\.\w+", "models", general_name(path)), comment[1].strip(" …"))
+    return comments
 
 
 def test_descriptions_are_the_comments_of_the_example():

@@ -41,8 +41,8 @@ MODEL = {
 
 @pytest.fixture
 async def running(tmp_path):
-    async with open_running(tmp_path) as found:
-        yield found
+    async with open_running(tmp_path) as opened:
+        yield opened
 
 
 def conforms(answer, operation_id: str) -> bool:
@@ -270,14 +270,14 @@ async def entries(running, **filters):
 async def test_the_life_of_a_project(running):
     answer = await running.ask("POST", "/v1/projects", PROJECT)
     assert answer.json == {"project_id": "desk", "source": "db", "created": True}
-    found = (await running.get("/v1/projects/desk")).json
-    assert {k: v for k, v in PROJECT.items() if k != "project_id"}.items() <= found.items()
-    assert found["source"] == "db"
-    assert re.fullmatch("#[0-9a-f]{6}", found["accent"])
+    stored = (await running.get("/v1/projects/desk")).json
+    assert {k: v for k, v in PROJECT.items() if k != "project_id"}.items() <= stored.items()
+    assert stored["source"] == "db"
+    assert re.fullmatch("#[0-9a-f]{6}", stored["accent"])
     answer = await running.ask("PATCH", "/v1/projects/desk", {"daily_budget": 0, "tags": []})
     assert answer.json == {"project_id": "desk", "updated": True}
-    found = (await running.get("/v1/projects/desk")).json
-    assert (found["daily_budget"], found["tags"], found["name"]) == (0.0, [], "Front desk")
+    stored = (await running.get("/v1/projects/desk")).json
+    assert (stored["daily_budget"], stored["tags"], stored["name"]) == (0.0, [], "Front desk")
     preview = await running.ask("DELETE", "/v1/projects/desk")
     assert preview.json == {"would_delete": {"project_id": "desk"}}
     assert (await running.get("/v1/projects/desk")).status == 200
@@ -294,18 +294,18 @@ async def test_the_life_of_a_project(running):
 
 async def test_the_least_of_a_project(running):
     assert (await running.ask("POST", "/v1/projects", {"project_id": "a"})).status == 200
-    found = (await running.get("/v1/projects/a")).json
+    stored = (await running.get("/v1/projects/a")).json
     assert {
         "name": "a", "description": "", "daily_budget": 0.0, "budget_action": "warn", "default_stack": "", "tags": [],
-    }.items() <= found.items()  # fmt: skip
+    }.items() <= stored.items()  # fmt: skip
 
 
 async def test_the_life_of_a_provider(running):
     answer = await running.ask("POST", "/v1/providers", PROVIDER)
     masked = answer.json["api_key_masked"]
     assert answer.json == {"provider_id": "my-openai", "source": "db", "api_key_masked": masked}
-    found = (await running.get("/v1/providers/my-openai")).json
-    assert (found["source"], found["base_url"], found["api_key_masked"]) == ("db", PROVIDER["base_url"], masked)
+    stored = (await running.get("/v1/providers/my-openai")).json
+    assert (stored["source"], stored["base_url"], stored["api_key_masked"]) == ("db", PROVIDER["base_url"], masked)
     assert (await running.get("/v1/status")).json["providers"]["my-openai"] == {"configured": True, "type": "cloud"}
     answer = await running.ask("PATCH", "/v1/providers/my-openai", {"base_url": "https://other.example/v1"})
     assert (answer.status, answer.error["param"]) == (400, "base_url")
@@ -332,9 +332,9 @@ async def test_the_life_of_a_model(running, escaped):
     path = "/v1/models/" + (quote(model_id, safe="") if escaped else model_id)
     answer = await running.ask("POST", "/v1/models", MODEL)
     assert answer.json == {"model_id": model_id, "source": "db", "created": True}
-    found = await running.get(path)
-    assert conforms(found, "get_model")
-    assert (found.json["id"], found.json["source"], found.json["display_name"]) == (model_id, "db", "Echo two")
+    stored = await running.get(path)
+    assert conforms(stored, "get_model")
+    assert (stored.json["id"], stored.json["source"], stored.json["display_name"]) == (model_id, "db", "Echo two")
     assert (await running.get("/v1/models")).json["models"][model_id]["model"] == "org/echo:2"
     answer = await running.ask("PATCH", path, {"display_name": "Another"})
     assert answer.json == {"model_id": model_id, "updated": True}

@@ -228,28 +228,28 @@ async def test_what_we_do_not_know_passes_unchanged(endpoint, content_type, body
             for name, value in unknown.items():
                 assert f'name="{name}"\r\n\r\n{value}\r\n'.encode() in request.body
         else:
-            asked = msgspec.json.decode(request.body)
-            assert {name: asked[name] for name in UNKNOWN} == UNKNOWN
-            assert asked["model"] == "m"
+            sent = msgspec.json.decode(request.body)
+            assert {name: sent[name] for name in UNKNOWN} == UNKNOWN
+            assert sent["model"] == "m"
 
 
 @from_anyone
-@pytest.mark.parametrize("asked", [True, False])
-async def test_the_usage_chunk_comes_when_asked_for(vendor, asked, upstreams, tmp_path, autojump_clock):
+@pytest.mark.parametrize("included", [True, False])
+async def test_the_usage_chunk_comes_when_asked_for(vendor, included, upstreams, tmp_path, autojump_clock):
     async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
-        options = {"stream_options": {"include_usage": True, "x": 1}} if asked else {}
+        options = {"stream_options": {"include_usage": True, "x": 1}} if included else {}
         reply = await CHAT_STREAM.ask(plane, upstreams.model(vendor, CHAT_STREAM), **options)
         chunks = [msgspec.json.decode(event) for event in reply.events[:-1]]
         with_usage = [c for c in chunks if c.get("usage")]
-        assert len(with_usage) == asked
-        if asked:
+        assert len(with_usage) == included
+        if included:
             assert chunks[-1] == with_usage[0]
             assert chunks[-1]["choices"] == []
             assert chunks[-1]["usage"]["completion_tokens"] == plane.kept.record.usage.output_tokens
         assert plane.kept.record.usage.source == "vendor"
         for entry in upstreams.fake.ledger:
-            assert entry.fields["stream_options"] == {"include_usage": True} | ({"x": 1} if asked else {})
+            assert entry.fields["stream_options"] == {"include_usage": True} | ({"x": 1} if included else {})
 
 
 async def test_tools_are_called_whoever_answers(upstreams, tmp_path, autojump_clock):

@@ -41,12 +41,12 @@ CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 
 def checked(answer, status: int, error: type[GwError], code: str) -> dict[str, object]:
     """The one error body: type, code, message, param, request id, and the facts as members."""
-    found = answer.error
-    assert (answer.status, found["type"], found["code"]) == (status, error.__name__, code)
-    assert found["request_id"] == answer.headers["x-request-id"]
-    assert found["message"]
-    assert "param" in found
-    return found
+    facts = answer.error
+    assert (answer.status, facts["type"], facts["code"]) == (status, error.__name__, code)
+    assert facts["request_id"] == answer.headers["x-request-id"]
+    assert facts["message"]
+    assert "param" in facts
+    return facts
 
 
 @asynccontextmanager
@@ -98,16 +98,16 @@ def test_invalid_configuration(tmp_path, text):
 async def test_unknown_provider(tmp_path):
     async with open_running(tmp_path) as running:
         answer = await running.ask("POST", "/v1/chat/completions", {"model": "nobody/x", **CHAT})
-        found = checked(answer, 404, UnknownProviderError, "provider_not_found")
-        assert found["available"] == ["sim", "groq", "bare"]
+        facts = checked(answer, 404, UnknownProviderError, "provider_not_found")
+        assert facts["available"] == ["sim", "groq", "bare"]
         answer = await running.ask("POST", "/v1/chat/completions", {"model": "sim/none", **CHAT})
-        found = checked(answer, 404, UnknownModelError, "model_not_found")
-        assert "sim/none" in found["message"]
-        assert "sim/echo" in found["available"]
+        facts = checked(answer, 404, UnknownModelError, "model_not_found")
+        assert "sim/none" in facts["message"]
+        assert "sim/echo" in facts["available"]
         made = {"modality": "llm", "provider_id": "nobody", "model_name": "x"}
-        found = checked(await running.ask("POST", "/v1/models", made), 404, UnknownProviderError, "provider_not_found")
-        assert found["available"] == ["sim", "groq", "bare"]
-        assert "sim, groq, bare" in found["message"]
+        facts = checked(await running.ask("POST", "/v1/models", made), 404, UnknownProviderError, "provider_not_found")
+        assert facts["available"] == ["sim", "groq", "bare"]
+        assert "sim, groq, bare" in facts["message"]
     assert issubclass(UnknownModelError, ValueError)
     assert issubclass(UnknownProviderError, ValueError)
 
@@ -116,10 +116,10 @@ async def test_budget_exceeded(tmp_path):
     async with open_running(tmp_path) as running:
         await store_records(running.gateway, record(1, cost_nusd=2_000_000_000))
         answer = await running.ask("POST", "/v1/chat/completions", {"model": "groq/openai/gpt-oss-20b", **CHAT}, x_gw_project="shop")
-        found = checked(answer, 402, BudgetExceededError, "budget_exceeded")
-        assert (found["project"], found["daily_budget"], found["spent"]) == ("shop", 2.0, 2.0)
-        assert "'shop'" in found["message"]
-        assert "$2" in found["message"]
+        facts = checked(answer, 402, BudgetExceededError, "budget_exceeded")
+        assert (facts["project"], facts["daily_budget"], facts["spent"]) == ("shop", 2.0, 2.0)
+        assert "'shop'" in facts["message"]
+        assert "$2" in facts["message"]
         assert answer.headers["x-should-retry"] == "false"
 
 
@@ -129,20 +129,20 @@ async def test_configured_rate_limit(tmp_path):
         body = {"model": "sim/echo", **CHAT}
         assert (await running.ask("POST", "/v1/chat/completions", body, x_gw_fallback="off")).status == 200
         answer = await running.ask("POST", "/v1/chat/completions", body, x_gw_fallback="off")
-        found = checked(answer, 429, RateLimitError, "rate_limited")
-        assert (found["provider"], found["limit_source"]) == ("sim", "configured")
+        facts = checked(answer, 429, RateLimitError, "rate_limited")
+        assert (facts["provider"], facts["limit_source"]) == ("sim", "configured")
         assert int(answer.headers["retry-after"]) >= 1
 
 
 async def test_rate_limit_of_the_provider(tmp_path):
-    said = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
-    async with upstream_saying(said) as port:
+    response = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+    async with upstream_saying(response) as port:
         text = YAML.replace("groq: {", f'groq: {{base_url: "http://127.0.0.1:{port}/openai/v1", ')
         async with open_running(tmp_path, text) as running:
             body = {"model": "groq/openai/gpt-oss-20b", **CHAT}
             answer = await running.ask("POST", "/v1/chat/completions", body, x_gw_fallback="off")
-            found = checked(answer, 429, RateLimitError, "rate_limited")
-            assert (found["provider"], found["limit_source"], answer.headers["retry-after"]) == ("groq", "upstream", "7")
+            facts = checked(answer, 429, RateLimitError, "rate_limited")
+            assert (facts["provider"], facts["limit_source"], answer.headers["retry-after"]) == ("groq", "upstream", "7")
             answer = await running.ask("POST", "/v1/chat/completions", body)
             assert (answer.status, answer.headers["x-gw-model"]) == (200, "sim/echo")
 
@@ -162,8 +162,8 @@ async def test_more_at_once_than_a_project_may(tmp_path):
             await trio.testing.wait_all_tasks_blocked(0.01)
         assert sorted((project, answer.status) for project, answer in answers) == [("default", 200), ("shop", 200), ("shop", 503)]
         refused = next(answer for _, answer in answers if answer.status == 503)
-        found = checked(refused, 503, Overloaded, "overloaded")
-        assert "'shop'" in found["message"]
+        facts = checked(refused, 503, Overloaded, "overloaded")
+        assert "'shop'" in facts["message"]
         assert int(refused.headers["retry-after"]) >= 1
         await chat("shop")
         assert answers[-1][1].status == 200
@@ -174,9 +174,9 @@ async def test_local_server_unreachable(tmp_path, closed_port):
     text = text.replace("llm: {sim/echo", "llm: {ollama/llama: {}, sim/echo")
     async with open_running(tmp_path, text) as running:
         answer = await running.ask("POST", "/v1/chat/completions", {"model": "ollama/llama", **CHAT}, x_gw_fallback="off")
-        found = checked(answer, 502, ProviderUnreachable, "provider_unreachable")
-        assert found["provider"] == "ollama"
-        assert "refused" in found["message"].lower()
+        facts = checked(answer, 502, ProviderUnreachable, "provider_unreachable")
+        assert facts["provider"] == "ollama"
+        assert "refused" in facts["message"].lower()
     assert issubclass(ProviderUnreachable, ConnectionError)
 
 
@@ -185,8 +185,8 @@ async def test_a_stored_key_after_the_secret_has_changed(tmp_path):
     async with open_test_gateway(tmp_path, secret="first") as gateway:
         await create_provider(gateway.registrar, made, Actor(source="api", name="admin"))
     async with open_running(tmp_path, secret="second") as running:
-        found = (await running.get("/v1/providers/mine")).json
-        assert (found["configured"], bool(found["key_error"])) == (False, True)
+        facts = (await running.get("/v1/providers/mine")).json
+        assert (facts["configured"], bool(facts["key_error"])) == (False, True)
         model = {"modality": "llm", "provider_id": "mine", "model_name": "m"}
         assert (await running.ask("POST", "/v1/models", model)).status == 200
         body = {"model": "mine/m", **CHAT}
@@ -207,9 +207,9 @@ async def test_an_engine_that_is_not_installed(tmp_path, monkeypatch):
     async with open_running(tmp_path, text) as running:
         body = {"model": "kokoro/kokoro", "input": "hello", "voice": "af_heart"}
         answer = await running.ask("POST", "/v1/audio/speech", body, x_gw_fallback="off")
-        found = checked(answer, 501, PluginMissing, "plugin_missing")
-        assert (found["provider"], found["module"], found["extra"]) == ("kokoro", "kokoro_onnx", "kokoro")
-        assert "No module named 'kokoro_onnx'" in found["message"]
+        facts = checked(answer, 501, PluginMissing, "plugin_missing")
+        assert (facts["provider"], facts["module"], facts["extra"]) == ("kokoro", "kokoro_onnx", "kokoro")
+        assert "No module named 'kokoro_onnx'" in facts["message"]
     assert issubclass(PluginMissing, ModuleNotFoundError)
 
 
@@ -240,12 +240,12 @@ async def foreign_writer(path):
     async with trio.open_nursery() as nursery:
         start = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         process = await nursery.start(start)
-        told = b""
-        while not told.endswith(b"\n"):
+        output = b""
+        while not output.endswith(b"\n"):
             piece = await process.stdout.receive_some()
-            assert piece, told
-            told += piece
-        assert told == b"locked\n"
+            assert piece, output
+            output += piece
+        assert output == b"locked\n"
         yield
         await process.stdin.aclose()
 
@@ -256,8 +256,8 @@ async def test_a_foreign_writer(tmp_path):
         path = running.gateway.settings.cost_tracking.db_path
         async with foreign_writer(path):
             answer = await running.ask("POST", "/v1/projects", {"project_id": "a"})
-            found = checked(answer, 503, DatabaseLocked, "database_locked")
-            assert "database is locked" in found["message"] or "another program" in found["message"]
+            facts = checked(answer, 503, DatabaseLocked, "database_locked")
+            assert "database is locked" in facts["message"] or "another program" in facts["message"]
             assert (await running.get("/v1/projects/a")).status == 404
             answer = await running.ask("POST", "/v1/chat/completions", {"model": "sim/echo", **CHAT})
             assert answer.status == 200

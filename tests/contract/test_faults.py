@@ -43,7 +43,7 @@ async def until_left(stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
 
 def put(fault: Fault, form: Endpoint, plane: Plane) -> list[bytes]:
     """Let the upstream misbehave. The paths it was asked for are put in the list."""
-    asked: list[bytes] = []
+    paths: list[bytes] = []
 
     async def host(stream: trio.abc.Stream) -> None:
         if fault.play is None:
@@ -51,7 +51,7 @@ def put(fault: Fault, form: Endpoint, plane: Plane) -> list[bytes]:
         server = ServerSide(stream)
         request = await server.request()
         assert request is not None
-        asked.append(request.path)
+        paths.append(request.path)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(until_left, stream, nursery.cancel_scope)
             await fault.play(server, GOOD[form])
@@ -66,7 +66,7 @@ def put(fault: Fault, form: Endpoint, plane: Plane) -> list[bytes]:
         net.hosts[HOST, 80] = host
     if fault.resets:
         net.resetting.add(HOST)
-    return asked
+    return paths
 
 
 def check_content(form: Endpoint, reply: Reply, plane: Plane, fault: Fault) -> None:
@@ -160,7 +160,7 @@ async def test_without_another_candidate(form, tmp_path, autojump_clock):
 
 async def meet_without_another_candidate(fault: Fault, form: Endpoint, tmp_path: Path) -> None:
     async with open_plane(CONFIG, tmp_path) as plane:
-        asked = put(fault, form, plane)
+        paths = put(fault, form, plane)
         reply = await form.ask(plane, "bad/m")
         outcome = fault.outcome_of(form)
         if fault.when_of(form) == "fine":
@@ -176,4 +176,4 @@ async def meet_without_another_candidate(fault: Fault, form: Endpoint, tmp_path:
             check_error(reply.error, outcome)
             check_record(plane, "error", outcome)
             assert reply.took_s <= FIRST_EVENT_S + 0.01
-        assert asked in ([], ["/v1" + form.path.removeprefix("/v1")], [b"/v1" + form.path.removeprefix("/v1").encode()])
+        assert paths in ([], ["/v1" + form.path.removeprefix("/v1")], [b"/v1" + form.path.removeprefix("/v1").encode()])

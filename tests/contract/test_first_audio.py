@@ -68,7 +68,7 @@ async def first_of(plane: Plane, form: Form, model: str, dripping: Dripping) -> 
         assert response.status == 200
         while data := await response.receive_some():
             received += data
-            if not dripping.heard.is_set() and len(form.audio(received)) > 44:  # more than the head of a WAV
+            if not dripping.received.is_set() and len(form.audio(received)) > 44:  # more than the head of a WAV
                 dripping.arrived()
     return form.audio(received)
 
@@ -80,7 +80,7 @@ async def test_the_first_audio_over_http(form, behind, tmp_path, autojump_clock)
     async with _plane(tmp_path, behind, dripping) as plane:
         with trio.fail_after(30):
             audio = await first_of(plane, form, behind.model, dripping)
-        assert dripping.heard.is_set()
+        assert dripping.received.is_set()
         assert dripping.overtaken
         assert len(audio) > 16_000
 
@@ -107,7 +107,7 @@ async def test_the_first_audio_over_a_socket(reader: Reader, behind, tmp_path, a
                     received = await ws.receive()
                     frame = received if isinstance(received, bytes) else msgspec.json.decode(received)
                     assert isinstance(frame, bytes) or reader.error(frame) is None
-                    if reader.audio(frame) and not dripping.heard.is_set():
+                    if reader.audio(frame) and not dripping.received.is_set():
                         dripping.arrived()
         assert dripping.overtaken
 
@@ -118,13 +118,13 @@ async def test_the_first_audio_of_a_conversation(behind, tmp_path, autojump_cloc
     async with _plane(tmp_path, behind, dripping) as plane:
         with trio.fail_after(30):
             async with open_ws("client", GATEWAY, b"/v1/realtime?model=trio", headers=[], connect=plane.client.connect) as ws:
-                said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": TEXT}]}
-                await send(ws, [as_json(type="conversation.item.create", item=said), as_json(type="response.create")])
+                message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": TEXT}]}
+                await send(ws, [as_json(type="conversation.item.create", item=message), as_json(type="response.create")])
                 event = {"type": ""}
                 while event["type"] != "response.done":
                     event = msgspec.json.decode(await ws.receive())
                     assert event["type"] != "error", event
-                    if event["type"] == "response.output_audio.delta" and not dripping.heard.is_set():
+                    if event["type"] == "response.output_audio.delta" and not dripping.received.is_set():
                         dripping.arrived()
         assert dripping.overtaken
 
@@ -180,6 +180,6 @@ async def test_the_first_words_of_a_streamed_transcription(tmp_path, autojump_cl
             async with plane.open("/v1/audio/transcriptions", body, content_type) as response:
                 while data := await response.receive_some():
                     received += data
-                    if not dripping.heard.is_set() and any(map(_says, events(received))):
+                    if not dripping.received.is_set() and any(map(_says, events(received))):
                         dripping.arrived()
         assert dripping.overtaken

@@ -44,7 +44,7 @@ async def test_nothing_is_left_to_the_collector(name, tmp_path, autojump_clock):
             for _ in range(3):
                 await plane.post(path, body, content_type)
             gc.collect()
-            left = {type(found).__qualname__ for found in gc.garbage if type(found).__module__.startswith("gw.")}
+            left = {type(garbage).__qualname__ for garbage in gc.garbage if type(garbage).__module__.startswith("gw.")}
         finally:
             gc.set_debug(0)
             gc.garbage.clear()

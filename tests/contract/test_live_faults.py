@@ -204,31 +204,31 @@ async def meet_fault(type_: str, kind: str, fault: Fault, nursery: trio.Nursery)
     upstream = Upstream(fault)
     made.net.hosts.update(dict.fromkeys(made.net.hosts, fault.connect or upstream))
     made = attrs.evolve(made, pool=Pool(connect=connecting(made, fault)))
-    found: ProviderError | None = None
+    failure: ProviderError | None = None
     began = trio.current_time()
     with trio.move_on_after(DEADLINE_S) as scope:
         try:
             await use(made, kind)
         except* ProviderError as group:
-            (found,) = _leaves(group)
-    if fault.deadline and found is None:
+            (failure,) = _leaves(group)
+    if fault.deadline and failure is None:
         assert scope.cancelled_caught
         assert trio.current_time() - began <= DEADLINE_S + CLOSE_S
     else:
-        assert isinstance(found, fault.error if type_ != "whisper" or fault.name not in _BY_UTTERANCE else ProviderError), found
-        assert found.retryable or isinstance(found, ProviderRejected), found
-        assert KEY not in f"{found} {found.facts()}"
-        assert "why" not in str(found)
+        assert isinstance(failure, fault.error if type_ != "whisper" or fault.name not in _BY_UTTERANCE else ProviderError), failure
+        assert failure.retryable or isinstance(failure, ProviderRejected), failure
+        assert KEY not in f"{failure} {failure.facts()}"
+        assert "why" not in str(failure)
     await made.pool.aclose()
     await trio.testing.wait_all_tasks_blocked()
     assert (made.net.open, made.net.live) == (0, 0)
 
 
 def _leaves(group: BaseExceptionGroup) -> list[ProviderError]:
-    found: list[ProviderError] = []
+    failure: list[ProviderError] = []
     for error in group.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]   # type: ignore[list-item]
-    return found
+        failure += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]   # type: ignore[list-item]
+    return failure
 
 
 def connecting(made, fault: Fault):

@@ -50,24 +50,24 @@ MODELS = {
 
 @attrs.define
 class Tape:
-    """What a vendor is sent: the query, and the bodies and frames, one after the other."""
+    """Record of what a vendor receives: the query, and the bodies and frames, one after the other."""
 
     app: Any
     query: bytes = b""
-    said: bytes = b""
+    received: bytes = b""
     headers: dict[bytes, bytes] = attrs.field(factory=dict)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.query += scope.get("query_string", b"") + b"\n"
         self.headers |= dict(scope["headers"])
 
-        async def heard() -> Any:
+        async def receive_recorded() -> Any:
             message = await receive()
             data = message.get("body") or message.get("bytes") or (message.get("text") or "").encode()
-            self.said += data + b"\n"
+            self.received += data + b"\n"
             return message
 
-        await self.app(scope, heard, send)
+        await self.app(scope, receive_recorded, send)
 
 
 @pytest.fixture
@@ -132,18 +132,18 @@ async def test_over_http(vendor, path, body, expected, world):
     reply = await plane.post(path + ("&" if "?" in path else "?") + QUERY, *body)
     assert reply.status == 200, reply.body
     tape = tapes[vendor]
-    assert [one for one in expected if one not in tape.query + tape.said] == []
+    assert [one for one in expected if one not in tape.query + tape.received] == []
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_anthropics_beta_header_goes_to_anthropic_alone(stream, world):
     plane, tapes = world
-    asked = partial(as_json, max_tokens=9, messages=ASKED, stream=stream)
+    body = partial(as_json, max_tokens=9, messages=ASKED, stream=stream)
     for path, model in (("/v1/chat/completions", "anthropic/llm"), ("/v1/messages", "openai/llm")):
-        assert (await plane.post(path, *asked(model=model), anthropic_beta="one-2026,two-2026")).status == 200
-    assert (await plane.post("/v1/messages", *asked(model="anthropic/llm"))).status == 200
+        assert (await plane.post(path, *body(model=model), anthropic_beta="one-2026,two-2026")).status == 200
+    assert (await plane.post("/v1/messages", *body(model="anthropic/llm"))).status == 200
     assert [name for name, tape in tapes.items() if b"anthropic-beta" in tape.headers] == []
-    assert (await plane.post("/v1/messages", *asked(model="anthropic/llm"), anthropic_beta="one-2026,two-2026")).status == 200
+    assert (await plane.post("/v1/messages", *body(model="anthropic/llm"), anthropic_beta="one-2026,two-2026")).status == 200
     assert tapes["anthropic"].headers[b"anthropic-beta"] == b"one-2026,two-2026"
 
 
@@ -153,7 +153,7 @@ async def test_assemblyais_transcript(world):
     body = as_json(audio_url=upload.json["upload_url"], speech_models=["universal-3-6-pro"])
     assert (await plane.post("/v2/transcript", *body)).status == 200
     await plane.kept.finished.wait()
-    assert IN_BODY in tapes["assemblyai"].said
+    assert IN_BODY in tapes["assemblyai"].received
 
 
 # ---- over sockets
@@ -164,9 +164,9 @@ async def _talk(talker: talkers.Talker, plane: Plane, model: str, frames: Sequen
     """Says `frames` in the midst of speech, and hears the session to its first final transcript."""
     received = talkers.Received()
     async with talker.open(plane, model, QUERY) as ws:
-        said = talker.frames(speech(["one two", "three"], talker.format.sample_rate_hz))
-        half = len(said) // 2
-        for frame in (*talker.begin(model), *said[:half], *frames, *said[half:]):
+        frames_of_speech = talker.frames(speech(["one two", "three"], talker.format.sample_rate_hz))
+        half = len(frames_of_speech) // 2
+        for frame in (*talker.begin(model), *frames_of_speech[:half], *frames, *frames_of_speech[half:]):
             await ws.send(frame)
             await trio.sleep(0.04)
         for frame in talker.finish:
@@ -198,8 +198,8 @@ def _cartesia(**members: Any) -> str:
 
 
 def _realtime(model: str) -> str:
-    heard = {"transcription": {"model": model, **MEMBER}}
-    return _json(type="session.update", session={"type": "transcription", "audio": {"input": heard}})
+    audio_input = {"transcription": {"model": model, **MEMBER}}
+    return _json(type="session.update", session={"type": "transcription", "audio": {"input": audio_input}})
 
 
 REALTIME = attrs.evolve(talkers.OPENAI_REALTIME, begin=lambda model: [_realtime(model)])
@@ -233,4 +233,4 @@ async def test_over_a_socket(vendor, run, expected, world):
     plane, tapes = world
     await run(plane)
     tape = tapes[vendor]
-    assert [one for one in expected if one not in tape.query + tape.said] == []
+    assert [one for one in expected if one not in tape.query + tape.received] == []

@@ -31,8 +31,8 @@ CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 async def running(tmp_path):
     """Any crash inside is an error in the log, and fails the test."""
     with capture_logs() as logs:
-        async with open_running(tmp_path) as found:
-            yield found
+        async with open_running(tmp_path) as shown:
+            yield shown
     assert [entry for entry in logs if entry["log_level"] in ("error", "critical") or "exc_info" in entry] == []
 
 
@@ -142,8 +142,8 @@ async def test_header_values_do_not_make_headers_or_log_lines(running):
     answer = await running.ask("POST", "/v1/chat/completions?gw_session=a%0d%0ab%1b", body, x_gw_turn="t" * 5_000)
     assert answer.status == 200
     await running.gateway.store.flush()
-    found = (await running.get(f"/v1/requests/{answer.headers['x-request-id']}")).json
-    assert (found["session_id"], found["turn_id"]) == (None, "t" * 128)
+    shown = (await running.get(f"/v1/requests/{answer.headers['x-request-id']}")).json
+    assert (shown["session_id"], shown["turn_id"]) == (None, "t" * 128)
 
 
 INNER = [
@@ -207,14 +207,14 @@ async def test_what_runs_is_shown_without_text_of_the_caller(running):
         id="1" * 32, attempt=0, timestamp=NOON, project="shop", modality="llm", model_id="sim/echo", requested_model="sim/echo"
     )
     running.gateway.store.intent(intent)
-    said = "the caller's own words"
+    words = "the caller's own words"
     async with running.open("GET", "/api/live") as live:
         text = await live.receive_some()
-        body = {"model": "sim/echo", "messages": [{"role": "user", "content": said}]}
+        body = {"model": "sim/echo", "messages": [{"role": "user", "content": words}]}
         await running.ask("POST", "/v1/chat/completions", body)
         while b"event: finished" not in text:
             text += await live.receive_some()
     await running.gateway.store.flush()
     assert b'"id":"' + b"1" * 32 in text
-    assert said.encode() not in text + (await running.get("/v1/logs")).body
-    assert not [p for p in Path(running.gateway.settings.cost_tracking.db_path).parent.iterdir() if said.encode() in p.read_bytes()]
+    assert words.encode() not in text + (await running.get("/v1/logs")).body
+    assert not [p for p in Path(running.gateway.settings.cost_tracking.db_path).parent.iterdir() if words.encode() in p.read_bytes()]

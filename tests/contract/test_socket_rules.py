@@ -63,9 +63,9 @@ class Peer:
     async def until(self, opcode):
         with trio.fail_after(30):
             while True:
-                found = [frame for frame in self.frames if frame.opcode is opcode]
-                if found:
-                    return found[0]
+                matching = [frame for frame in self.frames if frame.opcode is opcode]
+                if matching:
+                    return matching[0]
                 assert await self.read()
 
 

@@ -144,8 +144,8 @@ async def test_a_conversation_answers_its_second_turn_at_once(behind, plane, aut
         slow(behind, made)
         took = []
         async with open_ws("client", GATEWAY, b"/v1/realtime?model=trio", headers=[], connect=made.client.connect) as ws:
-            said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello there."}]}
-            await send(ws, [as_json(type="conversation.item.create", item=said)])
+            message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello there."}]}
+            await send(ws, [as_json(type="conversation.item.create", item=message)])
             for _ in range(3):
                 await send(ws, [as_json(type="response.create")])
                 asked_at, first_at = trio.current_time(), None
