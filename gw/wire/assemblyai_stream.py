@@ -35,7 +35,7 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, 
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds
 from gw.wire.convert import CannotConvert, converter
-from gw.wire.json_codec import BAD_JSON, decode_request, decode_upstream, present
+from gw.wire.json_codec import MEMBERS, NO_TYPE, decode_client, decode_request, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, json_frame, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
@@ -84,6 +84,7 @@ class _Typed(msgspec.Struct, gc=False):
 
 _MESSAGE = msgspec.json.Decoder(_Message)
 _TYPED = msgspec.json.Decoder(_Typed)
+_TEXTS = msgspec.json.Decoder(tuple[str, ...])
 
 
 # ---- client
@@ -245,10 +246,7 @@ def parse_query(query: bytes) -> StreamOptions:
 
 
 def _string_array(fields: dict[str, str], name: str) -> tuple[str, ...]:
-    try:
-        return tuple(msgspec.json.decode(fields.get(name) or "[]", type=list[str]))
-    except BAD_JSON:
-        raise errors.ClientProtocolError(what=f"{name} must be a JSON array of strings", param=name) from None
+    return decode_client(_TEXTS, fields.get(name) or "[]", f"{name} must be a JSON array of strings", name)
 
 
 class AssemblyListenServer(TurnEncoder):
@@ -272,10 +270,7 @@ class AssemblyListenServer(TurnEncoder):
         if isinstance(frame, bytes):
             self._audio_s += self._options.request.format.seconds(len(frame))
             return (Audio(frame),) if frame else ()
-        try:
-            kind = _TYPED.decode(frame).type
-        except BAD_JSON:
-            raise errors.ClientProtocolError(what="a text frame must be a JSON object with a type") from None
+        kind = decode_client(_TYPED, frame, NO_TYPE).type
         return (_COMMANDS.get(kind) or Forward(frame),)
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -478,13 +473,12 @@ class TranscriptOptions(msgspec.Struct, gc=False):
 
 
 _OPTIONS = msgspec.json.Decoder(TranscriptOptions)
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def parse_job(body: bytes) -> tuple[TranscriptOptions, tuple[tuple[str, str], ...]]:
     """Decode `POST /v2/transcript`: the members we know, and all of them but ours as JSON. Raises ClientProtocolError."""
     options = decode_request(_OPTIONS, body)
-    members = decode_request(_MEMBERS, body)
+    members = decode_request(MEMBERS, body)
     return options, tuple((name, bytes(raw).decode()) for name, raw in members.items() if name not in _OURS)
 
 
@@ -513,7 +507,7 @@ def _word_object(word: stt.Word) -> dict[str, Any]:
 
 def with_id(body: bytes, id_: str, audio_url: str) -> bytes:
     """Return a job's JSON with another id and URL, its other members unchanged."""
-    return msgspec.json.encode({**_MEMBERS.decode(body), "id": id_, "audio_url": audio_url})
+    return msgspec.json.encode({**MEMBERS.decode(body), "id": id_, "audio_url": audio_url})
 
 
 def encode_upload(url: str) -> bytes:

@@ -35,7 +35,7 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
-from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_codec import BAD_JSON, NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, ListenProtocol
 from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
@@ -444,10 +444,7 @@ class CartesiaTurnsServer(TurnEncoder):
         """Decode a client's frame; of the commands only `close` has an effect. Raises ClientProtocolError."""
         if isinstance(frame, bytes):
             return (Audio(frame),) if frame else ()
-        try:
-            kind = _TURN.decode(frame).type
-        except BAD_JSON:
-            raise ClientProtocolError(what="a text frame must be a JSON object with a type") from None
+        kind = decode_client(_TURN, frame, NO_TYPE).type
         return (Control.FINISH,) if kind == "close" else ()
 
     def _start_turn(self, at_s: float) -> list[str]:

@@ -33,7 +33,7 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
-from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
 from gw.wire.live_messages import CancelContext, ContextText
 from gw.wire.query import SAMPLE_RATES_HZ
@@ -372,10 +372,7 @@ def _parse(received: Frame) -> _Request:
 
 
 def _others(received: Frame) -> Mapping[str, msgspec.Raw]:
-    try:
-        members = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
-    except BAD_JSON:  # a name that is not UTF-8
-        raise ClientProtocolError(what="the request is not JSON") from None
+    members = decode_client(MEMBERS, received, "the request is not JSON")  # such as a name that is not UTF-8
     return {name: raw for name, raw in members.items() if name not in _COMMON}
 
 

@@ -17,11 +17,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, Word
 from gw.wire import deepgram_listen
 from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns, format_of, keyterms_of
-from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward
 from gw.wire.query import query_pairs
@@ -177,6 +176,9 @@ class _Configure(msgspec.Struct, gc=False):
     keyterms: list[str] = []
 
 
+_CONFIGURE = msgspec.json.Decoder(_Configure)
+
+
 def parse_query(query: bytes) -> ListenRequest:
     """Raises ClientProtocolError, with `param`. Several language hints do not name the language."""
     pairs = query_pairs(query)
@@ -215,10 +217,7 @@ class FluxListenServer(TurnEncoder):
         return (Forward(frame),)
 
     def _configured(self, frame: str) -> str:
-        try:
-            settings = msgspec.json.decode(frame, type=_Configure)
-        except BAD_JSON:
-            raise ClientProtocolError(what="Configure must have thresholds by name and a list of keyterms") from None
+        settings = decode_client(_CONFIGURE, frame, "Configure must have thresholds by name and a list of keyterms")
         return self._frame("ConfigureSuccess", thresholds=settings.thresholds, keyterms=settings.keyterms)
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:

@@ -31,7 +31,7 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveReq
 from gw.types.usage import Usage
 from gw.wire.bounds import tokens
 from gw.wire.deepgram_listen import ENCODINGS
-from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_codec import BAD_JSON, MEMBERS, NO_TYPE, decode_client, decode_or, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, session_failure, typed_frame
 from gw.wire.live_messages import DirectReply, SpeakMessage, Text, TtsCommand
 from gw.wire.query import encoding_field, query_pairs, sample_rate
@@ -243,10 +243,7 @@ def parse_live_query(query: bytes) -> SpeakLiveRequest:
 def parse_http(query: bytes, received: bytes) -> SpeakRequest:
     """Parse a `POST /v1/speak`. Raises ClientProtocolError, with `param`."""
     fields = dict(query_pairs(query))
-    try:
-        text = _MESSAGE.decode(received).text
-    except BAD_JSON:
-        raise ClientProtocolError(what='the body must be JSON: {"text": "..."}') from None
+    text = decode_client(_MESSAGE, received, 'the body must be JSON: {"text": "..."}').text
     if not text:
         raise ClientProtocolError(what="text: nothing to speak", param="text")
     encoding = fields.get("encoding", "mp3")
@@ -265,10 +262,7 @@ def parse_http(query: bytes, received: bytes) -> SpeakRequest:
 
 def _extra(query: bytes, received: bytes) -> dict[str, msgspec.Raw]:
     """Return the members and query fields unknown here, which an upstream of this dialect is sent."""
-    try:
-        members = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
-    except BAD_JSON:  # a name that is not UTF-8
-        raise ClientProtocolError(what="the body is not JSON") from None
+    members = decode_client(MEMBERS, received, "the body is not JSON")  # such as a name that is not UTF-8
     extra = {name: raw for name, raw in members.items() if name != "text" and not name.startswith(_QUERY)}
     repeated: dict[str, list[str]] = {}
     for name, value in query_pairs(query):
@@ -316,10 +310,7 @@ class DeepgramSpeakServer:
         """Decode a client's frame. Raises ClientProtocolError."""
         if isinstance(frame, bytes):
             raise ClientProtocolError(what="binary frames are not accepted here: send JSON in text frames")
-        try:
-            message = _MESSAGE.decode(frame)
-        except BAD_JSON:
-            raise ClientProtocolError(what="a frame must be a JSON object with a type") from None
+        message = decode_client(_MESSAGE, frame, NO_TYPE)
         return self._messages(message.type, message.text, frame)
 
     def _messages(self, kind: str, text: str, frame: str) -> Sequence[SpeakMessage]:
@@ -382,10 +373,7 @@ class FluxSpeakClient(DeepgramSpeakClient):
     def receive(self, frame: Frame) -> list[SpeakEvent]:
         """Decode a frame; raises like that of `/v1/speak`."""
         if isinstance(frame, str):
-            try:
-                message = _FLUX_MESSAGE.decode(frame)
-            except BAD_JSON:
-                return super().receive(frame)
+            message = decode_or(_FLUX_MESSAGE, frame, _FluxMessage())
             if message.type == "SpeechMetadata":
                 self._add_billed(message.billable_character_count)
             elif message.type == "SpeechInterrupted":
@@ -407,6 +395,9 @@ class FluxSpeakClient(DeepgramSpeakClient):
 
 class _Settings(msgspec.Struct, gc=False):
     speed: float | None = None
+
+
+_SETTINGS = msgspec.json.Decoder(_Settings)
 
 
 class FluxSpeakServer(DeepgramSpeakServer):
@@ -487,10 +478,7 @@ class FluxSpeakServer(DeepgramSpeakServer):
 
     def _configured(self, frame: str) -> str:
         """Set the speed of the text to come; return the answer."""
-        try:
-            speed = msgspec.json.decode(frame, type=_Settings).speed
-        except BAD_JSON:
-            speed = None
+        speed = decode_or(_SETTINGS, frame, _Settings()).speed
         if speed is None or not 0.5 <= speed <= 2.0:
             refusal = {"code": "SPEED_OUT_OF_RANGE", "field": "speed", "description": "speed must be between 0.5 and 2"}
             return typed_frame("ConfigureFailure", **refusal)

@@ -18,7 +18,7 @@ from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamP
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.wire import vendor_errors
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_request
 from gw.wire.query import SAMPLE_RATES_HZ, query_pairs
 from gw.wire.stream_decoder import StreamDecoder
 
@@ -255,6 +255,9 @@ class _Request(msgspec.Struct, gc=False):
     voice_settings: _Settings | None = None
 
 
+_REQUEST = msgspec.json.Decoder(_Request)
+
+
 def settings_of(query: bytes) -> tuple[tuple[str, str], ...]:
     """Return the query fields that are passed on to an upstream of this dialect."""
     fields = dict(query_pairs(query))
@@ -263,13 +266,7 @@ def settings_of(query: bytes) -> tuple[tuple[str, str], ...]:
 
 def parse(voice: str, query: bytes, received: bytes, *, timings: bool) -> SpeakRequest:
     """Decode a request over HTTP. Raises ClientProtocolError, with `param`."""
-    try:
-        request = msgspec.json.decode(received, type=_Request)
-        members: Mapping[str, msgspec.Raw] = msgspec.json.decode(received, type=dict[str, msgspec.Raw])
-    except msgspec.ValidationError as error:
-        raise ClientProtocolError(what=f"the body does not have the expected form: {error}") from None
-    except BAD_JSON:
-        raise ClientProtocolError(what="the body is not JSON") from None
+    request, members = decode_request(_REQUEST, received), decode_request(MEMBERS, received)
     if not request.text.strip():
         raise ClientProtocolError(what="text: nothing to speak", param="text")
     extra = {name: raw for name, raw in members.items() if name not in _NOT_EXTRA and bytes(raw) != b"null"}

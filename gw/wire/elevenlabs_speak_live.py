@@ -47,7 +47,7 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveReq
 from gw.wire import elevenlabs_speak
 from gw.wire.bounds import MAX_DURATION_S
 from gw.wire.elevenlabs_speak import WordBuilder, characters_of, language_of, output_format, parse_format, sent_for
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import BAD_JSON, MEMBERS
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import ContextText, TtsCommand
 from gw.wire.query import query_pairs
@@ -335,7 +335,6 @@ class _ClientFrame(msgspec.Struct, gc=False):
 
 
 _CLIENT_FRAME = msgspec.json.Decoder(_ClientFrame)
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = ("xi-api-key", "xi_api_key", "authorization")
 _NOT_SETTINGS = frozenset({*_ClientFrame.__struct_fields__, "try_trigger_generation", *_KEYS})
 
@@ -359,7 +358,7 @@ def parse_frame(frame: Frame, *, many: bool) -> ContextText | TtsCommand:
     """
     try:
         message = _CLIENT_FRAME.decode(frame)
-        members = _MEMBERS.decode(frame)
+        members = MEMBERS.decode(frame)
     except BAD_JSON as error:
         raise ClientProtocolError(what=f"a frame is not the JSON expected: {error}") from None
     if message.close_socket:
@@ -377,7 +376,7 @@ def parse_frame(frame: Frame, *, many: bool) -> ContextText | TtsCommand:
 def key_in(frame: Frame) -> bytes | None:
     """Return the credential in a first frame; None if there is none."""
     try:
-        members = _MEMBERS.decode(frame)
+        members = MEMBERS.decode(frame)
         raw = next((members[name] for name in _KEYS if name in members), None)
         key = msgspec.json.decode(raw, type=str) if raw is not None else ""
     except BAD_JSON:
@@ -420,7 +419,7 @@ class ElevenSpeakServer:
         }  # fmt: skip
 
     def _renamed(self, raw: str) -> str:
-        members: dict[str, Any] = dict(_MEMBERS.decode(raw))
+        members: dict[str, Any] = dict(MEMBERS.decode(raw))
         for name in ("contextId", "context_id"):
             members.pop(name, None)
         return self._frame(**{**members, "isFinal": None})

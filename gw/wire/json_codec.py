@@ -13,6 +13,9 @@ F = TypeVar("F")
 
 BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for input that is not the expected JSON: wrong syntax or types, wrong UTF-8, too deep."""
+MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Decoder of an object whose members remain JSON."""
+NO_TYPE = "a text frame must be a JSON object with a type"
 
 
 def decode_upstream(decoder: msgspec.json.Decoder[T], data: str | bytes, provider: str, what: str = "a frame") -> T:
@@ -23,12 +26,15 @@ def decode_upstream(decoder: msgspec.json.Decoder[T], data: str | bytes, provide
         raise UpstreamProtocolError(provider=provider, detail=f"{what} is not the JSON expected") from None
 
 
-def decode_client(decoder: msgspec.json.Decoder[T], data: str | bytes) -> T:
-    """Decode a frame or body that the client sent. Raises ClientProtocolError."""
+def decode_client(
+    decoder: msgspec.json.Decoder[T], data: str | bytes | msgspec.Raw, what: str = "a message is not the JSON expected",
+    param: str | None = None,
+) -> T:  # fmt: skip
+    """Decode what the client sent: a frame, a body or a member of one. Raises ClientProtocolError that says `what`."""
     try:
         return decoder.decode(data)
     except BAD_JSON:
-        raise ClientProtocolError(what="a message is not the JSON expected") from None
+        raise ClientProtocolError(what=what, param=param) from None
 
 
 def decode_request(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
@@ -47,7 +53,7 @@ def decode_request(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         raise ClientProtocolError(what=f"the body is not JSON: {error}") from None
 
 
-def decode_or(decoder: msgspec.json.Decoder[T], data: str | bytes, default: T) -> T:
+def decode_or(decoder: msgspec.json.Decoder[T], data: str | bytes | msgspec.Raw, default: T) -> T:
     """Decode `data`; return `default` for input that is not the expected JSON."""
     try:
         return decoder.decode(data)

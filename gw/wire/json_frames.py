@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderFailed
+from gw.errors import ProviderFailed
 from gw.types.stt import ListenEvent
-from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_codec import NO_TYPE, decode_client
 from gw.wire.vendor_errors import filtered
 
 Frame = str | bytes
@@ -38,10 +38,7 @@ def frame_text(frame: Frame) -> str:
 
 def frame_type(frame: str) -> str:
     """Return the `type` of a client's JSON frame. Raises ClientProtocolError."""
-    try:
-        return _TYPED.decode(frame).type
-    except BAD_JSON:
-        raise ClientProtocolError(what="a text frame must be a JSON object with a type") from None
+    return decode_client(_TYPED, frame, NO_TYPE).type
 
 
 def vendor_frames(events: list[ListenEvent]) -> list[Frame]:

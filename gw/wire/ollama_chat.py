@@ -20,12 +20,11 @@ from gw.types.usage import Usage
 from gw.wire.bounds import MOST_TOKENS, tokens
 from gw.wire.chat_answer import CollectedAnswer, CollectedChoice, arguments_object, as_delta, with_raw
 from gw.wire.chat_messages import ChatFields, ChatMessage, decode_fields
-from gw.wire.json_codec import BAD_JSON, decode_request, present
+from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_request, present
 from gw.wire.stream_decoder import StreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
 MAX_LINE_BYTES = 4 * 1024 * 1024  # a line is a token or a list of tool calls; an unstreamed answer is read elsewhere
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
 """Settings with the same name in both dialects."""
 _PASSED_ON = ("keep_alive", "think", "format")
@@ -69,7 +68,7 @@ def upstream_body(request: ChatRequest, model: str, settings: Mapping[str, objec
 
 
 def _native_body(native: bytes, model: str, settings: Mapping[str, object]) -> bytes:
-    body: Object = {**_MEMBERS.decode(native), "model": model}
+    body: Object = {**MEMBERS.decode(native), "model": model}
     if "num_ctx" in settings:
         options = msgspec.json.decode(body["options"], type=Object | None) if "options" in body else None
         body["options"] = {"num_ctx": settings["num_ctx"], **(options or {})}
@@ -85,10 +84,8 @@ def _options(request: ChatRequest, fields: _Fields, settings: Mapping[str, objec
     options |= {name: raw[name] for name in _OPTIONS if name in raw and bytes(raw[name]) != b"null"}
     options |= present(num_predict=request.max_output_tokens, stop=fields.stops if fields.stop else None)
     if "options" in raw:   # added by a caller of OpenAI's dialect
-        try:
-            options |= msgspec.json.decode(raw["options"], type=Object)
-        except BAD_JSON:
-            raise ClientProtocolError(what="'options' must be an object", param="options") from None
+        added = decode_client(MEMBERS, raw["options"], "'options' must be an object", "options")
+        options |= added
     return options
 
 

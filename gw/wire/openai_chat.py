@@ -27,7 +27,7 @@ from gw.wire import sse
 from gw.wire.bounds import MOST_TOKENS, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
 from gw.wire.chat_messages import decode_messages
-from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream
+from gw.wire.json_codec import BAD_JSON, MEMBERS, convert_or_none, decode_client, decode_request, decode_upstream
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -35,7 +35,6 @@ T = TypeVar("T")
 
 _DONE = b"[DONE]"
 _END = ChatEnd()
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _INT = msgspec.json.Decoder(int)
@@ -51,7 +50,7 @@ _NEEDS_NOTHING: frozenset[llm.Ability] = frozenset()
 
 def parse_request(body: bytes) -> ChatRequest:
     """Decode what routing needs; keep every member raw. Raises ClientProtocolError, with `param` if a member is at fault."""
-    fields = decode_request(_FIELDS, body)
+    fields = decode_request(MEMBERS, body)
     raw_messages = fields.get("messages")
     if raw_messages is None:
         raise ClientProtocolError(what="'messages' is required", param="messages")
@@ -88,10 +87,7 @@ def _media(raw_messages: bytes) -> tuple[frozenset[llm.Ability], int]:
 
 
 def _value(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, name: str, kind: str) -> T:
-    try:
-        return decoder.decode(raw)
-    except BAD_JSON:
-        raise ClientProtocolError(what=f"'{name}' must be {kind}", param=name) from None
+    return decode_client(decoder, raw, f"'{name}' must be {kind}", name)
 
 
 def _flag(raw: msgspec.Raw | None, name: str) -> bool:
@@ -137,10 +133,7 @@ def upstream_body(request: ChatRequest, model: str) -> bytes:
 
 def stream_options(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
     """Decode the member `stream_options`. Raises ClientProtocolError."""
-    try:
-        return _FIELDS.decode(raw)
-    except BAD_JSON:
-        raise ClientProtocolError(what="'stream_options' must be an object", param="stream_options") from None
+    return _value(MEMBERS, raw, "stream_options", "an object")
 
 
 # ---- the answer, as a client

@@ -147,8 +147,8 @@ def test_unknown_members_and_short_lists():
     [
         (b"", b"", None),
         (b"", b"[]", None),
-        (b"", b'{"text":5}', None),
-        (b"", b'{"model_id":"m"}', None),
+        (b"", b'{"text":5}', "text"),
+        (b"", b'{"model_id":"m"}', "text"),
         (b"", b'{"text":""}', "text"),
         (b"", b'{"text":"  "}', "text"),
         (b"output_format=pcm_9", b'{"text":"x"}', "output_format"),
