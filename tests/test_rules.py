@@ -180,10 +180,10 @@ def _names(requirements: list[object]) -> set[str]:
 def test_the_lock_pins_and_hashes_what_the_project_asks_for():
     project = tomllib.loads(_text(Path("pyproject.toml")))
     groups = project["dependency-groups"]
-    asked = _names(project["project"]["dependencies"]) | _names(groups["test"]) | _names(groups["lint"])
+    required = _names(project["project"]["dependencies"]) | _names(groups["test"]) | _names(groups["lint"])
     entries = re.split(r"\n(?=\S)", _text(Path("requirements.lock")).strip())
     assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)
-    assert asked <= {re.split(r"[=\[ ;]", entry)[0].lower() for entry in entries}
+    assert required <= {re.split(r"[=\[ ;]", entry)[0].lower() for entry in entries}
 
 
 def test_the_readme_begins_with_two_commands_that_exist():

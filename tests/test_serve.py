@@ -54,9 +54,9 @@ TEXT = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n"
 async def events(logs, name: str) -> list[dict[str, object]]:
     """Waits until there are any."""
     with trio.fail_after(5):
-        while not (found := [line for line in logs if line["event"] == name]):
+        while not (matching := [line for line in logs if line["event"] == name]):
             await trio.lowlevel.checkpoint()
-    return found
+    return matching
 
 
 async def test_sighup_reads_the_file_again_and_a_faulty_one_changes_nothing(tmp_path):

@@ -31,9 +31,9 @@ def test_what_is_enough_stays(few):
 
 
 def test_the_hard_limit_is_the_end():
-    said = (
+    text = (
         "import resource; from gw.serve import ensure_descriptors; "
         "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300)); print(ensure_descriptors(4_000))"
     )
-    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "300\n"

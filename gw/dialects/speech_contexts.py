@@ -7,7 +7,7 @@ Context    Event                                               Becomes
 open       FINISH, then the end of its audio                   (none)
 open       dropped by the client, or the client left           (none)
 open       its session fails after FINISH                      (none)
-open       its session fails before FINISH                     failed; the client is told
+open       its session fails before FINISH                     failed; the client gets an error
 failed     text                                                failed; the text is dropped
 failed     FINISH                                              (none)
 =========  ==================================================  ============================

@@ -67,11 +67,11 @@ def logout(request: Request) -> Reply:
 def session(request: Request) -> SessionState:
     gateway = request.gateway
     try:
-        found = caller(gateway, request.scope, gateway.clock.now())
+        principal = caller(gateway, request.scope, gateway.clock.now())
     except AuthError:
         return SessionState(auth_on=True, authenticated=False, principal=None, project=None, expires_at=None)
     auth_on = gateway.settings.auth.on
-    return from_attributes(SessionState, found, auth_on=auth_on, authenticated=True, principal=found.kind)
+    return from_attributes(SessionState, principal, auth_on=auth_on, authenticated=True, principal=principal.kind)
 
 
 def _check_token(request: Request, token: str) -> None:

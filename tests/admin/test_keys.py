@@ -19,8 +19,8 @@ async def test_a_key_is_shown_once(registrar, tmp_path):
     assert (entry.digest, entry.project, entry.expires_at) == (sha256(key.encode()).hexdigest(), "shop", NOON + 60)
     listed = keys.listing(registrar).keys
     assert listed == [keys.KeyEntry(**{k: v for k, v in msgspec.structs.asdict(made).items() if k != "key"})]
-    told = str(listed) + str(await logs.audit_page(registrar.store, limit="9")) + repr(registrar.stored)
-    assert key not in told
+    visible = str(listed) + str(await logs.audit_page(registrar.store, limit="9")) + repr(registrar.stored)
+    assert key not in visible
     assert not any(key.encode() in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 
 

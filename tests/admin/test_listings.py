@@ -44,15 +44,15 @@ def test_an_id_in_two_modalities_is_one_entry_whatever_the_order():
 def test_a_stack_restricts_by_modality_too():
     speak = Model(id="sim/tone", modality="tts", provider="sim", name="tone")
     hear = Model(id="sim/tone", modality="stt", provider="sim", name="tone")
-    found = Catalog(
+    shown = Catalog(
         providers={},
         models={"stt:sim/tone": hear, "tts:sim/tone": speak},
         projects={"p": Project(id="p", default_stack="ears")},
         stacks={"ears": Stack(name="ears", stt="sim/tone")},
     )
-    assert as_json(listings.models(found, NOON, project="p"))["models"]["sim/tone"]["modalities"] == ["stt"]
+    assert as_json(listings.models(shown, NOON, project="p"))["models"]["sim/tone"]["modalities"] == ["stt"]
     with pytest.raises(UnknownProjectError):
-        listings.models(found, NOON, project="q")
+        listings.models(shown, NOON, project="q")
 
 
 def test_the_openai_sdk_reads_the_list():
@@ -83,12 +83,12 @@ async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, *(record(n + 1) for n in range(requests)))
         store, catalog = gateway.store, gateway.current.catalog
-        found = as_json(await listings.project(store, catalog, NOON, project_id="shop", spent=gateway.ledger.spent))
-    assert (found["budget_status"], found["daily_budget"], found["today_spend"]) == (status, 2.0, requests * 0.25)
+        shown = as_json(await listings.project(store, catalog, NOON, project_id="shop", spent=gateway.ledger.spent))
+    assert (shown["budget_status"], shown["daily_budget"], shown["today_spend"]) == (status, 2.0, requests * 0.25)
 
 
 async def test_spend_of_a_project_that_is_gone_is_left_out(tmp_path: Path):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, record(1, project="gone"))
-        found = as_json(await listings.projects(gateway.store, gateway.current.catalog, NOON))
-    assert set(found["stats"]) == {"default", "shop"}
+        shown = as_json(await listings.projects(gateway.store, gateway.current.catalog, NOON))
+    assert set(shown["stats"]) == {"default", "shop"}

@@ -134,11 +134,11 @@ async def test_one_request_with_its_attempts(gateway):
             ),
         ),
     )
-    found = as_json(await logs.request_detail(gateway.store, record(1).id))
-    assert [(a["model_id"], a["outcome"], a["upstream_status"]) for a in found["attempts"]] == [
+    detail = as_json(await logs.request_detail(gateway.store, record(1).id))
+    assert [(a["model_id"], a["outcome"], a["upstream_status"]) for a in detail["attempts"]] == [
         ("sim/echo", "failed", 503),
         (GPT, "ok", None),
     ]
-    assert (found["requested_model"], found["fallback_from"], found["status"]) == ("parrot", "sim/echo", "fallback")
-    assert found["usage"]["source"] == "vendor"
-    assert found["measured_usage"]["output_tokens"] == 19
+    assert (detail["requested_model"], detail["fallback_from"], detail["status"]) == ("parrot", "sim/echo", "fallback")
+    assert detail["usage"]["source"] == "vendor"
+    assert detail["measured_usage"]["output_tokens"] == 19

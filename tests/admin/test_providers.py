@@ -48,8 +48,8 @@ async def test_the_key_is_never_stored_in_clear(registrar, tmp_path):
     await made(registrar)
     await providers.update(registrar, "mine", {"api_key": KEY + "x"}, BY)
     await providers.delete(registrar, "mine", confirm=True, cascade=False, by=BY)
-    told = str(await entries(registrar)) + repr(registrar.stored) + repr(registrar.catalog)
-    assert KEY not in told
+    visible = str(await entries(registrar)) + repr(registrar.stored) + repr(registrar.catalog)
+    assert KEY not in visible
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes()

@@ -147,7 +147,7 @@ async def test_a_cancelled_change_is_complete_or_absent(registrar):
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
     stored = {entity.id for entity in await registrar.store.entities()}
-    told = {entry["entity_id"] for entry in as_json(await logs.audit_page(registrar.store, limit="50"))}
-    assert stored == told == {p.id for p in registrar.catalog.projects.values() if p.source == "db"}
+    changed = {entry["entity_id"] for entry in as_json(await logs.audit_page(registrar.store, limit="50"))}
+    assert stored == changed == {p.id for p in registrar.catalog.projects.values() if p.source == "db"}
     await projects.create(registrar, {"project_id": "last"}, BY)
     assert "last" in registrar.catalog.projects

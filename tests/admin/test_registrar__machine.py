@@ -287,9 +287,9 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_change_has_its_entry_and_none_holds_a_key(self):
-        found = entity_rows.audit_page(self.db, limit=10_000, entity_type=None, entity_id=None, action=None, before=None)
-        assert len(found) == self.changes
-        assert b"canary" not in msgspec.json.encode(found)
+        entries = entity_rows.audit_page(self.db, limit=10_000, entity_type=None, entity_id=None, action=None, before=None)
+        assert len(entries) == self.changes
+        assert b"canary" not in msgspec.json.encode(entries)
         with closing(self.db.execute("select group_concat(body) from managed")) as rows:
             assert "canary" not in (next(rows)[0] or "")
 

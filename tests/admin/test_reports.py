@@ -23,8 +23,8 @@ async def gateway(tmp_path: Path):
 
 async def test_an_empty_database(gateway):
     store, catalog = gateway.store, gateway.current.catalog
-    found = as_json(await reports.costs(store, catalog, NOON, period="all"))
-    assert found == {
+    shown = as_json(await reports.costs(store, catalog, NOON, period="all"))
+    assert shown == {
         "period": "all",
         "project": None,
         "total": 0.0,
@@ -54,20 +54,20 @@ async def test_costs_add_up_exactly_in_every_group(gateway):
         record(12, cost_nusd=None, pricing_source="unpriced"),
         record(13, modality="stt", model_id="groq/whisper-large-v3", cost_nusd=1),
     )
-    found = as_json(await reports.costs(gateway.store, gateway.current.catalog, NOON))
-    assert found["total"] == 0.100000001
-    assert (found["requests"], found["unpriced_requests"]) == (13, 1)
-    assert found["by_provider"] == {
+    shown = as_json(await reports.costs(gateway.store, gateway.current.catalog, NOON))
+    assert shown["total"] == 0.100000001
+    assert (shown["requests"], shown["unpriced_requests"]) == (13, 1)
+    assert shown["by_provider"] == {
         "groq": {"cost": 0.100000001, "requests": 12},
         "sim": {"cost": 0.0, "requests": 1},
     }
-    assert found["by_model"] == {
+    assert shown["by_model"] == {
         GPT: {"cost": 0.1, "requests": 11},
         "groq/whisper-large-v3": {"cost": 1e-09, "requests": 1},
         "sim/echo": {"cost": 0.0, "requests": 1},
     }
-    assert list(found["by_project"]) == ["shop", "default"]
-    assert found["by_modality"]["llm"] == {"cost": 0.1, "requests": 12}
+    assert list(shown["by_project"]) == ["shop", "default"]
+    assert shown["by_modality"]["llm"] == {"cost": 0.1, "requests": 12}
 
 
 async def test_waste_is_summed_up_and_shown_per_request(gateway):
@@ -119,17 +119,17 @@ async def test_latency_per_model(gateway):
         record(100, ttfb_ms=1_000.0, total_latency_ms=4_000.0),
         record(101, ttfb_ms=None, status="error", model_id="sim/echo", provider="sim"),
     )
-    found = as_json(await reports.latency(gateway.store, gateway.current.catalog, NOON))
-    assert list(found) == [GPT, "sim/echo"]
-    model = found[GPT]
+    shown = as_json(await reports.latency(gateway.store, gateway.current.catalog, NOON))
+    assert list(shown) == [GPT, "sim/echo"]
+    model = shown[GPT]
     assert model["request_count"] == 100
     assert model["avg_ttfb_ms"] == pytest.approx(109.0)
     assert model["avg_latency_ms"] == pytest.approx(436.0)
     assert set(model["ttfb_percentiles"]) == set(model["latency_percentiles"]) == {"p50", "p95", "p99"}
     assert model["ttfb_percentiles"]["p50"] == pytest.approx(100.0, rel=0.03)
     assert model["latency_percentiles"]["p99"] == pytest.approx(400.0, rel=0.03)
-    assert found["sim/echo"]["avg_ttfb_ms"] is None
-    assert found["sim/echo"]["ttfb_percentiles"] == {"p50": None, "p95": None, "p99": None}
+    assert shown["sim/echo"]["avg_ttfb_ms"] is None
+    assert shown["sim/echo"]["ttfb_percentiles"] == {"p50": None, "p95": None, "p99": None}
 
 
 async def test_latency_takes_only_the_periods_of_its_endpoint(gateway):

@@ -62,8 +62,8 @@ def test_the_page_holds_nothing_that_its_policy_refuses():
 
 def test_no_file_of_the_build_names_another_host():
     named = re.compile(rb"https?://[a-z0-9.-]+", re.IGNORECASE)
-    found = {match.decode() for path in _files(BUILT) if path.suffix != ".gz" for match in named.findall(path.read_bytes())}
-    assert found <= {"http://www.w3.org", "https://svelte.dev"}  # an XML namespace; where svelte's errors are explained
+    references = {match.decode() for path in _files(BUILT) if path.suffix != ".gz" for match in named.findall(path.read_bytes())}
+    assert references <= {"http://www.w3.org", "https://svelte.dev"}  # an XML namespace; where svelte's errors are explained
 
 
 def test_the_lock_names_no_host():

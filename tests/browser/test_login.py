@@ -29,8 +29,8 @@ def test_log_in_stay_in_and_log_out(guarded, view):
     page.locator("main h1", has_text="Costs").wait_for()
     seen.settle()
     assert page.url.endswith("/costs?period=week")
-    told = guarded.ask("/v1/costs?period=week")
-    assert float(seen.stat("Spend").lstrip("$")) == pytest.approx(told["total"], rel=0.05)
+    answer = guarded.ask("/v1/costs?period=week")
+    assert float(seen.stat("Spend").lstrip("$")) == pytest.approx(answer["total"], rel=0.05)
     assert page.evaluate("document.cookie") == ""  # HttpOnly
     page.reload()
     page.locator("main h1", has_text="Costs").wait_for()

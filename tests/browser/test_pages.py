@@ -64,16 +64,16 @@ def test_the_navigation_goes_through_all_pages_without_loading_anew(used, view):
 def test_overview(used, view):
     seen = view(used)
     page = seen.open("/")
-    told = used.ask("/api/overview")
-    assert seen.stat("Requests") == str(told["today"]["requests"])
+    answer = used.ask("/api/overview")
+    assert seen.stat("Requests") == str(answer["today"]["requests"])
     assert seen.stat("Running now") == "0"
-    assert seen.stat("Errors") == f"{100 * told['today']['errors'] / told['today']['requests']:.1f} %"
-    assert float(seen.stat("Spend today").lstrip("$")) == pytest.approx(told["today"]["cost"], rel=0.05)
+    assert seen.stat("Errors") == f"{100 * answer['today']['errors'] / answer['today']['requests']:.1f} %"
+    assert float(seen.stat("Spend today").lstrip("$")) == pytest.approx(answer["today"]["cost"], rel=0.05)
     assert "$0.01" in page.locator("li", has_text="Demo").inner_text()
     used.chat()
     page.reload()
     seen.settle()
-    assert seen.stat("Requests") == str(told["today"]["requests"] + 1)
+    assert seen.stat("Requests") == str(answer["today"]["requests"] + 1)
 
 
 def test_the_project_switcher_and_the_period_stay_from_page_to_page(used, view):
@@ -84,8 +84,8 @@ def test_the_project_switcher_and_the_period_stay_from_page_to_page(used, view):
     page.get_by_role("button", name="7 days").click()
     seen.settle()
     page.wait_for_url(f"{used.url}/costs?project=demo&period=week")
-    told = used.ask("/v1/costs?project=demo&period=week")
-    assert float(seen.stat("Spend").lstrip("$")) == pytest.approx(told["total"], rel=0.05)
+    answer = used.ask("/v1/costs?project=demo&period=week")
+    assert float(seen.stat("Spend").lstrip("$")) == pytest.approx(answer["total"], rel=0.05)
     page.get_by_role("link", name="Latency", exact=True).click()
     page.locator("main h1", has_text="Latency").wait_for()
     page.wait_for_url(f"{used.url}/latency?project=demo&period=week")
@@ -98,11 +98,11 @@ def test_turns_and_their_waterfall(used, view):
     page.locator("tr", has=page.locator('a[title="turn-2"]')).locator("a").click()
     page.locator("main h1", has_text="Turn").wait_for()
     seen.settle()
-    told = used.ask("/api/turns/turn-2")
-    assert page.locator(".fall ol > li").count() == told["requests"] == 3
-    assert [stage["modality"] for stage in told["stages"]] == ["stt", "llm", "tts"]
+    answer = used.ask("/api/turns/turn-2")
+    assert page.locator(".fall ol > li").count() == answer["requests"] == 3
+    assert [stage["modality"] for stage in answer["stages"]] == ["stt", "llm", "tts"]
     page.locator(".fall a").first.click()
-    drawer = page.get_by_role("dialog", name=f"Request {told['stages'][0]['request_id']}")
+    drawer = page.get_by_role("dialog", name=f"Request {answer['stages'][0]['request_id']}")
     drawer.get_by_text("/v1/audio/transcriptions").first.wait_for()
     page.keyboard.press("Escape")
     drawer.wait_for(state="detached")
@@ -111,9 +111,9 @@ def test_turns_and_their_waterfall(used, view):
 def test_latency(used, view):
     seen = view(used)
     page = seen.open("/latency?model=sim/tone&other=sim/echo")
-    told = used.ask("/v1/latency")
+    answer = used.ask("/v1/latency")
     row = page.locator("tr", has_text="sim/echo")
-    assert row.locator("td").nth(1).inner_text() == str(told["sim/echo"]["request_count"])
+    assert row.locator("td").nth(1).inner_text() == str(answer["sim/echo"]["request_count"])
     assert page.locator("canvas").count() == 1
     assert "sim/echo p95" in (page.get_by_role("img", name="Time to first byte of").get_attribute("aria-label") or "")
     page.get_by_role("button", name="Table", exact=True).click()
@@ -133,8 +133,8 @@ def test_models_slower_than_the_warning_are_marked(guarded, view):
 def test_costs_by_every_split_and_export(used, view):
     seen = view(used)
     page = seen.open("/costs")
-    told = used.ask("/v1/costs")
-    assert page.locator("tr", has_text="sim/tone").last.locator("td").nth(3).inner_text() == str(told["by_model"]["sim/tone"]["requests"])
+    answer = used.ask("/v1/costs")
+    assert page.locator("tr", has_text="sim/tone").last.locator("td").nth(3).inner_text() == str(answer["by_model"]["sim/tone"]["requests"])
     for split in ("Provider", "Project", "Modality"):
         page.get_by_role("group", name="Split by").get_by_role("button", name=split).click()
         page.get_by_role("heading", name=f"By {split.lower()}").wait_for()
@@ -142,7 +142,7 @@ def test_costs_by_every_split_and_export(used, view):
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).click()
     text = download.value.path().read_text()
-    assert text.splitlines()[0] == "utc," + ",".join(told["by_modality"])
+    assert text.splitlines()[0] == "utc," + ",".join(answer["by_modality"])
     month = used.ask("/api/forecast")
     assert float(seen.stat("Month to date").lstrip("$")) == pytest.approx(month["total"]["spent"], rel=0.05)
 
@@ -166,9 +166,9 @@ def test_a_bill_is_reconciled(used, view, tmp_path):
 def test_reliability_and_a_test_now(used, view):
     seen = view(used)
     page = seen.open("/reliability")
-    (told,) = used.ask("/api/reliability")["providers"]
+    (answer,) = used.ask("/api/reliability")["providers"]
     row = page.locator('li[data-provider="sim"]')
-    assert f"{told['totals']['ok']} answered" in row.inner_text()
+    assert f"{answer['totals']['ok']} answered" in row.inner_text()
     row.get_by_role("button", name="Test now").click()
     row.get_by_text("Answered in").wait_for()
 

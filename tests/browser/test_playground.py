@@ -67,9 +67,9 @@ def test_each_step_alone_and_its_cost(demo, view, tmp_path):
     assert page.locator("[data-said]").input_value() == "good morning"
     ident = re.search(r"open=([0-9a-f]+)", listen.get_by_role("link", name="record").get_attribute("href") or "")
     assert ident is not None
-    told = demo.ask(f"/v1/requests/{ident[1]}")
-    assert float(listen.locator("[data-cost]").inner_text().lstrip("$")) == pytest.approx(told["cost_usd"], rel=0.1)
-    assert told["session_id"].startswith("playground-")
+    shown = demo.ask(f"/v1/requests/{ident[1]}")
+    assert float(listen.locator("[data-cost]").inner_text().lstrip("$")) == pytest.approx(shown["cost_usd"], rel=0.1)
+    assert shown["session_id"].startswith("playground-")
     page.get_by_role("button", name="Answer").click()
     _card(page, "Think").locator("[data-cost]").wait_for()
     page.get_by_role("button", name="Speak").click()
@@ -110,9 +110,9 @@ def test_who_is_logged_in_needs_no_key(guarded, view, tmp_path):
     page.locator("input[type=file]").set_input_files(spoken)
     page.get_by_label("Project").select_option("shop")
     page.get_by_label("llm model").select_option("sim/echo")
-    with page.expect_request("**/v1/chat/completions") as asked:
+    with page.expect_request("**/v1/chat/completions") as request_sent:
         page.get_by_role("button", name="Full turn").click()
-    assert {"authorization", "x-api-key"}.isdisjoint(asked.value.headers)
+    assert {"authorization", "x-api-key"}.isdisjoint(request_sent.value.headers)
     page.locator("audio").wait_for()
     page.locator("[data-cost]").nth(2).wait_for()
     assert page.locator("[data-said]").input_value() == "good morning"

@@ -109,7 +109,7 @@ class Results:
 
 
 def _cells(table: str) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Client and endpoint → what was found before."""
+    """Client and endpoint → the result of earlier runs."""
     rows = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in table.strip().splitlines()]
     return {row[:2]: row[2:] for row in rows if len(row) == 4}
 

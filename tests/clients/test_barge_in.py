@@ -58,7 +58,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 
 async def _stopped_after_s(upstream: Upstream, left_at: float) -> float:
     with trio.fail_after(5):
-        while not upstream.learnt:  # noqa: ASYNC110  # it is told in another thread
+        while not upstream.learnt:  # noqa: ASYNC110  # another thread sets it
             await trio.sleep(0.005)
     return upstream.left_at() - left_at
 

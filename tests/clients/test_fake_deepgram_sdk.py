@@ -40,7 +40,7 @@ async def client(fake, nursery):
 
 
 def until_closed(connection) -> list[Any]:
-    """What is said until the other side closes: two who close at once are too much for the host."""
+    """Return the messages until the other side closes: two who close at once are too much for the host."""
     from websockets.exceptions import ConnectionClosed
 
     messages: list[Any] = []

@@ -62,7 +62,7 @@ class Call:
 
 
 async def converse(plugins: dict[str, Any], questions: list[str]) -> Call:
-    """One session in which `said` is spoken at real time, each when the agent has answered the one before."""
+    """One session in which `questions` are spoken at real time, each when the agent has answered the one before."""
     from livekit import rtc
     from livekit.agents import Agent, AgentSession
     from livekit.agents.voice import io
@@ -72,7 +72,7 @@ async def converse(plugins: dict[str, Any], questions: list[str]) -> Call:
     to_say: asyncio.Queue[bytes] = asyncio.Queue()
 
     class Microphone(io.AudioInput):
-        """20 ms at a time, silence where nothing is said."""
+        """20 ms at a time, silence between the questions."""
 
         def __init__(self) -> None:
             super().__init__(label="microphone")
@@ -190,7 +190,7 @@ def test_a_session_is_held_and_its_turns_are_waterfalls(gateway, package):
 
 
 def test_two_sessions_with_one_key_at_once_are_not_mixed(gateway, package):
-    """Nothing tells their requests apart but what is said."""
+    """Their requests differ only in their words."""
     package("livekit")
     questions = [["who lives in the blue house", "and in the green one"], ["when does the train to Rome leave", "and to Oslo"]]
     before = {turn["turn_id"] for turn in turns(gateway)}

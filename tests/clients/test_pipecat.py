@@ -153,7 +153,7 @@ def test_llm_streams_text(address):
 @pytest.mark.parametrize("who", ["own", "other"])
 @pytest.mark.parametrize("vendor", ["openai", "groq"])
 def test_services(drop_in, quiet, monkeypatch, vendor, who):
-    """Language model, speech, and the transcription of what was said."""
+    """Language model, speech, and the transcription of that speech."""
     from pipecat.frames.frames import TranscriptionFrame, TTSSpeakFrame, TTSStoppedFrame
     from pipecat.services.groq.llm import GroqLLMService
     from pipecat.services.groq.stt import GroqSTTService

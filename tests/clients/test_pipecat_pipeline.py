@@ -75,7 +75,7 @@ def services(gateway: Gateway) -> tuple[Any, Any, Any]:
 
 
 async def converse(gateway: Gateway, questions: list[str]) -> Call:
-    """One pipeline into which `said` is spoken at real time, each when the agent has answered the one before."""
+    """One pipeline into which `questions` are spoken at real time, each when the agent has answered the one before."""
     from pipecat.frames.frames import (
         EndFrame,
         ErrorFrame,
@@ -132,7 +132,7 @@ async def converse(gateway: Gateway, questions: list[str]) -> Call:
     to_say: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def microphone() -> None:
-        """20 ms at a time, silence where nothing is said."""
+        """20 ms at a time, silence between the questions."""
         left, next_at = b"", asyncio.get_running_loop().time()
         while True:
             if not left and not to_say.empty():

@@ -158,20 +158,20 @@ def test_one_mistake_is_reported_with_its_place_and_a_way_out(text, line, column
 
 def test_duplicate_aliases():
     models = "models:\n  llm:\n    sim/echo: {aliases: [fast]}\n    sim/x: {aliases: [fast, sim/echo, st]}\n"
-    found = problems(PROVIDERS + models + "stacks: {st: {llm: sim/x}}\n")
-    assert [(p.line, p.column) for p in found] == [(7, 23), (7, 29), (7, 39)]
-    assert "duplicate alias 'fast'" in found[0].what
-    assert "'sim/echo' already" in found[0].hint
-    assert "name of a stack or model" in found[1].what
+    reported = problems(PROVIDERS + models + "stacks: {st: {llm: sim/x}}\n")
+    assert [(p.line, p.column) for p in reported] == [(7, 23), (7, 29), (7, 39)]
+    assert "duplicate alias 'fast'" in reported[0].what
+    assert "'sim/echo' already" in reported[0].hint
+    assert "name of a stack or model" in reported[1].what
 
 
 def test_everything_at_once_in_the_order_of_the_file():
-    found = problems(
+    reported = problems(
         "providers:\n  openai: {api_key: '${NOPE}', enabled: maybe}\n  openai: {}\n"
         "models:\n  llm: [opnai/x, openai/gpt-4o]\nserve: {prot: 1, port: -1}\nlatency: {ttfb_warning_ms: 0}\n"
     )
-    assert [p.line for p in found] == [2, 2, 3, 5, 6, 6, 7]
-    whats = " | ".join(p.what for p in found)
+    assert [p.line for p in reported] == [2, 2, 3, 5, 6, 6, 7]
+    whats = " | ".join(p.what for p in reported)
     for part in ("NOPE is not set", "true or false", "duplicate key", "'opnai' is not in", "serve.prot", "serve.port"):
         assert part in whats
     assert "more than 0" in whats
@@ -206,8 +206,8 @@ def test_no_problem_shows_a_secret(text):
 
 
 def test_no_problem_shows_a_value_of_the_environment():
-    found = problems(BASE + "serve: {port: '${P}'}\nmcp: {enabled: '${P}'}\n", P=CANARY)
-    assert CANARY not in "".join(str(problem) for problem in found)
+    reported = problems(BASE + "serve: {port: '${P}'}\nmcp: {enabled: '${P}'}\n", P=CANARY)
+    assert CANARY not in "".join(str(problem) for problem in reported)
 
 
 def test_an_empty_variable_counts_as_set_but_empty():

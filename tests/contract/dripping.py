@@ -135,7 +135,7 @@ class Upstream:
 
 @attrs.frozen(kw_only=True)
 class Form:
-    """One HTTP form of speech: how it is asked for, and whether what came so far has audio."""
+    """One HTTP form of speech: its request, and whether the bytes received so far contain audio."""
 
     name: str
     path: str

@@ -1,4 +1,4 @@
-"""The endpoints of the dialect suites: how each is asked, and how its answer is read.
+"""The endpoints of the dialect suites: how each is called, and how its answer is read.
 
 A new dialect is its endpoints listed in `ENDPOINTS`.
 """

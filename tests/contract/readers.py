@@ -40,7 +40,7 @@ class Reader:
     """Drop what was not spoken; () = closing the socket does."""
     error: Callable[[Any], str | None] = lambda frame: None
     eager: bool = True
-    """Speaks a whole sentence before more is said."""
+    """Speaks a whole sentence before the next one begins."""
 
     def open(self, plane: Plane, model: str, query: str = "") -> AbstractAsyncContextManager[WebSocket]:
         target = self.path(model)

@@ -111,7 +111,7 @@ async def test_a_client_that_closes_its_socket(reader, behind, tmp_path, autojum
 @live
 @pytest.mark.parametrize("reader", INTERRUPTIBLE, ids=lambda reader: reader.name)
 async def test_a_client_that_says_so(reader, behind, tmp_path, autojump_clock):
-    """The socket goes on, and what is said next is heard whole."""
+    """The socket goes on, and the next utterance is transcribed completely."""
     upstream = Upstream(behind.fake())
     async with _plane(tmp_path, behind, upstream) as plane:
         async with reader.open(plane, behind.model) as ws:

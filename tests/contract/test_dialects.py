@@ -351,7 +351,7 @@ async def test_the_error_body(endpoint, upstreams, tmp_path, autojump_clock):
 @each_stream
 @from_anyone
 async def test_an_upstream_that_breaks_off_after_content(endpoint, vendor, upstreams, tmp_path, autojump_clock):
-    """Another candidate is there and is not asked: half an answer was heard already."""
+    """The next candidate is not called: the caller already has half an answer."""
     config = (upstreams.config + upstreams.chain).replace("{type: sim}", "{type: sim, cut_after: 1}")
     fake = upstreams.fake
     fake.cut_after = 1

@@ -42,7 +42,7 @@ async def until_left(stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
 
 
 def put(fault: Fault, form: Endpoint, plane: Plane) -> list[bytes]:
-    """Let the upstream misbehave. The paths it was asked for are put in the list."""
+    """Let the upstream misbehave. Return the list to which the paths of its requests are added."""
     paths: list[bytes] = []
 
     async def host(stream: trio.abc.Stream) -> None:
@@ -100,7 +100,7 @@ def check_record(plane: Plane, status: str, *outcomes: str) -> None:
 
 
 def check_broken_off(fault: Fault, form: Endpoint, plane: Plane, reply: Reply) -> None:
-    """A failure after content: told inside the stream, or the connection is cut; never a clean end."""
+    """A failure after content is an error inside the stream, or the connection is cut; never a clean end."""
     assert reply.status == 200
     outcome = fault.outcome_of(form)
     if form.in_band is None:

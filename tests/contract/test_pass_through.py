@@ -1,4 +1,4 @@
-"""What a vendor has added since: an app that speaks its protocol says it, and where that vendor answers it is told.
+"""Members that a vendor has added since: an app that speaks its protocol sends them, and that vendor receives them.
 
 Each case says something that nobody here knows: a query parameter, a member of a body or frame, a frame of its own. The
 vendor's fake stands behind a tape of what it was really sent.

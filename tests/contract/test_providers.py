@@ -144,7 +144,7 @@ async def test_chat_answers_whole(type_, text, nursery, autojump_clock):
 @pytest.mark.parametrize("type_", CHAT)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_chat_of_nothing_ends(type_, stream, nursery, autojump_clock):
-    """An empty reply is an end without text, or said to be empty: never a wait."""
+    """An empty reply ends without text or fails as empty; it never waits."""
     target = rig(type_, nursery)
     outcomes = []
     with trio.fail_after(5):

@@ -202,7 +202,7 @@ async def test_bombs_and_nonsense_are_one_4xx(running, head, statuses):
 
 
 async def test_what_runs_is_shown_without_text_of_the_caller(running):
-    """Live events and records hold names and numbers, never what was said."""
+    """Live events and records hold names and numbers, never a caller's words."""
     intent = Intent(
         id="1" * 32, attempt=0, timestamp=NOON, project="shop", modality="llm", model_id="sim/echo", requested_model="sim/echo"
     )

@@ -1,4 +1,4 @@
-"""RFC 6455 on every socket endpoint: what a client may send, and with which code it is told that it may not."""
+"""RFC 6455 on every socket endpoint: what a client may send, and which close code it gets otherwise."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def slow(behind, plane):
 
 
 def impatient(app: ASGIApp) -> ASGIApp:
-    """Closes a socket on which nothing is said for half a second."""
+    """Closes a socket that is silent for half a second."""
 
     async def run(scope, receive, send):
         async def within():

@@ -1,4 +1,4 @@
-"""The vendors of the provider suite: how each type's fake is built and told what to do.
+"""The vendors of the provider suite: how each type's fake is built and controlled.
 
 A new provider type is one entry in `VENDORS`; a new wire dialect is one class with the methods of `Vendor` and one
 entry in `ERRORS`.

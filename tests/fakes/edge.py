@@ -51,16 +51,16 @@ class Client:
     async def _until(self, mark):
         while (at := self.seen.find(mark)) < 0:
             assert await self.more(), f"the connection ended before {mark!r}: {bytes(self.seen)!r}"
-        found = bytes(self.seen[:at])
+        data = bytes(self.seen[:at])
         del self.seen[: at + len(mark)]
-        return found
+        return data
 
     async def _exactly(self, count):
         while len(self.seen) < count:
             assert await self.more(), "the body was cut"
-        found = bytes(self.seen[:count])
+        data = bytes(self.seen[:count])
         del self.seen[:count]
-        return found
+        return data
 
     async def response(self, *, head_only=False):
         lines = (await self._until(b"\r\n\r\n")).decode("latin-1").split("\r\n")

@@ -160,8 +160,8 @@ class Reply:
 
     @property
     def error(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.json["error"]
-        return found
+        error: dict[str, Any] = self.json["error"]
+        return error
 
     @property
     def events(self) -> list[bytes]:

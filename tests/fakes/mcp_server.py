@@ -72,9 +72,9 @@ async def _with_progress(context: Context, _arguments: Mapping[str, Any]) -> Res
 
 
 async def _sampling(context: Context, arguments: Mapping[str, Any]) -> Result:
-    asked = types.SamplingMessage(role="user", content=_text(arguments["prompt"]))
+    prompt = types.SamplingMessage(role="user", content=_text(arguments["prompt"]))
     answer = await context.session.send_request(
-        types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[asked], max_tokens=100)),
+        types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[prompt], max_tokens=100)),
         types.CreateMessageResult,
         metadata=ServerMessageMetadata(related_request_id=context.request_id),
     )
@@ -82,13 +82,13 @@ async def _sampling(context: Context, arguments: Mapping[str, Any]) -> Result:
     return Result(content=[_text(f"LLM response: {said}")])
 
 
-def _asks(told: str, properties: Mapping[str, Any], required: list[str]) -> Tool:
+def _asks(description: str, properties: Mapping[str, Any], required: list[str]) -> Tool:
     """A tool that asks its user to fill in a form."""
 
     async def ask(context: Context, arguments: Mapping[str, Any]) -> Result:
         schema = {"type": "object", "properties": properties, "required": required}
         answer = await context.session.elicit_form(arguments.get("message", "Please fill in"), schema, context.request_id)
-        return Result(content=[_text(f"{told}: action={answer.action}, content={answer.content}")])
+        return Result(content=[_text(f"{description}: action={answer.action}, content={answer.content}")])
 
     return ask
 

@@ -399,13 +399,13 @@ async def test_a_call_is_aborted_while_it_connects(autojump_clock):
 
 @pytest.mark.parametrize("kept", [False, True])
 async def test_a_call_is_aborted_while_it_waits_for_the_answer(net, autojump_clock, kept):
-    asked = []
+    requested = []
 
     async def silent_after_one(stream):
         server = ServerSide(stream)
         while await server.request() is not None:
-            asked.append(trio.current_time())
-            if not kept or len(asked) > 1:
+            requested.append(trio.current_time())
+            if not kept or len(requested) > 1:
                 await trio.sleep_forever()
             await server.respond(200, b"")
 
@@ -419,7 +419,7 @@ async def test_a_call_is_aborted_while_it_waits_for_the_answer(net, autojump_clo
         with pytest.raises(ProviderUnreachable):
             await exchange.__aenter__()
     assert trio.current_time() == 1
-    assert (len(asked), pool.opened, pool.idle) == (1 + kept, 1, 0)  # it was not asked again
+    assert (len(requested), pool.opened, pool.idle) == (1 + kept, 1, 0)  # it was not asked again
 
 
 async def test_aborting_a_call_that_has_ended_leaves_its_connection_alone(net, pool, upstream):

@@ -34,10 +34,10 @@ def answers(status, body=b"", *headers):
 async def test_a_probe_tells_status_and_body(net):
     handler, seen = answers(200, b'{"data":[]}', (b"x-a", b"1"))
     net.hosts["up.example", 443] = handler
-    found = await probe(Pool(connect=net), "up", ORIGIN, "/models", [(b"authorization", b"Bearer k")])
-    assert (found.status, found.body) == (200, b'{"data":[]}')
-    assert (b"x-a", b"1") in found.headers
-    assert "data" not in repr(found)
+    result = await probe(Pool(connect=net), "up", ORIGIN, "/models", [(b"authorization", b"Bearer k")])
+    assert (result.status, result.body) == (200, b'{"data":[]}')
+    assert (b"x-a", b"1") in result.headers
+    assert "data" not in repr(result)
     assert (seen[0].method, seen[0].path) == (b"GET", b"/v1/models")
     assert seen[0].headers[b"accept-encoding"] == b"identity"
 
@@ -103,5 +103,5 @@ def test_a_gateway_that_is_not_there(monkeypatch):
 
 def test_importing_the_module_loads_no_library():
     code = "import sys, gw.net.http_client; print(sorted({'httpx2', 'trio', 'httptools', 'websockets'} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -35,13 +35,13 @@ def says(*pieces, stay_s=0.0, every_s=0.0):
     return handler
 
 
-def asked(net, *pieces, **kwargs):
+def response_to(net, *pieces, **kwargs):
     net.hosts["up.example", 80] = says(*pieces, **kwargs)
     return Pool(connect=net).open("up", b"GET", ORIGIN, b"/x", [])
 
 
 async def fetched(net, *pieces, **kwargs):
-    async with asked(net, *pieces, **kwargs) as response:
+    async with response_to(net, *pieces, **kwargs) as response:
         return response.status, await response.read()
 
 
@@ -73,7 +73,7 @@ async def test_reads_byte_by_byte(net, answer, autojump_clock):
 
 
 async def test_headers_come_in_lower_case_and_the_first_wins(net):
-    async with asked(net, b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\ncontent-length: 0\r\n\r\n") as response:
+    async with response_to(net, b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\ncontent-length: 0\r\n\r\n") as response:
         assert response.header(b"x-a") == b"1"
         assert response.header(b"x-b") is None
         assert response.headers[1] == (b"x-a", b"2")
@@ -117,7 +117,7 @@ async def test_a_malformed_head_is_told(net, answer):
     ],
 )
 async def test_a_malformed_body_is_told_after_what_was_good(net, body, arrives):
-    async with asked(net, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body) as response:
+    async with response_to(net, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body) as response:
         if arrives:
             assert await response.receive_some() == arrives
         for _ in range(2):
@@ -144,7 +144,7 @@ async def test_cut_at_every_byte(net, answer):
 async def test_one_read_is_one_piece(net, autojump_clock):
     pieces = [b"7\r\ndata: 1\r\n", b"2\r\n\n\n\r\n3\r\nabc\r\n", b"0\r\n\r\n"]
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-    async with asked(net, head, *pieces, every_s=1) as response:
+    async with response_to(net, head, *pieces, every_s=1) as response:
         started = trio.current_time()
         assert await response.receive_some() == b"data: 1"
         assert await response.receive_some() == b"\n\nabc"
@@ -170,7 +170,7 @@ async def test_a_stall_ends_at_the_callers_deadline(net, autojump_clock, stall_a
 
 
 async def test_a_cancelled_read_ends_the_connection(net, autojump_clock):
-    async with asked(net, OK[:-2], stay_s=1_000) as response:
+    async with response_to(net, OK[:-2], stay_s=1_000) as response:
         assert await response.receive_some() == b"hel"
         with trio.move_on_after(1):
             await response.receive_some()
@@ -180,7 +180,7 @@ async def test_a_cancelled_read_ends_the_connection(net, autojump_clock):
 
 
 async def test_a_body_beyond_the_limit(net):
-    async with asked(net, OK) as response:
+    async with response_to(net, OK) as response:
         with pytest.raises(UpstreamProtocolError, match="longer than 4 bytes"):
             await response.read(4)
     assert net.open == 0
@@ -188,13 +188,13 @@ async def test_a_body_beyond_the_limit(net):
 
 async def test_a_coded_error_keeps_its_status_and_loses_its_text(net):
     head = b"HTTP/1.1 429 Slow Down\r\ncontent-encoding: gzip\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\n"
-    async with asked(net, head + b"\x1f\x8b\x08\x00") as response:
+    async with response_to(net, head + b"\x1f\x8b\x08\x00") as response:
         assert (response.status, response.header(b"retry-after")) == (429, b"7")
         assert await response.read() == b""
 
 
 async def test_reading_after_the_block_is_refused(net):
-    async with asked(net, OK[:-1], stay_s=1) as response:
+    async with response_to(net, OK[:-1], stay_s=1) as response:
         await response.receive_some()
     with pytest.raises(trio.ClosedResourceError):
         await response.receive_some()
@@ -216,7 +216,7 @@ async def test_finish_keeps_the_connection_of_a_stream_whose_end_comes_soon(net,
 
 @pytest.mark.parametrize("rest", [[], [b"zz"], [b"5\r\nmore!"]])
 async def test_finish_waits_a_moment_only_and_raises_nothing(net, autojump_clock, rest):
-    async with asked(net, CHUNKED[:-5], *rest, stay_s=100) as response:
+    async with response_to(net, CHUNKED[:-5], *rest, stay_s=100) as response:
         started = trio.current_time()
         await response.receive_some()
         await finished(response)
@@ -247,7 +247,7 @@ async def test_what_comes_at_once_after_a_read_is_not_waited_for():
 
 
 async def test_finish_of_a_cut_stream_raises_nothing(net):
-    async with asked(net, CHUNKED[:-5]) as response:
+    async with response_to(net, CHUNKED[:-5]) as response:
         await response.receive_some()
         await finished(response)
     assert net.open == 0

@@ -56,13 +56,13 @@ def test_every_message_has_a_key_of_its_own():
 
 @pytest.mark.parametrize("side", [CLIENT, SERVER], ids=["from a server", "from a client"])
 def test_plain_messages_however_they_are_cut(side):
-    said = [(TEXT, b"one"), (BINARY, b""), (BINARY, bytes(130)), (TEXT, b"end")]
-    data = b"".join(wire(Frame(Opcode(opcode), payload), side) for opcode, payload in said)
+    frames_sent = [(TEXT, b"one"), (BINARY, b""), (BINARY, bytes(130)), (TEXT, b"end")]
+    data = b"".join(wire(Frame(Opcode(opcode), payload), side) for opcode, payload in frames_sent)
     for at in range(len(data) + 1):
         cut = splitter(side)
-        assert [*cut.feed(data[:at]), *cut.feed(data[at:])] == said
+        assert [*cut.feed(data[:at]), *cut.feed(data[at:])] == frames_sent
     cut = splitter(side)
-    assert [found for byte in data for found in cut.feed(bytes((byte,)))] == said
+    assert [found for byte in data for found in cut.feed(bytes((byte,)))] == frames_sent
 
 
 @pytest.mark.parametrize("side", [CLIENT, SERVER], ids=["from a server", "from a client"])

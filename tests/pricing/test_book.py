@@ -41,8 +41,8 @@ def test_longest_prefix_at_a_boundary():
 
 def test_the_newest_row_that_is_valid():
     book = PriceBook([row("m", day=20, rate=3), row("m", day=10, rate=2)])
-    found = [book.price("acme", "m-x", at_day=day) for day in (9, 10, 19, 20, 99)]
-    assert [price and price.input_tokens for price in found] == [None, 2, 2, 3, 3]
+    prices = [book.price("acme", "m-x", at_day=day) for day in (9, 10, 19, 20, 99)]
+    assert [price and price.input_tokens for price in prices] == [None, 2, 2, 3, 3]
 
 
 def test_the_cache_of_names_is_bounded():

@@ -11,18 +11,18 @@ from gw.types.provider_types import PROVIDER_TYPES
 
 
 def test_a_model_that_ends_and_one_that_goes_on():
-    found = rate_tables.successor("anthropic", "claude-sonnet-4-5")
-    assert found is not None
-    assert (found.ends, found.successor) == (date(2026, 11, 30), "claude-sonnet-4-6")
+    successor = rate_tables.successor("anthropic", "claude-sonnet-4-5")
+    assert successor is not None
+    assert (successor.ends, successor.successor) == (date(2026, 11, 30), "claude-sonnet-4-6")
     assert rate_tables.successor("anthropic", "claude-sonnet-4-6") is None
     assert rate_tables.successor("groq", "claude-sonnet-4-5") is None
 
 
 def test_the_sentence():
-    found = rate_tables.successor("openai", "tts-1")
-    assert found is not None
-    assert found.sentence(date(2027, 1, 5)) == "will be shut down on 2027-01-06"
-    assert found.sentence(date(2027, 1, 6)) == "was shut down on 2027-01-06"
+    successor = rate_tables.successor("openai", "tts-1")
+    assert successor is not None
+    assert successor.sentence(date(2027, 1, 5)) == "will be shut down on 2027-01-06"
+    assert successor.sentence(date(2027, 1, 6)) == "was shut down on 2027-01-06"
     other = rate_tables.successor("openai", "whisper-1")
     assert other is not None
     assert other.sentence(date(2026, 1, 1)).endswith("; its successor is gpt-transcribe")

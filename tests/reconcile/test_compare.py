@@ -135,10 +135,10 @@ def seconds(ledger: Iterable[Entry]) -> Mapping[str, Decimal]:
 
 
 def characters(ledger: Iterable[Entry]) -> Mapping[str, Decimal]:
-    said = [entry.fields["text"] for entry in ledger if entry.path.startswith("/tts/")]
-    total = Decimal(sum(map(len, said)))
+    texts = [entry.fields["text"] for entry in ledger if entry.path.startswith("/tts/")]
+    total = Decimal(sum(map(len, texts)))
     cost = total * PER_CHARACTER
-    return {"characters": total, "credits": total, "n_requests": Decimal(len(said)), "cost_usd": cost}
+    return {"characters": total, "credits": total, "n_requests": Decimal(len(texts)), "cost_usd": cost}
 
 
 @attrs.frozen(kw_only=True)
@@ -267,13 +267,13 @@ async def test_reading_ends_when_nobody_waits_for_it(traffic, tmp_path, autojump
     with bill.open("w") as file:
         file.write("model,input_tokens,output_tokens,cost_usd\n")
         file.writelines("gpt-x,1,1,0.01\n" for _ in range(ROWS_PER_REPORT * 20))
-    told = []
+    progress = []
     with trio.CancelScope() as scope:
 
         def leave(done, total):
-            told.append(done)
+            progress.append(done)
             trio.from_thread.run_sync(scope.cancel)
 
         await traffic.compare(bill, on_progress=leave)
     assert scope.cancelled_caught
-    assert len(told) == 1
+    assert len(progress) == 1

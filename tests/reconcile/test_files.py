@@ -33,8 +33,8 @@ def refused(tmp_path, content, form=LLM, name="usage.csv"):
 
 
 def test_csv_in_any_order_of_columns(tmp_path):
-    found = read(tmp_path, "cost_usd,note,output_tokens,model,input_tokens,n_requests\n1.5,x,20,gpt-4o,10,3\n")
-    billed = found["gpt-4o"]
+    usage = read(tmp_path, "cost_usd,note,output_tokens,model,input_tokens,n_requests\n1.5,x,20,gpt-4o,10,3\n")
+    billed = usage["gpt-4o"]
     assert billed.units == {"input_tokens": 10, "output_tokens": 20}
     assert (billed.cost_nusd, billed.n_requests, billed.rows) == (1_500_000_000, 3, 1)
 
@@ -47,20 +47,20 @@ def test_json(tmp_path):
 
 def test_rows_of_one_model_add_up_with_credits_and_refunds(tmp_path):
     content = HEAD + "a,10,1,0.1\nb,1,1,1\na,5,2,0.2\na,0,0,-0.05\n"
-    found = read(tmp_path, content)
-    assert found["a"].units == {"input_tokens": 15, "output_tokens": 3}
-    assert (found["a"].cost_nusd, found["a"].rows, found["b"].cost_nusd) == (250_000_000, 3, 1_000_000_000)
+    usage = read(tmp_path, content)
+    assert usage["a"].units == {"input_tokens": 15, "output_tokens": 3}
+    assert (usage["a"].cost_nusd, usage["a"].rows, usage["b"].cost_nusd) == (250_000_000, 3, 1_000_000_000)
 
 
 def test_money_is_exact(tmp_path):
     content = HEAD + "a,1,1,0.1\n" * 3 + "b,1,1,0.000000001\nc,1,1,12345678.123456789\n"
-    found = read(tmp_path, content)
-    assert [found[n].cost_nusd for n in "abc"] == [300_000_000, 1, 12_345_678_123_456_789]
+    usage = read(tmp_path, content)
+    assert [usage[n].cost_nusd for n in "abc"] == [300_000_000, 1, 12_345_678_123_456_789]
 
 
 def test_seconds_may_be_fractions(tmp_path):
-    found = read(tmp_path, "model,audio_seconds,cost_usd\nnova-3,61.25,0.0078\n", STT)
-    assert found["nova-3"].units == {"audio_seconds": Decimal("61.25")}
+    usage = read(tmp_path, "model,audio_seconds,cost_usd\nnova-3,61.25,0.0078\n", STT)
+    assert usage["nova-3"].units == {"audio_seconds": Decimal("61.25")}
 
 
 @pytest.mark.parametrize("encode", [
@@ -75,8 +75,8 @@ def test_files_of_other_programs(tmp_path, encode):
 
 
 def test_quoted_fields(tmp_path):
-    found = read(tmp_path, '"model","input_tokens",output_tokens,cost_usd\n"a ""b"", c\nd",1,2,"3"\n')
-    assert list(found) == ['a "b", c\nd']
+    usage = read(tmp_path, '"model","input_tokens",output_tokens,cost_usd\n"a ""b"", c\nd",1,2,"3"\n')
+    assert list(usage) == ['a "b", c\nd']
 
 
 def test_a_header_alone_is_a_vendor_that_billed_nothing(tmp_path):
@@ -169,11 +169,11 @@ def test_a_long_file_needs_no_more_memory(tmp_path, name):
             )
             file.write("]")
     tracemalloc.start()
-    found = read_usage(path, LLM)
+    usage = read_usage(path, LLM)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert sum(billed.rows for billed in found.values()) == rows
-    assert sum(billed.cost_nusd for billed in found.values()) == rows * 1_000_000
+    assert sum(billed.rows for billed in usage.values()) == rows
+    assert sum(billed.cost_nusd for billed in usage.values()) == rows * 1_000_000
     assert peak < 3_000_000
 
 
@@ -215,11 +215,11 @@ def test_progress_is_reported(tmp_path, name):
     if name.endswith("json"):
         as_objects = [dict(zip(keys, [fields[0], *map(float, fields[1:])], strict=True)) for row in rows if (fields := row.split(","))]
         content = json.dumps(as_objects)
-    path, told = written(tmp_path, content, name), []
-    read_usage(path, LLM, on_progress=lambda done, total: told.append((done, total)))
-    done = [read for read, _ in told]
-    assert {total for _, total in told} == {path.stat().st_size}
-    assert len(told) == 5
+    path, progress = written(tmp_path, content, name), []
+    read_usage(path, LLM, on_progress=lambda done, total: progress.append((done, total)))
+    done = [read for read, _ in progress]
+    assert {total for _, total in progress} == {path.stat().st_size}
+    assert len(progress) == 5
     assert done == sorted(done)
     assert done[0] < done[-1] == path.stat().st_size
 

@@ -31,11 +31,11 @@ TONES = (model("sim/tone", "stt"), model("sim/tone", "tts"))
 
 
 def test_one_id_serves_two_modalities():
-    found = catalog(*TONES)
-    assert found.resolve("sim/tone", "stt", PLAIN) is TONES[0]
-    assert found.resolve("sim/tone", "tts", PLAIN) is TONES[1]
+    built = catalog(*TONES)
+    assert built.resolve("sim/tone", "stt", PLAIN) is TONES[0]
+    assert built.resolve("sim/tone", "tts", PLAIN) is TONES[1]
     with pytest.raises(UnknownModelError):
-        found.resolve("sim/tone", "llm", PLAIN)
+        built.resolve("sim/tone", "llm", PLAIN)
 
 
 def test_an_id_goes_before_a_stack_before_an_alias_before_a_bare_name():

@@ -52,13 +52,13 @@ class Call:
 
     async def think(self, text, model="sim/echo", **ids):
         body = {"model": model, "stream": True, "messages": [{"role": "user", "content": text}]}
-        said = ""
+        spoken_words = ""
         async with self.relay.chat(parse_request(json.dumps(body).encode()), self.caller(**ids)) as answer:
             while not answer.done:
                 for event in await answer.receive():
                     assert isinstance(event, Delta | ChatEnd | Completion) or event.usage
-                    said += getattr(event, "text", "")
-        return said
+                    spoken_words += getattr(event, "text", "")
+        return spoken_words
 
     async def speak(self, text, **ids):
         request = SpeakRequest(model="sim/tone", text=text, format=PCM_16K)
@@ -94,8 +94,8 @@ class Call:
                     await session.send_audio(pcm[at : at + FRAME])
                     await trio.sleep(0.04)
                 heard = await self._heard(session)
-                said = await self.think(f"{heard}.")
-                await self.speak_live([said[:9], said[9:]])
+                spoken_words = await self.think(f"{heard}.")
+                await self.speak_live([spoken_words[:9], spoken_words[9:]])
             await session.finish()
             while not session.done:
                 await session.receive()
@@ -115,39 +115,39 @@ def plane(tmp_path):
 
 def by_turn(kept):
     """Turn id → its requests' modalities, in the order they ended; without a turn they are not there."""
-    found = {}
+    turns = {}
     for record in kept.records:
         if record.turn_id is not None:
-            found.setdefault((record.session_id, record.turn_id), []).append(record)
-    return found
+            turns.setdefault((record.session_id, record.turn_id), []).append(record)
+    return turns
 
 
 async def test_two_live_calls_with_one_key_are_two_conversations(plane, autojump_clock):
-    said = [["where is my parcel today", "thank you very much"], ["please book me a table", "for two at seven then"]]
+    spoken_words = [["where is my parcel today", "thank you very much"], ["please book me a table", "for two at seven then"]]
     async with plane as made:
         async with trio.open_nursery() as nursery:
-            for texts in said:
+            for texts in spoken_words:
                 nursery.start_soon(Call(made).talk, texts)
         sessions = {record.id: record for record in made.kept.records if record.modality == "stt"}
         assert all((one.session_id, one.turn_id) == (id_, None) for id_, one in sessions.items())
-        found = by_turn(made.kept)
-        assert [[one.modality for one in turn] for turn in found.values()] == [["llm", "tts"]] * 4
+        turns = by_turn(made.kept)
+        assert [[one.modality for one in turn] for turn in turns.values()] == [["llm", "tts"]] * 4
         lengths = {id_: [] for id_ in sessions}
-        for (session, _), (thought, spoken) in found.items():
+        for (session, _), (thought, spoken) in turns.items():
             [heard] = thought.heard
             assert heard.request_id == session
             assert heard.ended_at <= heard.final_at <= thought.timestamp <= spoken.timestamp
             assert heard.cost_nusd == pytest.approx(heard.audio_seconds * 1e7, rel=1e-6)
             lengths[session].append(spoken.usage.characters)
-        assert sorted(lengths.values()) == sorted([len(text) + 1 for text in texts] for texts in said)
+        assert sorted(lengths.values()) == sorted([len(text) + 1 for text in texts] for texts in spoken_words)
 
 
 async def test_when_the_speaker_stopped_is_told_by_the_audio_since(plane, autojump_clock):
     """The session hears at real time from its beginning, so its own times are those of the clock."""
-    said = "what time is it now"
-    [decoded] = fsk.decode(b"".join(fsk.encode(said, 16_000)), 16_000)
+    spoken_words = "what time is it now"
+    [decoded] = fsk.decode(b"".join(fsk.encode(spoken_words, 16_000)), 16_000)
     async with plane as made:
-        await Call(made).talk([said])
+        await Call(made).talk([spoken_words])
         session = next(record for record in made.kept.records if record.modality == "stt")
         [heard] = next(record for record in made.kept.records if record.modality == "llm").heard
         assert heard.ended_at == pytest.approx(session.timestamp + tone_audio.final(decoded).words[-1].end_s, abs=0.05)

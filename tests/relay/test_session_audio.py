@@ -119,13 +119,13 @@ async def talk(session, data, gap_s=0.04):
 
 
 async def finals(plane, data, fmt=UNKNOWN, **fields):
-    found = []
+    results = []
     request = ListenRequest(**{"model": "deep/nova-3", "format": fmt, **fields})
     async with plane.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
         nursery.start_soon(talk, session, data)
         while not session.done:
-            found += [event for event in await session.receive() if isinstance(event, Final)]
-    return found
+            results += [event for event in await session.receive() if isinstance(event, Final)]
+    return results
 
 
 class ContainedDeepgram(FakeDeepgram):
@@ -180,17 +180,17 @@ async def test_another_provider_goes_on_with_samples(plane, deep, frames, autoju
     deep.close_after = (frames, 1011)
     async with plane() as made:
         made.net.hosts["deep.test", 80] = hosted(deep)
-        found = await finals(made, wav_of(speech()))
-        assert [final.text for final in found] == SAID
-        assert [final.end_s for final in found] == pytest.approx([begins(n) - 0.125 for n in (1, 2, 3)], abs=0.05)
+        results = await finals(made, wav_of(speech()))
+        assert [final.text for final in results] == SAID
+        assert [final.end_s for final in results] == pytest.approx([begins(n) - 0.125 for n in (1, 2, 3)], abs=0.05)
         first, second = made.kept.record.attempts
         assert first.audio_seconds == pytest.approx((frames - 1) * 0.04, abs=0.06)
-        assert second.audio_seconds == pytest.approx(begins(3) - found_before(found, first.audio_seconds), abs=0.1)
+        assert second.audio_seconds == pytest.approx(begins(3) - found_before(results, first.audio_seconds), abs=0.1)
 
 
-def found_before(found, heard_s):
+def found_before(results, heard_s):
     """Where the last transcript of the first provider ended."""
-    return max((final.end_s for final in found if final.end_s <= heard_s), default=0.0)
+    return max((final.end_s for final in results if final.end_s <= heard_s), default=0.0)
 
 
 async def test_another_of_the_same_kind_goes_on_with_samples(plane, deep, autojump_clock):
@@ -200,8 +200,8 @@ async def test_another_of_the_same_kind_goes_on_with_samples(plane, deep, autoju
     async with plane("deepgram, base_url: 'http://again.test', api_key: k", "nova-3") as made:
         made.net.hosts["deep.test", 80], made.net.hosts["again.test", 80] = hosted(deep), hosted(again)
         options = (("model", "nova-3"), ("smart_format", "true"))
-        found = await finals(made, wav_of(speech()), dialect="deepgram", options=options)
-        assert [final.text for final in found] == SAID
+        results = await finals(made, wav_of(speech()), dialect="deepgram", options=options)
+        assert [final.text for final in results] == SAID
         assert "encoding=linear16&sample_rate=16000" in again.ledger[0].fields["query"]
 
 
@@ -233,10 +233,10 @@ async def test_samples_for_who_takes_no_container(plane, autojump_clock):
 )
 async def test_what_cannot_be_heard_ends_the_session(plane, fmt, data, error, autojump_clock):
     async with plane() as made:
-        with pytest.raises(error) as told:
+        with pytest.raises(error) as caught:
             await finals_alone(made, data, fmt)
         if error is PluginMissing:
-            assert "gw[audio]" in str(told.value)
+            assert "gw[audio]" in str(caught.value)
         await made.kept.finished.wait()
         assert made.kept.record.status == "error"
 

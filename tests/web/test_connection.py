@@ -38,8 +38,8 @@ async def test_the_reader_rests_while_much_is_unread(ends, nursery):
 @pytest.mark.parametrize("beside", [False, True])
 async def test_leaving_is_told_once_and_wait_returns(ends, nursery, beside):
     client, connection = ends
-    told = []
-    connection.on_left = lambda: told.append(True)
+    calls = []
+    connection.on_left = lambda: calls.append(True)
     if beside:
         await nursery.start(reading, connection)
     nursery.start_soon(client.aclose)
@@ -47,7 +47,7 @@ async def test_leaving_is_told_once_and_wait_returns(ends, nursery, beside):
     await connection.wait()
     connection.hung_up()
     assert connection.left
-    assert told == [True]
+    assert calls == [True]
     nursery.cancel_scope.cancel()
 
 

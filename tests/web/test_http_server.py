@@ -271,17 +271,17 @@ async def test_bodies_are_streamed_with_back_pressure():
 
 
 async def test_continue_is_said_when_the_app_asks_for_the_body():
-    asked = trio.Event()
+    requested = trio.Event()
 
     async def app(scope, receive, send):
-        await asked.wait()
+        await requested.wait()
         await echo(scope, receive, send)
 
     async with open_host(app) as host:
         data = request("POST", "/data", b"hi", b"Expect: 100-continue")
         await host.client.send(data[:-2])
         await trio.testing.wait_all_tasks_blocked()
-        asked.set()
+        requested.set()
         assert (await host.client.response()).status == 100
         await host.client.send(data[-2:])
         assert (await host.client.response()).body == b"POST /data hi"

@@ -30,14 +30,14 @@ class Peer:
 
     async def events(self, until=None):
         """The next events; with `until`, all until it holds."""
-        found = []
-        while not (found and until is None) and not (until and until()):
+        events = []
+        while not (events and until is None) and not (until and until()):
             assert await self.client.more(), "the connection ended"
             data = bytes(self.client.seen)
             self.client.seen.clear()
             self.protocol.receive_data(data)
-            found += self.protocol.events_received()
-        return found
+            events += self.protocol.events_received()
+        return events
 
     async def frame(self):
         while True:

@@ -131,13 +131,13 @@ async def test_who_one_is(guarded, app_of, headers, who, project):
 async def test_who_one_is_by_the_cookie(guarded, app_of):
     app = app_of(guarded)
     cookie = (await login(app)).headers["set-cookie"].partition(";")[0]
-    found = (await call(app, "/api/session", {"cookie": cookie})).json
-    assert (found["principal"], found["expires_at"]) == ("admin", int(guarded.clock.now()) + LASTS_S)
+    session = (await call(app, "/api/session", {"cookie": cookie})).json
+    assert (session["principal"], session["expires_at"]) == ("admin", int(guarded.clock.now()) + LASTS_S)
 
 
 async def test_an_open_gateway_knows_nobody(app):
-    found = (await call(app, "/api/session")).json
-    assert (found["auth_on"], found["authenticated"], found["principal"]) == (False, True, "anyone")
+    session = (await call(app, "/api/session")).json
+    assert (session["auth_on"], session["authenticated"], session["principal"]) == (False, True, "anyone")
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"", 200), (b"{}", 200), (b'{"a": 1}', 422), (b"[]", 422), (b"{", 422)])

@@ -69,8 +69,8 @@ def test_only_these_routes_need_less_than_the_admin_token():
 )
 def test_finding_a_route(path, name):
     others = [described("GET", path) for path in ("/deep/{model_id}", "/middle/{name}/test", "/fixed", "/")]
-    routes, found = RouteTable([LISTING, *others, described("POST", "/v1/x/{name}")]).find(path)
-    assert (found if routes else None) == name
+    routes, parameters = RouteTable([LISTING, *others, described("POST", "/v1/x/{name}")]).find(path)
+    assert (parameters if routes else None) == name
     if path == "/v1/x/a":
         assert set(routes) == {"GET", "POST"}
 

@@ -34,8 +34,8 @@ async def test_latency_draws_the_model_that_was_asked_most(gateway, app):
     body = (await call(app, "/api/pages/latency")).json
     assert [line["model"] for line in body["lines"]] == ["groq/openai/gpt-oss-20b"]
     body = (await call(app, "/api/pages/latency?model=sim/echo&other=groq/openai/gpt-oss-20b&metric=latency")).json
-    assert [found["model"] for found in body["histograms"]] == ["sim/echo", "groq/openai/gpt-oss-20b"]
-    assert [found["latency"]["count"] for found in body["histograms"]] == [1, 2]
+    assert [entry["model"] for entry in body["histograms"]] == ["sim/echo", "groq/openai/gpt-oss-20b"]
+    assert [entry["latency"]["count"] for entry in body["histograms"]] == [1, 2]
     assert body["ttfb_warning_ms"] == 1_000
 
 
