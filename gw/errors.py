@@ -40,7 +40,7 @@ A message never holds a key, a prompt, a transcript or a vendor's raw body.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Literal, dataclass_transform
 
@@ -279,16 +279,20 @@ class ProviderRejected(ProviderError, code="upstream_rejected", outcome="rejecte
     """The vendor answered 4xx (`upstream_status`) for this request.
 
     fault "caller": the same request would fail everywhere, so no other candidate is tried.
-    fault "candidate": key, model or context length of this candidate; another may serve the request.
+    fault "request": it does not suit this candidate (context length, an unsupported parameter); another may serve it.
+    fault "candidate": this candidate has a wrong key, no such model, no permission; another may serve the request.
+
+    The caller gets the vendor's status, code and param for the first two; the third is the operator's to mend.
     """
 
     upstream_status: int
     upstream_code: str = ""
-    fault: Literal["caller", "candidate"] = "caller"
+    upstream_param: str = ""
+    fault: Literal["caller", "request", "candidate"] = "caller"
 
     @property
     def retryable(self) -> bool:  # type: ignore[override]  # a fact of the instance here, of the class elsewhere
-        return self.fault == "candidate"
+        return self.fault != "caller"
 
 
 class ProviderFailed(ProviderError, outcome="failed"):
@@ -299,8 +303,15 @@ class ProviderFailed(ProviderError, outcome="failed"):
 
 
 class ProviderRefused(ProviderError, code="upstream_refused", outcome="refused"):
-    """A content filter or the model refused before any content was passed on."""
+    """A content filter or the model refused before any content was passed on.
 
+    `upstream_status` and `upstream_code` are those of a request that the vendor refused, `events` those of an answer.
+    """
+
+    upstream_status: int = 0
+    upstream_code: str = ""
+    upstream_param: str = ""
+    events: tuple[object, ...] = attrs.field(default=(), repr=False)
 
 
 class KeyDecryptError(ProviderError, status=500, code="key_undecryptable", outcome="key_undecryptable"):
@@ -398,6 +409,18 @@ class AllCandidatesFailed(GwError, code="upstream_failed"):
             for f in self.failures
         )
         return f"no candidate for {self.model!r} answered. Tried {tried or 'nothing'}"
+
+
+def last_word(failures: Sequence[Failure]) -> ProviderError | None:
+    """Return the last failure if it is an answer to the caller (a refusal, a fault of the request), else None.
+
+    Candidates that were not reached, or were at a limit, have said nothing about the request.
+    """
+    silent = (CandidateSkipped, KeyDecryptError, PluginMissing, ProviderUnreachable, RateLimitError)
+    spoken = [failure.error for failure in failures if not isinstance(failure.error, silent)]
+    last = spoken[-1] if spoken else None
+    is_answer = isinstance(last, ProviderRefused) or (isinstance(last, ProviderRejected) and last.fault != "candidate")
+    return last if is_answer else None
 
 
 def _passes(error: ProviderError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import TypeGuard
 
 from gw import errors
 from gw.dialects.request_io import Headers
@@ -14,14 +15,23 @@ from gw.wire import openai_chat
 
 def status_of(error: GwError) -> int:
     """Return the HTTP status: 400 for an invalid request (422 in the control plane), the vendor's own if it refused."""
-    if isinstance(error, errors.ProviderRejected):
-        return error.upstream_status if error.fault == "caller" else 502
+    if _is_vendors_answer(error):
+        return error.upstream_status
     if isinstance(error, errors.RequestError) and error.status == 422:
         return 400
     return error.status
 
 
+def _is_vendors_answer(error: GwError) -> TypeGuard[errors.ProviderRejected | errors.ProviderRefused]:
+    """Return whether the vendor's own status, code and param go to the caller: no retry would help."""
+    if isinstance(error, errors.ProviderRejected):
+        return error.fault != "candidate"
+    return isinstance(error, errors.ProviderRefused) and 400 <= error.upstream_status < 500
+
+
 def code_of(error: GwError) -> str:
+    if _is_vendors_answer(error) and error.upstream_code:
+        return error.upstream_code
     return "rate_limited" if isinstance(error, errors.AllCandidatesFailed) and error.status == 429 else error.code
 
 
@@ -31,6 +41,8 @@ def facts_of(error: GwError) -> dict[str, object]:
     facts.pop("what", None)
     if isinstance(error, errors.ProviderError):
         facts["outcome"] = error.outcome
+    if _is_vendors_answer(error) and error.upstream_param:
+        facts["param"] = error.upstream_param
     if isinstance(error, errors.AllCandidatesFailed):
         facts["attempts"] = [
             {"model": failure.model_id, "outcome": failure.error.outcome, "detail": failure.error.detail}

@@ -123,7 +123,7 @@ class ChatReply(AsyncStream[str, ChatAnswer]):
             self._calls[piece.index] = ToolCall(
                 id=piece.id or call.id, name=piece.name or call.name, arguments=call.arguments + piece.arguments
             )
-        return event.text
+        return event.text or event.refusal
 
 
 class SpeechReply(AsyncStream[bytes, SpeakAnswer]):

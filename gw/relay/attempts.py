@@ -22,12 +22,22 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 import trio
 
-from gw.errors import AllCandidatesFailed, Failure, ProviderError, StaleConnection, Stopping, UpstreamSlow, one_error
+from gw.errors import (
+    AllCandidatesFailed,
+    Failure,
+    ProviderError,
+    ProviderRefused,
+    StaleConnection,
+    Stopping,
+    UpstreamSlow,
+    last_word,
+    one_error,
+)
 from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
@@ -61,7 +71,7 @@ AttemptFactory = Callable[[Model], AbstractAsyncContextManager[OpenAttempt[S, E]
 class RequestContext(ABC, Generic[S, E]):
     """A request that makes attempts: its candidates, its meter, and the call of a candidate."""
 
-    __slots__ = ("candidates", "first_event_s", "idle_s", "in_flight", "meter", "planner", "spec")
+    __slots__ = ("candidates", "first_event_s", "idle_s", "in_flight", "meter", "planner", "racing", "refusal", "spec")
 
     first_event = "content"
     """Word for the thing that must be there after `first_event_s`."""
@@ -74,6 +84,10 @@ class RequestContext(ABC, Generic[S, E]):
         self.spec = spec
         self.first_event_s = first_event_s
         self.idle_s = planner.routing.idle_s
+        self.racing = False
+        """Candidates may be open at the same time."""
+        self.refusal: OpenAttempt[S, E] | None = None
+        """The attempt, closed, whose model refused last, with the events read until then."""
 
     def plan(self, caller: Caller) -> None:
         """Choose the candidates and start the meter. Raise what `CandidatePlanner.plan` raises."""
@@ -141,7 +155,10 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             self._watch(upstream, now + request.first_event_s)
             stream = await upstream.__aenter__()
             try:
-                events = await request.first_content(stream, call.provider.id)
+                try:
+                    events = await request.first_content(stream, call.provider.id)
+                except ProviderRefused as refused:
+                    events = self._refusal(stream, refused)
                 if self._scope is not None and self._scope.cancel_called:  # content and deadline at once: it was late
                     await trio.lowlevel.checkpoint()
                 if self.aborted:
@@ -155,6 +172,16 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             raise
         self._open = opened = OpenAttempt(call, attempt, stream, events, self)
         return opened
+
+    def _refusal(self, stream: S, refused: ProviderRefused) -> list[E]:
+        """Return the events of a refusal that is the last candidate's answer. Raise it for any other candidate."""
+        request, events = self._request, cast("list[E]", list(refused.events))
+        if events:
+            self._attempt.refused = True
+            if self._model is request.candidates.models[-1] and not request.racing:
+                return events
+            request.refusal = OpenAttempt(self._call, self._attempt, stream, events)
+        raise refused
 
     async def receive(self, receive: Callable[[], Awaitable[list[E]]], idle_s: float) -> list[E]:
         """Return the next events. Raise what `receive` raises, and UpstreamSlow after `idle_s` of silence."""
@@ -256,7 +283,7 @@ async def try_in_turn(
 
     A stale connection gets a second try with the same candidate. A failure that another candidate would meet as well
     (`retryable` false), or one after which none `can_continue`, is raised at once. When all have failed, raise the only
-    failure itself, or AllCandidatesFailed with one failure per candidate.
+    failure or the `last_word` itself, else AllCandidatesFailed with one failure per candidate.
     """
     failures: list[Failure] = []
     for model in models:
@@ -275,7 +302,7 @@ async def try_in_turn(
 def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
     if len(failures) == 1:
         return failures[0].error
-    return AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
+    return last_word(failures) or AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
 
 
 class _Race(Generic[S, E]):

@@ -65,6 +65,8 @@ class Attempt(msgspec.Struct, eq=False):
     ended: float | None = None
     error: ProviderError | None = None
     called: bool = False
+    refused: bool = False
+    """The model refused, in an answer."""
     usage: Usage | None = None
     """Units of this attempt alone, in a live session and for calls without content."""
     cost: Cost | None = None
@@ -204,6 +206,7 @@ class Meter:
             and attempt is not self.answering
             and (
                 isinstance(attempt.error, _MAY_BE_CHARGED)
+                or attempt.refused
                 or (attempt is last and isinstance(attempt.error, StaleConnection))
             )
         ]
@@ -267,7 +270,7 @@ class Meter:
         error, started, ready_at = attempt.error, attempt.started, attempt.ready_at
         return AttemptRecord(
             model_id=attempt.model.id,
-            outcome="ok" if ready_at is not None and error is None else _outcome(error),
+            outcome=_outcome(attempt),
             started_ms=_ms(started - self.started),
             duration_ms=_ms((now if attempt.ended is None else attempt.ended) - started),
             ttfb_ms=None if ready_at is None else _ms(ready_at - started),
@@ -282,9 +285,12 @@ class Meter:
 _MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut)
 
 
-def _outcome(error: ProviderError | None) -> str:
+def _outcome(attempt: Attempt) -> str:
+    error = attempt.error
     if error is None:
-        return "cancelled"
+        if attempt.ready_at is None:
+            return "cancelled"
+        return "refused" if attempt.refused else "ok"
     return error.reason if isinstance(error, CandidateSkipped) else error.outcome
 
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Generic, TypeAlias, TypeVar
 
 import attrs
+from msgspec.structs import replace
 
 from gw.config.settings import Routing
+from gw.errors import ProviderRefused
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
@@ -121,6 +123,10 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
     def track_turn(self) -> None:  # a transcription has none before its text
         """Find the turn by the request's words, before admission."""
 
+    def refused_answer(self, refusal: OpenAttempt[S, E]) -> OpenAttempt[S, E]:
+        """Return a refusal as a complete answer, for a request that no candidate answered otherwise."""
+        return refusal
+
     @abstractmethod
     def counter_for(self, opened: OpenAttempt[S, E]) -> UsageCounter[E]: ...
 
@@ -132,13 +138,17 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         try:
             self.planner.admit(meter, self.spec, self.candidates)
             if len(models) > 1 and (hedge_after_s := self._relay.hedge_after_s) is not None:
+                self.racing = True
                 self._open = hedging = hedged(models, partial(AttemptScope, self), hedge_after_s)
                 opened = await hedging.__aenter__()
             else:
                 opened = await try_in_turn(models, self._try)
         except BaseException as error:
-            self._end(error)
-            raise
+            if self.refusal is None or not isinstance(error, ProviderRefused):
+                self._end(error)
+                raise
+            opened, self.refusal = self.refused_answer(self.refusal), None
+            self._open = nullcontext(opened)
         meter.answered_by(opened.attempt)
         counter, catalog = self.counter_for(opened), self.candidates.catalog
         self._response = response = Response(meter, opened, counter, catalog, idle_s=self.idle_s)
@@ -189,6 +199,9 @@ class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ChatStream]:
         return partial(offered(spec.chat, account), self._request, account)
+
+    def refused_answer(self, refusal: OpenAttempt[ChatStream, ChatEvent]) -> OpenAttempt[ChatStream, ChatEvent]:
+        return replace(refusal, events=usage_counters.refusal_answer(refusal.events))
 
     def counter_for(self, opened: OpenAttempt[ChatStream, ChatEvent]) -> UsageCounter[ChatEvent]:
         return usage_counters.ChatCounter(self._request, self._text)

@@ -14,7 +14,7 @@ from gw.providers.spec import ChatStream, SpeakStream
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.waste import played_part, sent_part
 from gw.types.audio import CONTENT_TYPES, AudioFormat
-from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
+from gw.types.llm import REFUSED, ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Usage
@@ -50,6 +50,9 @@ async def first_chat(stream: ChatStream, provider: str) -> list[ChatEvent]:
         events = await stream.receive()
         seen += events
         for at, event in enumerate(events):
+            if _is_refusal(event):
+                detail = "the model or its content filter refused"
+                raise ProviderRefused(provider=provider, detail=detail, events=tuple(seen))
             if _is_content(event, provider):
                 for later in events[at + 1 :]:
                     if isinstance(later, StreamError):  # nothing has gone out yet: another candidate may still answer
@@ -60,22 +63,35 @@ async def first_chat(stream: ChatStream, provider: str) -> list[ChatEvent]:
 def _is_content(event: ChatEvent, provider: str) -> bool:
     match event:
         case Delta():
-            if event.has_content or event.finish_reason == "length":
-                return True
-            refused = event.refusal or event.finish_reason == "content_filter"
+            return event.has_content or event.finish_reason == "length"
         case Completion():
-            refused = event.refusal or event.finish_reason == "content_filter"
-            if not refused or event.text or event.tool_calls:
-                return True
+            return True
         case StreamError():
             raise _failed(provider, event)
         case ChatEnd():
             raise UpstreamProtocolError(provider=provider, detail="empty answer")
         case UsageReport():
             return False
-    if refused:
-        raise ProviderRefused(provider=provider, detail="the model or its content filter refused")
-    return False
+
+
+def _is_refusal(event: ChatEvent) -> bool:
+    """Return whether the event is a refusal without any content."""
+    match event:
+        case Delta():
+            content = event.has_content
+        case Completion():
+            content = bool(event.text or event.tool_calls)
+        case _:
+            return False
+    return not content and bool(event.refusal or event.finish_reason == "content_filter")
+
+
+
+def refusal_answer(events: list[ChatEvent]) -> list[ChatEvent]:
+    """Return a complete answer for a refusal of which `events` were read, so that it can end a request."""
+    if isinstance(events[-1], Completion):
+        return events
+    return [Delta(refusal=REFUSED, finish_reason="content_filter"), ChatEnd()]
 
 
 def _failed(provider: str, event: StreamError) -> ProviderFailed:

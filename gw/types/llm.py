@@ -43,6 +43,10 @@ class LastUser(msgspec.Struct, frozen=True):
     context: int
 
 
+REFUSED = "The model refused to answer."
+"""Text of a refusal without one."""
+
+
 class ToolCallPiece(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of a tool call; `id` and `name` come with the first only, `arguments` is a fragment of JSON text."""
 

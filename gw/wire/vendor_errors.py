@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterable
 from email.utils import parsedate_to_datetime
 from functools import partial
+from typing import Literal
 
 import msgspec
 
@@ -44,6 +45,12 @@ _CANDIDATE_CODES = frozenset({
     "unsupported_country_region_territory", "invalid_api_key", "max_tokens_exceeded", "request_too_large",
 })  # fmt: skip
 """Codes of a 4xx that another model or account may not return."""
+_OPERATOR_CODES = frozenset({
+    "invalid_model", "unsupported_model", "unsupported_country_region_territory", "invalid_api_key", "missing_permissions",
+    "detected_unusual_activity", "unaccepted_terms",
+})  # fmt: skip
+_OPERATOR_PREFIXES = ("model_", "plan_", "subscription_")
+"""Codes about the account or the configured model: nothing in the caller's request would mend them."""
 _CANDIDATE_STATUSES = frozenset({401, 403, 404, 405, 410, 413, 415})
 _FAILED_STATUSES = frozenset({402, 408, 409, 424, 425, 498, 499})
 """402: no credit; 408, 409: retried by the vendors' SDKs; 424, 498 (flex capacity), 499: Groq's."""
@@ -67,6 +74,7 @@ class ErrorFacts(msgspec.Struct, frozen=True, gc=False):
     kind: str = ""
     message: str = ""
     alias: str = ""
+    param: str = ""
 
     @property
     def names(self) -> frozenset[str]:
@@ -141,18 +149,29 @@ def error_of(
     names = {facts.code.lower(), facts.kind.lower()}
     spent = dialect.out_of_money(status, facts)
     if names & _FILTERED and not spent:
-        return errors.ProviderRefused(provider=provider, detail=detail)
+        return errors.ProviderRefused(
+            provider=provider, detail=detail, upstream_status=status, upstream_code=upstream_code, upstream_param=facts.param
+        )
     spent = spent or (upstream_code if names & _OUT_OF_MONEY else "")
     if status == 429 and not spent:
         return errors.RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s)
     if status >= 500 or status in _FAILED_STATUSES or spent:
         return ProviderFailed(provider=provider, detail=detail, upstream_status=status, upstream_code=spent or upstream_code)
-    is_candidates = status < 400 or status in _CANDIDATE_STATUSES or bool(names & _CANDIDATE_CODES)
-    is_candidates = is_candidates or dialect.is_candidate_fault(status, facts)
     return ProviderRejected(
-        provider=provider, detail=detail, upstream_status=status, upstream_code=upstream_code,
-        fault="candidate" if is_candidates else "caller",
+        provider=provider, detail=detail, upstream_status=status, upstream_code=upstream_code, upstream_param=facts.param,
+        fault=_fault(status, facts, dialect),
     )
+
+
+def _fault(status: int, facts: ErrorFacts, dialect: ErrorDialect) -> Literal["caller", "request", "candidate"]:
+    """Return where the fault of a 4xx lies: see `ProviderRejected`."""
+    names = {facts.code.lower(), facts.kind.lower()} - {""}
+    if names & _CANDIDATE_CODES or dialect.is_candidate_fault(status, facts):
+        operators = names & _OPERATOR_CODES or any(name.startswith(_OPERATOR_PREFIXES) for name in names)
+        return "candidate" if operators or status in (401, 403) else "request"
+    if status == 413:
+        return "request"
+    return "candidate" if status < 400 or status in _CANDIDATE_STATUSES else "caller"
 
 
 # ---- OpenAI's shapes, and errors inside an answer of status 200
@@ -191,8 +210,17 @@ def _facts(value: object) -> ErrorFacts:
     message = value.get("message") or value.get("msg")
     code = value.get("code") or (value.get("error") if "message" in value else None)
     return ErrorFacts(
-        code=_word(code), kind=_word(value.get("type")), message=message if isinstance(message, str) else ""
+        code=_word(code), kind=_word(value.get("type")), message=message if isinstance(message, str) else "",
+        param=_param(value.get("param")),
     )
+
+
+_PARAM = re.compile(r"[A-Za-z_][\w.\[\]-]{0,127}")
+
+
+def _param(value: object) -> str:
+    """Return the path of a member, such as `messages[0].content`."""
+    return value if isinstance(value, str) and _PARAM.fullmatch(value) and not _TOKEN.search(value) else ""
 
 
 def _word(value: object) -> str:

@@ -293,12 +293,12 @@ FAULTS = (
     Fault(name="TLS stall", connect="dark", outcome="too_slow", status=504),
     # status
     Fault(name="400", play=answer(400, "invalid_value"), outcome="rejected", caller=True, status=400),
-    Fault(name="400 context length", play=answer(400, "context_length_exceeded"), outcome="rejected"),
+    Fault(name="400 context length", play=answer(400, "context_length_exceeded"), outcome="rejected", status=400),
     Fault(name="401", play=answer(401, "invalid_api_key"), outcome="rejected"),
     Fault(name="402", play=answer(402, "payment_required"), outcome="failed"),
     Fault(name="404", play=answer(404, "model_not_found"), outcome="rejected"),
     Fault(name="408", play=answer(408, "timeout"), outcome="failed"),
-    Fault(name="413", play=answer(413, "request_too_large"), outcome="rejected"),
+    Fault(name="413", play=answer(413, "request_too_large"), outcome="rejected", status=413),
     Fault(
         name="429 in seconds",
         play=answer(429, "rate_limit", (b"retry-after", b"7")),
@@ -331,7 +331,7 @@ FAULTS = (
     Fault(name="503", play=answer(503, "overloaded"), outcome="failed"),
     Fault(name="529", play=answer(529, "overloaded"), outcome="failed"),
     Fault(name="302", play=answer(302, "", (b"location", b"http://elsewhere.test/")), outcome="rejected"),
-    Fault(name="filtered", play=answer(400, "content_policy_violation"), outcome="refused"),
+    Fault(name="filtered", play=answer(400, "content_policy_violation"), outcome="refused", status=400),
     Fault(
         name="200 with an error body",
         play=answer(200, "server_error"),

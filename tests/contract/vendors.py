@@ -67,7 +67,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     "openai": (
         *_CASES,
         ErrorCase(
-            name="context length", status=400, code="context_length_exceeded", error=ProviderRejected, fault="candidate"
+            name="context length", status=400, code="context_length_exceeded", error=ProviderRejected, fault="request"
         ),
         ErrorCase(name="quota", status=429, code="insufficient_quota", retry_after="7", error=ProviderFailed),
     ),
@@ -79,7 +79,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
             status=400,
             code="prompt is too long: 9 tokens > 8 maximum",
             error=ProviderRejected,
-            fault="candidate",
+            fault="request",
         ),
         ErrorCase(name="spend limit", status=429, code="contract_spend_limit_reached", error=ProviderFailed),
         ErrorCase(name="overloaded model", status=529, error=ProviderFailed),
@@ -103,7 +103,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         *_CASES,
         ErrorCase(name="quota", status=401, code="quota_exceeded", error=ProviderFailed),
         ErrorCase(name="concurrency", status=429, code="too_many_concurrent_requests", error=RateLimitError),
-        ErrorCase(name="voice", status=400, code="voice_not_found", error=ProviderRejected, fault="candidate"),
+        ErrorCase(name="voice", status=400, code="voice_not_found", error=ProviderRejected, fault="request"),
         ErrorCase(name="form", status=422, error=ProviderRejected, fault="caller", retryable=False),
     ),
     "piper": _CASES,

@@ -114,13 +114,13 @@ async def test_fallback_off_stops_after_the_model_asked_for(make_relay, autojump
 async def test_all_failed_is_one_error_and_one_record(make_relay, autojump_clock):
     h = make_relay(
         CHAIN.format(knobs="fail_rate: 1, fail_with: 503").replace(
-            "good: {type: sim}", "good: {type: sim, refuse: true}"
+            "good: {type: sim}", "good: {type: sim, fail_rate: 1, fail_with: 500}"
         )
     )
     with pytest.raises(AllCandidatesFailed) as caught:
         await said(h.relay, chat())
     assert caught.value.status == 502
-    assert [a.outcome for a in h.sink.record.attempts] == ["failed", "refused"]
+    assert [a.outcome for a in h.sink.record.attempts] == ["failed", "failed"]
     assert h.sink.record.status == "error"
 
 

@@ -19,8 +19,8 @@ def body(kind: str, message: str = "no", code: str | None = None) -> bytes:
     ("status", "data", "error", "fault"),
     [
         (400, body("invalid_request_error", "messages: at least one"), ProviderRejected, "caller"),
-        (400, body("invalid_request_error", "prompt is too long: 209 tokens > 200 maximum"), ProviderRejected, "candidate"),
-        (400, body("invalid_request_error", "`temperature` is not supported by this model"), ProviderRejected, "candidate"),
+        (400, body("invalid_request_error", "prompt is too long: 209 tokens > 200 maximum"), ProviderRejected, "request"),
+        (400, body("invalid_request_error", "`temperature` is not supported by this model"), ProviderRejected, "request"),
         (400, body("invalid_request_error", "Your credit balance is too low to access"), ProviderFailed, ""),
         (401, body("authentication_error"), ProviderRejected, "candidate"),
         (402, body("billing_error"), ProviderFailed, ""),

@@ -27,7 +27,7 @@ def new(category: str, message: str = "no", details: str = "") -> bytes:
         (403, new("INSUFFICIENT_PERMISSIONS"), ProviderRejected, "candidate", "INSUFFICIENT_PERMISSIONS"),
         (404, b"Not Found", ProviderRejected, "candidate", ""),
         (408, old("SLOW_UPLOAD"), ProviderFailed, "", "SLOW_UPLOAD"),
-        (413, b"", ProviderRejected, "candidate", ""),
+        (413, b"", ProviderRejected, "request", ""),
         (422, new("UNPROCESSABLE_ENTITY"), ProviderRejected, "caller", "UNPROCESSABLE_ENTITY"),
         (429, old("TOO_MANY_REQUESTS"), RateLimitError, "", ""),
         (503, new("SERVICE_UNAVAILABLE"), ProviderFailed, "", "SERVICE_UNAVAILABLE"),

@@ -24,9 +24,9 @@ def new(code: str, **more: object) -> bytes:
 @pytest.mark.parametrize(
     ("status", "code", "error", "fault"),
     [
-        (400, "voice_not_found", ProviderRejected, "candidate"),
+        (400, "voice_not_found", ProviderRejected, "request"),
         (404, "model_not_found", ProviderRejected, "candidate"),
-        (400, "text_too_long", ProviderRejected, "candidate"),
+        (400, "text_too_long", ProviderRejected, "request"),
         (400, "invalid_text", ProviderRejected, "caller"),
         (422, "invalid_parameters", ProviderRejected, "caller"),
         (401, "invalid_api_key", ProviderRejected, "candidate"),

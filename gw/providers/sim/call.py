@@ -140,11 +140,8 @@ class SimCall:
         """Wait until the next piece is due, or raise the fault that the options ask for. Always a checkpoint."""
         options = self.options
         await trio.sleep((options.token_ms if self._steps else options.latency_ms) / 1000)
-        if not self._steps:
-            if self._fault is not None:
-                raise self._fault
-            if options.refuse:
-                raise errors.ProviderRefused(provider=self.provider, detail="simulated refusal")
+        if not self._steps and self._fault is not None:
+            raise self._fault
         if options.cut_after is not None and self._steps >= options.cut_after:
             raise errors.UpstreamCut(provider=self.provider, detail=f"simulated cut after {self._steps} pieces")
         self._steps += 1
@@ -211,6 +208,8 @@ async def start_call(account: Account, modality: Modality) -> SimCall:
         fault = _fault(account.provider_id, options)
         if isinstance(fault, (errors.ProviderUnreachable, errors.RateLimitError, errors.ProviderFailed, errors.ProviderRejected)):
             raise fault   # known before an answer starts; the other faults break off the answer
+    if options.refuse and modality != "llm" and fault is None:   # a language model refuses in an answer
+        fault = errors.ProviderRefused(provider=account.provider_id, detail="simulated refusal")
     return SimCall(account.provider_id, options, state.calls, fault)
 
 

@@ -38,6 +38,8 @@ async def chat(request: ChatRequest, account: Account) -> AsyncIterator[ChatStre
             reply = script.scripted(messages, request.fields, call.options.script)
     except ValueError as error:
         raise rejected(account, str(error), fault="caller") from None
+    if call.options.refuse:
+        reply = script.Refusal("I cannot help with that.")
     input_tokens = sum(script.count_tokens(message.text) for message in messages)
     yield _Answer(_pieces(reply, input_tokens, request.max_output_tokens, call.number), call)
 
@@ -50,6 +52,9 @@ def _pieces(reply: script.Reply, input_tokens: int, limit: int | None, number: i
         output_tokens = script.count_tokens(reply.name) + script.count_tokens(reply.arguments)
         for tool_piece in script.tool_pieces(reply, f"call_sim_{number:08d}"):
             yield [Delta(tool_calls=(tool_piece,))]
+    elif isinstance(reply, script.Refusal):
+        output_tokens = script.count_tokens(reply.text)
+        yield [Delta(refusal=reply.text)]
     else:
         for token in script.tokens(reply.text):
             size = script.count_tokens(token)

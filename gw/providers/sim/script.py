@@ -53,6 +53,10 @@ class TextReply(msgspec.Struct, frozen=True):
     text: str
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    text: str
+
+
 class ToolReply(msgspec.Struct, frozen=True):
     """`arguments` is JSON text."""
 
@@ -60,7 +64,7 @@ class ToolReply(msgspec.Struct, frozen=True):
     arguments: str
 
 
-Reply: TypeAlias = TextReply | ToolReply
+Reply: TypeAlias = TextReply | Refusal | ToolReply
 
 _tools = msgspec.json.Decoder(list[_Tool] | None)
 _choice = msgspec.json.Decoder(str | _Choice | None)

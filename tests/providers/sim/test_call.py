@@ -85,9 +85,11 @@ async def test_slow_never_answers(call, autojump_clock):
     assert scope.cancelled_caught
 
 
-async def test_refusal(call):
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "chat"])  # a language model refuses in its answer
+async def test_refusal(name):
+    model, make = CALLS[name]
     with pytest.raises(ProviderRefused):
-        await call(refuse=True)
+        await make(account(model, refuse=True))
 
 
 async def test_cut_at_once(call):
