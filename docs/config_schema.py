@@ -52,6 +52,8 @@ def _shape(parser: Parser) -> Json:
             return {"enum": list(names)}
         case Choice(names, fields.boolean):
             return {"enum": [True, False, *names]}
+        case Choice(names, Number(low, high)):
+            return _or_reference({"enum": list(names)}, {"type": "number", "exclusiveMinimum": low, "maximum": high})
         case Choice(names, Integer(low, high)):
             return _or_reference({"enum": list(names)}, {"type": "integer", "minimum": low, "maximum": high})
         case Required():

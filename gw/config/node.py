@@ -110,7 +110,10 @@ def read(node: Node, parser: Callable[[Node], T], default: T) -> T:
         return default
 
 
-_REMOVED = {"max_upload_mb": "remove it: max_body_mb limits every request body, uploads too"}
+_REMOVED = {
+    "max_upload_mb": "remove it: max_body_mb limits every request body, uploads too",
+    "hedge_after_ms": "write hedge, with the same number of milliseconds",
+}
 """Former settings, and what to do."""
 
 

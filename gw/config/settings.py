@@ -15,6 +15,7 @@ import attrs
 from msgspec import Meta
 
 from gw.config.fields import ByName, Choice, Integer, Number, Required, Section, boolean, by_modality, secret, text
+from gw.policy.hedge import Hedge
 from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Count, Model, Project, Provider, Stack
 from gw.types.ids import Modality
@@ -26,7 +27,7 @@ Seconds = Annotated[float, Meta(gt=0, le=3_600)]
 Milliseconds = Annotated[float, Meta(gt=0, le=3_600_000)]
 SimDelay = Annotated[float, Meta(ge=0, le=600_000)]
 
-_FIRST_EVENT_S: Mapping[Modality, float] = {"stt": 10.0, "llm": 8.0, "tts": 5.0}
+_FIRST_EVENT_S: Mapping[Modality, float] = {"stt": 4.0, "llm": 4.0, "tts": 4.0}
 
 
 def _first_event_s(**values: float) -> dict[Any, float]:
@@ -115,10 +116,12 @@ class Routing:
         "longest wait for the first event of an answer",
     ] = attrs.field(factory=lambda: _FIRST_EVENT_S)
     whole_answer_s: Annotated[Seconds, "limit for a complete answer that is not streamed (chat, transcript)"] = 60.0
-    idle_s: Annotated[Seconds, "longest silence in the middle of an answer"] = 15.0
-    hedge_after_ms: Annotated[
-        Milliseconds | None, "begin a second attempt beside a slow first one; default: never"
-    ] = None
+    idle_s: Annotated[Seconds, "longest silence in the middle of an answer"] = 3.0
+    hedge: Annotated[
+        Hedge, Choice(("off", "auto"), Number(0, 3_600_000, above=True)),
+        "off, auto, or after how many milliseconds the next candidate starts beside a slow one",
+    ] = "auto"  # fmt: skip
+    hedge_spend: Annotated[float, Meta(ge=0, le=1), "with auto: share of a project's spend of today that hedges may add"] = 0.05
     keepalive_s: Annotated[Seconds, "comment lines on event streams while candidates are tried"] = 3.0
     breaker: BreakerSettings = BreakerSettings()
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Generic, TypeVar, cast
 
@@ -38,13 +38,14 @@ from gw.errors import (
     last_word,
     one_error,
 )
+from gw.policy import hedge
 from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.candidates import CandidatePlanner, Candidates, OpenCall, PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, Meter
-from gw.types.ids import Caller
+from gw.types.ids import Caller, Modality
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -65,7 +66,8 @@ class OpenAttempt(msgspec.Struct, Generic[S, E], eq=False):
     error: ProviderError | None = None
 
 
-AttemptFactory = Callable[[Model], AbstractAsyncContextManager[OpenAttempt[S, E]]]
+class Overtaken(Exception):
+    """Another candidate has answered the request first."""
 
 
 class RequestContext(ABC, Generic[S, E]):
@@ -94,10 +96,43 @@ class RequestContext(ABC, Generic[S, E]):
         spec, planner = self.spec, self.planner
         self.candidates = candidates = planner.plan(spec, caller)
         self.meter = Meter(planner.accounting, caller, spec.modality, candidates.models[0].id, stream=spec.stream)
+        if spec.modality != "llm":
+            planner.voice_projects.add(candidates.project.id)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
         """Enter the gate. Raise ProviderError to have the model passed over."""
         return self.planner.prepare(self.spec, self.candidates, model, self.call_for, now)
+
+    def note_speed(self, model: Model, seconds: float) -> None:
+        """Note the time from the call to the first content."""
+        self.planner.response_times.add(self.speed_key(model), seconds)
+
+    def is_hedged(self) -> bool:
+        """Return whether the next candidate may start beside a slow one. `auto` hedges projects that speak or listen."""
+        planner, project = self.planner, self.candidates.project
+        if planner.routing.hedge == "off" or not self.in_flight.keeper.running:
+            return False
+        planner.hedge_budget.count_request(project.id, self.meter.day)
+        return planner.routing.hedge != "auto" or planner.is_voice(project)
+
+    def hedge_after_s(self, model: Model) -> float:
+        planner = self.planner
+        after_s = hedge.after_s(planner.routing.hedge, planner.response_times.p95(self.speed_key(model)))
+        return math.inf if after_s is None else after_s
+
+    def may_hedge(self, model: Model) -> bool:
+        """Return whether a hedge by `model` is within the day's extra spend, and count it."""
+        planner, project, meter = self.planner, self.candidates.project, self.meter
+        if planner.routing.hedge != "auto":
+            return True
+        provider = self.candidates.catalog.provider(model.provider)
+        return planner.hedge_budget.take(
+            project.id, meter.day, estimate_nusd=meter.cost_of(self.spec.estimate, model, provider).nusd,
+            spent_nusd=planner.accounting.ledger.spent(project.id), share=planner.routing.hedge_spend,
+        )
+
+    def speed_key(self, model: Model) -> tuple[str, Modality, bool, str]:
+        return model.id, self.spec.modality, self.spec.stream, self.first_event
 
     @abstractmethod
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[S]: ...
@@ -114,7 +149,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
     wake-up. A cancel scope stays open until the attempt is left, so a provider may hold a nursery inside it.
     """
 
-    __slots__ = ("_abort", "_attempt", "_call", "_model", "_open", "_request", "_scope", "_upstream", "aborted")
+    __slots__ = ("_abort", "_attempt", "_call", "_model", "_open", "_overtaken", "_request", "_scope", "_upstream", "aborted")
 
     def __init__(self, request: RequestContext[S, E], model: Model) -> None:
         self._request = request
@@ -123,8 +158,9 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._scope: trio.CancelScope | None = None
         self._abort: Callable[[], None] | None = None
         self.aborted = False
+        self._overtaken = False
 
-    def abort(self) -> None:
+    def expire(self) -> None:
         """End the call: its deadline has passed, or the gateway stops."""
         self.aborted = True
         self._request.in_flight.keeper.deadlines[self] = math.inf
@@ -138,7 +174,15 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         if self._scope is not None:
             self._scope.cancel()
         else:
-            self.abort()
+            self.expire()
+
+    def overtake(self) -> None:
+        """End the call, as another candidate has answered first: entering it raises Overtaken."""
+        self._overtaken = True
+        if self._scope is not None:
+            self._scope.cancel()
+        else:
+            self.expire()
 
     async def __aenter__(self) -> OpenAttempt[S, E]:
         request, meter, model = self._request, self._request.meter, self._model
@@ -164,6 +208,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 if self.aborted:
                     raise self._late()
                 self._set_deadline(math.inf)
+                request.note_speed(model, trio.current_time() - now)
             except BaseException:
                 await upstream.__aexit__(*sys.exc_info())
                 raise
@@ -196,8 +241,15 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 self._set_deadline(math.inf)
                 return events
         else:
-            with trio.move_on_after(idle_s):
-                return await receive()
+            scopes = self._request.in_flight.scopes  # the reader's task may be another one than the attempt's
+            with trio.move_on_after(idle_s) as reading:
+                scopes.add(reading)
+                try:
+                    return await receive()
+                finally:
+                    scopes.discard(reading)
+            if self._request.in_flight.stopping:
+                raise Stopping
         detail = f"silent for {idle_s:g} s in the middle of its answer"
         raise UpstreamSlow(provider=self._call.provider.id, after_s=idle_s, detail=detail)
 
@@ -248,7 +300,8 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             if remaining is not error:
                 replacement = remaining
         if ended:
-            replacement = Stopping() if in_flight.stopping else cause or self._late()
+            late = Overtaken() if self._overtaken else self._late()
+            replacement = Stopping() if in_flight.stopping else cause or late
         outcome = replacement or error
         fault = outcome if isinstance(outcome, ProviderError) else cause
         now = trio.current_time()
@@ -277,15 +330,16 @@ def _leave_scope(scope: trio.CancelScope, error: BaseException | None) -> BaseEx
 
 
 async def try_in_turn(
-    models: Sequence[Model], attempt: Callable[[Model], Awaitable[R]], can_continue: Callable[[], bool] | None = None
-) -> R:
+    models: Iterable[Model], attempt: Callable[[Model], Awaitable[R]], can_continue: Callable[[], bool] | None = None,
+    failures: list[Failure] | None = None,
+) -> R:  # fmt: skip
     """Return the result of the first candidate whose `attempt` succeeds, in the caller's task.
 
     A stale connection gets a second try with the same candidate. A failure that another candidate would meet as well
     (`retryable` false), or one after which none `can_continue`, is raised at once. When all have failed, raise the only
-    failure or the `last_word` itself, else AllCandidatesFailed with one failure per candidate.
+    failure or the `last_word` itself, else AllCandidatesFailed with one failure per candidate. `failures` collects them.
     """
-    failures: list[Failure] = []
+    failures = [] if failures is None else failures
     for model in models:
         for is_second in (False, True):
             try:
@@ -296,74 +350,11 @@ async def try_in_turn(
                 if is_second or not isinstance(error, StaleConnection):
                     failures.append(Failure(model_id=model.id, error=error))
                     break
-    raise _all_failed(models, failures)
+    raise all_failed(failures)
 
 
-def _all_failed(models: Sequence[Model], failures: list[Failure]) -> Exception:
+def all_failed(failures: Sequence[Failure]) -> Exception:
+    """Return the error of a request whose candidates have all failed, the requested one first."""
     if len(failures) == 1:
         return failures[0].error
-    return last_word(failures) or AllCandidatesFailed(model=models[0].id, failures=tuple(failures))
-
-
-class _Race(Generic[S, E]):
-    """Candidates that may be open at the same time. The winner's task keeps its upstream open until `done`."""
-
-    def __init__(self, open_attempt: AttemptFactory[S, E]) -> None:
-        self.open_attempt = open_attempt
-        self.winner: OpenAttempt[S, E] | None = None
-        self.fatal: ProviderError | None = None
-        self.failures: list[Failure] = []
-        self.done = trio.Event()
-
-    @property
-    def decided(self) -> bool:
-        return self.winner is not None or self.fatal is not None
-
-    async def hold(self, model: Model, *, task_status: trio.TaskStatus[None]) -> None:
-        async with self.open_attempt(model) as ready:
-            if self.decided:  # ready in the same moment as another, and later
-                task_status.started()
-                return
-            self.winner = ready
-            task_status.started()
-            await self.done.wait()
-
-    async def contend(self, upstreams: trio.Nursery, race: trio.Nursery, model: Model, failed: trio.Event) -> None:
-        try:
-            await upstreams.start(self.hold, model)
-        except ProviderError as error:
-            self.failures.append(Failure(model_id=model.id, error=error))
-            if not error.retryable and self.fatal is None:
-                self.fatal = error
-            failed.set()
-        if self.decided:
-            race.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def hedged(
-    models: Sequence[Model], open_attempt: AttemptFactory[S, E], hedge_after_s: float
-) -> AsyncIterator[OpenAttempt[S, E]]:
-    """Hold the first candidate that is ready open for the block. Raises like `try_in_turn`.
-
-    The next candidate is tried beside one that fails or is silent for `hedge_after_s`.
-    """
-    state: _Race[S, E] = _Race(open_attempt)
-    with one_error():
-        async with trio.open_nursery() as upstreams:
-            async with trio.open_nursery() as race:
-                for model in models:
-                    if state.decided:
-                        break
-                    failed = trio.Event()
-                    race.start_soon(state.contend, upstreams, race, model, failed)
-                    with trio.move_on_after(hedge_after_s):
-                        await failed.wait()
-            if state.winner is None:
-                raise state.fatal or _all_failed(models, state.failures)
-            try:
-                yield state.winner
-            except ProviderError as error:
-                state.winner.error = error
-                raise
-            state.done.set()
+    return last_word(failures) or AllCandidatesFailed(model=failures[0].model_id, failures=tuple(failures))

@@ -14,6 +14,8 @@ import msgspec
 from gw.config.settings import CostTracking, Routing
 from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, UnknownProviderError
 from gw.net.http1 import Pool
+from gw.policy.hedge import HedgeBudget
+from gw.policy.response_times import ResponseTimes
 from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission
@@ -120,6 +122,10 @@ class CandidatePlanner:
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
         self._endpoints = Endpoints(pool)
         self._endpoints.warm(current.catalog)
+        self.response_times = ResponseTimes()
+        self.hedge_budget = HedgeBudget()
+        self.voice_projects: set[str] = set()
+        """Projects that have transcribed or spoken something since the start."""
         self._catalog: Catalog | None = None
         self._cache: dict[tuple[str, Modality, str, str, bool], Candidates] = {}
 
@@ -140,6 +146,11 @@ class CandidatePlanner:
             others = [catalog.resolve(n, modality, project, dialect_provider=caller.dialect) for n in caller.candidates]
             candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))))
         return candidates
+
+    def is_voice(self, project: Project) -> bool:
+        """Return whether a project speaks or listens: it has, or its default stack would."""
+        stack = self.current.catalog.stacks.get(project.default_stack or "")
+        return project.id in self.voice_projects or bool(stack and (stack.stt or stack.tts))
 
     def admit(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> None:
         """Reserve the estimate, priced as the first candidate. Raise what `admission.admit` raises."""

@@ -8,17 +8,19 @@ from typing import Protocol
 import trio
 
 
-class _Abortable(Protocol):
-    def abort(self) -> None: ...
+class _Expiring(Protocol):
+    def expire(self) -> None: ...
 
 
 class DeadlineKeeper:
-    """One task that aborts the attempts whose deadline has passed, in place of a cancel scope for each."""
+    """One task that ends the attempts whose deadline has passed, in place of a cancel scope for each."""
 
     def __init__(self) -> None:
-        self.deadlines: dict[_Abortable, float] = {}
-        """Abortable attempts, each with the time at which its next events are due; infinity: nothing is awaited."""
+        self.deadlines: dict[_Expiring, float] = {}
+        """Attempts, each with the time at which its next events are due; infinity: nothing is awaited."""
         self.running = False
+        self.nursery: trio.Nursery | None = None
+        """For the tasks of hedged requests."""
         self._shortest_s = math.inf
         self._shorter = trio.Event()
 
@@ -30,15 +32,16 @@ class DeadlineKeeper:
     async def run(self) -> None:
         self.running = True
         try:
-            while True:
-                self._shorter = trio.Event()
-                now = trio.current_time()
-                for attempt in [attempt for attempt, deadline in self.deadlines.items() if deadline <= now]:
-                    attempt.abort()
-                with trio.move_on_at(min([now + self._shortest_s, *self.deadlines.values()])):
-                    await self._shorter.wait()
+            async with trio.open_nursery() as self.nursery:
+                while True:
+                    self._shorter = trio.Event()
+                    now = trio.current_time()
+                    for attempt in [attempt for attempt, deadline in self.deadlines.items() if deadline <= now]:
+                        attempt.expire()
+                    with trio.move_on_at(min([now + self._shortest_s, *self.deadlines.values()])):
+                        await self._shorter.wait()
         finally:
-            self.running = False
+            self.running, self.nursery = False, None
 
 
 class InFlight:
@@ -55,4 +58,4 @@ class InFlight:
         for scope in tuple(self.scopes):
             scope.cancel()
         for attempt in tuple(self.keeper.deadlines):
-            attempt.abort()
+            attempt.expire()

@@ -12,6 +12,7 @@ has one.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -25,13 +26,15 @@ from msgspec.structs import replace
 from gw.config.settings import Routing
 from gw.errors import ProviderRefused
 from gw.net.prewarm import PrewarmedSockets
+from gw.policy import hedge
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import Model
 from gw.relay import usage_counters
 from gw.relay.admission import RequestSpec
-from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, hedged, try_in_turn
+from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
 from gw.relay.candidates import CandidatePlanner, OpenCall, offered
+from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
 from gw.relay.listening import ListeningSession
 from gw.relay.meter import record_error
@@ -65,8 +68,8 @@ class Relay:
     def configure(self, routing: Routing) -> None:
         """Put the routing settings in force for requests that begin from now on."""
         self.planner.routing = routing
-        self.hedge_after_s = None if routing.hedge_after_ms is None else routing.hedge_after_ms / 1000
-        shortest_s = min(routing.whole_answer_s, routing.idle_s, *routing.first_event_s.values())
+        hedge_s = hedge.MIN_AFTER_S if routing.hedge == "auto" else hedge.after_s(routing.hedge, None)
+        shortest_s = min(routing.whole_answer_s, routing.idle_s, hedge_s or math.inf, *routing.first_event_s.values())
         self.in_flight.keeper.set_shortest(shortest_s)
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
@@ -137,10 +140,9 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         self.in_flight.requests += 1
         try:
             self.planner.admit(meter, self.spec, self.candidates)
-            if len(models) > 1 and (hedge_after_s := self._relay.hedge_after_s) is not None:
-                self.racing = True
-                self._open = hedging = hedged(models, partial(AttemptScope, self), hedge_after_s)
-                opened = await hedging.__aenter__()
+            if len(models) > 1 and self.is_hedged():
+                self._open = attempts = HedgedAttempts(self, models, self.hedge_after_s, self.may_hedge)
+                opened = await attempts.__aenter__()
             else:
                 opened = await try_in_turn(models, self._try)
         except BaseException as error:

@@ -60,7 +60,7 @@ def test_types_that_no_engine_is_built_for_are_valid():
 
 def test_one_first_event_deadline_leaves_the_others():
     settings = read(BASE + "routing: {first_event_s: {llm: 3}, breaker: {failures: 2}}")
-    assert settings.routing.first_event_s == {"stt": 10.0, "llm": 3.0, "tts": 5.0}
+    assert settings.routing.first_event_s == {"stt": 4.0, "llm": 3.0, "tts": 4.0}
     assert settings.routing.breaker == BreakerSettings(failures=2)
 
 

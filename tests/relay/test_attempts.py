@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 
 import attrs
@@ -13,7 +12,7 @@ import trio.testing
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
 from gw.net.http1 import Pool
 from gw.registry.catalog import Model, Provider
-from gw.relay.attempts import AttemptScope, OpenAttempt, hedged, try_in_turn
+from gw.relay.attempts import AttemptScope, OpenAttempt, try_in_turn
 from gw.relay.candidates import PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt
@@ -59,13 +58,8 @@ def failed(provider: str) -> ProviderFailed:
 
 
 @asynccontextmanager
-async def first_ready(candidates, open_attempt, *, hedge_after_s=math.inf):
-    """Hold the first ready candidate open, as a request does with and without hedging."""
-    if hedge_after_s < math.inf:
-        async with hedged(candidates, open_attempt, hedge_after_s) as ready:
-            yield ready
-        return
-
+async def first_ready(candidates, open_attempt):
+    """Hold the first ready candidate open, as a request does."""
     async with AsyncExitStack() as stack:
         yield await try_in_turn(candidates, lambda model: stack.enter_async_context(open_attempt(model)))
 
@@ -94,11 +88,10 @@ async def test_the_callers_fault_is_raised_at_once(autojump_clock):
     assert script.opened() == ["a/x"]
 
 
-@pytest.mark.parametrize("hedge_after_s", [math.inf, 0.5])
-async def test_all_failed_names_every_failure_in_order(autojump_clock, hedge_after_s):
+async def test_all_failed_names_every_failure_in_order(autojump_clock):
     script = Script(failing={"a/x": failed("a"), "b/x": failed("b")})
     with pytest.raises(AllCandidatesFailed) as caught:
-        async with first_ready(models("a/x", "b/x"), script.attempt, hedge_after_s=hedge_after_s):
+        async with first_ready(models("a/x", "b/x"), script.attempt):
             raise AssertionError("nothing was ready")
     assert [f.model_id for f in caught.value.failures] == ["a/x", "b/x"]
     assert caught.value.status == 502
@@ -111,47 +104,21 @@ async def test_the_only_candidates_own_failure_is_raised(autojump_clock):
             raise AssertionError("nothing was ready")
 
 
-@pytest.mark.parametrize("hedge_after_s", [math.inf, 0.5])
-async def test_an_error_of_the_body_is_the_bodys(autojump_clock, hedge_after_s):
+async def test_an_error_of_the_body_is_the_bodys(autojump_clock):
     script = Script()
     with pytest.raises(ProviderFailed, match="after content"):
-        async with first_ready(models("a/x", "b/x"), script.attempt, hedge_after_s=hedge_after_s):
+        async with first_ready(models("a/x", "b/x"), script.attempt):
             raise ProviderFailed(provider="a", upstream_status=200, detail="after content")
     assert not script.still_open()
 
 
-@pytest.mark.parametrize("hedge_after_s", [math.inf, 0.5])
-async def test_cancellation_closes_what_is_open(autojump_clock, hedge_after_s):
+async def test_cancellation_closes_what_is_open(autojump_clock):
     script = Script(ready_after_s={"a/x": 60, "b/x": 60})
     with trio.move_on_after(5) as scope:
-        async with first_ready(models("a/x", "b/x"), script.attempt, hedge_after_s=hedge_after_s):
+        async with first_ready(models("a/x", "b/x"), script.attempt):
             raise AssertionError("nothing was ready")
     assert scope.cancelled_caught
     assert not script.still_open()
-
-
-async def test_hedge_begins_late_and_the_first_ready_one_wins(autojump_clock):
-    script = Script(ready_after_s={"a/x": 10, "b/x": 1})
-    began = trio.current_time()
-    async with first_ready(models("a/x", "b/x"), script.attempt, hedge_after_s=2) as ready:
-        assert ready.call == "b/x"
-        assert trio.current_time() - began == pytest.approx(3)
-    assert not script.still_open()
-
-
-async def test_hedge_is_not_begun_when_the_first_is_quick(autojump_clock):
-    script = Script(ready_after_s={"a/x": 1})
-    async with first_ready(models("a/x", "b/x"), script.attempt, hedge_after_s=2) as ready:
-        assert ready.call == "a/x"
-    assert script.opened() == ["a/x"]
-
-
-async def test_a_failure_lets_the_next_begin_before_the_hedge_delay(autojump_clock):
-    script = Script(ready_after_s={"a/x": 0.1, "b/x": 0.1}, failing={"a/x": failed("a")})
-    began = trio.current_time()
-    async with first_ready(models("a/x", "b/x"), script.attempt, hedge_after_s=30) as ready:
-        assert ready.call == "b/x"
-    assert trio.current_time() - began == pytest.approx(0.2)
 
 
 async def test_a_stale_connection_is_tried_once_more_as_an_attempt_of_its_own(autojump_clock):
@@ -202,6 +169,9 @@ class Request:
     async def first_content(self, stream, provider):
         return []
 
+    def note_speed(self, model, seconds):
+        pass
+
     def leave(self, now, error, *, answered):
         self.left.append((error, answered))
 
@@ -239,53 +209,6 @@ async def test_a_failure_in_the_moment_of_another_is_raised_alone_and_leaves_the
         await attempt()
     assert caught.value is fault
     assert request.left == [(fault, False)]
-
-
-async def test_two_ready_in_the_same_instant_one_is_held_and_the_other_closed_at_once(autojump_clock):
-    script = Script(ready_after_s={"a/x": 3, "b/x": 1, "c/x": 60})
-    async with first_ready(models("a/x", "b/x", "c/x"), script.attempt, hedge_after_s=2) as ready:
-        await trio.sleep(1)
-        assert script.still_open() == {ready.call}
-    assert script.opened() == ["a/x", "b/x"]
-    assert not script.still_open()
-
-
-async def test_the_callers_fault_ends_a_race_as_one_error(autojump_clock):
-    rejected = ProviderRejected(provider="a", upstream_status=400)
-    script = Script(ready_after_s={"a/x": 3, "b/x": 1}, failing={"a/x": rejected, "b/x": rejected})
-    with pytest.raises(ProviderRejected):
-        async with first_ready(models("a/x", "b/x", "c/x"), script.attempt, hedge_after_s=2):
-            raise AssertionError("nothing was ready")
-    assert script.opened() == ["a/x", "b/x"]
-
-
-async def test_a_hedged_answer_that_ends_well_lets_its_provider_leave_in_peace(autojump_clock):
-    left: list[str] = []
-
-    @asynccontextmanager
-    async def attempt(model):
-        await trio.sleep(1)
-        yield OpenAttempt(call=model.id, attempt=None, stream=None, events=[])
-        left.append(model.id)
-
-    async with first_ready(models("a/x", "b/x"), attempt, hedge_after_s=30):
-        pass
-    assert left == ["a/x"]
-
-
-async def test_a_hedged_answer_that_breaks_off_is_told_to_its_attempt(autojump_clock):
-    kept: list[OpenAttempt] = []
-
-    @asynccontextmanager
-    async def attempt(model):
-        await trio.sleep(1)
-        kept.append(OpenAttempt(call=model.id, attempt=None, stream=None, events=[]))
-        yield kept[-1]
-
-    with pytest.raises(ProviderFailed):
-        async with first_ready(models("a/x", "b/x"), attempt, hedge_after_s=30):
-            raise failed("a")
-    assert isinstance(kept[0].error, ProviderFailed)
 
 
 HTTP = """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
+import attrs
 import pytest
 import trio
+import trio.testing
 
 from gw.errors import (
     AllCandidatesFailed,
@@ -20,6 +22,7 @@ from gw.errors import (
     UpstreamCut,
     UpstreamSlow,
 )
+from gw.relay.meter import cost_of
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.ids import Caller
 from gw.types.llm import Delta
@@ -57,6 +60,12 @@ async def said(relay, request, caller=None) -> str:
         while not answer.done:
             text += "".join(e.text for e in await answer.receive() if isinstance(e, Delta))
     return text
+
+
+async def keep_deadlines(h, nursery):
+    """Run the task that hedging needs."""
+    nursery.start_soon(h.relay.in_flight.keeper.run)
+    await trio.testing.wait_all_tasks_blocked()
 
 
 async def test_one_good_answer(make_relay, autojump_clock):
@@ -124,9 +133,10 @@ async def test_all_failed_is_one_error_and_one_record(make_relay, autojump_clock
     assert h.sink.record.status == "error"
 
 
-@pytest.mark.parametrize("hedge", ["", ", hedge_after_ms: 300"])
-async def test_after_content_there_is_no_switch(make_relay, autojump_clock, hedge):
+@pytest.mark.parametrize("hedge", ["", ", hedge: 300"])
+async def test_after_content_there_is_no_switch(make_relay, nursery, autojump_clock, hedge):
     h = make_relay(CHAIN.format(knobs="cut_after: 1").replace("idle_s: 5", "idle_s: 5" + hedge))
+    await keep_deadlines(h, nursery)
     with pytest.raises(UpstreamCut):
         await said(h.relay, chat(text="one two three four five six"))
     record = h.sink.record
@@ -167,30 +177,36 @@ async def test_the_caller_leaves_before_any_content(make_relay, autojump_clock):
     assert record.cost_nusd == record.usage.input_tokens * 100 > 0
 
 
-async def test_a_caller_who_leaves_during_a_race_is_cancelled(make_relay, autojump_clock):
-    h = make_relay(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
-    with trio.move_on_after(0.1):
+@pytest.mark.parametrize("leaves_s", [0.1, 0.5])
+async def test_a_caller_who_leaves_during_a_race_is_cancelled(make_relay, nursery, autojump_clock, leaves_s):
+    text = CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge: 300")
+    h = make_relay(text.replace("good: {type: sim}", "good: {type: sim, latency_ms: 1000}"))
+    await keep_deadlines(h, nursery)
+    with trio.move_on_after(leaves_s):
         await said(h.relay, chat())
     assert (h.sink.record.status, h.sink.record.error_code) == ("cancelled", None)
 
 
-@pytest.mark.parametrize("hedge", ["", ", hedge_after_ms: 300"])
+@pytest.mark.parametrize("hedge", ["", ", hedge: 300"])
 @pytest.mark.parametrize("after_s", [0.5, 2.5])
-async def test_the_end_of_a_drain_is_an_error_not_the_caller_leaving(make_relay, autojump_clock, hedge, after_s):
+async def test_the_end_of_a_drain_is_an_error_not_the_caller_leaving(
+    make_relay, nursery, autojump_clock, hedge, after_s
+):
     h = make_relay(
         CHAIN.format(knobs="latency_ms: 1000, token_ms: 1000")
         .replace("idle_s: 5", "idle_s: 5" + hedge)
         .replace("good: {type: sim}", "good: {type: sim, latency_ms: 1000, token_ms: 1000}")
     )
 
+    await keep_deadlines(h, nursery)
+
     async def stop():
         await trio.sleep(after_s)
         h.relay.in_flight.stop()
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(stop)
-        with pytest.raises(Stopping):
-            await said(h.relay, chat(text="one two three four five six"))
+    nursery.start_soon(stop)
+    with pytest.raises(Stopping):
+        await said(h.relay, chat(text="one two three four five six"))
     assert (h.sink.record.status, h.sink.record.error_code) == ("error", "shutting_down")
     assert not h.relay.in_flight.scopes
 
@@ -296,8 +312,9 @@ async def test_a_blocking_budget_is_not_served_when_usage_cannot_be_kept(make_re
     await said(h.relay, chat(), Caller(project="default"))
 
 
-async def test_hedging_answers_from_the_quicker_one_and_leaves_one_record(make_relay, autojump_clock):
-    h = make_relay(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge_after_ms: 300"))
+async def test_hedging_answers_from_the_quicker_one_and_leaves_one_record(make_relay, nursery, autojump_clock):
+    h = make_relay(CHAIN.format(knobs="latency_ms: 1900").replace("idle_s: 5", "idle_s: 5, hedge: 300"))
+    await keep_deadlines(h, nursery)
     assert await said(h.relay, chat()) == "hello there"
     record = h.sink.record
     assert record.model_id == "good/echo"
@@ -365,3 +382,57 @@ async def test_speech_that_cannot_be_converted_is_for_another_candidate(make_rel
     with pytest.raises(CandidateSkipped, match=r"install gw\[audio\]"):
         async with h.relay.speak(request, Caller(fallback=False)):
             raise AssertionError
+
+
+AUTO = CHAIN.replace("idle_s: 5", "idle_s: 5, hedge: auto")
+
+
+def talk(h, project="default"):
+    """Have the project speak once, so that it is one of voice."""
+    h.relay.planner.voice_projects.add(project)
+
+
+async def test_auto_hedges_after_the_candidates_own_p95(make_relay, nursery, autojump_clock):
+    h = make_relay(AUTO.format(knobs="latency_ms: 600"), spent={"default": 10**9})
+    await keep_deadlines(h, nursery)
+    talk(h)
+    h.relay.configure(attrs.evolve(h.relay.planner.routing, hedge="off"))
+    for _ in range(32):
+        await said(h.relay, chat())
+    assert all(len(record.attempts) == 1 for record in h.sink.records)  # that is how long this candidate takes
+    slow = make_relay(AUTO.format(knobs="latency_ms: 1900"), spent={"default": 10**9})
+    slow.relay.planner.response_times = h.relay.planner.response_times
+    await keep_deadlines(slow, nursery)
+    talk(slow)
+    before = trio.current_time()
+    assert await said(slow.relay, chat()) == "hello there"
+    assert trio.current_time() - before == pytest.approx(0.6, abs=0.01)
+    assert slow.sink.record.model_id == "good/echo"
+
+
+async def test_auto_hedges_only_projects_of_voice(make_relay, nursery, autojump_clock):
+    h = make_relay(AUTO.format(knobs="latency_ms: 1900"), spent={"default": 10**9})
+    await keep_deadlines(h, nursery)
+    await said(h.relay, chat())
+    assert h.sink.record.model_id == "bad/echo"
+
+
+async def test_auto_stays_within_its_share_of_the_days_spend(make_relay, nursery, autojump_clock):
+    """One hedge of about 200,000 nano-USD is allowed by a spend of 4,000,000, a second is not."""
+    h = make_relay(AUTO.format(knobs="latency_ms: 1900"), spent={"default": 0})
+    await keep_deadlines(h, nursery)
+    talk(h)
+    await said(h.relay, chat())
+    assert len(h.sink.records[-1].attempts) == 1  # nothing was spent today
+    request = chat()
+    model = h.relay.planner.current.catalog.models["llm:good/echo"]
+    estimate = h.relay.chat(request, Caller()).spec.estimate
+    provider = h.relay.planner.current.catalog.provider("good")
+    one = cost_of(h.relay.accounting.book, estimate, model, provider, 0).nusd
+    assert one > 0
+    h = make_relay(AUTO.format(knobs="latency_ms: 1900"), spent={"default": one * 25})
+    await keep_deadlines(h, nursery)
+    talk(h)
+    for _ in range(4):
+        await said(h.relay, chat())
+    assert [len(record.attempts) for record in h.sink.records] == [2, 1, 1, 1]
