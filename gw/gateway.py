@@ -13,6 +13,7 @@ from gw.admin.registrar import Registrar
 from gw.config.settings import CostTracking, Settings
 from gw.errors import one_error
 from gw.net.http1 import Pool
+from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
 from gw.pricing.book import PriceBook
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Catalog, CurrentCatalog
@@ -51,6 +52,8 @@ class Gateway:
     credentials: Credentials
     request_ids: RequestIds
     version: str = __version__
+    end_of_turn: EndOfTurn = attrs.field(factory=WordsEndTurn)
+    """Judges in realtime conversations whether a speaker who pauses has finished."""
     ended_sessions: ExpiringSet = attrs.field(init=False, factory=lambda: ExpiringSet(_MAX_ENDED_SESSIONS))
     """Sessions of the dashboard that were logged out."""
 

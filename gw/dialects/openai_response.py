@@ -1,25 +1,27 @@
 """One response of a realtime conversation: a language model's answer, spoken by a voice as it comes.
 
 These are two requests with a record each, in one turn: the model's text is passed to the voice while more is generated.
-Cancelling ends both upstreams at once; the conversation keeps what was said until then.
+Cancelling ends both upstreams at once; the conversation keeps what the listener has heard until then.
 
-    in_progress -- both upstreams have ended -->  completed: the message ends, tool calls follow
-    in_progress -- `scope` is cancelled -->       cancelled: the message ends as incomplete
-    in_progress -- an upstream fails -->          failed:    the message ends as incomplete
+    waiting     -- the turns before are transcribed -->  in_progress
+    in_progress -- both upstreams have ended -->         completed: the message ends, tool calls follow
+    in_progress -- `scope` is cancelled -->              cancelled: the message ends as incomplete, cut at the word heard last
+    in_progress -- an upstream fails -->                 failed:    the message ends as incomplete
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 import msgspec
 import trio
 
 from gw.dialects import error_bodies
+from gw.dialects.openai_spoken import SpokenAnswer
 from gw.dialects.websocket import WebSocketSession
-from gw.errors import GwError, UpstreamProtocolError, one_error
+from gw.errors import AllCandidatesFailed, GwError, UpstreamProtocolError, one_error
 from gw.net.prewarm import PrewarmedSockets
 from gw.relay.relay import ChatAnswer
 from gw.relay.speaking import SpeakingSession
@@ -29,69 +31,104 @@ from gw.types.tts import AudioChunk
 from gw.types.usage import Usage
 from gw.wire import openai_chat
 from gw.wire.chat_answer import as_delta, join_pieces
-from gw.wire.openai_realtime_conversation import Members, RealtimeSession, assistant_item, call_item
+from gw.wire.openai_realtime_conversation import RealtimeSession, ResponseSettings
+from gw.wire.openai_realtime_items import assistant_item, call_item, shortened
+from gw.wire.openai_realtime_settings import Members
 
-AddItem = Callable[[Members], str | None]
-"""Adds an item to the conversation, and returns the id of the one before it."""
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""The model's reason to stop → the reason of an incomplete response."""
+
+
+class Conversation(Protocol):
+    """The conversation, as far as a response needs it."""
+
+    session: WebSocketSession
+    realtime: RealtimeSession
+    spares: PrewarmedSockets
+    language_model: str
+    voice_model: str
+
+    def keep(self, item: Members) -> str | None:
+        """Add an item, and return the id of the one before it."""
+
+    def spoken(self, item_id: str, spoken: SpokenAnswer) -> None:
+        """Note the speech of an item, which may be truncated later."""
+
+    def leave_out_before(self, item: Members) -> None:
+        """Have later responses begin with this item: those before it no longer fit the language model."""
+
+
+def truncation(item_id: str, spoken: SpokenAnswer) -> Members:
+    """Return the members of the event that reports where the audio of an item ends now."""
+    return {"item_id": item_id, "content_index": 0, "audio_end_ms": spoken.end_ms}
+
+
+def is_too_long(error: GwError) -> bool:
+    """Return whether a language model has refused a request for its length."""
+    failed = [failure.error for failure in error.failures] if isinstance(error, AllCandidatesFailed) else [error]
+    return any(getattr(failure, "upstream_code", "") == "context_length_exceeded" for failure in failed)
 
 
 class Responder:
     """Generates one response. `run` returns when it is complete, cancelled or failed."""
 
-    def __init__(
-        self, session: WebSocketSession, realtime: RealtimeSession, add_item: AddItem, items: list[Members], caller: Caller, model: str
-    ) -> None:
+    def __init__(self, conversation: Conversation, made_of: ResponseSettings, caller: Caller) -> None:
         self.scope = trio.CancelScope()
         self.cancel_reason = "client_cancelled"  # reason to report if it is cancelled
-        self.id = realtime.new_id("resp")
-        self._session = session
-        self._realtime = realtime
-        self._add_item = add_item
-        self._items = items
+        self.ended = trio.Event()
+        self.id = conversation.realtime.new_id("resp")
+        self.made_of = made_of
+        self.spoken: SpokenAnswer | None = None  # its speech
+        self._conversation = conversation
+        self._realtime = conversation.realtime
+        self._session = conversation.session
         self._caller = caller
-        self._model = model
-        self.voice = model  # text-to-speech model
-        self.spares: PrewarmedSockets | None = None  # prewarmed sockets of the conversation
-        self._item = realtime.new_id("item")
-        self._has_audio = "audio" in realtime.settings["output_modalities"]
+        self._item = assistant_item(self._realtime.new_id("item"), "", audio=made_of.has_audio, status="in_progress")
+        self._has_audio = made_of.has_audio
         self._text = ""
+        self._previous: str | None = None
         self._started = False
         self._calls: dict[int, list[ToolCallPiece]] = {}
         self._usage: Usage | None = None
+        self._finish_reason: str | None = None
         self._chat: ChatAnswer | None = None
         self._output: list[Members] = []
 
-    async def run(self, options: Members) -> None:
-        """Generate and send the response; `options` are the members of `response.create`."""
-        await self._send("response.created", response=self._realtime.response(self.id, "in_progress", [], None))
+    async def run(self, context: Callable[[], Awaitable[list[Members]]]) -> None:
+        """Generate and send the response; `context` returns the items that it answers."""
+        await self._send("response.created", response=self._about("in_progress"))
         status = "completed"
         details: Members = {}
         try:
             with self.scope, one_error():
-                await self._answer(options)
+                await self._answer(await context())
         except GwError as error:
             failure = {"type": "server_error", "code": error_bodies.code_of(error), "message": error.message}
             status, details = "failed", {"error": failure}
         if self.scope.cancelled_caught:
             status, details = "cancelled", {"reason": self.cancel_reason}
+        elif status == "completed" and self._finish_reason in INCOMPLETE:
+            status, details = "incomplete", {"reason": INCOMPLETE[self._finish_reason]}
         if self._started:
             await self._end_message("completed" if status == "completed" else "incomplete")
         if status == "completed":
             await self._send_calls()
-        done = self._realtime.response(self.id, status, self._output, self._usage, **details)
-        await self._send("response.done", response=done)
+        await self._send("response.done", response=self._about(status, **details))
 
-    async def _answer(self, options: Members) -> None:
-        body = self._realtime.chat_body(self._model, self._items, options)
+    def _about(self, status: str, **details: Any) -> Members:
+        return self._realtime.response(self.id, self.made_of, status, self._output, self._usage, **details)
+
+    async def _answer(self, items: list[Members]) -> None:
         if not self._has_audio:
-            await self._generate(body, None)
+            await self._generate(items, None)
             return
-        relay = self._session.gateway.relay
-        speech = relay.speak_live(self._realtime.speak_request(self.voice), self._new_caller(), self.spares)
+        request = self.made_of.speak_request(self._conversation.voice_model)
+        speech = self._session.gateway.relay.speak_live(request, self._new_caller(), self._conversation.spares)
         try:
             async with speech as voice, trio.open_nursery() as nursery:
-                nursery.start_soon(self._send_audio, voice, nursery.cancel_scope)
-                await self._generate(body, voice)
+                self.spoken = SpokenAnswer(voice, self.made_of.format)
+                nursery.start_soon(self._send_audio, voice, self.spoken, nursery.cancel_scope)
+                await self._generate(items, voice)
                 if self._text:
                     await voice.finish()
                 else:
@@ -104,8 +141,21 @@ class Responder:
         """Return the caller for a further request in the same turn."""
         return msgspec.structs.replace(self._caller, request_id=self._session.gateway.request_ids.new())
 
-    async def _generate(self, body: bytes, voice: SpeakingSession | None) -> None:
-        request = openai_chat.parse_request(body)
+    async def _generate(self, items: list[Members], voice: SpeakingSession | None) -> None:
+        """Have the answer generated; leave out the oldest items where the language model refuses all of them as too long."""
+        while True:
+            try:
+                await self._chat_about(items, voice)
+                return
+            except GwError as error:
+                fewer = shortened(items, self.made_of.settings["truncation"]) if is_too_long(error) else None
+                if fewer is None or self._started:
+                    raise
+                items = fewer
+                self._conversation.leave_out_before(items[0])
+
+    async def _chat_about(self, items: list[Members], voice: SpeakingSession | None) -> None:
+        request = openai_chat.parse_request(self.made_of.chat_body(self._conversation.language_model, items))
         request = msgspec.structs.replace(request, dialect="")
         async with self._session.gateway.relay.chat(request, self._new_caller()) as answer:
             if voice is not None:
@@ -120,6 +170,7 @@ class Responder:
             case Delta(text=text, tool_calls=pieces):
                 for piece in pieces:
                     self._calls.setdefault(piece.index, []).append(piece)
+                self._finish_reason = event.finish_reason or self._finish_reason
                 await self._send_text(text, voice)
             case Completion(usage=usage):
                 self._usage = usage
@@ -127,7 +178,8 @@ class Responder:
             case UsageReport(usage=usage):
                 self._usage = usage
             case StreamError(code=code):
-                raise UpstreamProtocolError(provider=self._model, detail=f"an error inside the answer: {code}")
+                model = self._conversation.language_model
+                raise UpstreamProtocolError(provider=model, detail=f"an error inside the answer: {code}")
 
     async def _send_text(self, text: str, voice: SpeakingSession | None) -> None:
         if not text:
@@ -139,32 +191,44 @@ class Responder:
         if voice is not None:
             await voice.send_text(text)
 
-    async def _send_audio(self, voice: SpeakingSession, scope: trio.CancelScope) -> None:
+    async def _send_audio(self, voice: SpeakingSession, spoken: SpokenAnswer, scope: trio.CancelScope) -> None:
         while not voice.done:
             for event in await voice.receive():
                 if isinstance(event, AudioChunk) and event.data:
                     await self._send("response.output_audio.delta", **self._place, delta=b64encode(event.data).decode())
+                    spoken.sent(event.data)
         scope.cancel()
 
     @property
     def _place(self) -> Members:
-        return {"response_id": self.id, "item_id": self._item, "output_index": 0, "content_index": 0}
+        return {"response_id": self.id, "item_id": self._item["id"], "output_index": 0, "content_index": 0}
 
     def _part(self, text: str) -> Members:
         return {"type": "audio", "transcript": text} if self._has_audio else {"type": "text", "text": text}
 
     async def _begin_message(self) -> None:
+        """Announce the message; it belongs to the conversation from now on, without words until it has ended."""
         if self._started:
             return
         self._started = True
-        item = assistant_item(self._item, "", audio=self._has_audio, status="in_progress") | {"content": []}
+        item = self._item | {"content": []}
+        if self.made_of.in_conversation:
+            self._previous = self._conversation.keep(self._item)
+            if self.spoken is not None:
+                self._conversation.spoken(self._item["id"], self.spoken)
         await self._send("response.output_item.added", response_id=self.id, output_index=0, item=item)
+        if self.made_of.in_conversation:
+            await self._send("conversation.item.added", item=item, previous_item_id=self._previous)
         await self._send("response.content_part.added", **self._place, part=self._part(""))
 
     async def _end_message(self, status: str) -> None:
-        item = assistant_item(self._item, self._text, audio=self._has_audio, status=status)
+        """End the message. What was generated is in its parts; the item keeps what was heard, or will be."""
+        item, kept = self._item, self._text
+        item["status"] = status
+        if self.spoken is not None:
+            kept = self.spoken.end(self._text, cut=self.scope.cancelled_caught)
+        item["content"][0]["transcript" if self._has_audio else "text"] = kept
         self._output.append(item)
-        before = self._add_item(item)
         if self._has_audio:
             await self._send("response.output_audio.done", **self._place)
             await self._send("response.output_audio_transcript.done", **self._place, transcript=self._text)
@@ -172,8 +236,10 @@ class Responder:
             await self._send("response.output_text.done", **self._place, text=self._text)
         await self._send("response.content_part.done", **self._place, part=self._part(self._text))
         await self._send("response.output_item.done", response_id=self.id, output_index=0, item=item)
-        for frame in self._realtime.item_added(item, before):
-            await self._session.socket.send(frame)
+        if self.made_of.in_conversation:
+            await self._send("conversation.item.done", item=item, previous_item_id=self._previous)
+            if self.spoken is not None and self.scope.cancelled_caught:
+                await self._send("conversation.item.truncated", **truncation(item["id"], self.spoken))
 
     async def _send_calls(self) -> None:
         for pieces in self._calls.values():
@@ -181,15 +247,18 @@ class Responder:
             joined = join_pieces(pieces)
             call_id, name = joined.id or self._realtime.new_id("call"), joined.name
             item = call_item(self._realtime.new_id("item"), call_id, name, joined.arguments)
+            begun = item | {"status": "in_progress", "arguments": ""}
             self._output.append(item)
-            before = self._add_item(item)
             call: dict[str, Any] = {**at, "item_id": item["id"], "call_id": call_id}
-            await self._send("response.output_item.added", **at, item=item | {"status": "in_progress", "arguments": ""})
+            before = self._conversation.keep(item) if self.made_of.in_conversation else None
+            await self._send("response.output_item.added", **at, item=begun)
+            if self.made_of.in_conversation:
+                await self._send("conversation.item.added", item=begun, previous_item_id=before)
             await self._send("response.function_call_arguments.delta", **call, delta=item["arguments"])
             await self._send("response.function_call_arguments.done", **call, name=name, arguments=item["arguments"])
             await self._send("response.output_item.done", **at, item=item)
-            for frame in self._realtime.item_added(item, before):
-                await self._session.socket.send(frame)
+            if self.made_of.in_conversation:
+                await self._send("conversation.item.done", item=item, previous_item_id=before)
 
     async def _send(self, kind: str, **members: Any) -> None:
         await self._session.socket.send(self._realtime.frame(kind, **members))

@@ -114,6 +114,17 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         """Characters of all the text that the listener heard until now."""
         return sum(self._played(attempt)[0] for attempt in self.attempts)
 
+    def spoken_until(self, audio_s: float) -> int:
+        """Return the offset in all the text that the first `audio_s` seconds of the session's audio reach."""
+        for n in range(len(self.attempts) - 1, -1, -1):
+            attempt, later = self.attempts[n], self.attempts[n + 1 :]
+            if attempt.starts_s <= audio_s:
+                progress = attempt.progress
+                until = later[0].progress.start if later else progress.start + attempt.characters
+                complete = attempt.ended or bool(later)
+                return min(until, progress.offset_at(audio_s - attempt.starts_s, until, complete=complete))
+        return 0
+
     def _played(self, attempt: SpeakingAttempt) -> tuple[int, float]:
         """Return how many of the characters sent to this provider were played until now, and how many seconds."""
         progress = attempt.progress

@@ -11,17 +11,18 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import Usage
 from gw.wire.json_codec import decode_client
 from gw.wire.json_frames import Frame
-from gw.wire.openai_realtime_server import DEFAULT_TURNS, PCM_FORMAT, EventFrames, audio_format
+from gw.wire.openai_realtime_items import chat_messages
+from gw.wire.openai_realtime_server import PCM_FORMAT, EventFrames, EventRefused, audio_format
+from gw.wire.openai_realtime_settings import DEFAULTS, RESPONSE, SESSION, Members, check_members
 
-Members = dict[str, Any]
-
+DEFAULT_VOICE = "alloy"
+SEMANTIC_SILENCE_MS = 300  # silence after which the words are judged, where words decide when a turn has ended
 _MEMBERS = msgspec.json.Decoder(Members)
 
 
@@ -29,16 +30,73 @@ def read_frame(frame: Frame) -> Members:
     """Decode a client's event. Raises ClientProtocolError."""
     message = decode_client(_MEMBERS, frame)
     if not isinstance(message.get("type"), str):
-        raise ClientProtocolError(what="type is missing", param="type")
+        raise EventRefused(what="type is missing", param="type", event_code="missing_required_parameter")
     return message
+
+
+class ResponseSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one response: `settings` are the session's with the response's own over them."""
+
+    settings: Members
+    input: list[Any] | None = None
+    """Items and references to items in place of the conversation, not checked yet."""
+    in_conversation: bool = True
+    """False for a response that leaves no items in the conversation."""
+
+    @property
+    def has_audio(self) -> bool:
+        return "audio" in self.settings["output_modalities"]
+
+    @property
+    def format(self) -> AudioFormat:
+        return _format(self.settings["audio"]["output"]["format"])
+
+    def speak_request(self, model: str) -> SpeakLiveRequest:
+        output = self.settings["audio"]["output"]
+        voice, speed = output["voice"], output["speed"]
+        voice = voice["id"] if isinstance(voice, dict) else voice
+        return SpeakLiveRequest(
+            model=model,
+            voice=voice,
+            format=self.format,
+            speed=None if speed == 1 else speed,
+        )
+
+    def chat_body(self, model: str, items: list[Members]) -> bytes:
+        """Return a streamed chat request over these items."""
+        settings = self.settings
+        messages = chat_messages(items)
+        if settings["instructions"]:
+            messages.insert(0, {"role": "system", "content": settings["instructions"]})
+        body: Members = {
+            "model": model, "messages": messages, "stream": True, "stream_options": {"include_usage": True}
+        }  # fmt: skip
+        if settings["tools"]:
+            names = ("name", "description", "parameters")
+            body["tools"] = [
+                {"type": "function", "function": {n: tool[n] for n in names if n in tool}} for tool in settings["tools"]
+            ]
+            choice = settings["tool_choice"]
+            named = {"type": "function", "function": {"name": choice["name"]}} if isinstance(choice, dict) else choice
+            body["tool_choice"] = named
+            if settings["parallel_tool_calls"] is not None:
+                body["parallel_tool_calls"] = settings["parallel_tool_calls"]
+        if isinstance(settings["max_output_tokens"], int):
+            body["max_completion_tokens"] = settings["max_output_tokens"]
+        if effort := (settings["reasoning"] or {}).get("effort"):
+            body["reasoning_effort"] = effort
+        return msgspec.json.encode(body)
 
 
 class RealtimeSession(EventFrames):
     """The settings in force, and the frames of one session."""
 
-    def __init__(self, session_id: str, model: str) -> None:
+    def __init__(self, session_id: str, model: str, transcription_model: str = "") -> None:
+        """`transcription_model`: the model that transcribes unless the client names another."""
         super().__init__(session_id)
         self._ids = 0
+        self._transcription_model = transcription_model
+        self.conversation_id = self.new_id("conv")
         self.settings: Members = {
             "type": "realtime",
             "object": "realtime.session",
@@ -48,80 +106,77 @@ class RealtimeSession(EventFrames):
             "instructions": "",
             "tools": [],
             "tool_choice": "auto",
+            "parallel_tool_calls": None,
             "max_output_tokens": "inf",
+            "reasoning": None,
+            "truncation": "auto",
+            "tracing": None,
+            "prompt": None,
+            "include": None,
             "audio": {
                 "input": {
                     "format": PCM_FORMAT,
-                    "turn_detection": DEFAULT_TURNS | {"create_response": True, "interrupt_response": True},
-                    "transcription": None,
+                    "turn_detection": DEFAULTS["server_vad"],
+                    "transcription": {"model": transcription_model},
                     "noise_reduction": None,
                 },
-                "output": {"format": PCM_FORMAT, "voice": "alloy", "speed": 1.0},
+                "output": {"format": PCM_FORMAT, "voice": DEFAULT_VOICE, "speed": 1.0},
             },
         }
 
     # ---- settings
 
-    def update(self, update: object) -> None:
-        """Change the settings; members that are left out keep their value.
+    def update(self, update: object) -> list[EventRefused]:
+        """Change the settings; members that are left out keep their value. Return the settings that are not done here.
 
-        Raises ClientProtocolError, and then changes nothing.
+        Raises EventRefused for an update that is malformed, and then changes nothing.
         """
-        if not isinstance(update, dict):
-            raise ClientProtocolError(what="session is missing", param="session")
-        fixed = ("id", "object", "type", "model")
-        changed = _merged(self.settings, {name: value for name, value in update.items() if name not in fixed})
-        try:
-            _format(changed["audio"]["input"]["format"])
-            _format(changed["audio"]["output"]["format"])
-            turns, tools = changed["audio"]["input"]["turn_detection"], changed["tools"]
-            fits = (turns is None or isinstance(turns, dict)) and isinstance(tools, list)
-        except (KeyError, TypeError, AttributeError):
-            fits = False
-        if not fits:
-            raise ClientProtocolError(what="'session' does not have the expected form", param="session")
-        self.settings = changed
+        if update is None:
+            raise EventRefused(what="session is missing", param="session", event_code="missing_required_parameter")
+        refused: list[EventRefused] = []
+        self.settings = check_members(update, "session", self.settings, SESSION, refused)
+        transcription = self.transcription
+        if transcription is not None and "/" not in transcription.get("model", ""):
+            transcription["model"] = self._transcription_model  # a bare name is one of OpenAI's
+        return refused
+
+    def response_settings(self, options: object) -> ResponseSettings:
+        """Return what a response is made of. Raises EventRefused, also for a setting that is not done here."""
+        refused: list[EventRefused] = []
+        names = ("instructions", "output_modalities", "max_output_tokens", "parallel_tool_calls", "tools", "tool_choice",
+                 "reasoning", "prompt", "truncation", "audio")  # fmt: skip
+        session = {name: self.settings[name] for name in names}
+        settings = check_members({} if options is None else options, "response", session, RESPONSE, refused)
+        if refused:
+            raise refused[0]
+        return ResponseSettings(
+            settings=settings, input=settings.get("input"), in_conversation=settings.get("conversation") != "none"
+        )
 
     @property
     def turns(self) -> Members:
         """The settings of turn detection; {} = the client commits turns."""
         return self.settings["audio"]["input"]["turn_detection"] or {}
 
+    @property
+    def transcription(self) -> Members | None:
+        """The settings of transcription; None = the client wants no events about it."""
+        transcription: Members | None = self.settings["audio"]["input"]["transcription"]
+        return transcription
+
     def listen_request(self, model: str) -> ListenRequest:
-        settings = self.settings["audio"]["input"]
-        silence_ms = self.turns.get("silence_duration_ms")
+        settings, transcription = self.settings["audio"]["input"], self.transcription or {}
+        languages = transcription.get("languages") or [None]
+        silence_ms = (
+            SEMANTIC_SILENCE_MS if self.turns.get("type") == "semantic_vad" else self.turns.get("silence_duration_ms")
+        )
         return ListenRequest(
             model=model,
             format=_format(settings["format"]),
-            language=(settings.get("transcription") or {}).get("language"),
-            endpointing_ms=silence_ms if isinstance(silence_ms, int) else None,
+            language=transcription.get("language") or languages[0],
+            endpointing_ms=silence_ms,
+            keyterms=tuple(transcription.get("keywords") or ()),
         )
-
-    def speak_request(self, model: str) -> SpeakLiveRequest:
-        settings = self.settings["audio"]["output"]
-        voice = settings.get("voice")
-        voice = voice if isinstance(voice, str) else ""
-        return SpeakLiveRequest(model=model, voice=voice, format=_format(settings["format"]))
-
-    def chat_body(self, model: str, items: list[Members], options: Members) -> bytes:
-        """Return a streamed chat request over the conversation. `options`: the members of `response.create`."""
-        settings = self.settings | {name: value for name, value in options.items() if value is not None}
-        messages: list[Members] = []
-        if settings["instructions"]:
-            messages.append({"role": "system", "content": settings["instructions"]})
-        messages += [message for item in items if (message := _message(item)) is not None]
-        body: Members = {
-            "model": model, "messages": messages, "stream": True, "stream_options": {"include_usage": True}
-        }  # fmt: skip
-        if functions := [tool for tool in settings["tools"] if tool.get("type") == "function"]:
-            names = ("name", "description", "parameters")
-            body["tools"] = [
-                {"type": "function", "function": {n: tool[n] for n in names if n in tool}} for tool in functions
-            ]
-            body["tool_choice"] = settings["tool_choice"]
-        if isinstance(settings["max_output_tokens"], int):
-            body["max_completion_tokens"] = settings["max_output_tokens"]
-        return msgspec.json.encode(body)
 
     # ---- frames
 
@@ -134,72 +189,34 @@ class RealtimeSession(EventFrames):
         """Return an event with the settings in force."""
         return self.frame(kind, session=self.settings)
 
-    def response(self, id_: str, status: str, output: list[Members], usage: Usage | None, **details: Any) -> Members:
+    def response(
+        self,
+        id_: str,
+        made_of: ResponseSettings,
+        status: str,
+        output: list[Members],
+        usage: Usage | None,
+        **details: Any,
+    ) -> Members:
+        settings = made_of.settings
+        audio = settings["audio"]["output"]
         return {
             "id": id_,
             "object": "realtime.response",
             "status": status,
             "status_details": {"type": status, **details} if details else None,
             "output": output,
-            "output_modalities": self.settings["output_modalities"],
+            "output_modalities": settings["output_modalities"],
+            "max_output_tokens": settings["max_output_tokens"],
+            "audio": {"output": {"format": audio["format"], "voice": audio["voice"]}},
+            "conversation_id": self.conversation_id if made_of.in_conversation else None,
+            "metadata": settings.get("metadata"),
             "usage": None if usage is None else _usage(usage),
         }
 
 
-def _merged(old: Members, new: Members) -> Members:
-    """Return `new` over `old`, objects member by member. Arrays, strings and null replace the old value."""
-    merged = dict(old)
-    for name, value in new.items():
-        before = merged.get(name)
-        merged[name] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _format(settings: Any) -> AudioFormat:
-    return audio_format(settings.get("type"), settings.get("rate")) if isinstance(settings, dict) else audio_format(None, None)
-
-
-def user_item(id_: str, transcript: str) -> Members:
-    return _item(id_, "user", [{"type": "input_audio", "transcript": transcript}])
-
-
-def assistant_item(id_: str, text: str, *, audio: bool, status: str = "completed") -> Members:
-    part = {"type": "output_audio", "transcript": text} if audio else {"type": "output_text", "text": text}
-    return _item(id_, "assistant", [part], status)
-
-
-def _item(id_: str, role: str, content: list[Members], status: str = "completed") -> Members:
-    return {"id": id_, "object": "realtime.item", "type": "message", "role": role, "status": status, "content": content}
-
-
-def call_item(id_: str, call_id: str, name: str, arguments: str) -> Members:
-    return {
-        "id": id_, "object": "realtime.item", "type": "function_call", "status": "completed", "call_id": call_id,
-        "name": name, "arguments": arguments,
-    }  # fmt: skip
-
-
-def checked_item(item: Any, id_: str) -> Members:
-    """Return the item of a `conversation.item.create`, with `id_` if it has none. Raises ClientProtocolError."""
-    if not isinstance(item, dict) or item.get("type") not in ("message", "function_call", "function_call_output"):
-        raise ClientProtocolError(
-            what="item.type must be message, function_call or function_call_output", param="item"
-        )
-    return {"object": "realtime.item", "status": "completed", **item, "id": item.get("id") or id_}
-
-
-def _message(item: Members) -> Members | None:
-    """Return an item as a message of a chat request; None for one without text."""
-    match item.get("type"):
-        case "function_call":
-            function = {"name": item.get("name", ""), "arguments": item.get("arguments", "")}
-            call = {"id": item.get("call_id", ""), "type": "function", "function": function}
-            return {"role": "assistant", "content": None, "tool_calls": [call]}
-        case "function_call_output":
-            return {"role": "tool", "tool_call_id": item.get("call_id", ""), "content": str(item.get("output", ""))}
-    parts = [part for part in item.get("content") or () if isinstance(part, dict)]
-    text = "".join(str(part.get("text") or part.get("transcript") or "") for part in parts)
-    return {"role": item.get("role", "user"), "content": text} if text else None
+def _format(settings: Members) -> AudioFormat:
+    return audio_format(settings["type"], settings.get("rate"))
 
 
 def _usage(usage: Usage) -> Members:

@@ -35,6 +35,7 @@ from gw.wire.json_frames import Frame, frame_text, typed_frame
 from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
 from gw.wire.vendor_errors import filtered
 
+COMMIT_EMPTY = "input_audio_buffer_commit_empty"
 TRANSCRIPTION = "conversation.item.input_audio_transcription."  # prefix of the types of transcription events
 DEFAULT_TURNS = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500}
 PCM_FORMAT = {"type": "audio/pcm", "rate": 24_000}
@@ -59,6 +60,12 @@ def audio_format(kind: str | None, rate: int | None) -> AudioFormat:
     return AudioFormat(encoding=encoding, sample_rate_hz=8_000)
 
 
+class EventRefused(ClientProtocolError):
+    """A client's event that is answered with an `error` event. `param` names the member at fault."""
+
+    event_code: str = "invalid_value"
+
+
 class EventFrames:
     """The numbered events that a server sends in one session."""
 
@@ -72,7 +79,15 @@ class EventFrames:
 
     def error(self, *, type: str, code: str | None, message: str, event_id: str | None = None) -> str:  # noqa: A002  the wire's name
         """Return an error event; the session stays open. `event_id`: the client's, of the frame at fault."""
-        error = {"type": type, "code": code, "message": filtered(message), "param": None, "event_id": event_id}
+        return self._error(type, code, filtered(message), None, event_id)
+
+    def refusal(self, error: ClientProtocolError, event_id: str | None) -> str:
+        """Return the error event for a client's event."""
+        code = error.event_code if isinstance(error, EventRefused) else "invalid_value"
+        return self._error("invalid_request_error", code, error.message, error.param, event_id)
+
+    def _error(self, kind: str, code: str | None, message: str, param: str | None, event_id: str | None) -> str:
+        error = {"type": kind, "code": code, "message": message, "param": param, "event_id": event_id}
         return self.frame("error", error=error)
 
     def item_added(self, item: dict[str, Any], previous_id: str | None) -> list[str]:
@@ -153,9 +168,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
         try:
             return self._receive(frame)
         except ClientProtocolError as error:
-            event_id = decode_or(_EVENT_ID, frame, _EventId()).event_id
-            code = error.param or error.code
-            return (DirectReply(self.error(type="invalid_request_error", code=code, message=error.message, event_id=event_id)),)
+            return (DirectReply(self.refusal(error, decode_or(_EVENT_ID, frame, _EventId()).event_id)),)
 
     def _receive(self, frame: Frame) -> Sequence[ClientMessage]:
         message = decode_client(_CLIENT_FRAME, frame)
@@ -171,7 +184,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
                 return (DirectReply(self._about("session.updated")),)
             case "input_audio_buffer.commit":
                 if not self._buffered_s:
-                    raise ClientProtocolError(what="the input audio buffer is empty", param="input_audio_buffer_commit_empty")
+                    raise EventRefused(what="the input audio buffer is empty", event_code=COMMIT_EMPTY)
                 item, self._item = self._open_item(self._committed_s), ""
                 self._awaited.append(item)
                 return (*map(DirectReply, self._commit(item, self._received_s)), Control.FLUSH)

@@ -144,7 +144,8 @@ async def test_a_conversation(how, behind, tmp_path, autojump_clock):
             done = await _until(ws, "response.done")
             assert done["response"]["status"] == "cancelled"
             assert upstream.left_at() == left_at == trio.current_time()
-        llm, tts = sorted((r for r in plane.kept.records if r.modality != "stt"), key=lambda r: r.modality)
+        interrupted = [record for record in plane.kept.records if (record.turn_id or "").endswith("-1")]
+        llm, tts = sorted(interrupted, key=lambda record: record.modality)
         paid_and_not_heard(tts)
         assert (llm.status, llm.turn_id) == ("success", tts.turn_id)
         assert llm.total_latency_ms < 100
