@@ -1,5 +1,12 @@
 """ElevenLabs' API: text-to-speech in its four forms and `POST /v1/speech-to-text`; as WebSockets, speech with one context or
-many, and realtime transcription."""
+many, and realtime transcription.
+
+`close_context` has two meanings: the text is complete, or the user interrupted. At the vendor, what was flushed is still
+spoken, and other text is dropped unless `auto_mode` is on (see `gw.wire.elevenlabs_speak_live`). Here, an interruption also
+stops what is being spoken, since nobody hears it and it costs money. Apps whose text is complete send the last flush and
+`close_context` together (livekit-plugins-elevenlabs 1.8.9, pipecat-ai/pipecat#4433). So it is an interruption if text was not
+flushed, if it comes later than that, or for a context that was closed before.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +15,7 @@ from functools import partial
 
 import attrs
 import msgspec
+import trio
 
 from gw.dialects import error_bodies, http_handler, live_transcription
 from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
@@ -18,7 +26,7 @@ from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import GwError
 from gw.relay.relay import TranscribeAnswer
 from gw.types.stt import Transcript
-from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
+from gw.types.tts import SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, TtsCommand
@@ -91,6 +99,9 @@ ROUTES: Routes = {
 
 # ---- WebSockets
 
+TOGETHER_S = 0.5
+"""A `close_context` that comes later than this after the last text or flush is an interruption."""
+
 
 def _speech_error(error: GwError, request_id: str, context: str | None = None) -> Sequence[Frame]:
     return [elevenlabs_speak_live.error_frame(error_bodies.code_of(error), error.message, close_code_of(error), context)]
@@ -122,6 +133,9 @@ class _Speech:
         self._many = many
         self._settings: dict[str, dict[str, str]] = {}  # settings of contexts without text so far
         self._failure: GwError | None = None
+        self._auto = dict(request.options).get("auto_mode") == "true"
+        self._unflushed: set[str] = set()  # contexts with text that was not flushed
+        self._written_at: dict[str, float] = {}  # time of the last text or flush of each open context
 
     async def run(self) -> None:
         """Serve until the client closes or leaves. Raises GwError if the only context of the socket failed."""
@@ -148,7 +162,32 @@ class _Speech:
                 if message.finish:
                     self._settings.pop(name, None)
                 return
+        if self._many and self._interrupts(message):
+            self._contexts.drop(name)
+            server = elevenlabs_speak_live.ElevenSpeakServer(name, self._request.format)
+            for frame in server.encode([SpeakEnd()]):
+                await self._session.socket.send(frame)
+            return
         await self._contexts.deliver(message, self._open)
+
+    def _interrupts(self, message: ContextText) -> bool:
+        """Note a message to a context; return whether it closes the context because the user interrupted."""
+        name, now = message.context, trio.current_time()
+        context = self._contexts.find(name)
+        if context is None:
+            self._unflushed.discard(name)
+        elif message.finish and not message.text.strip() and not message.flush:
+            dropped = name in self._unflushed and not self._auto
+            late = now - self._written_at.pop(name, now) > TOGETHER_S
+            self._unflushed.discard(name)
+            return context.finished or dropped or late
+        if message.flush:
+            self._unflushed.discard(name)
+        elif message.text.strip():
+            self._unflushed.add(name)
+        if message.flush or message.text.strip():
+            self._written_at[name] = now
+        return False
 
     def _open(self, message: ContextText) -> Context:
         name, request = message.context, self._request

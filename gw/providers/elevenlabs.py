@@ -29,6 +29,8 @@ from gw.wire.vendor_errors import classify_elevenlabs, elevenlabs_close_error
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
 _KEEP_ALIVE_S = 10.0
 """The vendor closes a speech context after 20 s without a message unless configured otherwise; a transcription too."""
+_FLUSHED_S = 1.0
+"""A flush is answered after so long a silence, where the alignments do not tell."""
 _QUIET_S = 1.0
 """After the answer to the last commit: the vendor announces no end, and answers to its own commits may still come."""
 
@@ -78,12 +80,16 @@ class _SpeakSocket(QueueingSpeakSocket):
         while not self._wire.due:
             self._check_not_ended()
             frame = None
-            with trio.CancelScope() as self._receiving:
+            silence_s = _FLUSHED_S if self._wire.may_be_spoken else math.inf
+            with trio.move_on_after(silence_s) as self._receiving:
                 try:
                     frame = await self._ws.receive()
                 except WsClosed as closed:
                     return self._last_events(closed)
-            if frame is not None:
+            if frame is None:
+                if not self._wire.due and self._receiving.cancelled_caught and self._wire.may_be_spoken:
+                    return self._wire.quiet()
+            else:
                 events = self._wire.receive(frame)
                 await self.send_frames()
                 if events:

@@ -209,11 +209,19 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     async def _watch(self, attempt: A, scope: AttemptScope[S, E]) -> None:
         """Fail the attempt when its provider has failed silently."""
         while attempt.error is None:
-            await trio.sleep(WATCH_S)
+            await trio.sleep(self._watch_s(attempt))
             now = trio.current_time()
             if attempt.error is None:
                 attempt.error = self._silent_failure(attempt, now)
         scope.fail(attempt.error)
+
+    def _watch_s(self, attempt: A) -> float:
+        """Return how long the next look at the provider can wait."""
+        return WATCH_S
+
+    def _has_next(self, attempt: A) -> bool:
+        """Return whether another candidate can take over from this attempt."""
+        return attempt.call.model is not self.candidates.models[-1] and self._can_move()
 
     def _slow(self, attempt: A, after_s: float, detail: str) -> UpstreamSlow:
         return UpstreamSlow(provider=attempt.call.provider.id, after_s=after_s, detail=detail)

@@ -56,6 +56,9 @@ class Observer(Protocol):
     def observe(self, record: RequestRecord) -> None: ...
 
 
+_NOTHING = Usage(source="estimated")
+
+
 class Attempt(msgspec.Struct, eq=False):
     """Measurements of one attempt. Times are monotonic seconds."""
 
@@ -67,6 +70,8 @@ class Attempt(msgspec.Struct, eq=False):
     called: bool = False
     refused: bool = False
     """The model refused, in an answer."""
+    estimate: Usage = _NOTHING
+    """Units that it is sent, as far as they are known before an answer."""
     usage: Usage | None = None
     """Units of this attempt alone, in a live session and for calls without content."""
     cost: Cost | None = None
@@ -164,6 +169,7 @@ class Meter:
     def calling(self, attempt: Attempt, model: Model) -> None:
         """Write the intent to the journal; called immediately before an upstream call."""
         attempt.called = True
+        attempt.estimate = self.estimate
         if self.first_call_at is None:
             self.first_call_at = trio.current_time()
         caller = self.caller
@@ -189,7 +195,9 @@ class Meter:
     def answered_by(self, attempt: Attempt) -> None:
         """Note that the attempt's content goes to the caller from now on."""
         self.answering = attempt
-        attempt.ready_at = self.content_at = self.last_event_at = trio.current_time()
+        attempt.ready_at = self.last_event_at = now = trio.current_time()
+        if self.content_at is None:
+            self.content_at = now
 
     def bill_unanswered_calls(self, catalog: Catalog) -> tuple[Usage, Cost, Waste]:
         """Price the upstream calls that gave no content but may be charged for; each gets its own usage and cost.
@@ -203,7 +211,7 @@ class Meter:
             attempt
             for attempt in self.attempts
             if attempt.called
-            and attempt is not self.answering
+            and attempt.ready_at is None
             and (
                 isinstance(attempt.error, _MAY_BE_CHARGED)
                 or attempt.refused
@@ -211,19 +219,10 @@ class Meter:
             )
         ]
         for attempt in unanswered:
-            attempt.usage = self._sent(1)
+            attempt.usage = _sent([attempt])
             attempt.cost = self.cost_of(attempt.usage, attempt.model, catalog.provider(attempt.model.provider))
-        usage, cost = self._sent(len(unanswered)), total_cost([attempt.cost for attempt in unanswered])
+        usage, cost = _sent(unanswered), total_cost([attempt.cost for attempt in unanswered])
         return usage, cost, Waste(units_of(self.modality, usage), cost.nusd)
-
-    def _sent(self, calls: int) -> Usage:
-        """Return the units sent in so many upstream calls: what is known of them before an answer."""
-        return Usage(
-            input_tokens=self.estimate.input_tokens * calls,
-            audio_seconds=self.estimate.audio_seconds * calls,
-            characters=self.estimate.characters * calls,
-            source="estimated",
-        )
 
     def finish(
         self, *, usage: Usage, measured: Usage | None, cost: Cost, error: GwError | None, cancelled: bool,
@@ -280,6 +279,16 @@ class Meter:
             characters=attempt.usage.characters or None if attempt.usage else None,
             cost_nusd=attempt.cost.nusd if attempt.cost else None,
         )
+
+
+def _sent(attempts: list[Attempt]) -> Usage:
+    """Return the units sent in these upstream calls: what is known of them before an answer."""
+    return Usage(
+        input_tokens=sum(attempt.estimate.input_tokens for attempt in attempts),
+        audio_seconds=sum(attempt.estimate.audio_seconds for attempt in attempts),
+        characters=sum(attempt.estimate.characters for attempt in attempts),
+        source="estimated",
+    )
 
 
 _MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut)

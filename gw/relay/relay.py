@@ -15,24 +15,25 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 from msgspec.structs import replace
 
 from gw.config.settings import Routing
-from gw.errors import ProviderRefused
+from gw.errors import ProviderError, ProviderRefused, UpstreamProtocolError
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy import hedge
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import Model
-from gw.relay import usage_counters
+from gw.relay import transcoding, usage_counters
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
+from gw.relay.audio_supply import PATIENCE_S
 from gw.relay.candidates import CandidatePlanner, OpenCall, offered
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
@@ -40,7 +41,10 @@ from gw.relay.listening import ListeningSession
 from gw.relay.meter import record_error
 from gw.relay.response import ProviderStream, Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
+from gw.relay.speech_response import SpeechResponse
 from gw.relay.transcoding import TranscodedCall, provider_format
+from gw.relay.voice_pace import VoicePace, VoicePaces
+from gw.types.audio import AudioFormat
 from gw.types.ids import Caller, Modality
 from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
@@ -62,6 +66,7 @@ class Relay:
         self.planner = planner
         self.accounting = planner.accounting
         self.turns = Turns()
+        self.paces = VoicePaces()
         self.in_flight = InFlight()
         self.configure(planner.routing)
 
@@ -69,7 +74,9 @@ class Relay:
         """Put the routing settings in force for requests that begin from now on."""
         self.planner.routing = routing
         hedge_s = hedge.MIN_AFTER_S if routing.hedge == "auto" else hedge.after_s(routing.hedge, None)
-        shortest_s = min(routing.whole_answer_s, routing.idle_s, hedge_s or math.inf, *routing.first_event_s.values())
+        shortest_s = min(
+            PATIENCE_S, routing.whole_answer_s, routing.idle_s, hedge_s or math.inf, *routing.first_event_s.values()
+        )
         self.in_flight.keeper.set_shortest(shortest_s)
 
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
@@ -97,7 +104,7 @@ class Relay:
         self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None
     ) -> AbstractAsyncContextManager[SpeakingSession]:
         """Like `listen`, for speech. `prewarmed`: sockets of a caller who speaks more than once."""
-        return SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed).run(caller)
+        return SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed, self.paces).run(caller)
 
     def resolve(self, requested: str, modality: Modality, caller: Caller) -> tuple[Model, ...]:
         """Return the models that a request would try, in order. Raise errors about a model's name.
@@ -121,7 +128,7 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         self._request = request
         self._caller = caller
         self._response: Response[S, E] | None = None
-        self._open: AbstractAsyncContextManager[OpenAttempt[S, E]] | None = None
+        self._open: AbstractAsyncContextManager[Any] | None = None
 
     def track_turn(self) -> None:  # a transcription has none before its text
         """Find the turn by the request's words, before admission."""
@@ -152,9 +159,12 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
             opened, self.refusal = self.refused_answer(self.refusal), None
             self._open = nullcontext(opened)
         meter.answered_by(opened.attempt)
-        counter, catalog = self.counter_for(opened), self.candidates.catalog
-        self._response = response = Response(meter, opened, counter, catalog, idle_s=self.idle_s)
+        self._response = response = self.response_for(opened)
         return response
+
+    def response_for(self, opened: OpenAttempt[S, E]) -> Response[S, E]:
+        counter, catalog = self.counter_for(opened), self.candidates.catalog
+        return Response(self.meter, opened, counter, catalog, idle_s=self.idle_s)
 
     def _try(self, model: Model) -> Awaitable[OpenAttempt[S, E]]:
         self._open = scope = AttemptScope(self, model)
@@ -229,21 +239,77 @@ class _Transcription(_Request[TranscribeRequest, TranscribeStream, TranscribeEve
 
 
 class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
-    __slots__ = ()
+    """A request for speech. When a provider fails in the middle, the response asks it for a successor."""
 
-    first_content = staticmethod(usage_counters.first_audio)
+    __slots__ = ("_dialled_again", "_sent_rate_hz")
+
+    def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller, spec: RequestSpec) -> None:
+        super().__init__(relay, request, caller, spec)
+        self._dialled_again = False
+        self._sent_rate_hz: int | None = None  # sample rate of what was sent before; None at the beginning
+
+    async def first_content(self, stream: SpeakStream, provider: str) -> list[SpeakEvent]:
+        events = await usage_counters.first_audio(stream, provider)
+        if self._sent_rate_hz is not None and not transcoding.continues(stream.format, self._request.format):
+            detail = "audio in another format than what was sent before"
+            raise UpstreamProtocolError(provider=provider, detail=detail)
+        return events
 
     def track_turn(self) -> None:
         self._relay.turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
 
+    def _voice(self, model: Model) -> str:
+        catalog = self.candidates.catalog
+        return catalog.voice(self._request.voice, catalog.provider(model.provider)) or model.default_voice or ""
+
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakStream]:
         call, request, provider = offered(spec.speak, account), self._request, account.provider_id
-        catalog = self.candidates.catalog
-        voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
+        voice = self._voice(model)
         fmt = provider_format(request.format, spec, provider)
         same = voice == request.voice and fmt is request.format
         sent = request if same else attrs.evolve(request, voice=voice, format=fmt)
         return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s)
 
+    def response_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> SpeechResponse:
+        catalog = self.candidates.catalog
+        return SpeechResponse(self.meter, opened, self._request, catalog, self, idle_s=self.idle_s)
+
     def counter_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> UsageCounter[SpeakEvent]:
         return usage_counters.SpeakCounter(self._request, opened.stream.format)
+
+    # ------------------------------------------------------------------ for its response: who goes on
+
+    def pace_of(self, model: Model) -> VoicePace:
+        return self._relay.paces.of(model.id, self._voice(model), self._request.speed)
+
+    def _untried(self) -> tuple[Model, ...]:
+        tried = {attempt.model.id for attempt in self.meter.attempts}
+        return tuple(model for model in self.candidates.models if model.id not in tried)
+
+    def has_others(self) -> bool:
+        return bool(self._untried())
+
+    def has_any(self) -> bool:
+        return not self._dialled_again or self.has_others()
+
+    async def go_on(
+        self, error: ProviderError, text: str, fmt: AudioFormat
+    ) -> OpenAttempt[SpeakStream, SpeakEvent]:
+        """Leave the attempt that failed with `error`, and try the next ones with the remaining `text`."""
+        failed, self._open = self._open, nullcontext()
+        assert failed is not None
+        assert self.meter.answering is not None
+        with suppress(ProviderError):
+            await failed.__aexit__(type(error), error, error.__traceback__)
+        models = self._untried()
+        if not models:
+            self._dialled_again = True
+            models = (self.meter.answering.model,)
+        self._request = attrs.evolve(self._request, text=text, format=fmt)
+        self._sent_rate_hz = fmt.sample_rate_hz
+        self.meter.estimate = usage_counters.estimate_speak(self._request)
+        try:
+            return await try_in_turn(models, self._try)
+        except BaseException:
+            self._open = nullcontext()
+            raise

@@ -67,25 +67,37 @@ class Response(Generic[S, E]):
 
     async def receive(self) -> list[E]:
         """Return the next events. Raise ProviderError when the upstream fails after its first content."""
+        events = await self._next_events()
+        if self._counter.add(events, self.call.provider.id):
+            if self.spoken_share is not None and self.meter.record is None:
+                self.done = True
+                self.meter.ended_at = trio.current_time()
+                return events
+            await self._complete()
+        return events
+
+    async def _complete(self) -> None:
+        """Make the record of a complete answer, before its last events are let out."""
+        self.done = True
+        self.close(error=None, cancelled=False)
+        records = self.meter.accounting.records
+        if records.commits_first:
+            with trio.move_on_after(_COMMIT_WAIT_S):
+                await records.wait_committed(self.meter.id)
+
+    async def _next_events(self) -> list[E]:
         events = self._first_events
         self._first_events = None
         if events is None:
             assert self._scope is not None
             self._waiting = True
-            events = await self._scope.receive(self._receive, self._idle_s)
+            events = await self._scope.receive(self._receive, self._allowed_silence_s())
             self._waiting = False
             self.meter.last_event_at = trio.current_time()
-        if self._counter.add(events, self.call.provider.id):
-            self.done = True
-            if self.spoken_share is not None and self.meter.record is None:
-                self.meter.ended_at = trio.current_time()
-                return events
-            self.close(error=None, cancelled=False)
-            records = self.meter.accounting.records
-            if records.commits_first:
-                with trio.move_on_after(_COMMIT_WAIT_S):
-                    await records.wait_committed(self.meter.id)
         return events
+
+    def _allowed_silence_s(self) -> float:
+        return self._idle_s
 
     def close(self, *, error: GwError | None, cancelled: bool) -> None:
         """Make the record, once. An answer that was cut short bills the units used so far."""

@@ -11,66 +11,47 @@ The states are those of `gw.relay.live_session`. What each input does in them:
     flush        is buffered                       buffered and sent; the provider owes audio until it reports the flush
     clear        drops the buffered text           drops it, at the provider too, which owes nothing any more
     finish       is sent after the buffer          is sent; the provider owes audio until the end
+
+A provider that owes audio has failed when the caller has next to nothing left to play and nothing more comes
+(`gw.relay.audio_supply`), and when it reports text as spoken without the audio for it (`SpeechProgress.shortness`).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import attrs
 import trio
 from msgspec.structs import replace
 
 from gw.codecs.compressed import converter
-from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut
+from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
 from gw.relay.attempts import AttemptScope
+from gw.relay.audio_supply import LOW_S, PATIENCE_S, SLOWER, AudioLength
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt
+from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession
 from gw.relay.meter import Attempt
+from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import live_format, slices
+from gw.relay.voice_pace import VoicePaces
 from gw.relay.waste import Playback, played_part
-from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
 from gw.types.usage import Usage
-from gw.wire.convert import CannotConvert, Converter
+from gw.wire.convert import CannotConvert
 
 ENOUGH = 24  # characters of text at which its turn is looked up first; then again when the text is complete
-
-
-class SpeakingAttempt(SessionAttempt[SpeakSession]):
-    def __init__(
-        self, call: PreparedCall[SpeakSession], attempt: Attempt, progress: SpeechProgress, starts_s: float
-    ) -> None:
-        super().__init__(call, attempt)
-        self.progress = progress
-        self.starts_s = starts_s  # start of the provider's audio in the session's
-        self.characters = 0  # sent to the provider
-        self.dropped = 0  # characters of them that an interruption took back unheard
-        self.owes_since = math.inf
-        """When the provider was asked to speak the text it has; infinite while it owes nothing."""
-        self.converter: Converter | None = None
-        self.format = AudioFormat(encoding="unknown")
-
-    async def send(self, text: str | None) -> None:
-        """Send text, or None to flush. Raise what the provider raises."""
-        assert self.session is not None
-        self.sending_since = trio.current_time()
-        try:
-            if text is None:
-                self.owes_since = min(self.owes_since, trio.current_time())
-                await self.session.flush()
-            else:
-                self.characters += len(text)
-                await self.session.send_text(text)
-        finally:
-            self.sending_since = math.inf
+END_S: Final = 2.0
+"""Longest wait for the report that all is spoken, once there is enough audio for the text."""
+TAKEOVER_S: Final = 2.0
+"""Longest wait for the first audio of a provider that takes over in mid-speech, if yet another one could."""
 
 
 class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
@@ -80,20 +61,27 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     def __init__(
         self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: SpeakLiveRequest,
-        prewarmed: PrewarmedSockets | None,
+        prewarmed: PrewarmedSockets | None, paces: VoicePaces,
     ) -> None:  # fmt: skip
         super().__init__(planner, in_flight, "tts", request.model)
         self.request = request
         self.format = request.format
         self.text = SpokenText()
-        self.audio_s = 0.0  # passed on to the caller; 0.0 for compressed audio
         self._turns = turns
         self._turn_was_sought = self._turn_is_known = False
         self._prewarmed = prewarmed
+        self._paces = paces
+        self._made = AudioLength(request.format)  # passed on to the caller's side
+        self._sent = AudioLength(request.format)  # received by the caller's side
         self._playback = Playback()
         self._received_s = 0.0  # audio received by the caller's side, which sends it before it asks for more
         self._playing_since: float | None = None
         self._first_audio_s = planner.routing.first_event_s["tts"]
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of audio passed on to the caller; 0.0 for a format whose length cannot be read."""
+        return self._made.seconds
 
     # ------------------------------------------------------------------ the caller's side
 
@@ -104,7 +92,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         events = await super().receive()
         for event in events:
             if isinstance(event, AudioChunk):
-                self._received_s += self.format.seconds(len(event.data))
+                self._received_s += self._sent.add(event.data)
                 if self._playing_since is None:
                     self._playing_since = trio.current_time()
         return events
@@ -140,9 +128,9 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return max(0, min(offset, until) - progress.start - attempt.dropped), played_s
 
     def _played_s(self, attempt: SpeakingAttempt) -> float:
-        """Return the seconds of this provider's audio played; for compressed audio, the time since the first piece."""
+        """Return the seconds of this provider's audio played; of unknown length, the time since the first piece."""
         now = trio.current_time()
-        if not self.format.bytes_per_second:
+        if not self.audio_s:
             return now - self._playing_since if self._playing_since is not None else 0.0
         return max(0.0, attempt.progress.audio_s - (self.audio_s - self._playback.played_s(now)))
 
@@ -166,6 +154,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self.text.clear()
         if attempt is not None:
             attempt.progress.dropped()
+            attempt.flush_sent_until = attempt.progress.flushed_until
         if attempt is not None and attempt.live:
             attempt.owes_since = math.inf
             await self._forward(lambda session: session.clear())
@@ -206,32 +195,37 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             await trio.lowlevel.checkpoint()
             return
         try:
-            await attempt.send(text)
+            await attempt.send(text, len(self.text.text))
         except ProviderError as error:
             attempt.stop_sending(error)
 
     # ------------------------------------------------------------------ the providers' side
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakSession]:
-        call, request, catalog = offered(spec.speak_live, account), self.request, self.candidates.catalog
+        call, request = offered(spec.speak_live, account), self.request
         fmt = live_format(request.format, spec.speak_live_formats, spec.speak_rates_hz)
         try:
             converter(fmt, request.format)
         except CannotConvert as error:
             raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=str(error)) from None
-        voice = catalog.voice(request.voice, catalog.provider(model.provider)) or model.default_voice or ""
+        voice = self._voice(model)
         warm = account if self._prewarmed is None else attrs.evolve(account, prewarmed=self._prewarmed)
         return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
+
+    def _voice(self, model: Model) -> str:
+        catalog = self.candidates.catalog
+        return catalog.voice(self.request.voice, catalog.provider(model.provider)) or model.default_voice or ""
 
     def _session_attempt(self, call: PreparedCall[SpeakSession], attempt: Attempt) -> SpeakingAttempt:
         if self.attempts:
             self.text.spoken = max(self.text.spoken, self.attempts[-1].progress.spoken())
-        return SpeakingAttempt(call, attempt, SpeechProgress(self.text), self.audio_s)
+        pace = self._paces.of(call.model.id, self._voice(call.model), self.request.speed)
+        return SpeakingAttempt(call, attempt, SpeechProgress(self.text, pace), self.audio_s)
 
     async def _use(
         self, attempt: SpeakingAttempt, session: SpeakSession, scope: AttemptScope[SpeakSession, SpeakEvent]
     ) -> None:
-        attempt.format = session.format
+        attempt.opened(session.format, trio.current_time())
         attempt.converter = converter(session.format, self.request.format)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
@@ -244,29 +238,54 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     async def _replay(self, attempt: SpeakingAttempt, session: SpeakSession) -> None:
         """Send the provider all text that was not spoken; from then on the sender sends to it directly."""
+        at = attempt.progress.start
         for piece in self.text.remaining():
-            await attempt.send(piece)
+            at = max(at + len(piece or ""), self.text.spoken)
+            await attempt.send(piece, at)
         attempt.live = True
         if self._finishing:
             attempt.owes_since = min(attempt.owes_since, trio.current_time())
             await session.finish()
 
     async def _pass_on(self, attempt: SpeakingAttempt, events: list[SpeakEvent]) -> None:
-        self._note_answered(attempt)
         out: list[SpeakEvent] = []
+        fault: ProviderError | None = None
         for event in events:
-            if not isinstance(event, AudioChunk):
-                out += self._noted(attempt, event)
-            elif attempt.converter is None:
-                out.append(self._audio(attempt, event))
+            if isinstance(event, AudioChunk):
+                self._note_answered(attempt)
+                pieces = [event.data] if attempt.converter is None else slices(
+                    event.data, attempt.format, first=not attempt.progress.audio_s
+                )  # fmt: skip
+                for piece in pieces:
+                    out.append(self._audio(attempt, event if attempt.converter is None else AudioChunk(data=piece)))
+                    if attempt.converter is not None:
+                        await self._out.send(out.copy())
+                        out.clear()
+            elif isinstance(event, (Flushed, SpeakEnd)) and (fault := self._shortness(attempt, event)) is not None:
+                break
             else:
-                for piece in slices(event.data, attempt.format, first=not attempt.progress.audio_s):
-                    await self._out.send([*out, self._audio(attempt, AudioChunk(data=piece))])
-                    out.clear()
+                out += self._noted(attempt, event)
         if attempt.ended and not self._finishing:
             raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         if out:
             await self._out.send(out)
+        if fault is not None:
+            raise fault
+
+    def _shortness(self, attempt: SpeakingAttempt, event: Flushed | SpeakEnd) -> ProviderError | None:
+        """Return the failure of a provider that reports text as spoken and left words of it out."""
+        progress = attempt.progress
+        until = progress.next_flush() if isinstance(event, Flushed) else len(self.text.text)
+        if until > attempt.flush_sent_until and not self._finishing:
+            return None  # the answer to a flush that was dropped
+        loud_end = attempt.ends_loud
+        shortness = progress.shortness(until, loud_end=loud_end)
+        if shortness == "certainly" or (shortness == "probably" and self._has_next(attempt)):
+            detail = "reported text as spoken without the audio for it"
+            return UpstreamProtocolError(provider=attempt.call.provider.id, detail=detail)
+        if not shortness:
+            progress.learn(until, loud_end=loud_end)
+        return None
 
     def _noted(
         self, attempt: SpeakingAttempt, event: WordTiming | Flushed | SpeakEnd | VendorFrame
@@ -279,32 +298,58 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
                     event = replace(event, start_s=event.start_s + by_s, end_s=event.end_s + by_s, raw=None)
             case Flushed():
                 attempt.progress.flushed()
-                if not self._finishing:
+                if attempt.progress.flushed_until >= attempt.flush_sent_until and not self._finishing:
                     attempt.owes_since = math.inf
             case SpeakEnd():
+                self._note_answered(attempt)
                 attempt.ended = True
                 attempt.reported = event.usage
                 if attempt.converter is not None and (remaining := attempt.converter.end()):
+                    self._made.add(remaining)
                     return [AudioChunk(data=remaining), event]
         return [event]
 
     def _audio(self, attempt: SpeakingAttempt, chunk: AudioChunk) -> AudioChunk:
-        attempt.progress.audio_s += attempt.format.seconds(len(chunk.data))
+        attempt.add_audio(chunk.data, attempt.last_event_at)
         if attempt.converter is not None:
             chunk = AudioChunk(data=attempt.converter.feed(chunk.data))
         elif attempt.starts_s and chunk.raw is not None:  # its frame has the provider's own times
             chunk = AudioChunk(data=chunk.data)
-        self.audio_s += self.format.seconds(len(chunk.data))
+        self._made.add(chunk.data)
         return chunk
 
+    # ------------------------------------------------------------------ silence
+
+    def _watch_s(self, attempt: SpeakingAttempt) -> float:
+        now = trio.current_time()
+        return min(WATCH_S, max(0.01, self._due_at(attempt, now) - now))
+
     def _silent_failure(self, attempt: SpeakingAttempt, now: float) -> ProviderError | None:
-        allowed_s = self.idle_s if attempt.progress.audio_s else self._first_audio_s
-        silent_s = now - max(attempt.last_event_at, attempt.owes_since)
         if now - attempt.sending_since > BLOCKED_S:
             return self._slow(attempt, BLOCKED_S, "takes no more text")
-        if attempt.owes_since < math.inf and silent_s > allowed_s:
+        if now >= self._due_at(attempt, now):
+            silent_s = now - max(attempt.supply.since, attempt.owes_since)
             return self._slow(attempt, silent_s, "no audio for text it was given")
         return None
+
+    def _due_at(self, attempt: SpeakingAttempt, now: float) -> float:
+        """Return the time at which the provider has failed unless more audio comes; infinity if it owes none."""
+        waits_since = max(attempt.supply.since, attempt.owes_since)
+        if waits_since == math.inf:
+            return math.inf
+        if not attempt.progress.audio_s:
+            takes_over = self.audio_s > 0 and self._has_next(attempt)
+            return waits_since + (min(TAKEOVER_S, self._first_audio_s) if takes_over else self._first_audio_s)
+        if not self._has_next(attempt):
+            return max(attempt.last_event_at, waits_since) + self.idle_s
+        patience_s = min(self._first_audio_s, max(PATIENCE_S, SLOWER * attempt.latency_s))
+        left_s = self.audio_s - self._playback.played_s(now)
+        due_at = max(waits_since + patience_s, now + left_s - LOW_S)
+        if now < due_at:
+            return due_at
+        until = len(self.text.text) if self._finishing else attempt.flush_sent_until
+        complete = attempt.progress.seems_complete(until, loud_end=attempt.ends_loud)
+        return max(due_at, waits_since + END_S) if complete else due_at
 
     def _usage(self, attempt: SpeakingAttempt) -> tuple[Usage, Usage]:
         counted = Usage(characters=attempt.characters, audio_seconds=attempt.progress.audio_s)

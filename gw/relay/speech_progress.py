@@ -5,10 +5,13 @@ Position of one provider in the text (`SpeechProgress`), by the best evidence th
     evidence        position at a time of the audio                    first word that was not heard completely
     ─────────────   ────────────────────────────────────────────────   ────────────────────────────────────────────────
     word times      end of the last word that ended before it          after the last word that ended in the audio made
-    flush reports   in proportion between two reports                  after the last report, at a slow voice's pace
+    flush reports   in proportion between two reports                  after the last report, at the voice's pace
     all is spoken   in proportion between last report and end
-    audio only      at the pace between reports so far, else at        from the beginning, at a slow voice's pace
-                    an ordinary voice's
+    audio only      at the pace between reports so far, else at        from the beginning, at the voice's pace
+                    the voice's
+
+The pace of a voice is learned from what it spoke completely (`gw.relay.voice_pace`). Of a voice that was never heard before
+a slow pace is assumed: a word spoken twice is better than a word that is lost.
 """
 
 from __future__ import annotations
@@ -16,14 +19,33 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Literal
 
 from gw.relay import waste
+from gw.relay.voice_pace import (
+    LEAD_IN_S,
+    LEAST_S_A_WORD,
+    LETTERS,
+    SILENCE_S,
+    SLOW_PER_S,
+    VoicePace,
+    letters_of,
+    words_of,
+)  # fmt: skip
 
-CHARACTERS_PER_S = 11.0
-LEAD_IN_S = 0.3
-"""A slow voice's pace after a moment of silence, for vendors that report no word times: a word spoken twice is better
-than a word that is lost."""
-_WORD_START = re.compile(r"\S+")
+_WIDE = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+_WORD = re.compile(rf"{_WIDE}|(?:(?!{_WIDE})\S)+")
+_AHEAD = 80  # characters within which a word that a provider reports is looked for
+_SLACK_S = 0.05  # by which the reported end of a word may lie beyond the audio
+_BEYOND_S = 0.1  # by which it may lie beyond the complete audio
+_REPORTED_ENOUGH = 0.4  # share of the expected length of what is left after the last word reported
+_REPORTED_ENOUGH_IF_LOUD = 0.8  # the same for audio that breaks off in the middle of a sound
+_SURE = 0.9  # share of the expected length at which a text of a known voice is complete, also without the provider's word
+_SURE_IF_QUIET = 0.75
+_UNKNOWN_SURE, _UNKNOWN_SURE_IF_QUIET = 1.2, 0.6  # the same for a voice whose pace is not known yet
+_SLOW_LEAD_IN_S = 0.3
+
+Shortness = Literal["", "probably", "certainly"]
 
 
 class SpokenText:
@@ -66,39 +88,127 @@ class SpokenText:
 class SpeechProgress:
     """Position of one provider in a text."""
 
-    def __init__(self, text: SpokenText) -> None:
+    def __init__(self, text: SpokenText, pace: VoicePace | None = None) -> None:
         self._text = text
+        self.pace = VoicePace() if pace is None else pace
         self.start = text.spoken  # offset of the first character sent to the provider
         self._points = [(0.0, text.spoken)]
         """Seconds of audio with the offset reached then: what lies between two of them is in proportion."""
         self._words: list[tuple[float, int]] = []
         """End of each reported word in the provider's audio, in seconds, and in the text."""
         self._words_end = text.spoken
-        self._flushed = text.spoken
-        self._flushed_s = 0.0
+        self.flushed_until = text.spoken
+        """Everything before this offset was spoken, or dropped."""
+        self.flushed_s = 0.0
         self.audio_s = 0.0  # audio of this provider that was passed on to the caller
+        self.measured = True
+        """False for audio whose length cannot be read."""
 
     def word(self, word: str, end_s: float) -> None:
         """Note a word that the provider reports, if the text has it."""
-        at = self._text.text.find(word.strip(), self._words_end)
+        word = word.strip()
+        at = self._find(word) if word else -1
         if at >= 0:
-            self._words_end = at + len(word.strip())
+            self._words_end = at + len(word)
             self._words.append((end_s, self._words_end))
+
+    def _find(self, word: str) -> int:
+        """Return where `word` comes next as a word of its own; -1 if it does not come soon."""
+        text, at = self._text.text, self._words_end - 1
+        limit = self._words_end + _AHEAD + len(word)
+        while (at := text.find(word, at + 1, limit)) >= 0:
+            if not _joined(text, at) and not _joined(text, at + len(word)):
+                return at
+        return -1
+
+    def next_flush(self) -> int:
+        """Return the offset up to which everything is spoken when the provider reports the next flush."""
+        flushes = self._text.flushes
+        index = bisect_right(flushes, self.flushed_until)
+        return flushes[index] if index < len(flushes) else len(self._text.text)
 
     def flushed(self) -> None:
         """Note that the audio has reached the next flush."""
-        flushes = self._text.flushes
-        index = bisect_right(flushes, self._flushed)
-        self._flushed = flushes[index] if index < len(flushes) else len(self._text.text)
-        self._flushed_s = self.audio_s
-        self._points.append((self.audio_s, self._flushed))
+        self.flushed_until = self.next_flush()
+        self.flushed_s = self.audio_s
+        self._points.append((self.audio_s, self.flushed_until))
+
+    def has_words_after(self, offset: int) -> bool:
+        """Return whether there is anything to pronounce in the text from `offset` on."""
+        return words_of(self._text.text[offset:]) > 0
+
+    def has_words(self, until: int) -> bool:
+        """Return whether there is anything to pronounce in the text after the last flush, up to `until`."""
+        return words_of(self._text.text[self.flushed_until : until]) > 0
+
+    def learn(self, until: int, *, loud_end: bool | None) -> None:
+        """Learn the pace of the voice: the text since the last flush was spoken completely, up to `until`."""
+        if self.measured:
+            text = self._text.text[self.flushed_until : until]
+            self.pace.learn(text, self.audio_s - self.flushed_s, loud_end=loud_end)
 
     def dropped(self) -> None:
         """Note that the text so far will not be spoken any further."""
-        self._words_end = self._flushed = len(self._text.text)
-        self._flushed_s = self.audio_s
-        self._points = [(self.audio_s, self._flushed)]
+        self._words_end = self.flushed_until = len(self._text.text)
+        self.flushed_s = self.audio_s
+        self._points = [(self.audio_s, self.flushed_until)]
         self._words.clear()
+
+    # ------------------------------------------------------------------ is it all there?
+
+    def shortness(self, until: int, *, loud_end: bool | None) -> Shortness:
+        """Return whether a provider that reports the text up to `until` as spoken has left words out.
+
+        It certainly has where there is next to no audio for them. Probably: where the audio is much shorter than this
+        voice takes, or breaks off in the middle of a sound.
+        """
+        left_s, words, letters, by_words = self._left(until)
+        if not words or not self.measured:
+            return ""
+        if left_s < LEAST_S_A_WORD * words:
+            return "certainly"
+        expected_s = self.pace.seconds(letters)
+        if by_words:
+            return "" if self._is_said(left_s, expected_s, loud_end=loud_end) else "probably"
+        if letters < LETTERS:
+            return ""
+        return "probably" if left_s < self.pace.enough(loud_end=loud_end) * (SILENCE_S + expected_s) else ""
+
+    def seems_complete(self, until: int, *, loud_end: bool | None) -> bool:
+        """Return whether the audio so far is enough for the text up to `until`, of which the provider reports nothing."""
+        left_s, words, letters, by_words = self._left(until)
+        if not words or not self.measured:
+            return True
+        expected_s = self.pace.seconds(letters)
+        if by_words:
+            return left_s >= LEAST_S_A_WORD and self._is_said(left_s, expected_s, loud_end=loud_end)
+        known = self.pace.is_known
+        share = left_s / (SILENCE_S + expected_s)
+        if share >= (_SURE if known else _UNKNOWN_SURE):
+            return True
+        return loud_end is False and share >= (_SURE_IF_QUIET if known else _UNKNOWN_SURE_IF_QUIET)
+
+    def _is_said(self, left_s: float, expected_s: float, *, loud_end: bool | None) -> bool:
+        """Return whether what is left after the last word reported is enough for the words that were not."""
+        if max(end_s for end_s, _ in self._words) > self.audio_s + _BEYOND_S:
+            return False
+        enough = _REPORTED_ENOUGH_IF_LOUD if loud_end and self.pace.ends_in_silence else _REPORTED_ENOUGH
+        return left_s >= enough * expected_s
+
+    def _left(self, until: int) -> tuple[float, int, int, bool]:
+        """Return what lies between the last word or flush reported and `until`.
+
+        That is the seconds of audio, the words and letters of text, and whether a word was reported.
+        """
+        at_s, offset = self.flushed_s, self.flushed_until
+        end_s, end = max(((e, o) for e, o in self._words if e <= self.audio_s + _SLACK_S), default=(at_s, offset))
+        by_words = end > offset
+        if by_words:
+            at_s, offset = end_s, end
+        text = self._text.text[offset:until]
+        return self.audio_s - at_s, words_of(text), letters_of(text), by_words
+
+    # ------------------------------------------------------------------ how far is it?
 
     def offset_at(self, at_s: float, until: int, *, complete: bool) -> int:
         """Return the offset up to which the text was spoken `at_s` into this provider's audio.
@@ -116,24 +226,36 @@ class SpeechProgress:
                 return before[1] + int((point[1] - before[1]) * max(0.0, at_s - before[0]) / (point[0] - before[0]))
             before = point
         spoken_s = before[0] - first[0]
-        pace = (before[1] - first[1]) / spoken_s if spoken_s > 1 else waste.CHARACTERS_PER_S
+        usual = self.pace.per_s if self.pace.is_known else waste.CHARACTERS_PER_S
+        pace = (before[1] - first[1]) / spoken_s if spoken_s > 1 else usual
         return min(until, before[1] + int(max(0.0, at_s - before[0]) * pace))
 
     def spoken(self) -> int:
         """Return the offset up to which words were spoken completely: the beginning of the first that was not."""
         if self._words:
             offset = max((end for end_s, end in self._words if end_s <= self.audio_s + 0.001), default=0)
-        else:
-            speech_s = max(0.0, self.audio_s - self._flushed_s - LEAD_IN_S)
-            offset = self._word_at(self._flushed + int(speech_s * CHARACTERS_PER_S))
-        return max(offset, self._flushed)
+            return max(offset, self.flushed_until)
+        speech_s = self.audio_s - self.flushed_s
+        if self.pace.is_known:
+            return self._after_letters((speech_s - LEAD_IN_S) * self.pace.per_s)
+        return self._after_letters((speech_s - _SLOW_LEAD_IN_S) * SLOW_PER_S)
 
-    def _word_at(self, offset: int) -> int:
-        """Return the beginning of the word that covers `offset`, or the end of the word before it."""
-        text = self._text.text
-        end = self._flushed
-        for word in _WORD_START.finditer(text, self._flushed):
-            if word.end() > offset:
-                return word.start() if word.start() <= offset else end
+    def _after_letters(self, letters: float) -> int:
+        """Return the beginning of the first word since the last flush that so many letters do not cover."""
+        covered = 0
+        end = self.flushed_until
+        for word in _WORD.finditer(self._text.text, self.flushed_until):
+            covered += letters_of(word[0])
+            if covered > letters:
+                return word.start() if letters > 0 else end
+            covered += 1
             end = word.end()
         return end
+
+
+def _joined(text: str, at: int) -> bool:
+    """Return whether the characters before and at `at` belong to the same word."""
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    return before.isalnum() and after.isalnum() and not re.match(_WIDE, before) and not re.match(_WIDE, after)

@@ -65,6 +65,11 @@ def live_format(fmt: AudioFormat, formats: frozenset[str], rates_hz: frozenset[i
     return AudioFormat(encoding="pcm_s16le", sample_rate_hz=_nearest_rate(rates_hz, fmt.sample_rate_hz) or _LIVE_HZ)
 
 
+def continues(fmt: AudioFormat, sent: AudioFormat) -> bool:
+    """Return whether audio in `fmt` can follow audio in the format `sent`: samples have to be the same."""
+    return fmt == sent if sent.encoding in _RAW else fmt.encoding == sent.encoding
+
+
 def _nearest_rate(rates_hz: frozenset[int], wanted_hz: int) -> int:
     """Return the lowest rate that loses nothing, else the highest there is."""
     return min([rate for rate in rates_hz if rate >= wanted_hz], default=max(rates_hz, default=wanted_hz))

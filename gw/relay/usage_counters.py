@@ -226,6 +226,11 @@ class SpeakCounter:
                 self._words.append(event)
         return False
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio so far; 0.0 for a format whose length cannot be read."""
+        return self._audio_seconds()
+
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
         sent_s = self._audio_seconds()
         if not passed_on:

@@ -8,22 +8,29 @@ Client sends           Server answers
 =====================  ===================================================
 text                   audio with an alignment, when it sees fit
 `flush`                the audio of the text so far, and no other answer
-`close_context`        the remaining audio, then `isFinal`
-`close_socket`         the same for all contexts, then the close
+`close_context`        the audio of what was flushed, then `isFinal`
+`close_socket`         all contexts are flushed and closed, then the socket
 =====================  ===================================================
 
-So the vendor has no answer for "all text so far is spoken", and no command to drop text. Counting the characters of its
-alignments would not help, since it does not speak each of them (spaces, line ends, emoji, tags). But a closed context speaks
-its text and then sends `isFinal`. So the client uses one context per flush, whose end answers the flush; `clear` closes the
-context, and what still arrives for it is ignored. One context speaks at a time, as two would be mixed:
+`close_context` drops text that was not flushed, unless the query has `auto_mode`: users who tried the sequences on the vendor's
+endpoint got `isFinal` and no audio (gojargo/jargo#55), and with a flush before it all of the audio and one `isFinal`
+(bolna-ai/bolna#790). What was flushed is still spoken (`CloseContext` of the SDK).
+
+A flush has no answer. So the client matches the letters of the alignments with those that it sent: when they have reached a
+flush, it is answered. The vendor does not speak every character (spaces, emoji, tags), so letters may be skipped; where they
+do not match, the flush is answered when the vendor has been silent for a while (`quiet`), or by the end of the context.
+
+The text of a session is one context, since a voice keeps its intonation only within a context. `clear` closes it, and what still
+arrives for it is ignored. One context speaks at a time, as two would be mixed:
 
 =========  ==================  ===========================================================
 Context    Event               Effect
 =========  ==================  ===========================================================
 none       text                a context is opened (at most _CONTEXTS are not final)
 speaking   text                sent in whole words
-speaking   flush, finish       the context is closed; later text waits
-closing    `isFinal`           `Flushed` or the end of the session; waiting text goes on
+speaking   flush               flushed; answered by `Flushed` once it is spoken
+speaking   finish              flushed and closed
+closing    `isFinal`           `Flushed` for each flush not answered yet, the end of the session
 speaking,  clear               closed and left; waiting text is dropped
 closing
 =========  ==================  ===========================================================
@@ -59,6 +66,8 @@ _COMMON = frozenset({"model_id", "output_format", "language_code", "inactivity_t
 _INACTIVITY_S = 180  # the longest that the vendor allows
 _SCHEDULE = [50, 120, 160, 250, 290]
 """Characters the vendor waits for before it speaks: its defaults after a first step as short as allowed."""
+_LETTERS_AHEAD = 6  # letters that an alignment may leave out between two others
+_LETTERS_LEFT = 24  # letters at the end of a flush that may stay without an alignment
 _CONTEXTS = 5  # contexts at once in one socket
 _LONGEST_WORD = 200
 _SLACK_MS = 50.0  # overlap allowed between times that continue: they are rounded, and sounds run into each other
@@ -69,8 +78,10 @@ _BOUNDARY = re.compile(r"[\s\u2e80-\uabff\uf900-\ufaff\uff00-\uffef]")
 # ---- client
 
 
-class _Closing(Enum):
+class _Command(Enum):
     FLUSH = auto()
+    LAST_FLUSH = auto()
+    """The flush that `finish` needs: only the end answers it."""
     FINISH = auto()
 
 
@@ -124,16 +135,27 @@ class ElevenSpeakClient:
         self._keep_raw = request.dialect == "elevenlabs"
         self._settings = _settings(request)
         self._frames: deque[str] = deque()
-        self._waiting: deque[str | _Closing] = deque()  # text and commands to send when the current context has ended
+        self._waiting: deque[str | _Command] = deque()  # text and commands to send when a context can be opened
         self._word = ""  # text after the last space: the vendor gets whole words only
         self._unflushed = False  # whether text has come since the last flush
         self._count = 0
         self._current: str | None = None  # the context that speaks
-        self._closing: _Closing | None = None  # why the current context was closed
+        self._closing = False  # whether the current context was closed
         self._alive: set[str] = set()  # contexts that are not final yet
+        self._letters = _Letters()
+        self._heard = False  # whether audio came since the last flush was answered
         self._finishing = False
         self._clock = _Clock()
         self._audio_s = 0.0
+
+    @property
+    def may_be_spoken(self) -> bool:
+        """Return whether a flush waits for an answer that silence may give."""
+        return self._heard and self._letters.nearly_flushed
+
+    def quiet(self) -> list[SpeakEvent]:
+        """Answer all flushes: the vendor has been silent for a while."""
+        return self._answers(self._letters.take_all())
 
     def next_frame(self) -> str | None:
         return self._frames.popleft() if self._frames else None
@@ -150,8 +172,8 @@ class ElevenSpeakClient:
     def flush(self) -> None:
         """Flush; answered by `Flushed` even if there is nothing to speak."""
         if self._unflushed:
-            self._end_text(_Closing.FLUSH)
-        elif self._closing is not _Closing.FLUSH and not self._waiting:
+            self._end_text(_Command.FLUSH)
+        elif not self._letters.flushes and not self._waiting:
             self.due.append(Flushed())
 
     def forward(self, frame: str) -> None:
@@ -160,55 +182,70 @@ class ElevenSpeakClient:
     def clear(self) -> None:
         self._waiting.clear()
         self._word, self._unflushed = "", False
-        if self._current is not None and self._closing is None:
+        if self._current is not None and not self._closing:
             self._send(context_id=self._current, close_context=True)
         self._leave_context()
+        if self._finishing and not self.ended:
+            self.due.append(self._end())
 
     def finish(self) -> None:
         self._finishing = True
-        if self._unflushed:
-            self._end_text(_Closing.FINISH)
-        elif self._current is None and not self._waiting:
+        if self._unflushed or self._waiting or (self._current is not None and not self._closing):
+            self._end_text(_Command.FINISH)
+        elif self._current is None:
             self.due.append(self._end())
 
     def keep_alive(self) -> None:
         """Send empty text, which is not spoken."""
-        if self._current is not None and self._closing is None:
+        if self._current is not None and not self._closing:
             self._send(text="", context_id=self._current)
         else:
             self._send(text="")
 
-    def _end_text(self, closing: _Closing) -> None:
+    def _end_text(self, command: _Command) -> None:
         if self._word:
-            self._waiting.append(self._word)
+            self._waiting.append(self._word + " ")
             self._word = ""
+        if self._unflushed and command is _Command.FINISH:
+            self._waiting.append(_Command.LAST_FLUSH)
         self._unflushed = False
-        self._waiting.append(closing)
+        self._waiting.append(command)
         self._advance()
 
     def _advance(self) -> None:
         """Send what may be sent now."""
-        while self._waiting and self._closing is None:
-            if self._current is None:
-                if len(self._alive) >= _CONTEXTS:
-                    return
-                self._count += 1
-                self._current = f"gw-{self._count}"
-                self._alive.add(self._current)
-                self._send(text=" ", **self._settings, context_id=self._current)
-            piece = self._waiting.popleft()
+        while self._waiting and not self._closing:
+            piece = self._waiting[0]
+            if self._current is None and not self._open_context():
+                return
+            self._waiting.popleft()
             if isinstance(piece, str):
-                ends = bool(self._waiting) and isinstance(self._waiting[0], _Closing) and not piece[-1].isspace()
-                self._send(text=piece + " " if ends else piece, context_id=self._current)
-            else:
-                self._closing = piece
+                self._letters.sent(piece)
+                self._send(text=piece, context_id=self._current)
+            elif piece is _Command.FINISH:
+                self._closing = True
                 self._send(context_id=self._current, close_context=True)
+            else:
+                self._send(context_id=self._current, flush=True)
+                if piece is _Command.FLUSH:
+                    self.due += self._answers(self._letters.flush())
+
+    def _open_context(self) -> bool:
+        """Open a context; return whether the vendor allows one more."""
+        if len(self._alive) >= _CONTEXTS:
+            return False
+        self._count += 1
+        self._current = f"gw-{self._count}"
+        self._alive.add(self._current)
+        self._send(text=" ", **self._settings, context_id=self._current)
+        return True
 
     def _send(self, **members: object) -> None:
         self._frames.append(json_frame(members))
 
     def _leave_context(self) -> None:
-        self._current = self._closing = None
+        self._current, self._closing = None, False
+        self._letters = _Letters()
         self._clock.restart(self._received_s)
 
     @property
@@ -243,21 +280,78 @@ class ElevenSpeakClient:
         events: list[SpeakEvent] = []
         if audio:
             events.append(AudioChunk(data=audio, raw=frame_text(frame) if self._keep_raw else None))
+            self._heard = True
+        flushed = 0
         if message.alignment is not None:
             events += self._clock.words(message.alignment, self._received_s)
+            flushed = self._letters.spoken(message.alignment.chars)
         self._audio_s += self.format.seconds(len(audio))
+        events += self._answers(flushed)
         return events + self._final(context) if message.isFinal else events
+
+    def _answers(self, flushes: int) -> list[SpeakEvent]:
+        if not flushes:
+            return []
+        self._heard = False
+        return [*self._clock.end(), *[Flushed()] * flushes]
 
     def _final(self, context: str) -> list[SpeakEvent]:
         self._alive.discard(context)
-        events: list[SpeakEvent] = [*self._clock.end()]
-        if self._closing is _Closing.FLUSH:
-            events.append(Flushed())
+        events = [*self._clock.end(), *self._answers(self._letters.take_all())]
         self._leave_context()
         if self._finishing and not self._waiting and not self._unflushed:
             events.append(self._end())
         self._advance()
         return events
+
+
+class _Letters:
+    """The letters and digits sent to a context, and how many of them its alignments have reached."""
+
+    def __init__(self) -> None:
+        self.flushes: deque[int] = deque()
+        """For each flush not answered yet, the letters sent before it."""
+        self._ahead = ""  # letters sent and not reached
+        self._reached = 0
+        self._aligned = False  # whether there was an alignment
+
+    @property
+    def nearly_flushed(self) -> bool:
+        """Return whether the next flush has been reached but for a few letters, or there are no alignments."""
+        return bool(self.flushes) and (not self._aligned or self.flushes[0] - self._reached <= _LETTERS_LEFT)
+
+    def sent(self, text: str) -> None:
+        self._ahead += "".join(filter(str.isalnum, text))
+
+    def flush(self) -> int:
+        """Note a flush; return how many flushes are answered: there may be nothing left to speak."""
+        self.flushes.append(self._reached + len(self._ahead))
+        return self._take_reached()
+
+    def spoken(self, characters: Iterable[str]) -> int:
+        """Note the characters of an alignment; return how many flushes are answered with them."""
+        self._aligned = True
+        for character in characters:
+            if character.isalnum() and (at := self._ahead.find(character, 0, _LETTERS_AHEAD)) >= 0:
+                self._pass(at + len(character))
+        return self._take_reached()
+
+    def take_all(self) -> int:
+        """Return the number of flushes not answered yet; they are answered with it."""
+        if self.flushes:
+            self._pass(max(0, self.flushes[-1] - self._reached))
+        return self._take_reached()
+
+    def _pass(self, count: int) -> None:
+        self._ahead = self._ahead[count:]
+        self._reached += count
+
+    def _take_reached(self) -> int:
+        count = 0
+        while self.flushes and self.flushes[0] <= self._reached:
+            self.flushes.popleft()
+            count += 1
+        return count
 
 
 class _Clock:

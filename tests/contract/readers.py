@@ -53,6 +53,8 @@ class Spoken:
     pcm: bytes = b""
     at: list[float] = attrs.field(factory=list)
     """When each piece of audio came."""
+    sizes: list[int] = attrs.field(factory=list)
+    """Bytes of each piece."""
     errors: list[str] = attrs.field(factory=list)
     code: int | None = None
     reason: str = ""
@@ -71,6 +73,7 @@ async def receive_speech(reader: Reader, ws: WebSocket, spoken: Spoken) -> None:
             if data := reader.audio(frame):
                 spoken.pcm += data
                 spoken.at.append(trio.current_time())
+                spoken.sizes.append(len(data))
             if (message := None if isinstance(frame, bytes) else reader.error(frame)) is not None:
                 spoken.errors.append(message)
                 return

@@ -53,13 +53,12 @@ def paid_and_not_heard(record: RequestRecord) -> None:
     assert record.cost_nusd == record.usage.characters * NUSD
     assert record.wasted_nusd == record.wasted_units * NUSD
     heard = record.usage.characters - record.wasted_units
-    assert 10 <= heard <= 35
+    assert 5 <= heard <= 35
     assert record.wasted_units >= 30
 
 
 everybody = pytest.mark.parametrize("behind", SPEAKERS, ids=lambda behind: behind.type)
-INTERRUPTIBLE = [reader for reader in READERS if reader.interrupt and reader.dialect != "elevenlabs"]
-"""ElevenLabs' `close_context` is no interruption: what the context was given is still spoken, by the vendor as by us."""
+INTERRUPTIBLE = [reader for reader in READERS if reader.interrupt]
 live = pytest.mark.parametrize(
     "behind", [who for who in SPEAKERS if spec_of(who.type).speak_live is not None], ids=lambda behind: behind.type
 )
@@ -278,7 +277,7 @@ async def test_audio_that_two_providers_heard(engines, autojump_clock):
 async def test_what_is_said_after_an_interruption_is_heard_whole(engines, autojump_clock):
     """Deepgram's `Clear` leaves the session open."""
     reader = next(reader for reader in READERS if reader.name == "deepgram")
-    async with engines("latency_ms: 0, token_ms: 300") as plane:
+    async with engines("latency_ms: 0, token_ms: 40") as plane:
         async with reader.open(plane, "first/tone") as ws:
             await send(ws, [*reader.say(TEXT), *reader.end])
             await _heard_a_while(reader, ws)

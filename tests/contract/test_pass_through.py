@@ -221,7 +221,8 @@ SOCKETS: list[tuple[str, Callable[[Plane], Awaitable[None]], list[bytes]]] = [
     ("elevenlabs", partial(_read, readers.ELEVEN_ONE, model="eleven_flash_v2_5",
      frames=[_json(text=" ", **MEMBER), _json(text=TEXT), _json(text="")]), [IN_QUERY, IN_BODY]),
     ("elevenlabs", partial(_read, readers.ELEVEN_MANY, model="eleven_flash_v2_5", frames=[
-        _json(text=" ", context_id="c1", **MEMBER), _json(text=TEXT, context_id="c1"), _json(context_id="c1", close_context=True),
+        _json(text=" ", context_id="c1", **MEMBER), _json(text=TEXT, context_id="c1", flush=True),
+        _json(context_id="c1", close_context=True),
     ]), [IN_QUERY, IN_BODY]),
 ]  # fmt: skip
 

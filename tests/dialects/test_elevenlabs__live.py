@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -10,6 +11,7 @@ import trio
 
 from gw.errors import ProviderError
 from gw.net.ws import WsClosed, open_ws
+from gw.providers.sim import fsk
 from tests.contract.talkers import ELEVENLABS, as_json, speech
 from tests.fakes.hosting import GATEWAY, hosted, open_plane
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -48,7 +50,10 @@ async def receive_until(ws, member, value):
 
 @pytest.mark.parametrize(
     ("path", "named", "end"),
-    [("stream-input", {}, {"text": ""}), ("multi-stream-input", {"context_id": "c"}, {"context_id": "c", "close_context": True})],
+    [
+        ("stream-input", {}, {"text": ""}),
+        ("multi-stream-input", {"context_id": "c"}, {"context_id": "c", "flush": True, "close_context": True}),
+    ],
 )
 async def test_the_settings_of_a_first_frame_reach_the_vendor(path, named, end, plane, vendor):
     opening = {"generation_config": SCHEDULE, "voice_settings": {"speed": 1.1}, "not_yet_known": {"a": 1}}
@@ -121,3 +126,62 @@ async def test_a_commit_of_silence_is_answered(model, plane):
             await ws.send(as_json(message_type="input_audio_chunk", audio_base_64="", commit=True))
             *_, answer = await receive_until(ws, "message_type", "committed_transcript")
             assert answer["text"] == ("one two" if any(data) else "")
+
+
+# ---- contexts
+
+
+def _target(query: str = "") -> bytes:
+    return f"/v1/text-to-speech/v/multi-stream-input?model_id=eleven_flash_v2_5&output_format=pcm_16000{query}".encode()
+
+
+async def test_a_callers_flushes_stay_in_one_context_of_the_vendor(plane, vendor):
+    """The vendor allows five, and a voice keeps its intonation only within one."""
+    async with open_ws("client", GATEWAY, _target(), headers=[], connect=plane.client.connect) as ws:
+        for n in range(8):
+            await ws.send(as_json(text=f"Sentence {n} is here. ", context_id="c", flush=True))
+            await trio.sleep(0.5)
+        await ws.send(as_json(context_id="c", flush=True))
+        await ws.send(as_json(context_id="c", close_context=True))
+        frames = await receive_until(ws, "isFinal", True)
+    assert vendor.ledger[0].fields["contexts"] == 1
+    pcm = b"".join(b64decode(frame.get("audio") or "") for frame in frames)
+    assert " ".join(done.text.strip() for done in fsk.decode(pcm, 16_000)) == " ".join(f"Sentence {n} is here." for n in range(8))
+    await plane.kept.finished.wait()
+    assert plane.kept.record.status == "success"
+
+
+@pytest.mark.parametrize(
+    ("query", "flush", "wait_s", "again", "spoken"),
+    [
+        ("", True, 0.0, False, True),
+        ("", False, 0.0, False, False),
+        ("&auto_mode=true", False, 0.0, False, True),
+        ("", True, 1.0, False, False),
+        ("&auto_mode=true", True, 1.0, False, False),
+        ("", True, 0.0, True, False),
+    ],
+    ids=["flushed", "not flushed", "not flushed in auto mode", "while it speaks", "while it speaks in auto mode", "twice"],
+)
+async def test_what_closing_a_context_stops(query, flush, wait_s, again, spoken, plane, vendor):
+    """What the user interrupted is stopped at the vendor too, and the part that was not heard is waste."""
+    vendor.speech_gap_s = 0.1
+    text = "One two three four five six seven eight nine. "
+    async with open_ws("client", GATEWAY, _target(query), headers=[], connect=plane.client.connect) as ws:
+        await ws.send(as_json(text=text, context_id="c", **({"flush": True} if flush else {})))
+        await trio.sleep(wait_s)
+        closed_at = trio.current_time()
+        await ws.send(as_json(context_id="c", close_context=True))
+        if again:
+            await trio.sleep(0.2)
+            await ws.send(as_json(context_id="c", close_context=True))
+        await receive_until(ws, "isFinal", True)
+        await plane.kept.finished.wait()
+        record = plane.kept.record
+        assert (record.status, trio.current_time() - closed_at > 1) == (("success", True) if spoken else ("cancelled", False))
+        heard = record.usage.characters - record.wasted_units
+        assert (heard == len(text)) if spoken else heard < 30
+        await ws.send(as_json(text="And on. ", context_id="d", flush=True))
+        await ws.send(as_json(context_id="d", close_context=True))
+        frames = await receive_until(ws, "isFinal", True)
+        assert {frame["contextId"] for frame in frames if frame.get("audio")} == {"d"}

@@ -115,8 +115,8 @@ async def test_closing_twice_makes_one_record(answer):
 
 async def test_attempts_before_it_that_may_be_charged_are_in_its_cost(answer):
     one = answer(AUDIO, [SpeakEnd()])
-    one.meter.begin_attempt(one.call.model, trio.current_time()).called = True
-    one.meter.estimate = Usage(characters=3)
+    slow = one.meter.begin_attempt(one.call.model, trio.current_time())
+    slow.called, slow.estimate = True, Usage(characters=3)
     while not one.done:
         await one.receive()
     assert (one.record.status, one.record.cost_nusd) == ("success", 50_000 + 30_000)

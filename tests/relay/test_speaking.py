@@ -126,7 +126,7 @@ async def test_a_pause_of_the_writer_is_no_fault_of_the_speaker(plane, autojump_
 
 
 async def test_an_interruption_drops_what_was_not_spoken(plane, autojump_clock):
-    async with plane("token_ms: 1000") as made:
+    async with plane("token_ms: 40") as made:
         request = SpeakLiveRequest(model="bad/tone", format=PCM_16K)
         heard = b""
         async with made.gateway.relay.speak_live(request, Caller()) as session:
@@ -142,8 +142,8 @@ async def test_an_interruption_drops_what_was_not_spoken(plane, autojump_clock):
 
 
 async def test_the_caller_leaves(plane, autojump_clock):
-    async with plane("token_ms: 1000") as made:
-        with trio.move_on_after(2.5):
+    async with plane("token_ms: 40") as made:
+        with trio.move_on_after(1.5):
             await spoken(made, ["A very long sentence that nobody will hear to its end. ", None])
         record = made.kept.record
         assert record.status == "cancelled"

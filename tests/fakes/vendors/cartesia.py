@@ -17,15 +17,13 @@ from tests.fakes.vendors.scripted import Answer, Entry
 
 FORGOTTEN_S = 1.0
 """A context is forgotten so long after its last audio."""
-WORD_S = 0.25
-"""Told of every word; the tone voice is not so regular."""
 
 
 @attrs.define
 class _Context:
     server: cartesia_speak.CartesiaSpeakServer
     text: str = ""
-    words: int = 0
+    audio_s: float = 0.0
     spoken_at: float | None = None
 
 
@@ -69,7 +67,7 @@ class FakeCartesia(LiveVendor):
         await trio.sleep(self.first_token_after_s)
         await answer.start(CONTENT_TYPES[request.format.encoding])
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
-        await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
+        await self.answer_speech(answer, pieces)
         await answer.end()
 
     async def _sse(self, entry: Entry, body: bytes, answer: Answer) -> None:
@@ -77,9 +75,11 @@ class FakeCartesia(LiveVendor):
         entry.fields = {"text": request.text, "voice": request.voice}
         server = cartesia_speak.CartesiaSpeakServer("c", timestamps=request.want_timings)
         await answer.start("text/event-stream")
-        events: list[SpeakEvent] = [AudioChunk(data=piece) for piece in self.voice(request.text, request.format)]
+        events: list[SpeakEvent] = []
+        for data, words in self.timed_voice(request.text, request.format):
+            events += [*words, AudioChunk(data=data)]
         await answer.paced(
-            [*events, *_timings(request.text, 0), SpeakEnd()],
+            [*events, SpeakEnd()],
             self.speech_gap_s,
             lambda event: cartesia_speak.as_sse(server.encode([event])),
         )
@@ -119,12 +119,17 @@ class FakeCartesia(LiveVendor):
 
     async def _send_event(self, peer: Peer, context: _Context, decoded: ContextText) -> None:
         text, context.text = context.text, ""
-        for piece in self.voice(text, decoded.request.format) if text.strip() else ():
-            await trio.sleep(self.speech_gap_s)
-            await peer.send(*context.server.encode([AudioChunk(data=piece)]))
-        timings = _timings(text, context.words)
-        context.words += len(timings)
-        await peer.send(*context.server.encode([*timings, SpeakEnd() if decoded.finish else Flushed()]))
+        at_s = context.audio_s
+
+        async def send(piece: tuple[bytes, list[WordTiming]]) -> None:
+            data, words = piece
+            timings = [WordTiming(word=w.word, start_s=w.start_s + at_s, end_s=w.end_s + at_s) for w in words]
+            context.audio_s += decoded.request.format.seconds(len(data))
+            await peer.send(*context.server.encode([*timings, AudioChunk(data=data)]))
+
+        if text.strip():
+            await self.utter(peer, self.timed_voice(text, decoded.request.format), send)
+        await peer.send(*context.server.encode([SpeakEnd() if decoded.finish else Flushed()]))
         context.spoken_at = trio.current_time()
         peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
 
@@ -167,9 +172,3 @@ def _fault(decoded: ContextText, contexts: Mapping[str, _Context | None]) -> str
         return "the context is over"
     forgotten = context.spoken_at is not None and trio.current_time() - context.spoken_at > FORGOTTEN_S
     return "the context has expired" if forgotten and not context.text else ""
-
-
-def _timings(text: str, begins: int) -> list[WordTiming]:
-    return [
-        WordTiming(word=word, start_s=WORD_S * n, end_s=WORD_S * (n + 1)) for n, word in enumerate(text.split(), begins)
-    ]

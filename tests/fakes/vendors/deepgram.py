@@ -10,7 +10,7 @@ import trio
 
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.stt import ListenEnd, Transcript, UtteranceEnd
-from gw.types.tts import AudioChunk, Flushed
+from gw.types.tts import Flushed
 from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
 from gw.wire.deepgram_flux_listen import FluxListenServer
 from gw.wire.deepgram_listen import DeepgramListenServer
@@ -79,7 +79,7 @@ class FakeDeepgram(LiveVendor):
         more = (("dg-char-count", str(len(request.text))),)
         await answer.start(CONTENT_TYPES[request.format.encoding], *more)
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
-        await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
+        await self.answer_speech(answer, pieces)
         await answer.end()
 
     def listener(self, fmt: AudioFormat) -> FakeListener:
@@ -143,9 +143,7 @@ class FakeDeepgram(LiveVendor):
                 case "Flush":
                     speech += 1
                     await send_event("SpeechStarted", speech_id=f"dg_sp_{speech}")
-                    for piece in self.voice(text, request.format):
-                        await trio.sleep(self.speech_gap_s)
-                        await peer.send(piece)
+                    await self.utter(peer, self.voice(text, request.format), peer.send)
                     counts = {"input_character_count": len(text), "billable_character_count": len(text)}
                     await send_event("SpeechMetadata", speech_id=f"dg_sp_{speech}", audio_duration_ms=1, controls_applied={}, **counts)
                     await send_event("Flushed", speech_id=f"dg_sp_{speech}")
@@ -171,9 +169,7 @@ class FakeDeepgram(LiveVendor):
                 case (Text(text=more),):
                     text += more
                 case (TtsCommand.FINISH,):
-                    for piece in self.voice(text, request.format):
-                        await trio.sleep(self.speech_gap_s)
-                        await peer.send(*server.encode([AudioChunk(data=piece)]))
+                    await self.utter(peer, self.voice(text, request.format), peer.send)
                     peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
                     text = ""
                     await peer.send(*server.encode([Flushed()]))

@@ -21,6 +21,17 @@ from tests.fakes.vendors.scripted import Answer, Entry
 _SPEECH = re.compile(r"/v1/text-to-speech/([^/]+)(/.*)?")
 
 
+MAX_CONTEXTS = 5
+TOO_MANY = "Maximum simultaneous contexts per WebSocket connection exceeded (5)."
+"""Wording of livekit/agents-js#1985."""
+
+
+@attrs.define
+class _Context:
+    server: elevenlabs_speak_live.ElevenSpeakServer
+    text: str = ""
+
+
 @attrs.define(kw_only=True)
 class FakeElevenLabs(LiveVendor):
     models: tuple[str, ...] = ("eleven_flash_v2_5", "scribe_v2")
@@ -69,7 +80,7 @@ class FakeElevenLabs(LiveVendor):
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
         if not timed:
             await answer.start(CONTENT_TYPES[request.format.encoding], ("character-cost", str(len(request.text))))
-            await answer.paced(pieces, self.speech_gap_s, lambda piece: piece)
+            await self.answer_speech(answer, pieces)
         elif entry.fields["form"] == "/with-timestamps":
             timings = [WordTiming(word=w, start_s=a, end_s=b) for w, a, b in fsk.word_spans(request.text)]
             decoded = elevenlabs_speak.timed_object(b"".join(pieces), timings)
@@ -94,37 +105,51 @@ class FakeElevenLabs(LiveVendor):
         await answer.send_complete(b'{"text":' if self.malformed else decoded, "application/json")
 
     async def _speak(self, peer: Peer) -> None:
+        """Speak what is flushed. `close_context` drops the remaining text and ends the context, unless `auto_mode` is on.
+
+        Source: gojargo/jargo#55, which tried the sequences on the vendor's own endpoint; `CloseContext` of elevenlabs 2.78.0.
+        """
         many = peer.entry.fields["form"] == "/multi-stream-input"
         request = elevenlabs_speak_live.parse_query(peer.entry.fields["voice"], peer.query)
-        spoken: dict[str, str] = {}
-        servers: dict[str, elevenlabs_speak_live.ElevenSpeakServer] = {}
+        auto = dict(request.options).get("auto_mode") == "true"
+        contexts: dict[str, _Context] = {}
         while (frame := await peer.receive()) is not None:
             decoded = elevenlabs_speak_live.parse_frame(frame, many=many)
             if isinstance(decoded, TtsCommand):
                 break
             peer.entry.fields.setdefault("set", dict(decoded.settings))
             name = decoded.context
-            server = servers.setdefault(name, elevenlabs_speak_live.ElevenSpeakServer(name if many else None, request.format))
-            spoken[name] = spoken.get(name, "") + decoded.text
-            if decoded.flush or decoded.finish:
-                text = spoken.pop(name).lstrip()
+            if name not in contexts and len(contexts) == MAX_CONTEXTS:
+                await peer.send(elevenlabs_speak_live.error_frame("max_active_conversations", TOO_MANY, 1008))
+                await peer.close(1008, TOO_MANY)
+                return
+            if name not in contexts:
+                peer.entry.fields["contexts"] = peer.entry.fields.get("contexts", 0) + 1
+                contexts[name] = _Context(elevenlabs_speak_live.ElevenSpeakServer(name if many else None, request.format))
+            context = contexts[name]
+            context.text += decoded.text
+            if decoded.flush or (decoded.finish and (auto or not many)):
+                text, context.text = context.text.lstrip(), ""
                 if text.strip():
-                    await self._utter(peer, server, text, request)
-                if decoded.finish:
-                    await peer.send(*server.encode([SpeakEnd()]))
-                    if not many:
-                        break
+                    await self._utter(peer, context.server, text, request)
+            if decoded.finish:
+                del contexts[name]
+                await peer.send(*context.server.encode([SpeakEnd()]))
+                if not many:
+                    break
         peer.entry.outcome = "ended"
         await peer.close()
 
     async def _utter(self, peer, server, text, request):  # type: ignore[no-untyped-def]
         peer.entry.fields["text"] = peer.entry.fields.get("text", "") + text
-        at = server._audio_s
-        timings = [WordTiming(word=w, start_s=at + a, end_s=at + b) for w, a, b in fsk.word_spans(text)]
-        for piece in self.voice(text, request.format):
-            await trio.sleep(self.speech_gap_s)
-            await peer.send(*server.encode([AudioChunk(data=piece), *timings]))
-            timings = []
+        at_s = server._audio_s
+
+        async def send(piece: tuple[bytes, list[WordTiming]]) -> None:
+            data, words = piece
+            timings = [WordTiming(word=w.word, start_s=w.start_s + at_s, end_s=w.end_s + at_s) for w in words]
+            await peer.send(*server.encode([AudioChunk(data=data), *timings]))
+
+        await self.utter(peer, self.timed_voice(text, request.format), send)
 
     async def _listen(self, peer: Peer) -> None:
         requested = elevenlabs_listen.parse_query(peer.query)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
 import attrs
 import trio
@@ -12,9 +12,11 @@ import trio
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
+from gw.types.tts import WordTiming
 from gw.wire import multipart
 from gw.wire.convert import converter
-from tests.fakes.vendors.scripted import Entry, Receive, ScriptedVendor, Send, over
+from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, over
+from tests.fakes.word_voice import FRAME_S, WordVoice
 
 HEARD_HZ = 8_000
 
@@ -61,6 +63,11 @@ class Peer:
 
 
 Session = Callable[[Peer], Awaitable[None]]
+P = TypeVar("P")
+SpeechFault = Literal["", "no audio", "stalls", "ends early"]
+"""Faults of speech without an error, as users report them: text reported as spoken without any audio (gojargo/jargo#55), silence
+in the middle of a sentence (google-gemini/cookbook#1255), and an end before the text's (bolna-ai/bolna#746: 122 of 308
+characters; pipecat-ai/pipecat#3538)."""
 
 
 @attrs.define(kw_only=True)
@@ -71,6 +78,11 @@ class LiveVendor(ScriptedVendor):
     speech_pcm: bytes | None = None
     """Over HTTP, in place of what the tone voice makes of the text."""
     piece_s: float = 0.1
+    word_voice: WordVoice | None = None
+    """In place of the tone voice."""
+    speech_fault: SpeechFault = ""
+    speech_share: float = 0.0
+    """Share of an utterance's audio that is sent before the fault."""
     close_after: tuple[int, int] | None = None
     """After so many frames of the client the socket is closed with this code."""
     session_error_after: int | None = None
@@ -122,7 +134,46 @@ class LiveVendor(ScriptedVendor):
 
     def voice(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:
         """Speech in pieces of `piece_s`."""
-        return self._cut(b"".join(fsk.encode(text, fmt.sample_rate_hz or 24_000)), fmt)
+        rate = fmt.sample_rate_hz or 24_000
+        if self.word_voice is not None and fmt.encoding == "mp3":
+            frames, each = self.word_voice.mp3(text), max(1, int(self.piece_s / FRAME_S))
+            return (b"".join(frames[at : at + each]) for at in range(0, len(frames), each))
+        if self.word_voice is not None:
+            return self._cut(self.word_voice.pcm(text, rate), fmt)
+        return self._cut(b"".join(fsk.encode(text, rate)), fmt)
+
+    def timed_voice(self, text: str, fmt: AudioFormat) -> list[tuple[bytes, list[WordTiming]]]:
+        """Return the pieces of `voice`, each with the words that begin in it."""
+        pieces = list(self.voice(text, fmt))
+        spans = self.word_voice.spans(text) if self.word_voice is not None else fsk.word_spans(text)
+        timed: list[tuple[bytes, list[WordTiming]]] = [(piece, []) for piece in pieces]
+        for word, start_s, end_s in spans:
+            at = min(len(timed) - 1, int(start_s / self.piece_s))
+            timed[at][1].append(WordTiming(word=word, start_s=start_s, end_s=end_s))
+        return timed
+
+    async def answer_speech(self, answer: Answer, pieces: Iterable[bytes], encode: Callable[[Any], bytes] = bytes) -> None:
+        """Send the body of an answer at the vendor's pace, as far as the fault allows."""
+        all_pieces = list(pieces)
+        count = round(len(all_pieces) * self.speech_share) if self.speech_fault else len(all_pieces)
+        if self.speech_fault == "stalls":
+            await answer.flush()
+        await answer.paced(all_pieces[: 0 if self.speech_fault == "no audio" else count], self.speech_gap_s, encode)
+        if self.speech_fault == "stalls":
+            await trio.sleep_forever()
+
+    async def utter(self, peer: Peer, pieces: Iterable[P], send: Callable[[P], Awaitable[None]]) -> None:
+        """Send an utterance at the vendor's pace, as far as the fault allows. Raises Closed when it stalls and the client leaves."""
+        await trio.sleep(self.first_token_after_s)
+        all_pieces = list(pieces)
+        count = round(len(all_pieces) * self.speech_share) if self.speech_fault else len(all_pieces)
+        for piece in all_pieces[: 0 if self.speech_fault == "no audio" else count]:
+            await trio.sleep(self.speech_gap_s)
+            await send(piece)
+        if self.speech_fault == "stalls":
+            while await peer.receive() is not None:
+                pass
+            raise Closed
 
     def _cut(self, pcm: bytes, fmt: AudioFormat) -> Iterator[bytes]:
         rate = fmt.sample_rate_hz or 24_000

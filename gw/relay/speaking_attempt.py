@@ -1,0 +1,78 @@
+"""One provider's part of a live speech session: what it was sent, what it owes, and the audio that came of it."""
+
+from __future__ import annotations
+
+import math
+
+import trio
+
+from gw.providers.spec import SpeakSession
+from gw.relay.audio_supply import AudioLength, Supply, ends_loud
+from gw.relay.candidates import PreparedCall
+from gw.relay.live_session import SessionAttempt
+from gw.relay.meter import Attempt
+from gw.relay.speech_progress import SpeechProgress
+from gw.types.audio import AudioFormat
+from gw.wire.convert import Converter
+
+
+class SpeakingAttempt(SessionAttempt[SpeakSession]):
+    def __init__(
+        self, call: PreparedCall[SpeakSession], attempt: Attempt, progress: SpeechProgress, starts_s: float
+    ) -> None:
+        super().__init__(call, attempt)
+        self.progress = progress
+        self.starts_s = starts_s  # start of the provider's audio in the session's
+        self.characters = 0  # sent to the provider
+        self.dropped = 0  # characters of them that an interruption took back unheard
+        self.owes_since = math.inf
+        """When the provider was asked to speak the text it has; infinite while it owes nothing."""
+        self.flush_sent_until = progress.start  # offset of the last flush sent to the provider
+        self.converter: Converter | None = None
+        self.supply = Supply(0.0)
+        self.latency_s = 0.0  # from the time at which it owed audio to its first
+        self._length: AudioLength | None = None
+        self._format = AudioFormat(encoding="unknown")
+        self._tail = b""
+
+    @property
+    def format(self) -> AudioFormat:
+        return self._format
+
+    def opened(self, fmt: AudioFormat, now: float) -> None:
+        """Note that the session is open; from here on it may be asked to speak."""
+        self._format = fmt
+        self._length = AudioLength(fmt)
+        self.supply = Supply(now)
+
+    def add_audio(self, data: bytes, now: float) -> None:
+        """Note audio that is passed on to the caller."""
+        assert self._length is not None
+        progress = self.progress
+        if not self._length.bytes and self.owes_since < math.inf:
+            self.latency_s = now - max(self.owes_since, self.supply.since)
+        self.supply.add(self._length.add(data), now)
+        progress.audio_s = self._length.seconds
+        progress.measured = bool(progress.audio_s) or not self._length.bytes
+        self._tail = data
+
+    @property
+    def ends_loud(self) -> bool | None:
+        length = self._length
+        return None if length is None else ends_loud(self._tail, self._format, length.bytes - len(self._tail))
+
+    async def send(self, text: str | None, until: int) -> None:
+        """Send text, or None to flush that up to `until`. Raise what the provider raises."""
+        assert self.session is not None
+        self.sending_since = trio.current_time()
+        try:
+            if text is None:
+                if self.progress.has_words(until):
+                    self.owes_since = min(self.owes_since, trio.current_time())
+                self.flush_sent_until = max(self.flush_sent_until, until)
+                await self.session.flush()
+            else:
+                self.characters += len(text)
+                await self.session.send_text(text)
+        finally:
+            self.sending_since = math.inf
