@@ -171,7 +171,7 @@ class Responder:
                 for piece in pieces:
                     self._calls.setdefault(piece.index, []).append(piece)
                 self._finish_reason = event.finish_reason or self._finish_reason
-                await self._send_text(text, voice)
+                await self._send_text(text or event.refusal, voice)
             case Completion(usage=usage):
                 self._usage = usage
                 await self._take(as_delta(event), voice)
