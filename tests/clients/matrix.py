@@ -16,6 +16,7 @@ PROVES: Mapping[str, tuple[str, str]] = {
     "test_openai_like.py::test_sdk_audio[openai]": ("openai (Python)", "POST /v1/audio/speech, /v1/audio/transcriptions"),
     "test_realtime.py::test_openai_sdk": ("openai (Python)", "WS /v1/realtime, transcription"),
     "test_realtime.py::test_openai_sdk_conversation": ("openai (Python)", "WS /v1/realtime, conversation"),
+    "test_openai_agents.py::test_two_turns_without_an_error": ("openai-agents, realtime", "WS /v1/realtime, conversation"),
     "test_node.py::test_chat_whole_and_streamed": ("openai (npm)", "POST /v1/chat/completions"),
     "test_node.py::test_speech_and_its_transcription": ("openai (npm)", "POST /v1/audio/speech, /v1/audio/transcriptions"),
     "test_chat_dialects.py::test_anthropic_sdk": ("anthropic (Python)", "POST /v1/messages"),
@@ -44,6 +45,7 @@ PROVES: Mapping[str, tuple[str, str]] = {
         "LiveKit Agents, openai", "POST /v1/chat/completions, /v1/audio/speech, /v1/audio/transcriptions"
     ),
     "test_realtime.py::test_livekit_plugin": ("LiveKit Agents, openai", "WS /v1/realtime, transcription"),
+    "test_realtime_frameworks.py::test_livekit_realtime_model": ("LiveKit Agents, openai", "WS /v1/realtime, conversation"),
     "test_deepgram.py::test_livekit_plugin": ("LiveKit Agents, deepgram", "WS and POST /v1/listen, WS /v1/speak"),
     "test_elevenlabs.py::test_livekit_plugin": (
         "LiveKit Agents, elevenlabs", "POST …/stream, WS …/multi-stream-input, WS /v1/speech-to-text/realtime"
@@ -63,6 +65,7 @@ PROVES: Mapping[str, tuple[str, str]] = {
         "Pipecat, openai", "POST /v1/chat/completions, /v1/audio/speech, /v1/audio/transcriptions"
     ),
     "test_realtime.py::test_pipecat_service": ("Pipecat, openai", "WS /v1/realtime, transcription"),
+    "test_realtime_frameworks.py::test_pipecat_realtime_service": ("Pipecat, openai", "WS /v1/realtime, conversation"),
     "test_deepgram.py::test_pipecat_services": ("Pipecat, deepgram", "WS /v1/listen, WS /v1/speak"),
     "test_elevenlabs.py::test_pipecat_services": ("Pipecat, elevenlabs", "WS …/multi-stream-input"),
     "test_cartesia.py::test_pipecat_services": ("Pipecat, cartesia", "WS /tts/websocket, WS /stt/websocket"),
