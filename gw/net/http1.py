@@ -30,8 +30,6 @@ IDLE_MAX: Final = 256
 """Idle connections kept per origin; one file descriptor each. Beyond it a finished connection is closed."""
 CONNECT_S: Final = 5.0
 """For TCP and TLS together; an answer may take much longer, a host that does not even accept need not be waited for."""
-FRESH_S: Final = 0.5
-"""A connection used so recently is reused unchecked, if the upstream has kept one before: the check costs a system call."""
 OPENINGS_MAX: Final = 256  # request lines kept per origin: one per path
 JOIN_MAX_BYTES: Final = 65_536
 """Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
@@ -68,13 +66,12 @@ def request_target(origin: Origin, path: bytes) -> bytes:
 class _Site:
     """The pool's state for one scheme, host and port."""
 
-    __slots__ = ("_openings", "host_line", "idle", "in_use", "keeps")
+    __slots__ = ("_openings", "host_line", "idle", "in_use")
 
     def __init__(self, origin: Origin) -> None:
         self.host_line = b"host: %b\r\naccept-encoding: identity\r\n" % origin.authority.encode("ascii")
         self.idle: deque[tuple[Transport, float]] = deque()  # oldest first; at most IDLE_MAX
         self.in_use = 0
-        self.keeps = False  # a kept connection has answered, and none was found dead since
         self._openings: dict[tuple[bytes, bytes, bytes], bytes] = {}
 
     def opening(self, method: bytes, origin: Origin, path: bytes) -> bytes:
@@ -147,14 +144,17 @@ class Pool:
         return site
 
     def _take(self, site: _Site) -> Transport | None:
-        """Return the connection used last, if it is young and silent."""
+        """Return the connection used last, if it is young and silent.
+
+        Each is looked at, however recently it was used: bytes that no request asked for would become the answer of the next
+        caller, perhaps of another project.
+        """
         if not site.idle:
             return None
         now = trio.current_time()
         while site.idle:
             transport, since = site.idle.pop()
-            idle_s = now - since
-            if (idle_s < FRESH_S and site.keeps) or (idle_s < IDLE_MAX_S and not transport.is_stale()):
+            if now - since < IDLE_MAX_S and not transport.is_stale():
                 self.reused += 1
                 return transport
             transport.abort()
@@ -230,12 +230,10 @@ class ClientExchange:
             if transport is not None:
                 try:
                     self._response = response = await self._request(transport)
-                    site.keeps = True
                     return response
                 except ProviderUnreachable as error:  # the upstream had dropped it, and perhaps the others as well
                     if self._aborted:
                         raise
-                    site.keeps = False
                     pool._drop_idle(site)
                     if self._sent:
                         raise StaleConnection(provider=self._provider, detail=error.detail, cause="lost") from error

@@ -1,5 +1,8 @@
 """The pool: what it sends, which connections it keeps, how a call is cancelled."""
 
+from contextlib import suppress
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -187,6 +190,38 @@ async def test_a_stale_connection_is_not_used(net, pool, upstream):
     net.transports[0].stale = True
     await call(pool)
     assert [t.aborted_at is None for t in net.transports] == [False, True]
+
+
+async def test_a_connection_used_a_moment_ago_is_looked_at_as_well(net, pool, upstream):
+    for _ in range(3):
+        await call(pool)
+    net.transports[0].stale = True
+    await call(pool)
+    assert [t.aborted_at is None for t in net.transports] == [False, True]
+
+
+async def test_an_upstream_that_answers_twice_never_answers_the_next_caller():
+    """On real sockets: the surplus answer arrives when the connection is idle already."""
+    surplus = [trio.Event() for _ in range(4)]
+
+    async def handler(stream):
+        server = ServerSide(stream)
+        with suppress(trio.BrokenResourceError):
+            while (request := await server.request()) is not None:
+                await server.respond(200, request.body)
+                await server.respond(200, request.body)
+                surplus[int(request.body)].set()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, handler, 0, host="127.0.0.1"))
+        origin, pool = Origin.parse(f"http://127.0.0.1:{listener.socket.getsockname()[1]}"), Pool()
+        for number in range(4):
+            async with pool.open("up", b"POST", origin, b"/", [], b"%d" % number) as response:
+                assert await response.read() == b"%d" % number
+            await surplus[number].wait()
+        await pool.aclose()
+        nursery.cancel_scope.cancel()
+    assert pool.opened == 4
 
 
 async def test_a_connection_that_waited_long_is_not_used(net, pool, upstream, autojump_clock):
