@@ -107,7 +107,9 @@ async def open_gateway(
 
         registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)
         await registrar.load(decrypt=not read_only)
-        ledger = Ledger(clock, await store.spend(utc_day(clock.now())))
+        spent = await store.spend(utc_day(clock.now()))
+        estimated = {project: spend.estimated for project, spend in spent.items()}
+        ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated)
         pool = make_pool()
         accounting = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
         relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking))

@@ -13,7 +13,7 @@ from typing import cast, get_args
 import msgspec
 
 from gw.admin.request_models import one_of, page_size, project_filter, whole_number
-from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd_or_none
+from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd, usd_or_none
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries
@@ -23,7 +23,7 @@ from gw.store.requests import LogFilter, seconds_and_characters
 from gw.store.store import Reader
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
-from gw.types.usage import UNIT_OF, RequestRecord, Status, Unit, Usage
+from gw.types.usage import UNIT_OF, AttemptRecord, RequestRecord, Status, Unit, Usage
 
 STATUSES = ("success", "error", "fallback", "cancelled")
 DEFAULT_RECORDS, MAX_RECORDS = 100, 1_000
@@ -47,8 +47,9 @@ class UnknownRequestError(UnknownNameError, code="request_not_found", kind="requ
 
 
 class LoggedAttempt(Schema):
-    """One upstream call, or a candidate that was skipped. Times count from the request's start. `cost_usd` is its share of
-    the request's cost, where several attempts may have one."""
+    """One upstream call, or a candidate that was skipped. Times count from the request's start. After several attempts each
+    vendor that may charge has its own part of the units and the cost, with a `pricing_source`; all are null or 0 for a single
+    attempt, whose part is the request's."""
 
     model_id: str
     outcome: str
@@ -57,12 +58,17 @@ class LoggedAttempt(Schema):
     ttfb_ms: float | None
     error_code: str | None
     upstream_status: int | None
+    input_units: float | None
+    output_units: float | None
     cost_usd: float | None
+    pricing_source: str
+    estimated_usd: float
+    wasted_usd: float | None
 
 
 class LogRecord(Schema):
-    """`cost_usd` is null where no price is known. Of the units and of the cost, `wasted_units` and `wasted_usd` reached
-    nobody."""
+    """`cost_usd` is null where no price is known; `estimated_usd` is what the parts of unknown cost count against the budget.
+    Of the units and of the cost, `wasted_units` and `wasted_usd` reached nobody."""
 
     id: str
     timestamp: UnixSeconds
@@ -82,6 +88,7 @@ class LogRecord(Schema):
     wasted_units: float
     wasted_usd: float | None
     pricing_source: str
+    estimated_usd: float
     fallback_from: str | None
     attempts: list[LoggedAttempt]
     error_code: str | None
@@ -118,7 +125,24 @@ def log_record(record: RequestRecord) -> LogRecord:
         output_units=output_units,
         cached_input_units=cached_units,
         unit=UNIT_OF[record.modality],
-        attempts=[from_attributes(LoggedAttempt, a, cost_usd=usd_or_none(a.cost_nusd)) for a in record.attempts],
+        estimated_usd=usd(record.estimated_nusd),
+        attempts=[_logged(attempt, record.modality) for attempt in record.attempts],
+    )
+
+
+def _logged(attempt: AttemptRecord, modality: Modality) -> LoggedAttempt:
+    has_part = bool(attempt.pricing_source)
+    units: Mapping[Modality, float | None] = {
+        "llm": attempt.input_tokens, "stt": attempt.audio_seconds, "tts": attempt.characters,
+    }  # fmt: skip
+    return from_attributes(
+        LoggedAttempt,
+        attempt,
+        input_units=(units[modality] or 0) if has_part else None,
+        output_units=attempt.output_tokens if has_part else None,
+        cost_usd=usd_or_none(attempt.cost_nusd),
+        estimated_usd=usd(attempt.estimated_nusd),
+        wasted_usd=usd_or_none(attempt.wasted_nusd),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from gw.admin.request_models import SHORT_PERIODS, first_day, one_of, project_filter
-from gw.admin.schemas import Ms, Schema, Usd, preencoded, usd
+from gw.admin.schemas import Ms, Schema, Usd, from_attributes, preencoded, usd
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.store import queries
@@ -23,6 +23,7 @@ from gw.store.rollups import BY, CostRow, Grain, Point
 from gw.store.store import Reader
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
+from gw.types.ids import Modality
 
 ShortPeriod = Literal["today", "week", "month"]
 COUNTS = ("cost", "requests", "errors")
@@ -32,6 +33,8 @@ SPLITS = tuple(BY)
 
 
 class CostGroup(Schema):
+    """`requests` were answered here, or tried here last. After a failover each vendor has its own part of the `cost`."""
+
     cost: Usd
     requests: int
 
@@ -39,21 +42,42 @@ class CostGroup(Schema):
 CostGroups = dict[str, CostGroup]
 
 
+class VendorCharge(Schema):
+    """Charges of a vendor for one model: for `calls`, also of requests that another vendor answered in the end.
+    `wasted` is the part of `cost` for output nobody received; `estimated` stands in for unknown costs in budgets."""
+
+    provider: str
+    model_id: str
+    modality: Modality
+    calls: int
+    cost: Usd
+    wasted: Usd
+    estimated: Usd
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    audio_seconds: float
+    characters: int
+
+
 class Costs(Schema, kw_only=True):
-    """Groups are ordered by cost, highest first. `unpriced_requests` have no known price and count 0 in `total`.
-    `wasted` is the part of `total` that was paid for output nobody received."""
+    """Groups are ordered by cost, highest first. `unpriced_requests` have no known price, or a part without: it is
+    not in `total`, and counts against budgets by `unpriced_estimate`. `wasted` is the part of `total` that was paid for output
+    nobody received."""
 
     period: Literal["today", "week", "month", "all"]
     project: str | None
     total: Usd
     requests: int
     unpriced_requests: int
+    unpriced_estimate: Usd
     wasted: Usd
     by_provider: CostGroups
     by_model: CostGroups
     by_project: CostGroups | msgspec.UnsetType = msgspec.UNSET
     """Omitted from the dashboard's answer about a single project."""
     by_modality: CostGroups
+    charges: list[VendorCharge]
 
 
 class Percentiles(Schema):
@@ -151,12 +175,30 @@ def cost_groups(rows: Iterable[CostRow]) -> Costs:
         total=usd(sum(row.cost_nusd for row in rows)),
         requests=sum(row.requests for row in rows),
         unpriced_requests=sum(row.unpriced for row in rows),
+        unpriced_estimate=usd(sum(row.estimated_nusd for row in rows)),
         wasted=usd(sum(row.wasted_nusd for row in rows)),
         by_provider=_grouped(rows, lambda row: row.provider),
         by_model=_grouped(rows, lambda row: row.model_id),
         by_project=_grouped(rows, lambda row: row.project),
         by_modality=_grouped(rows, lambda row: row.modality),
+        charges=_charges(rows),
     )
+
+
+def _charges(rows: Iterable[CostRow]) -> list[VendorCharge]:
+    """Add up the projects. Models that no vendor charges for are left out."""
+    sums: dict[tuple[str, str, Modality], CostRow] = {}
+    for row in rows:
+        key = (row.provider, row.model_id, row.modality)
+        sums[key] = sums[key] + row if key in sums else row
+    charges = [
+        from_attributes(
+            VendorCharge, row, cost=usd(row.cost_nusd), wasted=usd(row.wasted_nusd), estimated=usd(row.estimated_nusd)
+        )
+        for row in sums.values()
+        if row.calls
+    ]
+    return sorted(charges, key=lambda charge: (-charge.cost, charge.model_id, charge.provider))
 
 
 def _grouped(rows: Iterable[CostRow], name_of: Callable[[CostRow], str]) -> CostGroups:

@@ -15,6 +15,7 @@ from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED, FAILED, CommandFailed
 from gw.cli.output import Cell, aside, print_json, print_table, share_bar
 from gw.cli.resource import PERCENT
+from gw.types.ids import MODALITIES
 
 if TYPE_CHECKING:
     from gw.config.settings import Settings
@@ -25,11 +26,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @click.command()
-@click.option("--provider", required=True, metavar="NAME", help="openai, deepgram or cartesia.")
+@click.option("--provider", required=True, metavar="NAME", help="openai, anthropic, groq, deepgram, assemblyai, cartesia or elevenlabs.")
 @click.option(
-    "--provider-usage-file", "file", required=True, type=click.Path(path_type=Path),
-    help="The vendor's usage in its canonical form, .csv or .json (docs/reconcile.md).",
+    "--provider-usage-file", "files", required=True, multiple=True, type=click.Path(path_type=Path),
+    help="The vendor's usage or costs, .csv or .json, as its API or console gives it or in the canonical form "
+    "(docs/reconcile.md). Repeat it for several files; they add up.",
 )  # fmt: skip
+@click.option(
+    "--modality", type=click.Choice(MODALITIES), help="What to compare, for a vendor that offers several.  [default: see docs]"
+)
 @click.option("--start", metavar="DATE", help="First UTC day, as 2026-01-01.  [default: the first recorded one]")
 @click.option("--end", metavar="DATE", help="Last UTC day, inclusive.  [default: the last recorded one]")
 @click.option(
@@ -69,6 +74,8 @@ def reconcile(ctx: click.Context, /, output_format: str, fail_on_diff: bool, con
         _print_csv(report)
     else:
         print_table(_columns(report), _rows(report))
+    if report.left_out:
+        aside(f"{report.left_out} rows of the files are of days outside the window")
     if report.flagged:
         aside(f"{report.flagged} of {len(report.rows)} rows differ by more than {bill['threshold']:g} %")
     if fail_on_diff and report.flagged:
@@ -81,7 +88,7 @@ async def _compare(settings: Settings, **bill: Any) -> Reconciled:
     from gw.store.store import open_readonly
 
     async with open_readonly(settings.cost_tracking.db_path) as reader:
-        return await compare(reader, build(settings).providers, **bill)
+        return await compare(reader, build(settings), **bill)
 
 
 def _columns(report: Reconciled) -> list[str]:

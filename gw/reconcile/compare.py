@@ -1,14 +1,18 @@
 """Recorded usage compared with the vendor's bill: one row per model, with the likely cause of a difference.
 
-A difference is flagged above the threshold, in percent of the vendor's figure. Causes: `coverage` (one side has
-nothing, or the vendor counts clearly more or fewer requests), `units` (the same requests measured differently), `rate`
-(the units agree but the money does not: the gateway's price is stale).
+A difference is flagged above the threshold, in percent of the vendor's figure. What the vendor's files do not have (units
+or money) is not compared. Causes: `coverage` (one side has nothing, or the vendor counts clearly more or fewer requests),
+`units` (the same requests measured differently), `rate` (the units agree but the money does not: the gateway's price is
+stale).
+
+A vendor bills snapshots (`gpt-4o-2024-08-06`) of models that apps call by another name (`gpt-4o`): see `_joined`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime, timedelta
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -18,34 +22,42 @@ import msgspec
 import trio
 
 from gw.errors import RequestError
-from gw.reconcile.files import FORMS, Billed, Form, Progress, read_usage
-from gw.registry.catalog import Provider
+from gw.reconcile.charges import DAY_ZERO
+from gw.reconcile.files import Billed, Form, Progress, VendorBill, form_of, read_bill
+from gw.registry.catalog import Catalog
 from gw.store.rollups import ModelUsage
 from gw.store.store import Reader
+from gw.types.ids import Modality, split_model_id
 from gw.types.usage import NANO
 
 Matched = Literal["both", "ours_only", "theirs_only"]
 Cause = Literal["", "rate", "units", "coverage", "unpriced"]
 THRESHOLD = 5.0
-_DAY_ZERO = date(1970, 1, 1)
+_SNAPSHOT = re.compile(r"([-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest|general))+$")
+"""Endings of a model's name that say which edition of it answers: dates, `latest`, and Deepgram's `general`."""
 
 
 class ComparedFigures(msgspec.Struct, frozen=True):
     """One figure of the gateway (`ours`) and of the vendor (`theirs`); null = that side has none.
 
-    `percent` is the difference in percent of the vendor's figure; null where that is 0 or missing.
+    `diff` is null where the vendor's files do not have the figure. `percent` is the difference in percent of the vendor's
+    figure; null where that is 0 or missing.
     """
 
     ours: float | None
     theirs: float | None
-    diff: float
+    diff: float | None
     percent: float | None
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """`requests` is the gateway's count, `n_requests` the vendor's, where the file has it."""
+    """`requests` is the gateway's count of calls, `n_requests` the vendor's, where the file has it.
+
+    `names`: how the vendor calls the model, where that is not its name here.
+    """
 
     model: str
+    names: tuple[str, ...]
     matched: Matched
     units: dict[str, ComparedFigures]
     cost_usd: ComparedFigures
@@ -64,7 +76,7 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """`flagged`: number of flagged rows."""
+    """`flagged`: number of flagged rows. `left_out`: rows of the files that are of days outside the window."""
 
     provider: str
     modality: str
@@ -73,10 +85,18 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Difference]
     total_cost_usd: ComparedFigures
     flagged: int
+    left_out: int
 
 
-def compared(ours: Decimal | None, theirs: Decimal | None, threshold: float) -> tuple[ComparedFigures, bool]:
-    """Compare two figures exactly; return them, and whether the difference exceeds the threshold."""
+def compared(
+    ours: Decimal | None, theirs: Decimal | None, threshold: float, *, billed: bool = True
+) -> tuple[ComparedFigures, bool]:
+    """Compare two figures exactly; return them, and whether the difference exceeds the threshold.
+
+    `billed`: the vendor's files have this figure.
+    """
+    if not billed:
+        return ComparedFigures(None if ours is None else float(ours), None, None, None), False
     diff = (ours or Decimal(0)) - (theirs or Decimal(0))
     percent = float(diff / abs(theirs) * 100) if theirs else None if diff else 0.0
     figures = ComparedFigures(
@@ -109,56 +129,99 @@ def _day(text: str, param: str) -> int:
         parsed = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
     except ValueError:
         raise RequestError(what=f"{param} must be a date as 2026-01-31, not {text!r}", param=param) from None
-    return (parsed - _DAY_ZERO).days
+    return (parsed - DAY_ZERO).days
 
 
 def reconcile(
-    form: Form, usage: Iterable[ModelUsage], billed: Mapping[str, Billed], days: tuple[int, int] | None,
-    threshold: float = THRESHOLD,
-) -> Reconciled:  # fmt: skip
+    form: Form, usage: Iterable[ModelUsage], bill: VendorBill, days: tuple[int, int] | None, threshold: float = THRESHOLD
+) -> Reconciled:
     """Compare the gateway's sums with the vendor's for the same days. Rows with the largest difference come first."""
     recorded: dict[str, ModelUsage] = {}
     for sums in usage:
         recorded[sums.model] = sums + recorded[sums.model] if sums.model in recorded else sums
-    names = dict.fromkeys([*recorded, *billed])
-    rows = [_row(form, name, recorded.get(name), billed.get(name), threshold) for name in names]
-    rows.sort(key=lambda row: (not row.flagged, -abs(row.cost_usd.diff), row.model))
+    recorded, billed = _joined(recorded, bill.sums)
+    rows = [
+        _row(form, name, recorded.get(name), billed.get(name), bill.sums.values(), threshold)
+        for name in dict.fromkeys([*recorded, *billed])
+    ]
+    rows.sort(key=lambda row: (not row.flagged, -abs(row.cost_usd.diff or 0), row.model))
     ours = sum(usage.cost_nusd for usage in recorded.values())
-    theirs = sum(sums.cost_nusd for sums in billed.values())
+    costs = [sums.cost_nusd for sums in billed.values() if sums.cost_nusd is not None]
+    priced = bool(costs) or not billed
     return Reconciled(
         provider=form.provider,
         modality=form.modality,
-        window=Window(*((_DAY_ZERO + timedelta(days=day)).isoformat() for day in days)) if days else Window(None, None),
+        window=Window(*((DAY_ZERO + timedelta(days=day)).isoformat() for day in days)) if days else Window(None, None),
         threshold=threshold,
         rows=rows,
-        total_cost_usd=compared(Decimal(ours) / NANO, Decimal(theirs) / NANO, threshold)[0],
+        total_cost_usd=compared(Decimal(ours) / NANO, Decimal(sum(costs)) / NANO, threshold, billed=priced)[0],
         flagged=sum(row.flagged for row in rows),
+        left_out=bill.left_out,
     )
 
 
-def _row(form: Form, name: str, recorded: ModelUsage | None, billed: Billed | None, threshold: float) -> Difference:
+def _joined(
+    recorded: Mapping[str, ModelUsage], billed: Mapping[str, Billed]
+) -> tuple[dict[str, ModelUsage], dict[str, Billed]]:
+    """Bring both sides to the same names.
+
+    Where they have different editions of a model, all its editions become one row under the name without the edition. Where
+    they have the same ones, each keeps its row.
+    """
+
+    def name_of(name: str) -> str:
+        base = _SNAPSHOT.sub("", name)
+        return name if names_of(recorded, base) == names_of(billed, base) else base
+
+    def names_of(side: Iterable[str], base: str) -> set[str]:
+        return editions.get(base, set()).intersection(side)
+
+    editions: dict[str, set[str]] = {}
+    for name in (*recorded, *billed):
+        editions.setdefault(_SNAPSHOT.sub("", name), set()).add(name)
+    ours: dict[str, ModelUsage] = {}
+    for name, sums in recorded.items():
+        joined = name_of(name)
+        sums = msgspec.structs.replace(sums, model=joined)
+        ours[joined] = ours[joined] + sums if joined in ours else sums
+    theirs: dict[str, Billed] = {}
+    for name, charged in billed.items():
+        joined = name_of(name)
+        theirs[joined] = theirs[joined] + charged if joined in theirs else charged
+    return ours, theirs
+
+
+def _row(
+    form: Form, name: str, recorded: ModelUsage | None, billed: Billed | None, all_billed: Iterable[Billed], threshold: float
+) -> Difference:  # fmt: skip
+    bills = list(all_billed) if billed is None else [billed]
     units = {
         unit: compared(
-            None if recorded is None else recorded.units(unit), None if billed is None else billed.units[unit], threshold
+            None if recorded is None else recorded.units(unit),
+            None if billed is None else billed.units.get(unit),
+            threshold,
+            billed=not bills or any(unit in sums.units for sums in bills),
         )
         for unit in form.units
     }
-    cost, cost_differs = compared(_usd(recorded), _usd(billed), threshold)
+    priced = not bills or any(sums.cost_nusd is not None for sums in bills)
+    cost, cost_differs = compared(_usd(recorded), _usd(billed), threshold, billed=priced)
     cause: Cause = ""
     if recorded is None or billed is None:
         cause = "coverage"
     elif any(differs for _, differs in units.values()):
-        ours, theirs = recorded.requests, billed.n_requests
+        ours, theirs = recorded.calls, billed.n_requests
         other_requests = theirs is not None and compared(Decimal(ours), Decimal(theirs), threshold)[1]
         cause = "coverage" if other_requests else "units"
     elif cost_differs:
         cause = "unpriced" if recorded.unpriced else "rate"
     return Difference(
         model=f"{form.provider}/{name}",
+        names=() if billed is None or billed.names == (name,) else billed.names,
         matched="ours_only" if billed is None else "theirs_only" if recorded is None else "both",
         units={unit: figures for unit, (figures, _) in units.items()},
         cost_usd=cost,
-        requests=None if recorded is None else recorded.requests,
+        requests=None if recorded is None else recorded.calls,
         n_requests=None if billed is None else billed.n_requests,
         credits=None if billed is None else billed.credits,
         flagged=bool(cause),
@@ -167,12 +230,12 @@ def _row(form: Form, name: str, recorded: ModelUsage | None, billed: Billed | No
 
 
 def _usd(sums: ModelUsage | Billed | None) -> Decimal | None:
-    return None if sums is None else Decimal(sums.cost_nusd) / NANO
+    return None if sums is None or sums.cost_nusd is None else Decimal(sums.cost_nusd) / NANO
 
 
 async def compare(
-    reader: Reader, providers: Mapping[str, Provider], *, provider: str, file: Path, start: str | None = None,
-    end: str | None = None, threshold: float = THRESHOLD, on_progress: Progress | None = None,
+    reader: Reader, catalog: Catalog, *, provider: str, files: Sequence[Path], modality: Modality | None = None,
+    start: str | None = None, end: str | None = None, threshold: float = THRESHOLD, on_progress: Progress | None = None,
 ) -> Reconciled:  # fmt: skip
     """Compare the days from `start` to `end`, both inclusive, as 2026-01-31; default: all recorded days.
 
@@ -181,12 +244,10 @@ async def compare(
     """
     if not 0 <= threshold <= 1_000_000:
         raise RequestError(what="the threshold is a percentage of 0 or more", param="threshold")
-    form = FORMS.get(provider)
-    if form is None:
-        what = f"{provider!r} has no canonical usage file; these have one: {', '.join(FORMS)}"
-        raise RequestError(what=what, param="provider")
+    form = form_of(provider, modality)
     # the vendor's own name may have been in use before an entry of its type was renamed
-    ids = list(dict.fromkeys([form.provider, *(p.id for p in providers.values() if p.type == form.provider)]))
+    entries = (p.id for p in catalog.providers.values() if p.type == form.provider)
+    ids = list(dict.fromkeys([form.provider, *entries]))
     window(start, end, None)  # report invalid dates before a large file is read
 
     def report_progress(done: int, total: int) -> None:
@@ -194,7 +255,29 @@ async def compare(
         if on_progress is not None:
             on_progress(done, total)
 
-    billed = await trio.to_thread.run_sync(partial(read_usage, file, form, on_progress=report_progress))
+    asked = (_day(start, "start") if start else None, _day(end, "end") if end else None)
+    names = {model.id: model.name for model in catalog.by_modality[form.modality].values() if model.provider in ids}
+    others = _other_names(catalog, form, ids) - set(names.values())
+
+    def is_other(name: str) -> bool:
+        return name in others or _SNAPSHOT.sub("", name) in others
+
+    reading = partial(read_bill, files, form, days=asked, is_other=is_other, on_progress=report_progress)
+    bill = await trio.to_thread.run_sync(reading)
     days = window(start, end, await reader.recorded_days(form.modality, ids))
     usage = await reader.usage_by_model(*days, form.modality, ids) if days else []
-    return reconcile(form, usage, billed, days, threshold)
+    named = [
+        msgspec.structs.replace(sums, model=names.get(sums.model) or split_model_id(sums.model)[1]) for sums in usage
+    ]
+    return reconcile(form, named, bill, days, threshold)
+
+
+def _other_names(catalog: Catalog, form: Form, ids: Sequence[str]) -> frozenset[str]:
+    """Return the vendor's names of the configured models of another modality."""
+    return frozenset(
+        model.name
+        for modality, models in catalog.by_modality.items()
+        if modality != form.modality
+        for model in models.values()
+        if model.provider in ids
+    )

@@ -1,7 +1,9 @@
-"""A vendor's usage export, in one canonical form per vendor, read as a stream into sums per model.
+"""Vendors' files, read as a stream into sums per model.
 
-CSV (header row, columns in any order) or JSON (an array of objects), by the file's extension. Only the sums and the chunk
-being read are in memory, so a file of millions of rows needs no more than a small one. Other columns are ignored.
+CSV or JSON, by the file's extension; which of the known forms it is follows from its columns or members. There is one
+canonical form per vendor and modality (CSV, or a JSON array of objects), and `gw.reconcile.exports` has those that vendors
+give out themselves. Only the sums and the chunk being read are in memory, so a file of millions of rows needs no more
+than a small one. Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -10,88 +12,165 @@ import codecs
 import csv
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from io import SEEK_END, TextIOWrapper
 from pathlib import Path
-from typing import Literal
 
 import attrs
 
 from gw.errors import RequestError
+from gw.reconcile import exports
+from gw.reconcile.charges import Charge, Charges, Malformed, count, dollars, model_name, number
 from gw.types.ids import Modality
-from gw.types.usage import NANO
 
-ProviderName = Literal["openai", "deepgram", "cartesia"]
 MOST_MODELS = 100_000  # different names in one file; a file with more does not list models
 MOST_FIELD_CHARACTERS = 10_000
 ROWS_PER_REPORT = 2_000  # rows, some 10 ms, between two reports of progress
 _CHUNK = 65_536
-_LARGEST = Decimal(10) ** 15
+_LARGEST_ANSWER = 1_024  # chunks (64 MB) of one JSON value; an answer of an API is a single one
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read and the file's size, in the thread that reads. An exception from it ends the reading."""
-Row = tuple[str, Mapping[str, object]]
-"""Position in the file, for messages, and the fields."""
-
-
-class _Malformed(Exception):
-    """The file is not in the canonical form; the text says how."""
 
 
 @attrs.frozen
 class Form:
     """The canonical columns of one vendor's file. `units` are compared with what the gateway recorded."""
 
-    provider: ProviderName
+    provider: str
     modality: Modality
     units: tuple[str, ...]
-    integral: bool
-    """Units are whole numbers."""
     optional: tuple[str, ...] = ("n_requests",)
 
     @property
     def required(self) -> tuple[str, ...]:
         return ("model", *self.units, "cost_usd")
 
+    def integral(self, unit: str) -> bool:
+        return unit != "audio_seconds"
 
-FORMS: Mapping[str, Form] = {
-    form.provider: form
-    for form in (
-        Form("openai", "llm", ("input_tokens", "output_tokens"), integral=True),
-        Form("deepgram", "stt", ("audio_seconds",), integral=False),
-        Form("cartesia", "tts", ("characters",), integral=True, optional=("credits", "n_requests")),
-    )
-}
+
+_UNITS: Mapping[Modality, tuple[str, ...]] = {
+    "llm": ("input_tokens", "output_tokens"), "stt": ("audio_seconds",), "tts": ("characters",),
+}  # fmt: skip
+_MODALITIES: Mapping[str, tuple[Modality, ...]] = {
+    "openai": ("llm", "stt", "tts"), "deepgram": ("stt", "tts"), "cartesia": ("tts", "stt"), "anthropic": ("llm",),
+    "elevenlabs": ("tts", "stt"), "assemblyai": ("stt",), "groq": ("llm", "stt", "tts"),
+}  # fmt: skip
+"""The first one is compared unless another one is asked for."""
+_CREDITS = ("cartesia", "elevenlabs")
+_EVER = (-(2**62), 2**62)
+
+
+def form_of(provider: str, modality: Modality | None = None) -> Form:
+    """Return the form of a vendor's file. Raises RequestError listing what there is."""
+    if provider not in _MODALITIES:
+        what = f"{provider!r} has no canonical usage file; these have one: {', '.join(_MODALITIES)}"
+        raise RequestError(what=what, param="provider")
+    offered = _MODALITIES[provider]
+    if modality is not None and modality not in offered:
+        raise RequestError(what=f"{provider} is compared by {' or '.join(offered)}, not {modality}", param="modality")
+    chosen = modality or offered[0]
+    optional = ("credits", "n_requests") if provider in _CREDITS else ("n_requests",)
+    return Form(provider, chosen, _UNITS[chosen], optional)
+
+
+FORMS: Mapping[str, Form] = {provider: form_of(provider) for provider in _MODALITIES}
 
 
 @attrs.define(kw_only=True)
 class Billed:
-    """The sums of one model in the vendor's file. Money in nano-USD; credits and refunds count negative."""
+    """The sums of one model in the vendor's files. Money in nano-USD; credits and refunds count negative.
+
+    A unit is missing, and `cost_nusd` None, where no file has it. `names` are the vendor's names of the model.
+    """
 
     units: dict[str, Decimal] = attrs.field(factory=dict)
-    cost_nusd: int = 0
+    cost_nusd: int | None = None
     n_requests: int | None = None
     credits: int | None = None
     rows: int = 0
+    names: tuple[str, ...] = ()
+
+    def add(self, charge: Charge) -> None:
+        self.rows += 1
+        for unit, amount in charge.units.items():
+            self.units[unit] = self.units.get(unit, Decimal(0)) + amount
+        self.cost_nusd = _added(self.cost_nusd, charge.cost_nusd)
+        self.n_requests = _added(self.n_requests, charge.n_requests)
+        self.credits = _added(self.credits, charge.credits)
+
+    def __add__(self, other: Billed) -> Billed:
+        units = {unit: self.units.get(unit, Decimal(0)) + other.units.get(unit, Decimal(0)) for unit in self.units | other.units}
+        return Billed(
+            units=units,
+            cost_nusd=_added(self.cost_nusd, other.cost_nusd),
+            n_requests=_added(self.n_requests, other.n_requests),
+            credits=_added(self.credits, other.credits),
+            rows=self.rows + other.rows,
+            names=self.names + other.names,
+        )
 
 
-def read_usage(path: Path, form: Form, *, on_progress: Progress | None = None) -> dict[str, Billed]:
-    """Return model (the vendor's name) → billed sums. Blocks; raises RequestError naming file, row and column."""
+def _added(value: int | None, more: int | None) -> int | None:
+    return value if more is None else (value or 0) + more
+
+
+@attrs.frozen
+class VendorBill:
+    """Sums by model (the vendor's name). `left_out`: rows of days outside the window."""
+
+    sums: Mapping[str, Billed]
+    left_out: int
+
+
+def read_bill(
+    paths: Sequence[Path], form: Form, *, days: tuple[int | None, int | None] = (None, None),
+    is_other: Callable[[str], bool] = lambda name: False, on_progress: Progress | None = None,
+) -> VendorBill:  # fmt: skip
+    """Add several files up. Blocks; raises RequestError naming file, row and column.
+
+    `days`: first and last UTC day; rows of other days are left out, those without a day are not. `is_other`
+    returns whether a model is known for another modality: of such a one, a cost that does not name its modality is left out.
+    """
+    sums: dict[str, Billed] = {}
+    left_out = 0
+    first, last = days
+    for path in paths:
+        for charge in _charges(path, form, on_progress):
+            if charge.modality not in (None, form.modality) or (charge.modality is None and is_other(charge.model)):
+                continue
+            if charge.day is not None and not (_EVER[0] if first is None else first) <= charge.day <= (last or _EVER[1]):
+                left_out += 1
+                continue
+            if charge.model not in sums and len(sums) >= MOST_MODELS:
+                raise RequestError(what=f"{path}: more than {MOST_MODELS:,} different models", param="file")
+            sums.setdefault(charge.model, Billed(names=(charge.model,))).add(charge)
+    return VendorBill(sums, left_out)
+
+
+def read_usage(path: Path, form: Form, *, on_progress: Progress | None = None) -> Mapping[str, Billed]:
+    """Return the sums of one file by model. Like `read_bill`."""
+    return read_bill([path], form, on_progress=on_progress).sums
+
+
+def _charges(path: Path, form: Form, on_progress: Progress | None) -> Charges:
     suffix = path.suffix.lower()
     try:
         if suffix not in (".csv", ".json"):
-            raise _Malformed("the extension must be .csv or .json, which tells the format")
+            raise Malformed("the extension must be .csv or .json, which tells the format")
         with path.open("rb") as raw:
             utf16 = raw.read(4).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             size = raw.seek(0, SEEK_END)
             raw.seek(0)
             with TextIOWrapper(raw, encoding="utf-16" if utf16 else "utf-8-sig", newline="") as text:
-                rows = _csv_rows(text, form) if suffix == ".csv" else _json_rows(text, form)
+                charges = _csv_charges(text, form) if suffix == ".csv" else _json_charges(text, form)
                 if on_progress is not None:
-                    rows = _reporting(rows, lambda: on_progress(raw.tell(), size))
-                return _sums(rows, form)
-    except _Malformed as error:
+                    charges = _reporting(charges, lambda: on_progress(raw.tell(), size))
+                yield from charges
+                return
+    except Malformed as error:
         what = str(error)
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
@@ -100,61 +179,87 @@ def read_usage(path: Path, form: Form, *, on_progress: Progress | None = None) -
     raise RequestError(what=f"{path}: {what}", param="file")
 
 
-def _reporting(rows: Iterable[Row], report: Callable[[], None]) -> Iterator[Row]:
+def _reporting(charges: Charges, report: Callable[[], None]) -> Charges:
     report()
-    for number, row in enumerate(rows, 1):
-        yield row
-        if number % ROWS_PER_REPORT == 0:
+    for index, charge in enumerate(charges, 1):
+        yield charge
+        if index % ROWS_PER_REPORT == 0:
             report()
     report()
 
 
-def _csv_rows(text: TextIOWrapper, form: Form) -> Iterator[Row]:
+def _csv_charges(text: TextIOWrapper, form: Form) -> Charges:
     csv.field_size_limit(MOST_FIELD_CHARACTERS)
     reader = csv.reader(text, strict=True)
     try:
-        header = [name.strip() for name in next(reader, [])]
-        _check_columns(header, form)
+        header = [column.strip() for column in next(reader, [])]
+        export = None if set(form.required).issubset(header) else exports.csv_export(header)
+        if export is None:
+            _check_columns(header, form)
+        else:
+            _check_vendor(export, form)
+        read = export.read if export is not None else lambda where, row: _canonical(where, row, form)
         for values in reader:
             if not any(value.strip() for value in values):
                 continue
             where = f"row {reader.line_num}"
             if len(values) != len(header):
-                raise _Malformed(f"{where} has {len(values)} fields, the header has {len(header)}")
-            yield where, dict(zip(header, values, strict=True))
+                raise Malformed(f"{where} has {len(values)} fields, the header has {len(header)}")
+            yield from read(where, dict(zip(header, values, strict=True)))
     except csv.Error as error:
-        raise _Malformed(f"row {reader.line_num}: {error}") from None
+        raise Malformed(f"row {reader.line_num}: {error}") from None
 
 
-def _json_rows(text: TextIOWrapper, form: Form) -> Iterator[Row]:
-    for number, value in enumerate(_elements(text), 1):
-        where = f"row {number}"
+def _check_vendor(found: exports.Export | exports.Answer, form: Form) -> None:
+    if found.provider != form.provider:
+        raise Malformed(f"this is a {found.title} of {found.provider}, not of {form.provider}")
+
+
+def _json_charges(text: TextIOWrapper, form: Form) -> Charges:
+    """Read a canonical array, or answers of the vendor's API: one or several, also in an array."""
+    for index, value in enumerate(_values(text), 1):
+        where = f"row {index}"
         if not isinstance(value, dict):
-            raise _Malformed(f"{where} is not an object")
-        _check_columns(list(value), form, f"{where}: ")
-        yield where, value
+            raise Malformed(f"{where} is not an object")
+        answer = exports.json_answer(value)
+        if answer is not None:
+            _check_vendor(answer, form)
+            yield from answer.read(f"answer {index}", value)
+        else:
+            _check_columns(list(value), form, f"{where}: ")
+            yield from _canonical(where, value, form)
 
 
-def _elements(text: TextIOWrapper) -> Iterator[object]:
-    """Yield the values of a top-level array, each when all of it has been read."""
+def _values(text: TextIOWrapper) -> Iterator[object]:
+    """Yield the elements of a top-level array, or the top-level objects of the file; each when all of it has been read."""
     decoder = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal, parse_constant=_refuse_constant)
     buffer = text.read(_CHUNK).lstrip()
     if not buffer:
-        raise _Malformed("the file is empty")
-    if not buffer.startswith("["):
-        raise _Malformed("a JSON file must be an array of objects")
-    buffer, first = buffer[1:], True
+        raise Malformed("the file is empty")
+    if buffer.startswith("["):
+        yield from _elements(text, decoder, buffer[1:])
+    elif not buffer.startswith("{"):
+        raise Malformed("a JSON file must be an array of objects, or an answer of the vendor's API")
+    else:
+        while buffer:
+            value, buffer = _decode_next(text, decoder, buffer)
+            yield value
+            buffer = buffer.lstrip() or text.read(_CHUNK).lstrip()
+
+
+def _elements(text: TextIOWrapper, decoder: json.JSONDecoder, buffer: str) -> Iterator[object]:
+    first = True
     while True:
         buffer = buffer.lstrip()
         while not buffer and (more := text.read(_CHUNK)):
             buffer = more.lstrip()
         if buffer.startswith("]"):
             if buffer[1:].strip() or text.read(_CHUNK).strip():
-                raise _Malformed("something follows the end of the array")
+                raise Malformed("something follows the end of the array")
             return
         if not first:
             if not buffer.startswith(","):
-                raise _Malformed("not JSON: a comma or the array's end is missing")
+                raise Malformed("not JSON: a comma or the array's end is missing")
             buffer = buffer[1:]
         first = False
         value, buffer = _decode_next(text, decoder, buffer)
@@ -168,10 +273,10 @@ def _decode_next(text: TextIOWrapper, decoder: json.JSONDecoder, buffer: str) ->
         try:
             value, end = decoder.raw_decode(buffer)
         except (ValueError, RecursionError) as error:
-            more = text.read(_CHUNK) if len(buffer) < 16 * _CHUNK else ""
+            more = text.read(max(_CHUNK, len(buffer))) if len(buffer) < _LARGEST_ANSWER * _CHUNK else ""
             if not more:
                 why = str(error).partition(":")[0] if buffer else "the array has no end"
-                raise _Malformed(f"not JSON: {why}") from None
+                raise Malformed(f"not JSON: {why}") from None
             buffer += more
             continue
         if end < len(buffer) or not (more := text.read(_CHUNK)):  # a number may continue in the next chunk
@@ -185,57 +290,24 @@ def _refuse_constant(name: str) -> object:
 
 def _check_columns(columns: list[str], form: Form, where: str = "") -> None:
     if not any(columns):
-        raise _Malformed(f"{where}the file is empty: a header row is required")
+        raise Malformed(f"{where}the file is empty: a header row is required")
     if missing := [name for name in form.required if name not in columns]:
         similar = ((name, difflib.get_close_matches(name, columns, 1)) for name in missing)
         hints = [f"{close[0]!r} for {name!r}?" for name, close in similar if close]
         hint = f"; did you write {' '.join(hints)}" if hints else ""
         required, present = ", ".join(form.required), ", ".join(columns)
-        raise _Malformed(f"{where}missing {', '.join(missing)}; required: {required}; found: {present}{hint}")
+        raise Malformed(f"{where}missing {', '.join(missing)}; required: {required}; found: {present}{hint}")
     for name in form.required + form.optional:
         if columns.count(name) > 1:
-            raise _Malformed(f"{where}the column {name!r} appears twice")
+            raise Malformed(f"{where}the column {name!r} appears twice")
 
 
-def _sums(rows: Iterable[Row], form: Form) -> dict[str, Billed]:
-    sums: dict[str, Billed] = {}
-    for where, row in rows:
-        name = row["model"]
-        if not isinstance(name, str) or not name.strip():
-            raise _Malformed(f"{where}, column 'model': a model's name is required")
-        name = name.strip()
-        if name not in sums and len(sums) >= MOST_MODELS:
-            raise _Malformed(f"more than {MOST_MODELS:,} different models")
-        billed = sums.setdefault(name, Billed())
-        billed.rows += 1
-        for unit in form.units:
-            amount = _number(where, unit, row[unit], integral=form.integral)
-            billed.units[unit] = billed.units.get(unit, Decimal(0)) + amount
-        cost = _number(where, "cost_usd", row["cost_usd"], negative=True)
-        billed.cost_nusd += int((cost * NANO).to_integral_value())
-        for column in form.optional:
-            value = row.get(column)
-            if value is not None and value != "":
-                count = int(_number(where, column, value, integral=True))
-                setattr(billed, column, (getattr(billed, column) or 0) + count)
-    return sums
-
-
-def _number(where: str, column: str, value: object, *, integral: bool = False, negative: bool = False) -> Decimal:
-    place, shown = f"{where}, column {column!r}", repr(value)[:40]
-    try:
-        if isinstance(value, Decimal):
-            number = value
-        elif isinstance(value, str) and value.isascii() and "_" not in value:
-            number = Decimal(value.strip())
-        else:
-            raise InvalidOperation
-    except InvalidOperation:
-        raise _Malformed(f"{place}: {shown} is not a number (write 1234.5)") from None
-    if not number.is_finite() or abs(number) > _LARGEST:
-        raise _Malformed(f"{place}: {str(value)[:40]!r} is out of range")
-    if number < 0 and not negative:
-        raise _Malformed(f"{place}: must not be negative")
-    if integral and number != number.to_integral_value():
-        raise _Malformed(f"{place}: must be a whole number, not {str(value)[:40]!r}")
-    return number
+def _canonical(where: str, row: Mapping[str, object], form: Form) -> Charges:
+    optional = {column: count(where, column, row.get(column)) for column in form.optional}
+    yield Charge(
+        model=model_name(where, "model", row["model"]),
+        modality=form.modality,
+        units={unit: number(where, unit, row[unit], integral=form.integral(unit)) for unit in form.units},
+        cost_nusd=dollars(where, "cost_usd", row["cost_usd"]),
+        **optional,
+    )

@@ -28,14 +28,19 @@ class Ledger:
     """Today's spend per project: read before a request, reserved while it runs, settled at its end.
 
     The day is the UTC day. It only moves forward: a clock that jumps back does not reopen a past day. A cost belongs to
-    the day its request began on, as in the stored rollups, so that memory and disk agree after a restart.
+    the day its request began on, as in the stored rollups, so that memory and disk agree after a restart. What has no
+    known cost is spent by its estimate.
     """
 
-    def __init__(self, clock: Clock, spent_today: Mapping[str, int]) -> None:
+    def __init__(
+        self, clock: Clock, spent_today: Mapping[str, int], estimated_today: Mapping[str, int] | None = None
+    ) -> None:
+        """`estimated_today`: the part of `spent_today` that is estimated."""
         self._clock = clock
         self._day = utc_day(clock.now())
         self._ends = (self._day + 1) * DAY_S
         self._spent = dict(spent_today)
+        self._estimated = dict(estimated_today or {})
         self._reserved: dict[str, int] = {}
         self._in_flight: dict[str, int] = {}
 
@@ -51,11 +56,17 @@ class Ledger:
             self._day = utc_day(now)
             self._ends = (self._day + 1) * DAY_S
             self._spent.clear()
+            self._estimated.clear()
 
     def spent(self, project: str) -> int:
         """Return the nano-USD spent by finished requests of today."""
         self._roll()
         return self._spent.get(project, 0)
+
+    def cost(self, project: str) -> int:
+        """Return the known costs in `spent`."""
+        self._roll()
+        return self._spent.get(project, 0) - self._estimated.get(project, 0)
 
     def reserved(self, project: str) -> int:
         """Return the nano-USD reserved by requests in flight."""
@@ -72,8 +83,8 @@ class Ledger:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
         return Reservation(project, self._day, nusd)
 
-    def settle(self, reservation: Reservation, nusd: int) -> None:
-        """Release the reservation and add the real cost of the request."""
+    def settle(self, reservation: Reservation, nusd: int, estimated_nusd: int = 0) -> None:
+        """Release the reservation and add the real cost of the request, and the estimate for what has no known cost."""
         project = reservation.project
         self._in_flight[project] -= 1
         if reservation.nusd:
@@ -82,7 +93,12 @@ class Ledger:
                 self._reserved[project] = left
             else:
                 del self._reserved[project]
-        if nusd and reservation.day == self._day:  # else its day is over
+        if reservation.day != self._day:  # its day is over
+            return
+        if estimated_nusd:
+            self._estimated[project] = self._estimated.get(project, 0) + estimated_nusd
+            nusd += estimated_nusd
+        if nusd:
             self._spent[project] = self._spent.get(project, 0) + nusd
 
 

@@ -153,13 +153,15 @@ class CandidatePlanner:
         return project.id in self.voice_projects or bool(stack and (stack.stt or stack.tts))
 
     def admit(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> None:
-        """Reserve the estimate, priced as the first candidate. Raise what `admission.admit` raises."""
+        """Reserve the estimate, priced as the first candidate or by the stand-in. Raise what `admission.admit` raises."""
         model, accounting = candidates.models[0], self.accounting
         estimate = meter.cost_of(spec.estimate, model, candidates.catalog.provider(model.provider)).nusd
         meter.estimate = spec.estimate
         meter.estimate_nusd = estimate
+        if estimate is None:
+            meter.estimated_nusd = estimate = meter.stand_in(spec.estimate)
         meter.reservation = admission.admit(
-            accounting.ledger, candidates.project, estimate or 0, store_accepts=accounting.records.accepting
+            accounting.ledger, candidates.project, estimate, store_accepts=accounting.records.accepting
         )
 
     def prepare(

@@ -33,8 +33,8 @@ from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, RequestContext, try_in_turn
 from gw.relay.candidates import CandidatePlanner, PreparedCall
 from gw.relay.in_flight import InFlight
-from gw.relay.meter import Attempt, record_error, total_cost
-from gw.relay.waste import NO_WASTE, waste_of
+from gw.relay.meter import Attempt, record_error
+from gw.relay.waste import waste_of
 from gw.types.ids import Caller, Modality
 from gw.types.usage import Usage, total_usage
 
@@ -139,27 +139,26 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             self._write_record(error, cancelled=error is None)
 
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
-        """Note usage and cost of every attempt, and their sums in the record."""
-        waste, meter = NO_WASTE, self.meter
+        """Bill every attempt that reached its vendor, and make the record of their sums."""
+        meter = self.meter
         measured: list[Usage] = []
         billed: list[Usage] = []
-        for session_attempt in self.attempts:
-            attempt, call = session_attempt.attempt, session_attempt.call
-            counted, reached = self._usage(session_attempt)
-            cost_of = partial(meter.cost_of, model=call.model, provider=call.provider, live=True)
-            attempt.usage = session_attempt.reported or counted
-            attempt.cost = cost_of(attempt.usage)
-            waste += waste_of(meter.modality, attempt.usage, reached, cost_of)
+        for attempt in self.attempts:
+            if attempt.session is None:  # no handshake: nothing was sent
+                continue
+            counted, reached = self._usage(attempt)
+            usage = attempt.reported or counted
+            cost_of = partial(meter.cost_of, model=attempt.call.model, provider=attempt.call.provider, live=True)
+            waste = waste_of(meter.modality, usage, reached, cost_of)
+            meter.bill(attempt.attempt, usage, cost_of(usage), waste, counted)
             measured.append(counted)
-            billed.append(attempt.usage)
-        by_vendor = bool(billed) and all(attempt.reported is not None for attempt in self.attempts)
+            billed.append(usage)
+        by_vendor = bool(billed) and all(attempt.reported for attempt in self.attempts if attempt.session is not None)
         meter.finish(
             usage=billed[0] if len(billed) == 1 else total_usage(billed, "vendor" if by_vendor else "measured"),
             measured=total_usage(measured, "measured") if by_vendor else None,
-            cost=total_cost([attempt.attempt.cost for attempt in self.attempts]),
             error=error,
             cancelled=cancelled,
-            waste=waste,
         )
 
     async def _forward(self, send: Callable[[S], Awaitable[None]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import NoneType
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from gw.errors import (
 )  # fmt: skip
 from gw.policy.turns import TurnPlace
 from gw.pricing.book import PriceBook
+from gw.pricing.stand_in import STAND_IN
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.admission import Ledger, Reservation
 from gw.relay.waste import NO_WASTE, Waste, units_of
@@ -73,8 +75,11 @@ class Attempt(msgspec.Struct, eq=False):
     estimate: Usage = _NOTHING
     """Units that it is sent, as far as they are known before an answer."""
     usage: Usage | None = None
-    """Units of this attempt alone, in a live session and for calls without content."""
+    """Units that the vendor may charge for, with their cost and waste; None for a call that costs nothing (`Meter.bill`)."""
+    measured: Usage | None = None
     cost: Cost | None = None
+    estimated_nusd: int = 0
+    waste: Waste = NO_WASTE
 
 
 @attrs.frozen(kw_only=True)
@@ -99,14 +104,11 @@ def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day
     return book.cost(usage, price, local=provider.location == "local")
 
 
-def total_cost(costs: list[Cost | None]) -> Cost:
-    """Add costs up. The sum is unknown when one of them is."""
-    known = [cost for cost in costs if cost is not None]
-    if not known:
-        return Cost(nusd=0, source="")
-    amounts = [cost.nusd for cost in known if cost.nusd is not None]
-    source = " + ".join(dict.fromkeys(cost.source for cost in known if cost.source))
-    return Cost(nusd=sum(amounts) if len(amounts) == len(known) else None, source=source)
+def total_cost(costs: Sequence[Cost]) -> Cost:
+    """Add costs up. The sum is unknown when all of them are; when some are, its source says so."""
+    known = [cost.nusd for cost in costs if cost.nusd is not None]
+    source = " + ".join(dict.fromkeys(cost.source for cost in costs if cost.source))
+    return Cost(nusd=sum(known) if known or not costs else None, source=source)
 
 
 def record_error(raised: BaseException | None, *, stopping: bool) -> GwError | None:
@@ -146,6 +148,7 @@ class Meter:
         self.reservation: Reservation | None = None
         self.estimate = Usage(source="estimated")
         self.estimate_nusd: int | None = 0
+        self.estimated_nusd = 0  # stands in for an unknown `estimate_nusd`
         self.answering: Attempt | None = None  # the attempt whose content goes to the caller
         self.first_call_at: float | None = None
         self.content_at: float | None = None
@@ -184,6 +187,7 @@ class Meter:
                 requested_model=self.requested,
                 estimate=self.estimate,
                 estimate_nusd=self.estimate_nusd,
+                estimated_nusd=self.estimated_nusd,
                 stream=self.stream,
                 session_id=self.place.session_id,
                 turn_id=self.place.turn_id,
@@ -199,12 +203,25 @@ class Meter:
         if self.content_at is None:
             self.content_at = now
 
-    def bill_unanswered_calls(self, catalog: Catalog) -> tuple[Usage, Cost, Waste]:
-        """Price the upstream calls that gave no content but may be charged for; each gets its own usage and cost.
+    def bill(
+        self, attempt: Attempt, usage: Usage, cost: Cost, waste: Waste = NO_WASTE, measured: Usage | None = None
+    ) -> None:
+        """Note what the vendor of this attempt may charge. A part of unknown cost counts against the budget as estimated."""
+        attempt.usage, attempt.cost, attempt.waste, attempt.measured = usage, cost, waste, measured
+        if cost.nusd is None:
+            attempt.estimated_nusd = self.stand_in(usage)
+
+    def stand_in(self, usage: Usage) -> int:
+        """Return the stand-in for an unknown cost; where the units are implausible, that of the request's estimate."""
+        cost = self.accounting.book.cost
+        return cost(usage, STAND_IN, local=False).nusd or cost(self.estimate, STAND_IN, local=False).nusd or 0
+
+    def bill_unanswered_calls(self, catalog: Catalog) -> Usage:
+        """Bill the upstream calls that gave no content but may be charged for; return what was sent to all of them.
 
         These are the calls that the caller did not wait for, or that were too slow or cut: what was sent to them is
-        billed, as an estimate. After a stale connection the same request is sent again, so only the last of them
-        counts.
+        billed, as an estimate, and all of it is waste. After a stale connection the same request is sent again, so only
+        the last of them counts.
         """
         last = self.attempts[-1] if self.attempts else None
         unanswered = [
@@ -219,22 +236,28 @@ class Meter:
             )
         ]
         for attempt in unanswered:
-            attempt.usage = _sent([attempt])
-            attempt.cost = self.cost_of(attempt.usage, attempt.model, catalog.provider(attempt.model.provider))
-        usage, cost = _sent(unanswered), total_cost([attempt.cost for attempt in unanswered])
-        return usage, cost, Waste(units_of(self.modality, usage), cost.nusd)
+            sent = _sent([attempt])
+            cost = self.cost_of(sent, attempt.model, catalog.provider(attempt.model.provider))
+            self.bill(attempt, sent, cost, Waste(units_of(self.modality, sent), cost.nusd))
+        return _sent(unanswered)
 
     def finish(
-        self, *, usage: Usage, measured: Usage | None, cost: Cost, error: GwError | None, cancelled: bool,
-        waste: Waste = NO_WASTE,
-    ) -> RequestRecord:  # fmt: skip
-        """Make the record, journal it, settle the budget. All of it is synchronous, so cancellation cannot split it."""
+        self, *, usage: Usage, measured: Usage | None, error: GwError | None, cancelled: bool, cost: Cost | None = None
+    ) -> RequestRecord:
+        """Make the record, journal it, settle the budget. All of it is synchronous, so cancellation cannot split it.
+
+        The cost is the sum of what was billed to the attempts; `cost` is that of a request without any.
+        """
         now = trio.current_time() if self.ended_at is None else self.ended_at
         caller, place, attempts = self.caller, self.place, self.attempts
         last = self.answering or (attempts[-1] if attempts else None)
         model = last.model if last else None
         fell_back = self.answering is not None and self.answering is not attempts[0]
         status: Status = "cancelled" if cancelled else "error" if error else "fallback" if fell_back else "success"
+        if cost is None:
+            cost, estimated_nusd, waste = self._billed()
+        else:
+            estimated_nusd, waste = self.stand_in(usage) if cost.nusd is None else 0, NO_WASTE
         record = RequestRecord(
             id=self.id, timestamp=self.timestamp, project=caller.project, key_id=caller.key_id, endpoint=caller.endpoint,
             session_id=place.session_id, turn_id=place.turn_id, heard=place.heard, earlier=place.earlier,
@@ -248,15 +271,25 @@ class Meter:
             ttfb_ms=None if self.content_at is None else _ms(self.content_at - self.started),
             gateway_ms=self._gateway_ms(now, cancelled=cancelled),
             usage=usage, measured=measured, cost_nusd=cost.nusd, pricing_source=cost.source,
-            wasted_units=waste.units, wasted_nusd=waste.nusd,
+            estimated_nusd=estimated_nusd, wasted_units=waste.units, wasted_nusd=waste.nusd,
         )  # fmt: skip
         self.record = record
         accounting = self.accounting
         accounting.records.finish(record)
         if self.reservation is not None:
-            accounting.ledger.settle(self.reservation, cost.nusd or 0)
+            accounting.ledger.settle(self.reservation, cost.nusd or 0, estimated_nusd)
         accounting.observer.observe(record)
         return record
+
+    def _billed(self) -> tuple[Cost, int, Waste]:
+        """Return the sums of what was billed to the attempts: cost, estimate for unknown costs, waste."""
+        billed = [attempt for attempt in self.attempts if attempt.cost is not None]
+        if len(billed) == 1:
+            [attempt] = billed
+            return attempt.cost, attempt.estimated_nusd, attempt.waste  # type: ignore[return-value]  # a cost: see above
+        cost = total_cost([attempt.cost for attempt in billed if attempt.cost is not None])
+        waste = sum([attempt.waste for attempt in billed], NO_WASTE)
+        return cost, sum([attempt.estimated_nusd for attempt in billed]), waste
 
     def _gateway_ms(self, now: float, *, cancelled: bool) -> float | None:
         """Return the time spent in the gateway itself. A caller who left did so while the upstream was waited for."""
@@ -267,18 +300,37 @@ class Meter:
 
     def _attempt_record(self, attempt: Attempt, now: float) -> AttemptRecord:
         error, started, ready_at = attempt.error, attempt.started, attempt.ready_at
-        return AttemptRecord(
+        record = AttemptRecord(
             model_id=attempt.model.id,
+            provider="" if attempt.model.id.startswith(f"{attempt.model.provider}/") else attempt.model.provider,
             outcome=_outcome(attempt),
             started_ms=_ms(started - self.started),
             duration_ms=_ms((now if attempt.ended is None else attempt.ended) - started),
             ttfb_ms=None if ready_at is None else _ms(ready_at - started),
             error_code=error.code if error else None,
             upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
-            audio_seconds=attempt.usage.audio_seconds or None if attempt.usage else None,
-            characters=attempt.usage.characters or None if attempt.usage else None,
-            cost_nusd=attempt.cost.nusd if attempt.cost else None,
         )
+        return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
+
+
+def _with_part(record: AttemptRecord, attempt: Attempt) -> AttemptRecord:
+    """Add the vendor's part of the request, which has other parts as well."""
+    usage, cost = attempt.usage, attempt.cost
+    assert usage is not None
+    assert cost is not None
+    measured = attempt.measured or usage
+    return msgspec.structs.replace(
+        record,
+        input_tokens=usage.input_tokens,
+        cached_input_tokens=usage.cached_input_tokens,
+        output_tokens=usage.output_tokens,
+        audio_seconds=usage.audio_seconds or measured.audio_seconds or None,
+        characters=usage.characters or measured.characters or None,
+        cost_nusd=cost.nusd,
+        pricing_source=cost.source,
+        estimated_nusd=attempt.estimated_nusd,
+        wasted_nusd=attempt.waste.nusd,
+    )
 
 
 def _sent(attempts: list[Attempt]) -> Usage:

@@ -195,8 +195,8 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
             if raised is not None or not response.awaits_close:
                 response.close(error=error, cancelled=error is None)
             return
-        usage, cost, waste = meter.bill_unanswered_calls(self.candidates.catalog)
-        meter.finish(usage=usage, measured=None, cost=cost, error=error, cancelled=error is None, waste=waste)
+        usage = meter.bill_unanswered_calls(self.candidates.catalog)
+        meter.finish(usage=usage, measured=None, error=error, cancelled=error is None)
 
 
 class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):

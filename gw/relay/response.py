@@ -10,7 +10,7 @@ import trio
 from gw.errors import GwError
 from gw.registry.catalog import Catalog
 from gw.relay.attempts import OpenAttempt
-from gw.relay.meter import Meter, total_cost
+from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
 from gw.types.usage import Cost, RequestRecord, Usage
 
@@ -106,13 +106,12 @@ class Response(Generic[S, E]):
             cost = self._cost(usage)
             if not cost.nusd and measured is not None and (counted := self._cost(measured)).nusd:
                 cost = counted  # the vendor's report is empty, or in units that the price does not know
-            waste = self._waste(usage)
-            if len(self.meter.attempts) > 1:
-                _, unanswered, wasted = self.meter.bill_unanswered_calls(self._catalog)
-                waste += wasted
-                if unanswered.nusd:  # an unknown one does not make the answer's own unknown
-                    cost = total_cost([cost, unanswered])
-            self.meter.finish(usage=usage, measured=measured, cost=cost, error=error, cancelled=cancelled, waste=waste)
+            meter = self.meter
+            assert meter.answering is not None
+            meter.bill(meter.answering, usage, cost, self._waste(usage), measured)
+            if len(meter.attempts) > 1:
+                meter.bill_unanswered_calls(self._catalog)
+            meter.finish(usage=usage, measured=measured, error=error, cancelled=cancelled)
 
     @property
     def awaits_close(self) -> bool:

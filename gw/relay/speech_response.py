@@ -24,12 +24,12 @@ from gw.registry.catalog import Catalog, Model
 from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import LOW_S, PATIENCE_S, SLOWER, Supply, ends_loud
 from gw.relay.candidates import PreparedCall
-from gw.relay.meter import Attempt, Meter, total_cost
+from gw.relay.meter import Attempt, Meter
 from gw.relay.response import Response
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.usage_counters import SpeakCounter
 from gw.relay.voice_pace import VoicePace
-from gw.relay.waste import NO_WASTE, Playback, Waste, played_part, waste_of
+from gw.relay.waste import Playback, played_part, waste_of
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
@@ -228,28 +228,22 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         if not self._earlier or self.meter.record is not None:
             super().close(error=error, cancelled=cancelled)
             return
-        waste = NO_WASTE
         following = [*self._earlier[1:], self._part]
         for part, later in zip(self._earlier, following, strict=True):
-            waste += self._settle(part, later.progress.start - part.progress.start)
-        usage, _ = self._part.counter.usage()
-        self._part.attempt.usage, self._part.attempt.cost = usage, self._cost_of(self._part)
-        waste += self._waste(usage)
-        _, unanswered, wasted = self.meter.bill_unanswered_calls(self._catalog)
+            self._bill(part, later.progress.start - part.progress.start)
+        usage, measured = self._part.counter.usage()
+        self.meter.bill(self._part.attempt, usage, self._cost_of(self._part), self._waste(usage), measured)
+        self.meter.bill_unanswered_calls(self._catalog)
         total, measured = self._all_usage()
-        costs: list[Cost | None] = [part.attempt.cost for part in (*self._earlier, self._part)]
-        cost = total_cost([*costs, unanswered] if unanswered.nusd else costs)
-        self.meter.finish(
-            usage=total, measured=measured, cost=cost, error=error, cancelled=cancelled, waste=waste + wasted
-        )
+        self.meter.finish(usage=total, measured=measured, error=error, cancelled=cancelled)
 
-    def _settle(self, part: _Part, heard_characters: int) -> Waste:
-        """Note usage and cost of a provider that failed; return the part of them that reached nobody."""
-        usage, _ = part.counter.usage()
-        part.attempt.usage, part.attempt.cost = usage, self._cost_of(part)
+    def _bill(self, part: _Part, heard_characters: int) -> None:
+        """Bill a provider that failed, of whose speech so much was heard."""
+        usage, measured = part.counter.usage()
         reached = played_part(usage, heard_characters, part.progress.audio_s)
         model, provider = part.call.model, part.call.provider
-        return waste_of("tts", usage, reached, lambda used: self.meter.cost_of(used, model, provider))
+        waste = waste_of("tts", usage, reached, lambda used: self.meter.cost_of(used, model, provider))
+        self.meter.bill(part.attempt, usage, self._cost_of(part), waste, measured)
 
     def _cost_of(self, part: _Part) -> Cost:
         usage, measured = part.counter.usage()

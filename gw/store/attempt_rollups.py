@@ -14,7 +14,6 @@ import msgspec
 from gw.store.requests import bounded_float
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
-from gw.types.ids import split_model_id
 from gw.types.usage import RequestRecord
 
 SKIPS = ("breaker_open", "busy", "disabled", "missing_ability", "not_configured", "retry_after", "skipped", "unpriced")
@@ -84,8 +83,7 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
         attempts = record.attempts
         for number, attempt in enumerate(attempts, start=1):
             following = attempts[number].model_id if number < len(attempts) else ""
-            provider = split_model_id(attempt.model_id)[0]
-            key = (utc_hour(at), provider, attempt.model_id, following, attempt.outcome)
+            key = (utc_hour(at), attempt.provider_id, attempt.model_id, following, attempt.outcome)
             sums = rows.get(key)
             if sums is None:
                 rows[key] = [1, at, attempt.error_code]

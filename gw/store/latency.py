@@ -23,7 +23,8 @@ CACHED = 128  # merged hours and days in memory, some 10 KB each; the oldest go 
 _OF_BUCKETS = {
     grain: f"""
 select r.bucket, r.provider, r.model_id, r.modality, r.requests, r.ttfb, r.latency
-from json_each(:buckets) wanted cross join {table} r on r.bucket = wanted.value and r.project = :project"""
+from json_each(:buckets) wanted cross join {table} r on r.bucket = wanted.value and r.project = :project
+where r.requests > 0"""
     for grain, table in TABLES.items()
 }
 _OF_ALL_PROJECTS = {grain: sql.replace(" and r.project = :project", "") for grain, sql in _OF_BUCKETS.items()}

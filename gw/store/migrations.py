@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import apsw
 
+from gw.telemetry.histogram import Histogram
+
 APPLICATION_ID = 0x67775631  # marks a database as ours in the file's header
 
 
@@ -203,8 +205,63 @@ def _waste(db: apsw.Connection) -> None:
         db.execute(f"alter table {table} add column wasted_nusd integer not null default 0")
 
 
+_KNOWN_PARTS = """
+create temp table part as
+select cast(r.timestamp as integer) / 3600 as hour, r.project, r.modality, r.provider as answered_by, r.model_id as answered,
+       substr(a.model_id, 1, instr(a.model_id, '/') - 1) as provider, a.model_id, a.cost_nusd,
+       case when a.in_sum then a.audio_seconds else 0.0 end as audio_seconds,
+       case when a.in_sum then a.characters else 0 end as characters
+from requests r join (
+    select seq, json_extract(one.value, '$.model_id') as model_id, json_extract(one.value, '$.cost_nusd') as cost_nusd,
+           coalesce(json_extract(one.value, '$.audio_seconds'), 0.0) as audio_seconds,
+           coalesce(json_extract(one.value, '$.characters'), 0) as characters,
+           json_extract(attempts, '$[#-1].cost_nusd') is not null as in_sum
+    from requests, json_each(attempts) one where json_array_length(attempts) > 1
+) a on a.seq = r.seq
+where a.cost_nusd is not null and a.model_id <> r.model_id and r.cost_nusd is not null"""
+"""Parts of a request's cost that another model than the one that answered has. Units are in the request's sum where it was a
+live session, in which the attempt that answered has a cost of its own as well."""
+
+_TAKE = """
+update {table} as r set (cost_nusd, audio_seconds, characters) = (
+    select r.cost_nusd - sum(p.cost_nusd), r.audio_seconds - sum(p.audio_seconds), r.characters - sum(p.characters)
+    from part p where {same})
+where exists (select 1 from part p where {same})"""
+_SAME_ROW = """(p.hour / {hours}, p.project, p.answered_by, p.answered, p.modality)
+    = (r.bucket, r.project, r.provider, r.model_id, r.modality)"""
+_GIVE = """
+insert into {table} (bucket, project, provider, model_id, modality, cost_nusd, audio_seconds, characters, calls, requests, errors,
+    fallbacks, cancelled, unpriced, input_tokens, cached_input_tokens, output_tokens, wasted_nusd, ttfb, latency)
+select hour / {hours}, project, provider, model_id, modality, sum(cost_nusd), sum(audio_seconds), sum(characters), count(*),
+    0, 0, 0, 0, 0, 0, 0, 0, 0, :none, :none
+from part group by 1, 2, 3, 4, 5
+on conflict (bucket, project, provider, model_id, modality) do update set cost_nusd = cost_nusd + excluded.cost_nusd,
+    audio_seconds = audio_seconds + excluded.audio_seconds, characters = characters + excluded.characters,
+    calls = calls + excluded.calls"""
+
+
+def _parts_of_vendors(db: apsw.Connection) -> None:
+    """Book each vendor's part of a request where it belongs.
+
+    Rollups gain the calls that a vendor may charge for (before: the requests that it answered) and the estimates for unknown
+    costs (before: 0). Until now a failover booked everything for the model that answered last: costs, seconds and characters
+    are moved as far as the records still have the attempts. Older sums, tokens and waste stay as they are.
+    """
+    db.execute("alter table requests add column estimated_nusd integer not null default 0")
+    none = Histogram().encode()
+    db.execute(_KNOWN_PARTS)
+    for table, hours in (("rollup_hour", 1), ("rollup_day", 24)):
+        db.execute(f"alter table {table} add column estimated_nusd integer not null default 0")
+        db.execute(f"alter table {table} add column calls integer not null default 0")
+        db.execute(f"update {table} set calls = requests")
+        db.execute(_TAKE.format(table=table, same=_SAME_ROW.format(hours=hours)))
+        db.execute(_GIVE.format(table=table, hours=hours), {"none": none})
+    db.execute("drop table part")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
+    _parts_of_vendors,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

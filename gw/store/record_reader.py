@@ -17,7 +17,7 @@ import attrs
 from gw.store import queries, rollups
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.report_process import ProcessGone, ReportProcess
-from gw.store.rollups import RollupVersions
+from gw.store.rollups import RollupVersions, Spend
 from gw.store.sqlite import ReaderPool
 from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord
@@ -99,8 +99,8 @@ class RecordReader:
     async def request(self, record_id: str) -> RequestRecord | None:
         return await self.read(queries.request, record_id)
 
-    async def spend(self, day: int) -> dict[str, int]:
-        """Return project → nano-USD of one UTC day, including what the journal held at the start. Always in a thread."""
+    async def spend(self, day: int) -> dict[str, Spend]:
+        """Return what each project spent on a UTC day, including what the journal held at the start. Always in a thread."""
         return await self._readers.read(rollups.spend, day)
 
     def close(self) -> None:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import apsw
 import attrs
+import msgspec
 
 from gw.store.journal import read_lines, segment_paths
 from gw.store.writer import BATCH, log_unwritable, write_possible
 from gw.types.ids import split_model_id
 from gw.types.usage import AttemptRecord, Intent, RequestRecord, total_usage
 
-_SAME = sorted({*Intent.__struct_fields__} & {*RequestRecord.__struct_fields__} - {"model_id"})
+_SAME = sorted({*Intent.__struct_fields__} & {*RequestRecord.__struct_fields__} - {"model_id", "estimated_nusd"})
 """Fields that a record has from its first intent."""
 
 
@@ -74,19 +75,40 @@ def interrupted(intents: Iterable[Intent]) -> RequestRecord:
     intents = sorted(intents, key=lambda intent: intent.attempt)
     first, last = intents[0], intents[-1]
     priced = [intent.estimate_nusd for intent in intents if intent.estimate_nusd is not None]
-    started_ms = [max(0.0, (intent.timestamp - first.timestamp) * 1000) for intent in intents]
+    sources = dict.fromkeys(_source(intent) for intent in intents)
+    attempts = [_attempt(intent, first.timestamp, is_part=len(intents) > 1) for intent in intents]
     return RequestRecord(
         **{name: getattr(first, name) for name in _SAME},
         model_id=last.model_id,
         provider=split_model_id(last.model_id)[0],
         status="error",
-        total_latency_ms=max(started_ms),
+        total_latency_ms=max(attempt.started_ms for attempt in attempts),
         cost_nusd=sum(priced) if priced else None,
-        pricing_source="estimated" if priced else "unpriced",
+        pricing_source=" + ".join(sources),
         usage=total_usage([intent.estimate for intent in intents], "estimated"),
-        attempts=tuple(
-            AttemptRecord(model_id=intent.model_id, outcome="interrupted", started_ms=start_ms, duration_ms=0.0)
-            for intent, start_ms in zip(intents, started_ms, strict=True)
-        ),
+        attempts=tuple(attempts),
+        estimated_nusd=sum(intent.estimated_nusd for intent in intents),
         error_code="interrupted",
+    )
+
+
+def _source(intent: Intent) -> str:
+    return "unpriced" if intent.estimate_nusd is None else "estimated"
+
+
+def _attempt(intent: Intent, began: float, *, is_part: bool) -> AttemptRecord:
+    started_ms = max(0.0, (intent.timestamp - began) * 1000)
+    record = AttemptRecord(model_id=intent.model_id, outcome="interrupted", started_ms=started_ms, duration_ms=0.0)
+    if not is_part:
+        return record
+    used = intent.estimate
+    return msgspec.structs.replace(
+        record,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        audio_seconds=used.audio_seconds or None,
+        characters=used.characters or None,
+        cost_nusd=intent.estimate_nusd,
+        pricing_source=_source(intent),
+        estimated_nusd=intent.estimated_nusd,
     )

@@ -17,7 +17,7 @@ _COLUMNS = (
     "ttfb_ms", "gateway_ms", "cost_nusd", "pricing_source", "input_tokens", "cached_input_tokens", "cache_write_tokens",
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
     "measured", "attempts", "fallback_from", "error_code", "stream", "session_id", "turn_id", "key_id", "endpoint",
-    "heard", "wasted_units", "wasted_nusd",
+    "heard", "wasted_units", "wasted_nusd", "estimated_nusd",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -47,8 +47,8 @@ SELECT = f"select {', '.join(_COLUMNS)} from requests"  # rows for `record_of`
 
 _TALLY = """
 select count(*), coalesce(sum(status = 'error'), 0), coalesce(sum(status = 'fallback'), 0),
-       coalesce(sum(status = 'cancelled'), 0), coalesce(sum(cost_nusd), 0), coalesce(sum(cost_nusd is null), 0),
-       coalesce(sum(wasted_nusd), 0)
+       coalesce(sum(status = 'cancelled'), 0), coalesce(sum(cost_nusd), 0),
+       coalesce(sum(cost_nusd is null or pricing_source like '%unpriced%'), 0), coalesce(sum(wasted_nusd), 0)
 from requests where timestamp >= :since and timestamp < :until and (:project is null or project = :project)"""
 
 _TTFBS = """
@@ -276,6 +276,7 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         _encode(record.heard).decode() if record.heard else None,
         record.wasted_units and bounded_float(record.wasted_units),
         None if record.wasted_nusd is None else bounded_int(record.wasted_nusd),
+        record.estimated_nusd and bounded_int(record.estimated_nusd),
     )
 
 

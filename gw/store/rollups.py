@@ -4,15 +4,18 @@ They change in the transaction that inserts the records, so their sums are alway
 pruning records leaves them. Latency goes in as mergeable histograms: time to first byte of every request that had one,
 total latency of requests that were answered (the total of a failure or an aborted request says nothing about the model).
 
+A request counts once, for the model that answered it or was tried last. Its units and its cost count for the vendor that
+charges for them, which after a failover is another one for each part (`AttemptRecord.pricing_source`).
+
 A sum more is a column of the schema, a name in `_SUMS` with its value in `_values`, and a field of the rows that show it.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import apsw
 import msgspec
@@ -21,15 +24,15 @@ from gw.store.requests import Totals, bounded_float, bounded_int, seconds_and_ch
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
-from gw.types.ids import Modality, split_model_id
-from gw.types.usage import RequestRecord
+from gw.types.ids import Modality
+from gw.types.usage import AttemptRecord, RequestRecord
 
 Grain = Literal["hour", "day"]
 _Key = tuple[int, str, str, str, Modality]
 
 _SUMS = (
     "requests", "errors", "fallbacks", "cancelled", "cost_nusd", "unpriced", "input_tokens",
-    "cached_input_tokens", "output_tokens", "audio_seconds", "characters", "wasted_nusd",
+    "cached_input_tokens", "output_tokens", "audio_seconds", "characters", "wasted_nusd", "estimated_nusd", "calls",
 )  # fmt: skip
 """Columns that are added up, in the order of `_values`."""
 _KEYS = ("bucket", "project", "provider", "model_id", "modality")
@@ -37,16 +40,22 @@ _ALL = (*_KEYS, *_SUMS, "ttfb", "latency")
 TABLES: Mapping[Grain, str] = {"hour": "rollup_hour", "day": "rollup_day"}
 
 
-def _values(record: RequestRecord) -> tuple[float, ...]:
+_Values = tuple[float, ...]
+_Part = tuple[str, str, _Values]
+"""Provider, model, and values that count for them."""
+
+
+def _values(record: RequestRecord, parts: list[AttemptRecord]) -> _Values:
+    """Return what counts for the model that answered. With `parts`, units and costs count elsewhere."""
     usage, cost, status = record.usage, record.cost_nusd, record.status
+    counts = (1, status == "error", status == "fallback", status == "cancelled")
+    if parts:
+        return (*counts, *_NO_PART)
     seconds, characters = 0.0, 0
     if usage.audio_seconds or usage.characters or record.measured is not None:
         seconds, characters = seconds_and_characters(record)
     return (
-        1,
-        status == "error",
-        status == "fallback",
-        status == "cancelled",
+        *counts,
         0 if cost is None else bounded_int(cost),
         cost is None,
         bounded_int(usage.input_tokens),
@@ -55,7 +64,41 @@ def _values(record: RequestRecord) -> tuple[float, ...]:
         seconds,
         characters,
         bounded_int(record.wasted_nusd) if record.wasted_nusd else 0,
+        bounded_int(record.estimated_nusd) if record.estimated_nusd else 0,
+        bool(record.pricing_source),
     )
+
+
+_NO_PART = (0,) * (len(_SUMS) - 4)
+
+
+def _part(part: AttemptRecord, *, unpriced: bool) -> _Part:
+    """Return what counts for the vendor of this part. `unpriced`: the request counts as one without a known cost here."""
+    units = (part.input_tokens, part.cached_input_tokens, part.output_tokens)
+    values = (
+        *(0, 0, 0, 0),
+        bounded_int(part.cost_nusd or 0),
+        unpriced,
+        *map(bounded_int, units),
+        bounded_float(part.audio_seconds or 0.0),
+        bounded_int(part.characters or 0),
+        bounded_int(part.wasted_nusd or 0),
+        bounded_int(part.estimated_nusd),
+        1,
+    )
+    return part.provider_id, part.model_id, values
+
+
+def _split(record: RequestRecord) -> Iterator[_Part]:
+    """Yield the model that answered, with the request itself, and each vendor with its part.
+
+    A request with several parts of unknown cost counts as unpriced once, for the last of them.
+    """
+    parts = record.parts
+    yield record.provider, record.model_id, _values(record, parts)
+    last_unknown = next((part for part in reversed(parts) if part.cost_nusd is None), None)
+    for part in parts:
+        yield _part(part, unpriced=part is last_unknown)
 
 
 _FIND = {
@@ -87,7 +130,11 @@ def _range_sql(select: str, table: str, clauses: str = "") -> tuple[str, str]:
 
 
 class CostRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost of one model for one project. `unpriced` of the `requests` have no known cost and are not in `cost_nusd`."""
+    """Cost of one model for one project. `requests` were answered by it, `calls` are those it may charge for.
+
+    `unpriced` requests have no known cost, or a part without: it is not in `cost_nusd`, and counts against budgets by
+    `estimated_nusd`.
+    """
 
     provider: str
     model_id: str
@@ -102,6 +149,13 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True):
     audio_seconds: float
     characters: int
     wasted_nusd: int
+    estimated_nusd: int
+    calls: int
+
+    def __add__(self, other: CostRow) -> CostRow:
+        """Add the sums of another project."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__[4:]}
+        return msgspec.structs.replace(self, **sums)
 
 
 class Point(Totals, frozen=True, kw_only=True):
@@ -112,10 +166,11 @@ class Point(Totals, frozen=True, kw_only=True):
 
 
 class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """Units and money of one model over a range of days, as a bill shows them. `model` is the vendor's own name."""
+    """Units and money of one model over a range of days, as a bill shows them. `model` is its id, or the vendor's name."""
 
     model: str
-    requests: int
+    calls: int
+    """Calls that the vendor may charge for."""
     cost_nusd: int
     unpriced: int
     """Requests without a known price, whose cost is not in the sum."""
@@ -155,10 +210,10 @@ _POINTS = {
     for by, column in BY.items()
 }
 _EVER = (-(2**62), 2**62)
-_SPEND = "select project, sum(cost_nusd) from rollup_day where bucket = ? group by project"
+_SPEND = "select project, sum(cost_nusd + estimated_nusd), sum(estimated_nusd) from rollup_day where bucket = ? group by project"
 _MODEL_USAGE = f"""
 select model_id, {", ".join(f"sum({name})" for name in ModelUsage.__struct_fields__[1:])} from rollup_day
-where bucket between ? and ? and modality = ? and provider = ? group by model_id order by model_id"""
+where bucket between ? and ? and modality = ? and provider = ? group by model_id having sum(calls) order by model_id"""
 _DAYS = "select min(bucket), max(bucket) from rollup_day where modality = ? and provider = ?"
 
 
@@ -177,8 +232,10 @@ class _Sums:
         self._ttfbs: list[float] = []
         self._latencies: list[float] = []
 
-    def add(self, record: RequestRecord) -> None:
-        self.sums = list(map(operator.add, self.sums, _values(record)))
+    def add(self, values: _Values) -> None:
+        self.sums = list(map(operator.add, self.sums, values))
+
+    def add_times(self, record: RequestRecord) -> None:
         if record.ttfb_ms is not None:
             self._ttfbs.append(record.ttfb_ms)
         if record.status in ("success", "fallback"):
@@ -200,11 +257,14 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     hours: dict[_Key, _Sums] = {}
     for record in records:
         hour = utc_hour(bounded_float(record.timestamp))
-        key = (hour, record.project, record.provider, record.model_id, record.modality)
-        group = hours.get(key)
-        if group is None:
-            group = hours[key] = _Sums()
-        group.add(record)
+        for number, (provider, model_id, values) in enumerate(_split(record)):
+            key = (hour, record.project, provider, model_id, record.modality)
+            group = hours.get(key)
+            if group is None:
+                group = hours[key] = _Sums()
+            group.add(values)
+            if not number:
+                group.add_times(record)
     days: dict[_Key, _Sums] = {}
     for (hour, project, provider, model_id, modality), group in hours.items():
         group.fill_histograms()
@@ -278,18 +338,26 @@ def points(
     return [struct_of(Point, row) for row in db.execute(_POINTS[grain, by][project is not None], bindings)]
 
 
-def spend(db: apsw.Connection, day: int) -> dict[str, int]:
-    return dict(db.execute(_SPEND, (day,)))
+class Spend(NamedTuple):
+    """Nano-USD as budgets count them; `estimated` is the part of `total` that stands in for unknown costs."""
+
+    total: int
+    estimated: int = 0
+
+
+def spend(db: apsw.Connection, day: int) -> dict[str, Spend]:
+    """Return what each project spent on a UTC day."""
+    return {project: Spend(*sums) for project, *sums in db.execute(_SPEND, (day,))}
 
 
 def usage_by_model(
     db: apsw.Connection, first_day: int, last_day: int, modality: Modality, providers: Collection[str]
 ) -> list[ModelUsage]:
-    """Return the usage of each provider's models; both days included, counted from 1970-01-01."""
+    """Return the usage of each provider's models by id; both days included, counted from 1970-01-01."""
     return [
-        struct_of(ModelUsage, (split_model_id(model_id)[1], *sums))
+        struct_of(ModelUsage, row)
         for provider in providers
-        for model_id, *sums in db.execute(_MODEL_USAGE, (first_day, last_day, modality, provider))
+        for row in db.execute(_MODEL_USAGE, (first_day, last_day, modality, provider))
     ]
 
 

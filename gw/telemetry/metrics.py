@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gw.errors import BudgetExceededError
-from gw.types.ids import split_model_id
+from gw.types.ids import Modality
 from gw.types.usage import NANO, RequestRecord
 
 if TYPE_CHECKING:
@@ -65,7 +65,13 @@ class _ModelSeries:
     overhead: BucketCounts
     duration: BucketCounts = attrs.field(factory=lambda: BucketCounts(LATENCY_BUCKETS_S))
     ttfb: BucketCounts = attrs.field(factory=lambda: BucketCounts(LATENCY_BUCKETS_S))
+    cost_nusd: int = 0
     outcomes: dict[str, int] = attrs.field(factory=dict)
+
+    def add_cost(self, nusd: int | None) -> None:
+        if nusd:
+            self.cost_nusd += nusd
+            self.provider.cost_nusd += nusd
 
 
 @attrs.frozen(kw_only=True)
@@ -108,11 +114,13 @@ class Metrics:
 
     def observe(self, record: RequestRecord) -> None:
         """Count one finished request."""
-        series = self._models.get((record.modality, record.provider, record.model_id))
-        if series is None:
-            series = self._series(record)
+        series = self._series(record.modality, record.provider, record.model_id)
         series.provider.requests += 1
-        series.provider.cost_nusd += record.cost_nusd or 0
+        parts = record.parts
+        if not parts:
+            series.add_cost(record.cost_nusd)
+        for part in parts:  # each vendor's own
+            self._series(record.modality, part.provider_id, part.model_id).add_cost(part.cost_nusd)
         series.outcomes[record.status] = series.outcomes.get(record.status, 0) + 1
         series.duration.observe_ms(record.total_latency_ms)
         if record.ttfb_ms is not None:
@@ -135,14 +143,18 @@ class Metrics:
 
         return generate_latest(_Scrape())
 
-    def _series(self, record: RequestRecord) -> _ModelSeries:
+    def _series(self, modality: Modality, provider: str, model: str) -> _ModelSeries:
+        series = self._models.get((modality, provider, model))
+        return self._new_series(modality, provider, model) if series is None else series
+
+    def _new_series(self, modality: Modality, provider: str, model: str) -> _ModelSeries:
         """Return the series of a model that is unknown, or that is used for the first time."""
-        provider, model = self._name(record.provider), self._name(record.model_id)
-        key = (record.modality, provider, model)
+        provider, model = self._name(provider), self._name(model)
+        key = (modality, provider, model)
         series = self._models.get(key)
         if series is None:
             totals = self._providers.setdefault(provider, _ProviderSeries())
-            overhead = self._overhead.setdefault(record.modality, BucketCounts(OVERHEAD_BUCKETS_S))
+            overhead = self._overhead.setdefault(modality, BucketCounts(OVERHEAD_BUCKETS_S))
             series = self._models[key] = _ModelSeries(totals, overhead)
         return series
 
@@ -153,7 +165,7 @@ class Metrics:
         for attempt in record.attempts:
             if attempt.outcome == "rate_limited":
                 source = "upstream" if attempt.upstream_status else "configured"
-                limit = (self._name(split_model_id(attempt.model_id)[0]), source)
+                limit = (self._name(attempt.provider_id), source)
                 self._rate_limited[limit] = self._rate_limited.get(limit, 0) + 1
         for failed, following in zip(record.attempts, record.attempts[1:], strict=False):
             key = (self._name(failed.model_id), self._name(following.model_id), failed.outcome)
@@ -165,8 +177,14 @@ class Metrics:
         yield _family("gw_requests", "counter", "Finished requests by the provider that answered, or was tried last.", requests)
         cost: list[_Sample] = [({"period": "today"}, facts.cost_today_nusd / NANO)]
         cost += [({"provider": p}, series.cost_nusd / NANO) for p, series in self._providers.items()]
-        text = "Cost in USD: of the current UTC day (period), and since this process started (provider)."
+        text = "Cost in USD: of the current UTC day (period), and since this process started (the provider that charges)."
         yield _family("gw_cost_usd", "counter", text, cost)
+        text = "Cost in USD by the model that charges for it, since this process started."
+        by_model: list[_Sample] = [
+            ({"modality": m, "provider": p, "model": model}, series.cost_nusd / NANO)
+            for (m, p, model), series in self._models.items()
+        ]
+        yield _family("gw_model_cost_usd", "counter", text, by_model)
         outcomes: list[_Sample] = [
             ({"modality": m, "provider": p, "model": model, "status": status}, count)
             for (m, p, model), series in self._models.items()

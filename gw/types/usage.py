@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from gw.types.ids import Modality
+from gw.types.ids import Modality, split_model_id
 
 NANO = 1_000_000_000  # nano-USD in one USD
 
@@ -53,19 +53,34 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An upstream call, or a candidate that was passed over. `started_ms` counts from the request's start."""
+    """An upstream call, or a candidate that was passed over. `started_ms` counts from the request's start.
+
+    After several attempts, each vendor that may charge has its own part of the request's units and cost, with a
+    `pricing_source`. The parts add up to the record's cost. A single attempt has no part: the record's figures are its.
+    """
 
     model_id: str
     outcome: str
     started_ms: float
     duration_ms: float
+    provider: str = ""
+    """Id of the provider, where the model's id begins with another one."""
     ttfb_ms: float | None = None
     error_code: str | None = None
     upstream_status: int | None = None
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
     audio_seconds: float | None = None
-    """This vendor's part of the request's units, where several vendors may have a part."""
     characters: int | None = None
     cost_nusd: int | None = None
+    pricing_source: str = ""
+    estimated_nusd: int = 0
+    wasted_nusd: int | None = 0
+
+    @property
+    def provider_id(self) -> str:
+        return self.provider or split_model_id(self.model_id)[0]
 
 
 class HeardSpeech(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -121,7 +136,10 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
     gateway_ms: float | None = None
     """Time spent in the gateway: before the first upstream call, and between the last upstream event and the record."""
     cost_nusd: int | None = 0
+    """Sum of the known costs of all vendors; None where none is known."""
     pricing_source: str = ""
+    estimated_nusd: int = 0
+    """Amount that counts against the budget for the parts of unknown cost, beside `cost_nusd`."""
     wasted_units: float = 0
     """Units (`UNIT_OF`) that were paid for and reached nobody; see `gw.relay.waste`."""
     wasted_nusd: int | None = 0
@@ -137,6 +155,11 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
     earlier: tuple[str, ...] = ()
     """Earlier requests found to be of this turn: their records get its ids. Not stored itself."""
 
+    @property
+    def parts(self) -> list[AttemptRecord]:
+        """The attempts with a part of their own in the cost; empty where all of it is the one vendor's."""
+        return [attempt for attempt in self.attempts if attempt.pricing_source] if len(self.attempts) > 1 else []
+
 
 class Intent(_RequestFacts, frozen=True, kw_only=True, omit_defaults=True):
     """Journal entry before an upstream call, so that a killed process leaves no call unaccounted for."""
@@ -145,3 +168,5 @@ class Intent(_RequestFacts, frozen=True, kw_only=True, omit_defaults=True):
     """Counts from 0 within the request."""
     estimate: Usage = Usage(source="estimated")
     estimate_nusd: int | None = 0
+    estimated_nusd: int = 0
+    """Amount that counts against the budget where `estimate_nusd` is unknown."""

@@ -20,7 +20,7 @@ from gw.policy.breaker import GateView
 from gw.reconcile.compare import THRESHOLD, Reconciled, compare
 from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
-from gw.types.ids import MODALITIES
+from gw.types.ids import MODALITIES, Modality
 from gw.web.reply import NOT_CACHED, Reply
 from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, QueryField, Raw, Request, Route, Shape
 
@@ -62,10 +62,12 @@ _EXPORT_QUERY = (_limit(logs.MAX_EXPORT, logs.DEFAULT_EXPORT, _NEWEST_RECORDS), 
 
 
 class Bill(Body):
-    """A vendor's usage: `rows` of the canonical form, or the `content` of a file of it."""
+    """A vendor's usage: `rows` of the canonical form, or the `content` of a file, also as the vendor gives it out."""
 
     provider: str
-    """openai, deepgram or cartesia."""
+    """openai, anthropic, groq, deepgram, assemblyai, cartesia or elevenlabs."""
+    modality: Modality | None = None
+    """Modality to compare, for a vendor that offers several; default: its usual one."""
     rows: list[dict[str, str | float | int | None]] | None = None
     content: str | None = None
     format: Literal["csv", "json"] = "csv"
@@ -86,7 +88,7 @@ async def reconcile(request: Request) -> Reconciled:
         file = Path(folder) / f"usage.{suffix}"
         await trio.to_thread.run_sync(file.write_text, text)
         return await compare(
-            request.gateway.store, request.catalog.providers, provider=bill.provider, file=file,
+            request.gateway.store, request.catalog, provider=bill.provider, files=[file], modality=bill.modality,
             start=bill.start, end=bill.end, threshold=bill.threshold,
         )  # fmt: skip
 

@@ -89,7 +89,7 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
         uptime_s=round(gateway.clock.now() - gateway.started_at, 3),
         version=gateway.version,
         providers_configured=sum(p.configured for p in catalog.providers.values()),
-        cost_today_nusd=sum(gateway.ledger.spent(project) for project in catalog.projects),
+        cost_today_nusd=sum(gateway.ledger.cost(project) for project in catalog.projects),
         provider_up={p.id: p.configured and p.id not in broken for p in catalog.providers.values()},
         in_flight=gateway.relay.in_flight.requests,
         write_queue_depth=gateway.store.queue_depth,

@@ -30,11 +30,13 @@ async def test_an_empty_database(gateway):
         "total": 0.0,
         "requests": 0,
         "unpriced_requests": 0,
+        "unpriced_estimate": 0.0,
         "wasted": 0.0,
         "by_provider": {},
         "by_model": {},
         "by_project": {},
         "by_modality": {},
+        "charges": [],
     }
     assert as_json(await reports.latency(store, catalog, NOON)) == {}
     assert as_json(await logs.page(store, catalog)) == []

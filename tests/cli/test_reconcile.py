@@ -1,12 +1,14 @@
 import csv
 import io
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 import trio
 
 from gw.store.store import open_store
+from tests.fakes import vendor_exports as exports
 from tests.fakes.records import HandClock, record
 
 CONFIG = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/gpt-x]}\n"
@@ -89,7 +91,23 @@ def test_what_cannot_be_is_said_without_a_traceback(prepared, bill, args, messag
 def test_an_unknown_vendor_and_no_records(prepared, run, tmp_path):
     (tmp_path / "bill.csv").write_text(HEAD)
     arguments = ("reconcile", "--provider-usage-file", "bill.csv", "--provider")
-    done = run(*arguments, "groq", GW_DB_PATH=str(tmp_path / "gw.db"))
+    done = run(*arguments, "ollama", GW_DB_PATH=str(tmp_path / "gw.db"))
     assert (done.exit_code, "openai, deepgram, cartesia" in done.stderr) == (2, True)
     done = run(*arguments, "openai", GW_DB_PATH=str(tmp_path / "none.db"))
     assert (done.exit_code, "no database" in done.stderr) == (1, True)
+
+
+def test_files_of_the_vendors_own_apis_add_up(prepared, tmp_path, run):
+    figures = {"input_tokens": Decimal(30), "output_tokens": Decimal(60), "n_requests": Decimal(3), "cost_usd": Decimal("0.003")}
+    for name, export in (("usage.json", exports.openai_usage), ("costs.json", exports.openai_costs)):
+        (tmp_path / name).write_text(exports.as_json(export("gpt-x-2024-08-06", figures)))
+    files = ("--provider-usage-file", "usage.json", "--provider-usage-file", "costs.json")
+    arguments = ("reconcile", "--provider", "openai", *files, "--threshold", "0", "--format", "json")
+    done = run(*arguments, "--start", "2023-11-15", "--fail-on-diff", GW_DB_PATH=str(tmp_path / "gw.db"))
+    costs_of_speech, row = json.loads(done.stdout)["rows"]
+    assert (row["model"], row["names"], row["flagged"]) == ("openai/gpt-x", ["gpt-x-2024-08-06"], False)
+    assert (costs_of_speech["model"], costs_of_speech["matched"]) == ("openai/voice", "theirs_only")
+    assert done.exit_code == 5
+    done = run(*arguments, "--start", "2023-11-16", "--end", "2023-11-16", GW_DB_PATH=str(tmp_path / "gw.db"))
+    assert json.loads(done.stdout)["rows"] == []
+    assert "4 rows of the files are of days outside the window" in done.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from gw.errors import RequestError
 from gw.reconcile.compare import reconcile
-from gw.reconcile.files import FORMS, read_usage
+from gw.reconcile.files import FORMS, read_bill, read_usage
 from gw.store.rollups import ModelUsage
 from gw.types.usage import NANO
 
@@ -57,7 +57,7 @@ REPORT = {  # model: cause, dollars of ours less theirs, requests of theirs
 def recorded():
     return [
         ModelUsage(
-            model=model, requests=requests, cost_nusd=int(Decimal(dollars) * NANO), unpriced=0,
+            model=model, calls=requests, cost_nusd=int(Decimal(dollars) * NANO), unpriced=0,
             **{
                 name: (float if name == "audio_seconds" else int)(Decimal(amount) * Decimal(times))
                 for name, amount in ONCE.items()
@@ -98,7 +98,7 @@ def form(request):
 def test_every_row_to_the_cent(tmp_path, form, name, write):
     path = tmp_path / name
     path.write_bytes(write(rows_of(form)))
-    report = reconcile(form, recorded(), read_usage(path, form), (1, 31), 5.0)
+    report = reconcile(form, recorded(), read_bill([path], form), (1, 31), 5.0)
     found = {
         row.model.removeprefix(f"{form.provider}/"): (row.cause, f"{row.cost_usd.diff:.2f}", row.n_requests)
         for row in report.rows

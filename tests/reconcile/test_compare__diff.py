@@ -6,7 +6,7 @@ import pytest
 
 from gw.errors import RequestError
 from gw.reconcile.compare import reconcile, window
-from gw.reconcile.files import FORMS, Billed
+from gw.reconcile.files import FORMS, Billed, VendorBill
 from gw.store.rollups import ModelUsage
 from gw.types.usage import NANO
 
@@ -17,7 +17,7 @@ def ours(model="m", *, usd=1.0, **fields):
     return ModelUsage(
         **{
             "model": model,
-            "requests": 10,
+            "calls": 10,
             "cost_nusd": round(usd * NANO),
             "unpriced": 0,
             "input_tokens": 1_000,
@@ -34,11 +34,11 @@ def theirs(*, usd=1.0, n_requests=None, **units):
         "input_tokens": Decimal(1_000),
         "output_tokens": Decimal(100),
     }
-    return Billed(units=given, cost_nusd=round(usd * NANO), n_requests=n_requests)
+    return Billed(names=("m",), units=given, cost_nusd=round(usd * NANO), n_requests=n_requests)
 
 
 def one(form, mine, bill, threshold=5.0):
-    [row] = reconcile(form, [mine], {"m": bill}, (1, 2), threshold).rows
+    [row] = reconcile(form, [mine], VendorBill({"m": bill}, 0), (1, 2), threshold).rows
     return row
 
 
@@ -87,7 +87,7 @@ def test_a_threshold_of_nothing_flags_every_nano_dollar():
 
 
 def test_rows_without_a_counterpart():
-    report = reconcile(LLM, [ours("mine")], {"theirs": theirs(usd=2.0)}, (1, 2))
+    report = reconcile(LLM, [ours("mine")], VendorBill({"theirs": theirs(usd=2.0)}, 0), (1, 2))
     by_model = {row.model: row for row in report.rows}
     assert (by_model["openai/mine"].matched, by_model["openai/theirs"].matched) == ("ours_only", "theirs_only")
     assert {row.cause for row in report.rows} == {"coverage"}
@@ -99,7 +99,7 @@ def test_rows_without_a_counterpart():
 
 
 def test_two_entries_of_one_vendor_are_one_row():
-    report = reconcile(LLM, [ours(usd=0.4), ours(usd=0.6)], {"m": theirs(input_tokens=2_000, output_tokens=200)}, (1, 2))
+    report = reconcile(LLM, [ours(usd=0.4), ours(usd=0.6)], VendorBill({"m": theirs(input_tokens=2_000, output_tokens=200)}, 0), (1, 2))
     assert not report.flagged
     assert report.rows[0].requests == 20
 
@@ -112,11 +112,11 @@ def test_a_bill_of_nothing():
 def test_the_largest_difference_comes_first():
     mine = [ours("a", usd=1), ours("b", usd=5), ours("c", usd=3)]
     bills = {name: theirs(usd=1.0) for name in "abc"}
-    assert [row.model for row in reconcile(LLM, mine, bills, (1, 2)).rows] == ["openai/b", "openai/c", "openai/a"]
+    assert [row.model for row in reconcile(LLM, mine, VendorBill(bills, 0), (1, 2)).rows] == ["openai/b", "openai/c", "openai/a"]
 
 
 def test_as_json():
-    report = msgspec.to_builtins(reconcile(LLM, [ours(usd=0.9)], {"m": theirs(n_requests=10)}, (20_000, 20_001)))
+    report = msgspec.to_builtins(reconcile(LLM, [ours(usd=0.9)], VendorBill({"m": theirs(n_requests=10)}, 0), (20_000, 20_001)))
     assert report["window"] == {"start": "2024-10-04", "end": "2024-10-05"}
     [row] = report["rows"]
     assert row["cost_usd"] == {"ours": 0.9, "theirs": 1.0, "diff": -0.1, "percent": -10.0}
@@ -136,3 +136,24 @@ def test_the_window():
             window(start, end, (5, 9))
     with pytest.raises(RequestError, match="before the start"):
         window("2026-01-02", "2026-01-01", (5, 9))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "billed", "rows"),
+    [
+        (["gpt-4o"], ["gpt-4o-2024-08-06"], {"gpt-4o": ("gpt-4o-2024-08-06",)}),
+        (["gpt-4o"], ["gpt-4o-2024-08-06", "gpt-4o-2024-11-20"], {"gpt-4o": ("gpt-4o-2024-08-06", "gpt-4o-2024-11-20")}),
+        (["gpt-4o-2024-08-06"], ["gpt-4o-2024-08-06"], {"gpt-4o-2024-08-06": ()}),
+        (["gpt-4o", "gpt-4o-2024-08-06"], ["gpt-4o-2024-08-06"], {"gpt-4o": ("gpt-4o-2024-08-06",)}),
+        (["claude-haiku-4-5"], ["claude-haiku-4-5-20251001"], {"claude-haiku-4-5": ("claude-haiku-4-5-20251001",)}),
+        (["gpt-4-0613"], ["gpt-4"], {"gpt-4": ()}),
+        (["nova-3-general"], ["nova-3"], {"nova-3": ()}),
+        (["gpt-4o"], ["gpt-4o-mini"], {"gpt-4o": (), "gpt-4o-mini": ()}),
+    ],
+)
+def test_a_snapshot_is_an_edition_of_its_model(recorded, billed, rows):
+    bill = VendorBill({name: Billed(names=(name,), units={}, cost_nusd=NANO // len(billed)) for name in billed}, 0)
+    usage = [ours(name, usd=1 / len(recorded)) for name in recorded]
+    report = reconcile(LLM, usage, bill, (1, 2))
+    assert {row.model.removeprefix("openai/"): row.names for row in report.rows} == rows
+    assert (report.total_cost_usd.diff, len(rows) == 1) == (0, all(row.matched == "both" for row in report.rows))

@@ -127,7 +127,8 @@ def test_bad_values_are_reported_with_row_and_column(tmp_path, row, place, what)
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ('{"model":"a"}', "must be an array"),
+        ('"a"', "must be an array"),
+        ('{"model":"a"}', "missing input_tokens"),
         ("[1]", "row 1 is not an object"),
         ('[{"model":"a","input_tokens":"x","output_tokens":1,"cost_usd":1}]', "row 1, column 'input_tokens'"),
         ('[{"model":"a","input_tokens":true,"output_tokens":1,"cost_usd":1}]', "row 1, column 'input_tokens'"),

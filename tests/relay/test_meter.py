@@ -8,10 +8,12 @@ from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Model, Provider
 from gw.relay.admission import Ledger
 from gw.relay.meter import Accounting, Meter, cost_of, price_of, record_error
+from gw.relay.waste import Waste
 from gw.types.ids import Caller
 from gw.types.usage import Cost, Usage
 
 A, B = (Model(id=f"{p}/m", modality="llm", provider=p, name="m") for p in "ab")
+C = Model(id="c/m", modality="llm", provider="d", name="m")
 USED = Usage(input_tokens=3)
 COST = Cost(nusd=70, source="config")
 
@@ -117,10 +119,35 @@ async def test_refused_before_any_attempt(meter):
     assert (record.status, record.error_code) == ("error", "budget_exceeded")
 
 
-async def test_an_unpriced_request_books_nothing_and_frees_its_reservation(meter):
+async def test_an_unpriced_request_counts_against_the_budget_by_an_estimate(meter):
     one = await meter()
-    assert finish(one, cost=Cost(nusd=None, source="unpriced")).cost_nusd is None
-    assert (one.ledger.spent("shop"), one.ledger.reserved("shop")) == (0, 0)
+    record = finish(one, cost=Cost(nusd=None, source="unpriced"))
+    assert (record.cost_nusd, record.estimated_nusd) == (None, 3 * 5_000)
+    assert (one.ledger.spent("shop"), one.ledger.reserved("shop")) == (15_000, 0)
+
+
+async def test_each_attempt_has_its_part_of_units_cost_and_waste(meter):
+    one = await meter()
+    first, skipped, second = (one.begin_attempt(model, trio.current_time()) for model in (A, C, B))
+    skipped.ended, skipped.error = trio.current_time(), CandidateSkipped(provider="d", reason="busy")
+    one.bill(first, Usage(input_tokens=7), Cost(nusd=70, source="config"), Waste(7, 70))
+    one.bill(second, Usage(input_tokens=9, source="vendor"), Cost(nusd=None, source="unpriced"), measured=Usage(characters=4))
+    record = one.finish(usage=USED, measured=None, error=None, cancelled=False)
+    assert (record.cost_nusd, record.pricing_source, record.wasted_nusd) == (70, "config + unpriced", 70)
+    assert record.estimated_nusd == 9 * 5_000
+    assert one.ledger.spent("shop") == 70 + 9 * 5_000
+    assert [(a.provider_id, a.cost_nusd, a.input_tokens, a.characters, a.wasted_nusd) for a in record.parts] == [
+        ("a", 70, 7, None, 70), ("b", None, 9, 4, 0),
+    ]  # fmt: skip
+    assert [attempt.provider for attempt in record.attempts] == ["", "d", ""]
+
+
+async def test_a_single_attempt_has_no_part_of_its_own(meter):
+    one = await meter()
+    one.bill(one.begin_attempt(A, trio.current_time()), USED, COST)
+    record = one.finish(usage=USED, measured=None, error=None, cancelled=False)
+    assert (record.cost_nusd, record.pricing_source, record.parts) == (70, "config", [])
+    assert record.attempts[0].cost_nusd is None
 
 
 async def test_the_id_is_the_callers_or_a_new_one(meter):

@@ -119,7 +119,7 @@ def test_an_interrupted_request_has_what_was_estimated():
 
 
 @pytest.mark.parametrize(
-    ("estimates", "cost", "source"), [([None], None, "unpriced"), ([None, 5], 5, "estimated"), ([0], 0, "estimated")]
+    ("estimates", "cost", "source"), [([None], None, "unpriced"), ([None, 5], 5, "unpriced + estimated"), ([0], 0, "estimated")]
 )
 def test_an_interrupted_request_without_a_price(estimates, cost, source):
     result = interrupted([intent(attempt=n, estimate_nusd=estimate) for n, estimate in enumerate(estimates)])
@@ -204,3 +204,17 @@ class Killed(RuleBasedStateMachine):
 
 TestKilled = Killed.TestCase
 TestKilled.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+
+
+def test_each_vendor_has_its_part_of_an_interrupted_request():
+    models = {"a/x": None, "b/x": 5}
+    intents = [
+        intent(attempt=n, model_id=name, estimate_nusd=nusd, estimated_nusd=0 if nusd else 9)
+        for n, (name, nusd) in enumerate(models.items())
+    ]
+    record = interrupted(intents)
+    assert [(part.model_id, part.cost_nusd, part.estimated_nusd, part.input_tokens) for part in record.parts] == [
+        ("a/x", None, 9, 10), ("b/x", 5, 0, 10),
+    ]  # fmt: skip
+    assert (record.cost_nusd, record.estimated_nusd) == (5, 9)
+    assert interrupted(intents[:1]).parts == []

@@ -9,7 +9,7 @@ from gw.store.migrations import migrate
 from gw.store.writer import write_batch
 from gw.telemetry.clock import utc_day
 from gw.telemetry.histogram import Histogram
-from gw.types.usage import Usage
+from gw.types.usage import AttemptRecord, Usage
 from tests.fakes.records import DAY, NOON, record
 
 
@@ -127,8 +127,8 @@ def test_pruning_leaves_the_rollups(db):
 def test_spend_is_that_of_one_day_by_project(db):
     later = NOON + 86_400
     write_batch(db, [record("a", project="p"), record("b", project="q"), record("c", project="p", timestamp=later)])
-    assert rollups.spend(db, DAY) == {"p": 1_000, "q": 1_000}
-    assert rollups.spend(db, DAY + 1) == {"p": 1_000}
+    assert rollups.spend(db, DAY) == {"p": (1_000, 0), "q": (1_000, 0)}
+    assert rollups.spend(db, DAY + 1) == {"p": (1_000, 0)}
     assert rollups.spend(db, DAY + 2) == {}
 
 
@@ -163,3 +163,66 @@ def test_waste_is_added_up_where_it_is_known(db):
 def test_the_sums_of_absurd_numbers_stay_sums(db):
     write_batch(db, [record(f"{n}", cost_nusd=10**30) for n in range(3)])
     assert rollups.totals(db, None, None).cost_nusd == 3 * requests.LARGEST
+
+
+def part(model_id, cost_nusd, **fields):
+    source = "unpriced" if cost_nusd is None else "config"
+    facts = {"outcome": "cut", "started_ms": 0.0, "duration_ms": 1.0, "pricing_source": source, **fields}
+    return AttemptRecord(model_id=model_id, cost_nusd=cost_nusd, **facts)
+
+
+def moved(id="m", **fields):  # noqa: A002
+    """A session that began at a/x, was refused by c/x and ended at b/x."""
+    attempts = (
+        part("a/x", 70, audio_seconds=7.0, wasted_nusd=20),
+        AttemptRecord(model_id="c/x", outcome="busy", started_ms=1.0, duration_ms=0.0),
+        part("b/x", 5, audio_seconds=3.0, outcome="ok"),
+    )
+    usage = Usage(audio_seconds=10.0)
+    facts = {"model_id": "b/x", "provider": "b", "status": "fallback", "cost_nusd": 75, "usage": usage, "wasted_nusd": 20}
+    return record(id, **{"modality": "stt", "attempts": attempts, **facts, **fields})
+
+
+def by_model(db, *names):
+    return {row.model_id: tuple(getattr(row, name) for name in names) for row in rollups.costs(db, None, None)}
+
+
+def test_each_vendor_has_its_part_of_a_session_that_moved(db):
+    write_batch(db, [moved(), record("alone", model_id="a/x", provider="a", modality="stt", cost_nusd=1)])
+    assert by_model(db, "requests", "calls", "cost_nusd", "audio_seconds", "wasted_nusd") == {
+        "a/x": (1, 2, 71, 7.0, 20),
+        "b/x": (1, 1, 5, 3.0, 0),
+    }
+    totals = rollups.totals(db, None, None)
+    assert (totals.requests, totals.fallbacks, totals.cost_nusd, totals.wasted_nusd) == (2, 1, 76, 20)
+    assert {row.model: row.calls for row in rollups.usage_by_model(db, DAY, DAY, "stt", ["a", "b"])} == {"a/x": 2, "b/x": 1}
+    assert _hours(db) == _days(db)
+
+
+def test_a_part_has_no_time_and_no_outcome_of_its_own(db):
+    write_batch(db, [moved()])
+    assert {name: row.requests for name, row in latency.latencies(context(db), None, None).items()} == {"b/x": 1}
+    rows = latency.latency_points(context(db), "day", DAY, DAY, by="model", project=None, model_id=None)
+    assert list(rows) == [(DAY, "b/x")]
+
+
+def test_a_request_with_parts_of_unknown_cost_is_unpriced_once(db):
+    attempts = (part("a/x", None, estimated_nusd=9), part("b/x", None, estimated_nusd=4), part("c/x", 3))
+    write_batch(db, [moved(attempts=attempts, cost_nusd=3, pricing_source="unpriced + config", estimated_nusd=13, wasted_nusd=0)])
+    assert by_model(db, "unpriced", "estimated_nusd", "cost_nusd") == {"a/x": (0, 9, 0), "b/x": (1, 4, 0), "c/x": (0, 0, 3)}
+    assert rollups.totals(db, None, None).unpriced == 1
+    counted, _ = requests.between(db, NOON, NOON + 1, None)
+    assert counted == rollups.totals(db, None, None)
+    assert rollups.spend(db, DAY) == {"default": (16, 13)}
+
+
+def test_a_model_that_was_never_called_is_on_no_bill(db):
+    write_batch(db, [record("refused", cost_nusd=0, pricing_source="", status="error", attempts=())])
+    assert rollups.usage_by_model(db, DAY, DAY, "llm", ["openai"]) == []
+
+
+def test_a_part_counts_for_the_provider_that_its_model_names(db):
+    write_batch(db, [moved(attempts=(part("a/x", 70, provider="other"), part("b/x", 5)))])
+    assert {(row.provider, row.model_id): row.cost_nusd for row in rollups.costs(db, None, None)} == {
+        ("other", "a/x"): 70, ("b", "b/x"): 5,
+    }  # fmt: skip

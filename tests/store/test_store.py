@@ -40,7 +40,7 @@ async def test_what_was_finished_can_be_read(path):
         assert (await stored.totals(store, DAY)).cost_nusd == 1_000
         assert [row.model_id for row in await stored.costs(store, DAY, "default")] == ["openai/gpt-x"]
         assert (await stored.latency(store, DAY))["openai/gpt-x"].ttfb.count == 1
-        assert await store.spend(DAY) == {"default": 1_000}
+        assert await store.spend(DAY) == {"default": (1_000, 0)}
         assert (await store.stats()).requests == 1
         assert store._journal.open_intents == 0
 
@@ -129,7 +129,7 @@ async def test_a_request_unfinished_at_the_end_is_interrupted_at_the_next_start(
     async with open_store(path, clock=HandClock()) as store:
         assert (store.replayed.records, store.replayed.interrupted) == (0, 1)
         assert (await store.request("lost")).error_code == "interrupted"
-        assert await store.spend(DAY) == {"default": 1_000 + 5_000}
+        assert await store.spend(DAY) == {"default": (1_000 + 5_000, 0)}
 
 
 async def test_text_that_utf8_cannot_carry_is_kept_readable(path):
@@ -176,8 +176,8 @@ async def test_loaded_records_are_in_the_reports_once(path):
         past = [record("own", cost_nusd=9), *(record(f"s{n}", timestamp=NOON - DAY_S * n) for n in range(1, 4))]
         assert await store.load(iter(past)) == 3
         assert await store.load(past) == 0
-        assert await store.spend(DAY) == {"default": 1_000}
-        assert await store.spend(DAY - 3) == {"default": 1_000}
+        assert await store.spend(DAY) == {"default": (1_000, 0)}
+        assert await store.spend(DAY - 3) == {"default": (1_000, 0)}
         assert (await stored.totals(store)).cost_nusd == 4_000
         assert [r.id for r in await stored.logs(store)] == ["own", "s1", "s2", "s3"]
         assert (store.queue_depth, store.counters.finished, store._journal.open_intents) == (0, 1, 0)

@@ -170,3 +170,15 @@ def test_label_values_are_escaped():
     metrics.observe(record(model_id=nasty, provider="p"))
     labels = (("modality", "llm"), ("model", nasty), ("provider", "p"), ("status", "success"))
     assert samples(metrics)["gw_request_outcomes_total", labels] == 1
+
+
+def test_each_vendor_has_its_part_of_the_cost(metrics):
+    parts = {"groq/llama": 200_000_000, "openai/gpt": 50_000_000}
+    attempts = tuple(attempt(name, "ok", cost_nusd=nusd, pricing_source="config") for name, nusd in parts.items())
+    metrics.observe(record(model_id="openai/gpt", provider="openai", status="fallback", attempts=attempts))
+    found = samples(metrics)
+    for provider, model, usd, requests in (("groq", "groq/llama", 0.2, 0), ("openai", "openai/gpt", 0.05, 1)):
+        labels = (("modality", "llm"), ("model", model), ("provider", provider))
+        assert found["gw_cost_usd_total", (("provider", provider),)] == usd
+        assert found["gw_model_cost_usd_total", labels] == usd
+        assert found["gw_requests_total", (("provider", provider),)] == requests

@@ -43,7 +43,7 @@ export interface Shapes {
   ComparedFigures: {
     ours: number | null;
     theirs: number | null;
-    diff: number;
+    diff: number | null;
     percent: number | null;
   };
   CostGroup: {
@@ -56,11 +56,13 @@ export interface Shapes {
     total: number;
     requests: number;
     unpriced_requests: number;
+    unpriced_estimate: number;
     wasted: number;
     by_provider: { [key: string]: Shapes["CostGroup"] };
     by_model: { [key: string]: Shapes["CostGroup"] };
     by_project?: { [key: string]: Shapes["CostGroup"] };
     by_modality: { [key: string]: Shapes["CostGroup"] };
+    charges: Shapes["VendorCharge"][];
   };
   CostsPage: {
     costs: Shapes["Costs"];
@@ -133,6 +135,7 @@ export interface Shapes {
   };
   Difference: {
     model: string;
+    names: string[];
     matched: "both" | "ours_only" | "theirs_only";
     units: { [key: string]: Shapes["ComparedFigures"] };
     cost_usd: Shapes["ComparedFigures"];
@@ -219,6 +222,7 @@ export interface Shapes {
     wasted_units: number;
     wasted_usd: number | null;
     pricing_source: string;
+    estimated_usd: number;
     fallback_from: string | null;
     attempts: Shapes["LoggedAttempt"][];
     error_code: string | null;
@@ -235,7 +239,12 @@ export interface Shapes {
     ttfb_ms: number | null;
     error_code: string | null;
     upstream_status: number | null;
+    input_units: number | null;
+    output_units: number | null;
     cost_usd: number | null;
+    pricing_source: string;
+    estimated_usd: number;
+    wasted_usd: number | null;
   };
   LoginAnswer: {
     status: "logged_in" | "open";
@@ -446,6 +455,7 @@ export interface Shapes {
     rows: Shapes["Difference"][];
     total_cost_usd: Shapes["ComparedFigures"];
     flagged: number;
+    left_out: number;
   };
   Reliability: {
     period: "month" | "today" | "week";
@@ -473,6 +483,7 @@ export interface Shapes {
     wasted_units: number;
     wasted_usd: number | null;
     pricing_source: string;
+    estimated_usd: number;
     fallback_from: string | null;
     attempts: Shapes["LoggedAttempt"][];
     error_code: string | null;
@@ -613,6 +624,20 @@ export interface Shapes {
     audio_seconds?: number;
     characters?: number;
     source?: "estimated" | "measured" | "vendor";
+  };
+  VendorCharge: {
+    provider: string;
+    model_id: string;
+    modality: "llm" | "stt" | "tts";
+    calls: number;
+    cost: number;
+    wasted: number;
+    estimated: number;
+    input_tokens: number;
+    cached_input_tokens: number;
+    output_tokens: number;
+    audio_seconds: number;
+    characters: number;
   };
   Window: {
     start: string | null;

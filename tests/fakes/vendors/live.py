@@ -43,6 +43,7 @@ class Peer:
             self.entry.outcome = "ended"
             return None
         self.frames += 1
+        self.entry.frames.append(message.get("bytes") or message.get("text") or "")
         fault = self.fake.close_after
         if fault is not None and fault[0] == self.frames:
             self.entry.outcome = "cut"

@@ -37,6 +37,8 @@ class Entry:
     fields: dict[str, Any] = attrs.field(factory=dict)
     """Members of a JSON body, decoded; of a form, each name with its value, or a list of values where it is repeated."""
     audio: bytes = b""
+    frames: list[bytes | str] = attrs.field(factory=list)
+    """Everything received over a socket, also the frame at which the script breaks it off."""
     usage: Usage | None = None
     """What was reported for it."""
     aborted: trio.Event = attrs.field(factory=trio.Event)

@@ -1,0 +1,18 @@
+"""The price by which usage of unknown price counts against a budget.
+
+Nobody is charged by it and no report adds it to a cost; without it, models without a price would not use up a budget. Of the
+models in the rate tables at most one in ten costs more per unit, so a budget rather holds too early than too late.
+"""
+
+from __future__ import annotations
+
+from gw.types.entities import Price
+
+STAND_IN = Price(
+    input_tokens=5_000_000_000,
+    output_tokens=30_000_000_000,
+    audio_seconds=250_000_000_000,
+    characters=80_000_000_000,
+    source="estimated",
+)
+"""$5 and $30 per million tokens, $0.015 per minute of audio, $80 per million characters."""
