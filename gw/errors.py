@@ -4,6 +4,7 @@
     ├── ConfigError                 configuration unusable; carries every problem with its position
     ├── RequestError (ValueError)   the client's request is at fault
     │   ├── ClientProtocolError     bytes that violate the protocol
+    │   ├── UnsupportedSetting      no candidate can honour a setting
     │   └── TooLarge
     ├── AuthError                   no or wrong credential
     ├── ForbiddenError              a credential without this permission
@@ -135,6 +136,12 @@ class RequestError(DescribedError, ValueError, status=422, code="invalid_request
 
 class ClientProtocolError(RequestError, status=400):
     """Bytes that violate the protocol."""
+
+
+class UnsupportedSetting(RequestError, status=400, code="unsupported_setting"):
+    """No candidate can honour a setting of the request. `settings` names each, `param` the first."""
+
+    settings: tuple[str, ...] = ()
 
 
 class TooLarge(RequestError, status=413, code="too_large"):
@@ -358,6 +365,8 @@ class CandidateSkipped(ProviderError, outcome="skipped"):
     """The candidate was not called at all."""
 
     reason: Literal["breaker_open", "retry_after", "not_configured", "missing_ability", "busy", "disabled", "unpriced"]
+    settings: tuple[str, ...] = ()
+    """Settings of the request that the candidate cannot honour, in the words of the caller's dialect."""
 
     @property
     def passing(self) -> bool:

@@ -47,9 +47,10 @@ class UnknownRequestError(UnknownNameError, code="request_not_found", kind="requ
 
 
 class LoggedAttempt(Schema):
-    """One upstream call, or a candidate that was skipped. Times count from the request's start. After several attempts each
-    vendor that may charge has its own part of the units and the cost, with a `pricing_source`; all are null or 0 for a single
-    attempt, whose part is the request's."""
+    """One upstream call, or a candidate that was skipped; then `detail` says why. Times count from the request's start.
+    `ignored_settings` are those of the request that this vendor did without. After several attempts each vendor that may
+    charge has its own part of the units and the cost, with a `pricing_source`; all are null or 0 for a single attempt, whose
+    part is the request's."""
 
     model_id: str
     outcome: str
@@ -58,6 +59,8 @@ class LoggedAttempt(Schema):
     ttfb_ms: float | None
     error_code: str | None
     upstream_status: int | None
+    detail: str
+    ignored_settings: list[str]
     input_units: float | None
     output_units: float | None
     cost_usd: float | None

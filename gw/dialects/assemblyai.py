@@ -101,9 +101,10 @@ class Jobs:
         upload = stored.upload
         request = TranscribeRequest(
             model=model, audio=upload, format=upload.format, audio_seconds=upload.audio_seconds,
-            language=options.language_code, timestamps=frozenset({"word"}), diarize=bool(options.speaker_labels),
-            keyterms=tuple(options.keyterms_prompt or ()), fields=other_members, dialect=DIALECT.name,
+            timestamps=frozenset({"word"}), fields=other_members, dialect=DIALECT.name,
+            **options.common(other_members),
         )
+        exchange.gateway.relay.refuse_unsupported(request, exchange.caller)
         job_id = exchange.caller.request_id
         job = _Job(exchange.caller, request, options.audio_url, trio.current_time() + LIFETIME_S)
         self._jobs[job_id] = job
@@ -178,7 +179,8 @@ async def _send_job(exchange: HttpExchange, id_: str, job: _Job) -> None:
         body = job.native
     else:
         body = assemblyai_stream.encode_transcript(
-            id_, job.transcript, audio_url=job.audio_url, model=job.request.model, duration_s=job.request.audio_seconds
+            id_, job.transcript, audio_url=job.audio_url, model=job.request.model, duration_s=job.request.audio_seconds,
+            utterances=job.request.diarize,
         )
     await send_response(exchange.send, 200, JSON, body, exchange.id_headers)
 

@@ -13,7 +13,7 @@ from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.relay.relay import TranscribeAnswer
-from gw.types.stt import TranscribeRequest, Transcript
+from gw.types.stt import Transcript
 from gw.wire import cartesia_listen, cartesia_speak, sse
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import CancelContext, ContextText
@@ -44,17 +44,11 @@ async def tts_sse(exchange: HttpExchange) -> None:
 async def stt(exchange: HttpExchange) -> None:
     async with Upload() as upload:
         await http_handler.read_form(exchange, upload)
-        fields = dict(upload.fields)
-        words = any(name.startswith("timestamp_granularities") for name, _ in upload.fields)
-        request = TranscribeRequest(
-            model=fields.get("model", ""), audio=upload, format=upload.format, audio_seconds=upload.audio_seconds,
-            language=fields.get("language") or None, timestamps=frozenset({"word"} if words else ()),
-            fields=tuple(upload.fields), dialect=DIALECT.name,
-        )
+        request = cartesia_listen.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
-            return cartesia_listen.encode_transcript(transcript, request_id=id_, words=words), "application/json"
+            return cartesia_listen.encode_transcript(transcript, request_id=id_, words=bool(request.timestamps)), "application/json"
 
         await http_handler.answer_transcript(exchange, request, encode)
 

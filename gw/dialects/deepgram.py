@@ -46,7 +46,7 @@ async def listen(exchange: HttpExchange) -> None:
             created = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
             body = deepgram_listen.encode_transcript(
                 transcript, request_id=id_, created=created, duration_s=request.audio_seconds,
-                sha256=sha256(id_.encode()).hexdigest(),
+                sha256=sha256(id_.encode()).hexdigest(), utterances="segment" in request.timestamps,
             )
             return body, "application/json"
 

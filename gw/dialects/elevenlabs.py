@@ -30,6 +30,7 @@ from gw.types.tts import SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, W
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, TtsCommand
+from gw.wire.query import query_pairs
 
 
 def error_body(error: GwError, request_id: str) -> bytes:
@@ -78,7 +79,8 @@ async def timed_stream(exchange: HttpExchange) -> None:
 async def recording(exchange: HttpExchange) -> None:
     async with Upload() as upload:
         await http_handler.read_form(exchange, upload)
-        request = elevenlabs_listen.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
+        fields = [*upload.fields, *query_pairs(exchange.query)]
+        request = elevenlabs_listen.parse_form(fields, upload, upload.format, upload.audio_seconds)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
@@ -192,7 +194,9 @@ class _Speech:
     def _open(self, message: ContextText) -> Context:
         name, request = message.context, self._request
         if settings := self._settings.pop(name, None):
-            request = attrs.evolve(request, options=(*request.options, *settings.items()))
+            more = elevenlabs_speak_live.ignorable(settings)
+            options = (*request.options, *settings.items())
+            request = attrs.evolve(request, options=options, ignorable=(*request.ignorable, *more))
 
         def error_frames(error: GwError) -> Sequence[Frame]:
             self._failure = error

@@ -105,7 +105,7 @@ def _id_headers(dialect: Dialect, id_: str) -> Headers:
     return [(name, value) for name in dialect.id_headers]
 
 
-ANSWER_HEADERS = ("X-GW-Model", "X-GW-Attempts", "X-GW-Cost-USD", "Server-Timing")
+ANSWER_HEADERS = ("X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Cost-USD", "Server-Timing")
 """Names of the headers that describe an answer: pages of `serve.cors_origins` may read them, docs/api.md lists them."""
 
 
@@ -121,6 +121,8 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
         (b"x-gw-attempts", b"%d" % len(meter.attempts)),
         (b"server-timing", b"gw;dur=%.3f, upstream;dur=%.3f" % (own_ms, wait_ms)),
     ]
+    if ignored := answer.call.ignored_settings:
+        headers.append((b"x-gw-ignored-settings", _header_text(", ".join(ignored))))
     record = meter.record
     if record is not None and record.cost_nusd is not None:
         headers.append((b"x-gw-cost-usd", b"%.9f" % (record.cost_nusd / NANO)))

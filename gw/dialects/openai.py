@@ -52,7 +52,8 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
         request = openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            return openai_audio.encode_transcript(transcript, request.response_format)
+            timestamps, language = request.timestamps, request.language
+            return openai_audio.encode_transcript(transcript, request.response_format, timestamps, language)
 
         if not request.stream:
             await http_handler.answer_transcript(exchange, request, encode)

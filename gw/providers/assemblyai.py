@@ -12,17 +12,31 @@ import trio
 from gw.errors import ProviderFailed
 from gw.net.http1 import Origin, RequestBody
 from gw.providers.http_call import rejection
-from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, rejected
+from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, rejected
 from gw.providers.speech_call import TRANSCRIPT_LIMIT
 from gw.providers.ws_session import open_listen_socket, why_closed
 from gw.types.secret import Secret
+from gw.types.speech_settings import (
+    DETECT,
+    DIARIZE,
+    KEYTERMS,
+    LANGUAGE,
+    PROFANITY_FILTER,
+    PROMPT,
+    REDACT,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    WORD_TIMESTAMPS,
+)
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
-from gw.wire import assemblyai_stream, vendor_errors
+from gw.wire import assemblyai_settings, assemblyai_stream, redaction, vendor_errors
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
 _POLL_S = (0.5, 0.5, 1.0, 1.0, 2.0)  # pauses between polls for a transcript; the last one is repeated
 _PATIENCE_S = 3_600.0
+_TAKE_PROMPT = ("slam", "u3", "universal-3")
+"""Prefixes of the models that take a prompt (the SDK's description of the field, LiveKit's of its options)."""
 _VERSION = (b"assemblyai-version", b"2025-05-12")
 
 
@@ -58,7 +72,7 @@ class _Job:
         account, secret = self._account, self._account.api_key.reveal()
         answer = await _fetch(account, method, path, body, [(b"content-type", b"application/json")] if body else [])
         keep_raw = self._request.dialect == "assemblyai"
-        return assemblyai_stream.decode_job(answer, account.provider_id, (secret,), keep_raw=keep_raw)
+        return assemblyai_stream.decode_job(answer, account.provider_id, (secret,), keep_raw=keep_raw, redacted=bool(self._request.redact))
 
 
 async def _fetch(
@@ -101,9 +115,26 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
     return open_listen_socket(account, path, headers, wire, close_error=close_error)
 
 
+def _takes_language(request: TranscribeRequest | ListenRequest, account: Account) -> bool:
+    if account.model.endswith("-english"):
+        return assemblyai_settings.spoken_language(request.language, ()) == "en"
+    return request.language == DETECT or assemblyai_settings.spoken_language(request.language) is not None
+
+
+_HONOURS: Honours = {
+    REDACT: lambda request, account: redaction.to_assemblyai(request.redact) is not None,
+    PROFANITY_FILTER: True, DIARIZE: True, LANGUAGE: _takes_language,
+    KEYTERMS: lambda request, account: not request.prompt,  # the vendor takes one of the two
+    PROMPT: lambda request, account: not request.keyterms and account.model.startswith(_TAKE_PROMPT),
+}  # fmt: skip
+
 SPEC = ProviderSpec(
     type="assemblyai", base_url="https://api.assemblyai.com", dialect="assemblyai",
     transcribe=transcribe, listen=listen,
+    honours={
+        "transcribe": {**_HONOURS, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True},
+        "listen": _HONOURS,
+    },
     health_path="/v2/transcript?limit=1", key_headers=key_headers,
     listen_formats=frozenset(assemblyai_stream.ENCODINGS),
     reported=frozenset({"transcribe", "listen"}),

@@ -12,11 +12,19 @@ from gw.errors import UpstreamProtocolError
 from gw.net.http1 import HttpResponse
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, is_type, json_lines
-from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession, SpeakStream, require_voice
+from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, require_voice
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call
 from gw.providers.ws_session import ListenSocket, QueueingSpeakSocket, open_listen_socket, open_socket
 from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
+from gw.types.speech_settings import (
+    KEYTERMS,
+    LANGUAGE,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    SPEED,
+    WORD_TIMESTAMPS,
+)
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import cartesia_listen, cartesia_speak, vendor_errors
@@ -111,9 +119,29 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         yield session
 
 
+def _takes_own(request: TranscribeRequest | ListenRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    """The two live protocols have settings of their own."""
+    if request.dialect != "cartesia" or not isinstance(request, ListenRequest):
+        return request.dialect == "cartesia"
+    by_turns = cartesia_listen.uses_turns(request, account.model)
+    return by_turns == (cartesia_listen.BY_TURNS in request.options)
+
+
+_LISTEN: Honours = {
+    LANGUAGE: lambda request, account: cartesia_listen.takes_language(request.language, account.model),
+    KEYTERMS: lambda request, account: cartesia_listen.takes_keyterms(request.keyterms, account.model),
+}  # fmt: skip
+_TRANSCRIBE: Honours = {
+    LANGUAGE: _LISTEN[LANGUAGE], WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True,
+    RESPONSE_FORMAT: lambda request, account: request.response_format != "diarized_json",
+}  # fmt: skip
+_SPEECH: Honours = {LANGUAGE: True, SPEED: True, WORD_TIMESTAMPS: True}
+
 SPEC = ProviderSpec(
     type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia",
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
+    takes_own=_takes_own,
     health_path="/voices?limit=1", key_headers=key_headers,
     speak_formats=_RAW | {"wav", "mp3"},
     speak_rates_hz=cartesia_speak.RATES_HZ, speak_live_formats=_RAW,

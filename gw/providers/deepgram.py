@@ -9,13 +9,27 @@ from functools import partial
 from gw.net.http1 import HttpResponse
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
-from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
+from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
 from gw.providers.speech_call import SpeechAudio, WholeTranscript
 from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket
 from gw.types.secret import Secret
+from gw.types.speech_settings import (
+    DETECT,
+    DIARIZE,
+    KEYTERMS,
+    LANGUAGE,
+    NO_STORE,
+    PROFANITY_FILTER,
+    REDACT,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    SPEED,
+    WORD_TIMESTAMPS,
+)
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
+from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_settings, deepgram_speak, redaction
+from gw.wire.deepgram_flux_listen import is_flux
 from gw.wire.vendor_errors import classify_deepgram
 
 _KEEP_ALIVE_S = 4.0  # the vendor closes a session after ten seconds without audio
@@ -50,7 +64,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """Models that find the ends of turns (Flux) have a path of their own."""
-    return _listen_by_turns(request, account) if deepgram_flux_listen.is_flux(account.model) else _listen(request, account)
+    return _listen_by_turns(request, account) if is_flux(account.model) else _listen(request, account)
 
 
 @asynccontextmanager
@@ -90,9 +104,45 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
         yield SpeakSocket(ws, wire, provider, request.format, on_close=wire.closed)
 
 
+def _takes_own(request: TranscribeRequest | ListenRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    """The two live protocols have settings of their own."""
+    if request.dialect != "deepgram":
+        return False
+    return not isinstance(request, ListenRequest) or deepgram_listen.by_turns(request) == is_flux(account.model)
+
+
+def _takes_language(request: TranscribeRequest | ListenRequest, account: Account) -> bool:
+    model, bare = account.model, (request.language or "").partition("-")[0].lower()
+    if is_flux(model):
+        return bare == "en" or not model.endswith("-en")
+    return bare != DETECT or isinstance(request, TranscribeRequest) or model.startswith(("nova-2", "nova-3"))
+
+
+def _redacts(request: TranscribeRequest | ListenRequest, account: Account) -> bool:
+    live, turns = isinstance(request, ListenRequest), is_flux(account.model)
+    return redaction.to_deepgram(request.redact, live=live, by_turns=turns, language=request.language) is not None
+
+
+def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    return deepgram_speak.speaks(request.language, account.model, request.voice)
+
+
+_COMMON: Honours = {
+    REDACT: _redacts, NO_STORE: True, PROFANITY_FILTER: True, LANGUAGE: _takes_language,
+    KEYTERMS: lambda request, account: deepgram_settings.keyterm_field(account.model) is not None,
+    DIARIZE: lambda request, account: not is_flux(account.model),
+}  # fmt: skip
+_SAME_AT_BOTH: Honours = dict.fromkeys(("tag", "numerals"), lambda request, account: request.dialect == "deepgram")
+_SPEECH: Honours = {NO_STORE: True, LANGUAGE: _speaks, SPEED: True}
+
 SPEC = ProviderSpec(
     type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    honours={
+        "transcribe": {**_COMMON, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True},
+        "listen": {**_COMMON, **_SAME_AT_BOTH}, "speak": _SPEECH, "speak_live": _SPEECH,
+    },
+    takes_own=_takes_own,
     health_path="/v1/projects", key_headers=key_headers,
     speak_formats=frozenset({"pcm_s16le", "mulaw", "alaw", "wav", "mp3", "opus", "ogg", "aac", "flac"}),
     speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}),

@@ -14,14 +14,35 @@ from gw.net.http1 import HttpResponse
 from gw.net.ws import WebSocket, WsClosed
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
-from gw.providers.spec import Account, ListenSession, ProviderSpec, SpeakSession, SpeakStream, rejected, require_voice
+from gw.providers.spec import (
+    Account,
+    Honours,
+    ListenSession,
+    ProviderSpec,
+    SpeakSession,
+    SpeakStream,
+    rejected,
+    require_voice,
+)
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call
 from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.secret import Secret
+from gw.types.speech_settings import (
+    DIARIZE,
+    KEYTERMS,
+    LANGUAGE,
+    NO_STORE,
+    REDACT,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    SPEED,
+    TEMPERATURE,
+    WORD_TIMESTAMPS,
+)
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
+from gw.wire import elevenlabs_listen, elevenlabs_settings, elevenlabs_speak, elevenlabs_speak_live, redaction
 from gw.wire.elevenlabs_listen import ElevenListenClient
 from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
 from gw.wire.vendor_errors import classify_elevenlabs, elevenlabs_close_error
@@ -115,10 +136,12 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTranscript]:
     """`POST /v1/speech-to-text` as a multipart form."""
-    keep_raw = request.dialect == "elevenlabs"
-    decode = partial(elevenlabs_listen.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
-    fields, headers = elevenlabs_listen.form_fields(request, account.model), key_headers(account.api_key)
-    return form_call(account, b"/v1/speech-to-text", headers, fields, request.audio, classify_elevenlabs, decode)
+    decode = partial(
+        elevenlabs_listen.decode_transcript, provider=account.provider_id, keep_raw=request.dialect == "elevenlabs",
+        redacted=bool(request.redact),
+    )
+    path, fields = elevenlabs_listen.recording_path(request).encode(), elevenlabs_listen.form_fields(request, account.model)
+    return form_call(account, path, key_headers(account.api_key), fields, request.audio, classify_elevenlabs, decode)
 
 
 class _ListenSocket(ListenSocket):
@@ -163,9 +186,24 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
             yield session
 
 
+_TRANSCRIBE: Honours = {
+    REDACT: lambda request, account: redaction.to_elevenlabs(request.redact) is not None,
+    NO_STORE: True, DIARIZE: True, LANGUAGE: True, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True,
+    TEMPERATURE: True, KEYTERMS: lambda request, account: elevenlabs_settings.takes(request.keyterms, live=False),
+}  # fmt: skip
+_LISTEN: Honours = {
+    NO_STORE: True, LANGUAGE: True, KEYTERMS: lambda request, account: elevenlabs_settings.takes(request.keyterms, live=True),
+}  # fmt: skip
+"""Live, redacted transcripts come beside others that are not (the SDK's `RealtimeAudioOptions`): so redaction is not here."""
+_SPEECH: Honours = {
+    NO_STORE: True, SPEED: True, WORD_TIMESTAMPS: True,
+    LANGUAGE: lambda request, account: elevenlabs_speak.speaks(request.language, account.model),
+}  # fmt: skip
+
 SPEC = ProviderSpec(
     type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
     health_path="/v1/user/subscription", key_headers=key_headers,
     speak_formats=_RAW | {"mp3", "opus", "ogg"},
     speak_rates_hz=elevenlabs_speak.RATES_HZ, speak_live_formats=_RAW | {"mp3"},

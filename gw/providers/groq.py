@@ -15,12 +15,15 @@ from gw.providers import openai_like
 from gw.providers.chat_call import chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, ProviderSpec, SpeakStream
+from gw.providers.spec import Account, Honours, ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest
-from gw.types.tts import SpeakRequest
+from gw.types.speech_settings import LANGUAGE, SPEED, TRANSLATE
+from gw.types.stt import TranscribeRequest
+from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import openai_chat
 from gw.wire.json_codec import BAD_JSON
+from gw.wire.query import bare_language
 
 _REFUSED = frozenset({"logprobs", "top_logprobs", "logit_bias"})
 _MESSAGES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
@@ -51,13 +54,37 @@ chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))
 
 def _speak_wav(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """Groq has no raw PCM; live speech takes its samples out of the WAV."""
-    return openai_like.speak(attrs.evolve(request, format=AudioFormat(encoding="wav")), account)
+    return _speak(attrs.evolve(request, format=AudioFormat(encoding="wav")), account)
 
+
+def _speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
+    """Groq refuses a speed other than 1, and knows no instructions."""
+    return openai_like.speak(attrs.evolve(request, speed=None, instructions=None), account)
+
+
+def _takes_own(request: TranscribeRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    """Groq knows fewer settings than the dialect has."""
+    return False
+
+
+def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    """Orpheus has a model for each language."""
+    bare = bare_language(request.language)
+    return bare == ("ar" if "arabic" in account.model else "en") if "orpheus" in account.model else True
+
+
+_FORMATS = frozenset({"json", "text", "verbose_json"})  # groq 1.7.0, `TranscriptionCreateParams`
+_TRANSCRIBE: Honours = {
+    **openai_like.WHISPER_HONOURS,
+    TRANSLATE: lambda request, account: "turbo" not in account.model,  # docs "Speech to text", November 2026
+}
+_SPEECH: Honours = {LANGUAGE: _speaks, SPEED: lambda request, account: request.speed == 1}
 
 SPEC = ProviderSpec(
     type="groq", base_url="https://api.groq.com/openai/v1", dialect="openai",
     abilities=frozenset({"stream", "tools", "vision"}),
-    chat=chat, transcribe=openai_like.transcribe, speak=openai_like.speak, speak_live=by_sentence(_speak_wav),
+    chat=chat, transcribe=partial(openai_like.transcribe, native=_FORMATS), speak=_speak, speak_live=by_sentence(_speak_wav),
+    honours={"transcribe": _TRANSCRIBE, "speak": _SPEECH, "speak_live": _SPEECH}, takes_own=_takes_own,
     speak_formats=frozenset({"wav", "mp3", "flac", "ogg", "mulaw"}),
     transports={"speak_live": "as speech, by sentence"},
     rounds_audio_up_to_s=10.0,

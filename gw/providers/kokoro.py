@@ -16,9 +16,11 @@ from gw.errors import ProviderRejected
 from gw.providers import openai_like, wyoming_call
 from gw.providers.http_call import check_get
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, ProviderSpec, SpeakStream, bearer
-from gw.types.tts import SpeakRequest
+from gw.providers.spec import Account, Honours, ProviderSpec, SpeakStream, bearer
+from gw.types.speech_settings import LANGUAGE, NO_STORE, SPEED
+from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import vendor_errors
+from gw.wire.query import bare_language
 
 _OPENAI_VOICES = {
     "alloy": "am_adam", "ash": "af_nicole", "coral": "bf_emma", "echo": "af_bella", "fable": "af_sarah",
@@ -54,9 +56,23 @@ async def check(account: Account) -> None:
         await check_get(account, b"/models", b"application/json", vendor_errors.classify, bearer(account.api_key))
 
 
+_LANGUAGES = {"a": "en", "b": "en", "e": "es", "f": "fr", "h": "hi", "i": "it", "j": "ja", "p": "pt", "z": "zh"}
+"""First letter of a voice → its language."""
+
+
+def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    voice = _OPENAI_VOICES.get(request.voice, request.voice) or _DEFAULT_VOICE
+    language = _LANGUAGES.get(voice[0], "en") if voice[1:3] in ("f_", "m_") else "en"
+    return bare_language(request.language) == language
+
+
+_SPEECH: Honours = {NO_STORE: True, LANGUAGE: _speaks, SPEED: True}
+"""Nothing leaves the user's own machines."""
+
 SPEC = ProviderSpec(
     type="kokoro", base_url="http://127.0.0.1:8880/v1", dialect="openai",
     speak=speak, speak_live=by_sentence(speak),
+    honours={"speak": _SPEECH, "speak_live": _SPEECH}, takes_own=lambda request, account: False,
     check=check, engine_option="model_path", engine_needs=engine.NEEDS, engine_extra=engine.EXTRA,
     transports={"speak": "HTTP, own process", "speak_live": "as speech, by sentence"},
     reported=frozenset(),

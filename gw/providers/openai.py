@@ -17,11 +17,13 @@ import msgspec
 from gw.providers import openai_like
 from gw.providers.chat_call import chat_call
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, ListenSession, ProviderSpec, bearer, rejected
+from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, bearer, rejected
 from gw.providers.ws_session import open_listen_socket
 from gw.types.llm import ChatRequest
-from gw.types.stt import ListenRequest
-from gw.wire import openai_chat
+from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, PROMPT, SPEED
+from gw.types.stt import ListenRequest, TranscribeRequest
+from gw.types.tts import SpeakLiveRequest, SpeakRequest
+from gw.wire import openai_chat, openai_realtime_client
 from gw.wire.convert import CannotConvert
 from gw.wire.openai_realtime_client import RealtimeListenClient
 
@@ -53,9 +55,25 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
     return open_listen_socket(account, path, bearer(account.api_key), wire, opening=wire.opening())
 
 
+def _takes_own(request: TranscribeRequest | ListenRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    """Recordings are checked by model, since their form may not say the same to each."""
+    return request.dialect == "openai" and not isinstance(request, TranscribeRequest)
+
+
+_LISTEN: Honours = {
+    LANGUAGE: True,
+    KEYTERMS: lambda request, account: openai_realtime_client.takes_keyterms(request, account.model),
+    PROMPT: lambda request, account: openai_realtime_client.takes_prompt(account.model),
+}  # fmt: skip
+_SPEECH: Honours = {LANGUAGE: True, SPEED: True, INSTRUCTIONS: True}
+
 SPEC = ProviderSpec(
     type="openai", base_url="https://api.openai.com/v1", dialect="openai",
     abilities=frozenset({"stream", "tools", "vision", "audio_in"}),
+    honours={
+        "transcribe": openai_like.OPENAI_HONOURS, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH,
+    },
+    takes_own=_takes_own,
     chat=chat, transcribe=openai_like.transcribe, listen=listen, speak=openai_like.speak,
     speak_live=by_sentence(openai_like.speak),
     listen_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),

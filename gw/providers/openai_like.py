@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 import msgspec
@@ -9,9 +10,21 @@ import msgspec
 from gw.net.http1 import HttpResponse
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.http_call import EventStream, HttpCall, is_type, json_lines
-from gw.providers.spec import Account, SpeakStream, TranscribeStream, bearer
+from gw.providers.spec import Account, HonourRule, Honours, SpeakStream, TranscribeStream, bearer
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form
 from gw.types.audio import PCM_24K, AudioFormat
+from gw.types.speech_settings import (
+    DIARIZE,
+    KEYTERMS,
+    LANGUAGE,
+    OTHERS,
+    PROMPT,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    TEMPERATURE,
+    TRANSLATE,
+    WORD_TIMESTAMPS,
+)
 from gw.types.stt import TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakRequest
 from gw.wire import openai_audio, openai_chat, vendor_errors
@@ -38,26 +51,62 @@ class _StreamedTranscript(EventStream[TranscribeEvent]):
         return events if self._keep_raw else [msgspec.structs.replace(event, raw=None) for event in events]
 
 
-def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
-    """`POST {base}/audio/transcriptions` (or translations) as a multipart form."""
-    content_type, body = form(openai_audio.transcription_fields(request, account.model), request.audio)
+WHISPER_FORMATS = frozenset({"json", "text", "srt", "verbose_json", "vtt"})
+
+
+def transcribe(
+    request: TranscribeRequest, account: Account, native: Collection[str] = WHISPER_FORMATS
+) -> HttpCall[TranscribeStream]:
+    """`POST {base}/audio/transcriptions` (or translations) as a multipart form.
+
+    `native` are the formats that the server knows. An answer in another one than the caller's is not passed on as it is.
+    """
+    sent = openai_audio.sent_format(request, account.model, native)
+    content_type, body = form(openai_audio.transcription_fields(request, account.model, sent), request.audio)
     path = b"/audio/translations" if request.task == "translate" else b"/audio/transcriptions"
     headers = [content_type, (b"accept", _SSE if request.stream else b"*/*"), *bearer(account.api_key)]
-    provider, keep_raw = account.provider_id, request.dialect == "openai"
+    provider = account.provider_id
+    keep_raw = request.dialect == "openai" and (request.stream or sent == request.response_format)
 
     def read(response: HttpResponse) -> TranscribeStream:
         if request.stream and is_type(response, _SSE):
             return _StreamedTranscript(response, provider, keep_raw)
         answer_type = (response.header(b"content-type") or _JSON).decode("latin-1")
-        response_format = "json" if request.stream else request.response_format
 
         def decode(data: bytes) -> TranscribeEvent:
-            transcript = openai_audio.decode_transcript(data, answer_type, response_format, provider)
+            transcript = openai_audio.decode_transcript(data, answer_type, sent, provider)
             return transcript if keep_raw else msgspec.structs.replace(transcript, raw=None)
 
         return WholeTranscript(response, decode)
 
     return HttpCall(account, path, headers, body, vendor_errors.classify, read)
+
+
+def _takes_own(name: str) -> HonourRule:
+    return lambda request, account: request.dialect == "openai" and openai_audio.takes_own(name, account.model)
+
+
+OPENAIS_OWN = ("include[]", "known_speaker_names[]", "known_speaker_references[]", "languages[]", "chunking_strategy")
+OPENAI_HONOURS: Honours = {
+    LANGUAGE: True,
+    KEYTERMS: lambda request, account: openai_audio.takes_keyterms(request, account.model),
+    PROMPT: lambda request, account: not openai_audio.diarizes(account.model),
+    WORD_TIMESTAMPS: lambda request, account: openai_audio.reports_times(account.model),
+    SEGMENT_TIMESTAMPS: lambda request, account: openai_audio.reports_times(account.model),
+    RESPONSE_FORMAT: lambda request, account: openai_audio.takes_format(request, account.model),
+    DIARIZE: lambda request, account: openai_audio.diarizes(account.model) and request.dialect in ("openai", "assemblyai"),
+    TRANSLATE: lambda request, account: openai_audio.reports_times(account.model),
+    TEMPERATURE: True,
+    **{name: _takes_own(name) for name in (*OPENAIS_OWN, OTHERS)},
+}  # fmt: skip
+"""Settings of a recording that OpenAI's own models honour. Speakers come with segments, not with words: callers of
+other protocols that read them from words get another candidate."""
+WHISPER_HONOURS: Honours = {
+    LANGUAGE: True, KEYTERMS: lambda request, account: not request.prompt, PROMPT: True, WORD_TIMESTAMPS: True,
+    SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: lambda request, account: request.response_format != "diarized_json",
+    TRANSLATE: True, TEMPERATURE: True, OTHERS: _takes_own(OTHERS), **dict.fromkeys(OPENAIS_OWN, lambda request, account: False),
+}  # fmt: skip
+"""The same of a server that runs Whisper, and of Groq."""
 
 
 def _delivered(fmt: AudioFormat) -> AudioFormat:

@@ -24,11 +24,13 @@ from gw.net.http1 import HttpResponse, Origin, Pool
 from gw.providers import wyoming_call
 from gw.providers.http_call import HttpCall, check_get, past_the_end
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, ProviderSpec, SpeakStream, rejected
+from gw.providers.spec import Account, Honours, ProviderSpec, SpeakStream, rejected
 from gw.providers.speech_call import headed
 from gw.types.audio import PCM_24K
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
+from gw.types.speech_settings import LANGUAGE, NO_STORE, SPEED
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire import vendor_errors, wav
+from gw.wire.query import bare_language
 from gw.wire.sentences import sentences
 
 _HEADERS = [(b"content-type", b"application/json"), (b"accept", b"audio/wav")]
@@ -170,9 +172,18 @@ async def check(account: Account) -> None:
         await check_get(await _with_server(account), b"/voices", b"audio/wav", vendor_errors.classify)
 
 
+def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    """A voice's name begins with its language; that of a voice whose name is not known here was the administrator's choice."""
+    voice = next((name for name in (request.voice, account.model) if _VOICE.match(name)), None)
+    return voice is None or voice.partition("_")[0] == bare_language(request.language)
+
+
+_SPEECH: Honours = {NO_STORE: True, LANGUAGE: _speaks, SPEED: True}
+"""Nothing leaves the user's own machines."""
+
 SPEC = ProviderSpec(
     type="piper", base_url="http://127.0.0.1:5000", dialect="piper",
-    speak=speak, speak_live=by_sentence(speak),
+    speak=speak, speak_live=by_sentence(speak), honours={"speak": _SPEECH, "speak_live": _SPEECH},
     check=check, engine_option="model_path", engine_needs=engine.NEEDS, engine_extra=engine.EXTRA,
     speak_formats=frozenset({"pcm_s16le", "wav"}),
     transports={"speak": "HTTP, Wyoming, own process", "speak_live": "as speech, by sentence"},

@@ -177,6 +177,12 @@ def require_voice(voice: str, account: Account) -> None:
         raise rejected(account, "no voice: set default_voice of the model")
 
 
+HonourRule = Callable[[Any, Account], bool]
+"""Returns whether a setting of this request can be honoured with the model of this account."""
+Honours = Mapping[str, HonourRule | Literal[True]]
+"""Setting (`gw.types.speech_settings`, or a dialect's own word) → when a provider honours it; missing: never."""
+
+
 CALLS = ("chat", "transcribe", "listen", "speak", "speak_live")
 _TRANSPORTS = {
     "chat": "HTTP, events", "transcribe": "HTTP", "listen": "WebSocket", "speak": "HTTP", "speak_live": "WebSocket",
@@ -194,6 +200,10 @@ class ProviderSpec:
     dialect: str
     """Name of the wire dialect; same dialect on both sides = raw pass-through."""
     abilities: frozenset[Ability] = frozenset({"stream", "tools"})
+    honours: Mapping[str, Honours] = attrs.field(factory=dict)
+    """Call → the settings that it honours when the caller's dialect is another one."""
+    takes_own: Callable[[Any, Account], bool] | None = None
+    """Whether a request's settings go to the vendor as the caller wrote them; None: those of the same dialect do."""
     chat: ChatCall | None = None
     transcribe: TranscribeCall | None = None
     listen: ListenCall | None = None

@@ -113,7 +113,7 @@ def as_recordings(call: TranscribeCall, request: ListenRequest, account: Account
             yield _Silence()
             return
         recording = TranscribeRequest(
-            model=request.model, language=request.language, keyterms=request.keyterms, dialect="",
+            model=request.model, language=request.language, keyterms=request.keyterms, prompt=request.prompt, dialect="",
             audio=WavRecording(samples, "utterance.wav"), format=_WAV, audio_seconds=PCM_16K.seconds(len(samples)),
         )
         async with call(recording, account) as stream:

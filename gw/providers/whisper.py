@@ -19,12 +19,23 @@ from gw.engines.engine_client import engine_process, engine_request
 from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.providers import openai_like, utterance_stt, wyoming_call
 from gw.providers.http_call import HttpCall, check_get
-from gw.providers.spec import Account, ListenSession, ProviderSpec, TranscribeStream, bearer, rejected
+from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, bearer, rejected
 from gw.providers.speech_call import WavRecording, WholeTranscript, form_call
 from gw.providers.utterance_stt import Utterance
 from gw.providers.ws_session import open_listen_socket
+from gw.types.speech_settings import (
+    KEYTERMS,
+    LANGUAGE,
+    NO_STORE,
+    PROMPT,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    TEMPERATURE,
+    TRANSLATE,
+    WORD_TIMESTAMPS,
+)
 from gw.types.stt import AudioSource, ListenRequest, TranscribeRequest
-from gw.wire import openai_audio, openai_realtime_beta, vendor_errors, whisper_cpp, wyoming
+from gw.wire import openai_realtime_beta, query, vendor_errors, whisper_cpp, wyoming
 
 _MOST_SAMPLES = 64 * 2**20  # bytes of half an hour, converted to a WAV for a server that takes nothing else
 _INFERENCE = b"/inference"
@@ -52,14 +63,14 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
 
 def _engine_request(request: TranscribeRequest) -> wyoming.Transcribe:
     return wyoming.Transcribe(
-        language=openai_audio.bare_language(request.language),
+        language=query.bare_language(request.language),
         prompt=request.prompt or ", ".join(request.keyterms) or None,
-        temperature=request.temperature, task=request.task, words="word" in request.timestamps,
+        temperature=request.temperature, task=request.task, words=bool(request.timestamps),
     )
 
 
 def _wyoming_request(language: str | None, account: Account) -> wyoming.Transcribe:
-    return wyoming.Transcribe(name=account.model or None, language=openai_audio.bare_language(language))
+    return wyoming.Transcribe(name=account.model or None, language=query.bare_language(language))
 
 
 # ---- live
@@ -80,7 +91,8 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         transcribe_utterance = _over_wyoming(request, account)
     else:
         transcribe_utterance = utterance_stt.as_recordings(transcribe, request, account)
-        if account.origin.scheme != "engine" and not account.origin.prefix.endswith(_INFERENCE):
+        hinted = request.keyterms or request.prompt  # for which the socket has no place
+        if account.origin.scheme != "engine" and not account.origin.prefix.endswith(_INFERENCE) and not hinted:
             opened = False
             try:
                 async with _over_socket(request, account) as live:
@@ -153,9 +165,27 @@ async def check(account: Account) -> None:
     await check_get(account, path, b"application/json", vendor_errors.classify, bearer(account.api_key))
 
 
+def _is_not_wyoming(request: TranscribeRequest | ListenRequest, account: Account) -> bool:
+    """A Wyoming server takes a language, and answers with the text alone."""
+    return account.origin.scheme != "tcp"
+
+
+def _takes_keyterms(request: TranscribeRequest | ListenRequest, account: Account) -> bool:
+    return account.origin.scheme != "tcp" and not request.prompt
+
+
+_LISTEN: Honours = {NO_STORE: True, LANGUAGE: True, KEYTERMS: _takes_keyterms, PROMPT: _is_not_wyoming}
+_TRANSCRIBE: Honours = {
+    **openai_like.WHISPER_HONOURS, NO_STORE: True, KEYTERMS: _takes_keyterms,
+    **dict.fromkeys((PROMPT, WORD_TIMESTAMPS, SEGMENT_TIMESTAMPS, TRANSLATE, TEMPERATURE), _is_not_wyoming),
+    RESPONSE_FORMAT: lambda request, account: request.response_format != "diarized_json" and _is_not_wyoming(request, account),
+}  # fmt: skip
+"""Nothing leaves the user's own machines."""
+
 SPEC = ProviderSpec(
     type="whisper", base_url="http://127.0.0.1:8000/v1", dialect="openai",
     transcribe=transcribe, listen=listen,
+    honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN}, takes_own=lambda request, account: False,
     check=check, engine_option="model_path", engine_needs=engine.NEEDS, engine_extra=engine.EXTRA,
     listen_rates_hz=frozenset({16_000}),
     transports={

@@ -13,6 +13,7 @@ from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import Project
 from gw.types.ids import Modality
 from gw.types.llm import Ability
+from gw.types.speech_settings import RequestSettings
 from gw.types.usage import NANO, Usage
 
 
@@ -116,6 +117,10 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     estimate: Usage
     """Reserved against the budget while the request runs."""
     needs: frozenset[Ability] = _NO_ABILITIES
+    call: str = ""
+    """Name of the call in `ProviderSpec`, for a request with settings."""
+    settings: RequestSettings | None = None
+    """The request itself, if it has settings that a provider may be unable to honour."""
 
 
 def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool) -> Reservation:

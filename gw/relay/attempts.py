@@ -29,6 +29,7 @@ import trio
 
 from gw.errors import (
     AllCandidatesFailed,
+    CandidateSkipped,
     Failure,
     ProviderError,
     ProviderRefused,
@@ -43,6 +44,7 @@ from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.candidates import CandidatePlanner, Candidates, OpenCall, PreparedCall
+from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, Meter
 from gw.types.ids import Caller, Modality
@@ -102,6 +104,16 @@ class RequestContext(ABC, Generic[S, E]):
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
         """Enter the gate. Raise ProviderError to have the model passed over."""
         return self.planner.prepare(self.spec, self.candidates, model, self.call_for, now)
+
+    def check_settings(self) -> None:
+        """Raise UnsupportedSetting if no candidate honours the settings that the request needs, noting each as skipped."""
+        skipped = self.planner.unsupported(self.spec, self.candidates)
+        if skipped:
+            now = trio.current_time()
+            for model, skip in skipped:
+                attempt = self.meter.begin_attempt(model, now)
+                attempt.ended, attempt.error = now, skip
+            raise unsupported([skip for _, skip in skipped])
 
     def note_speed(self, model: Model, seconds: float) -> None:
         """Note the time from the call to the first content."""
@@ -190,6 +202,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._attempt = attempt = meter.begin_attempt(model, now)
         try:
             self._call = call = request.prepare(model, now)
+            attempt.ignored_settings = call.ignored_settings
         except ProviderError as skipped:
             attempt.ended, attempt.error = now, skipped
             raise
@@ -355,6 +368,9 @@ async def try_in_turn(
 
 def all_failed(failures: Sequence[Failure]) -> Exception:
     """Return the error of a request whose candidates have all failed, the requested one first."""
+    skipped = [f.error for f in failures if isinstance(f.error, CandidateSkipped) and f.error.settings]
+    if skipped and len(skipped) == len(failures):
+        return unsupported(skipped)
     if len(failures) == 1:
         return failures[0].error
     return last_word(failures) or AllCandidatesFailed(model=failures[0].model_id, failures=tuple(failures))

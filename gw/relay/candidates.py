@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from gw.config.settings import CostTracking, Routing
-from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, UnknownProviderError
+from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, ProviderError, UnknownProviderError
 from gw.net.http1 import Pool
 from gw.policy.hedge import HedgeBudget
 from gw.policy.response_times import ResponseTimes
@@ -20,6 +20,7 @@ from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission
 from gw.relay.admission import RequestSpec
+from gw.relay.honoured import honoured
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Accounting, Meter, price_of
 from gw.telemetry.clock import utc_day
@@ -106,6 +107,7 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     spec: ProviderSpec
     gate: Gate
     open: OpenCall[S]
+    ignored_settings: tuple[str, ...] = ()
 
 
 class CandidatePlanner:
@@ -174,13 +176,33 @@ class CandidatePlanner:
         if spec.needs and (missing := spec.needs - provider_spec.abilities):
             detail = "cannot do " + ", ".join(sorted(missing))
             raise CandidateSkipped(provider=provider.id, reason="missing_ability", detail=detail)
+        ignored = () if spec.settings is None else honoured(spec.settings, spec.call, provider_spec, account)
         if self._refuse_unpriced and provider.location != "local" and not self._is_priced(model, provider):
             detail = "no price known and cost_tracking.on_unpriced is refuse"
             raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)
         call = call_for(provider_spec, account, model)
         gate = self._limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
         gate.enter(now)
-        return PreparedCall(model, provider, provider_spec, gate, call)
+        return PreparedCall(model, provider, provider_spec, gate, call, ignored)
+
+    def unsupported(self, spec: RequestSpec, candidates: Candidates) -> list[tuple[Model, CandidateSkipped]]:
+        """Return all candidates with why they cannot honour the settings; nothing if one of them may."""
+        skipped: list[tuple[Model, CandidateSkipped]] = []
+        if spec.settings is None or not spec.settings.needs:
+            return []
+        for model in candidates.models:
+            try:
+                _, provider_spec, account = self._endpoints.get(candidates.catalog, model, candidates.project)
+                honoured(spec.settings, spec.call, provider_spec, account)
+            except CandidateSkipped as skip:
+                if not skip.settings:
+                    return []  # it fails for another reason, which the attempt will show
+                skipped.append((model, skip))
+            except ProviderError:
+                return []
+            else:
+                return []
+        return skipped
 
     def _is_priced(self, model: Model, provider: Provider) -> bool:
         day = utc_day(self.accounting.clock.now())

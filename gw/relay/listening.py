@@ -92,7 +92,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     last_event = ListenEnd
 
     def __init__(self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: ListenRequest) -> None:
-        super().__init__(planner, in_flight, "stt", request.model)
+        super().__init__(planner, in_flight, "stt", request)
         self.request = request
         self.audio = SessionAudio(request.format)
         self.replay = self.audio.replay

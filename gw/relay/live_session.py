@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import trio
 
-from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UpstreamSlow, one_error
+from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow, one_error
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, RequestContext, try_in_turn
@@ -36,6 +36,8 @@ from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, record_error
 from gw.relay.waste import waste_of
 from gw.types.ids import Caller, Modality
+from gw.types.stt import ListenRequest
+from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import Usage, total_usage
 
 S = TypeVar("S")
@@ -80,8 +82,13 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     last_event: ClassVar[type]
     """Class of the event that ends the session."""
 
-    def __init__(self, planner: CandidatePlanner, in_flight: InFlight, modality: Modality, model: str) -> None:
-        spec = RequestSpec(modality=modality, requested=model, stream=True, estimate=_RESERVED[modality])
+    def __init__(
+        self, planner: CandidatePlanner, in_flight: InFlight, modality: Modality, request: ListenRequest | SpeakLiveRequest
+    ) -> None:
+        spec = RequestSpec(
+            modality=modality, requested=request.model, stream=True, estimate=_RESERVED[modality],
+            call="listen" if modality == "stt" else "speak_live", settings=request,
+        )
         super().__init__(planner, in_flight, spec, OPEN_S)
         self.done = False
         self.attempts: list[A] = []
@@ -99,13 +106,14 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     async def run(self, caller: Caller) -> AsyncIterator[Self]:
         """Admit the session and drive it beside the block; leaving writes its record.
 
-        Raise admission errors, with a record, and what `CandidatePlanner.plan` raises, without one.
+        Raise admission errors and UnsupportedSetting, with a record, and what `CandidatePlanner.plan` raises, without one.
         """
         self.plan(caller)
         self.in_flight.requests += 1
         try:
             with one_error():
                 self.planner.admit(self.meter, self.spec, self.candidates)
+                self.check_settings()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._drive)
                     yield self
@@ -179,7 +187,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         with self._out:
             try:
                 await try_in_turn(self.candidates.models, self._serve, self._can_move)
-            except (ProviderError, AllCandidatesFailed, Stopping) as error:
+            except (ProviderError, AllCandidatesFailed, UnsupportedSetting, Stopping) as error:
                 self._failure = error
 
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:

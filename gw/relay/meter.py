@@ -74,6 +74,7 @@ class Attempt(msgspec.Struct, eq=False):
     """The model refused, in an answer."""
     estimate: Usage = _NOTHING
     """Units that it is sent, as far as they are known before an answer."""
+    ignored_settings: tuple[str, ...] = ()
     usage: Usage | None = None
     """Units that the vendor may charge for, with their cost and waste; None for a call that costs nothing (`Meter.bill`)."""
     measured: Usage | None = None
@@ -309,6 +310,8 @@ class Meter:
             ttfb_ms=None if ready_at is None else _ms(ready_at - started),
             error_code=error.code if error else None,
             upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
+            detail=error.detail if isinstance(error, CandidateSkipped) else "",
+            ignored_settings=attempt.ignored_settings,
         )
         return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
 

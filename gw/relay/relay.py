@@ -36,6 +36,7 @@ from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_
 from gw.relay.audio_supply import PATIENCE_S
 from gw.relay.candidates import CandidatePlanner, OpenCall, offered
 from gw.relay.hedging import HedgedAttempts
+from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.listening import ListeningSession
 from gw.relay.meter import record_error
@@ -87,13 +88,13 @@ class Relay:
         return _Chat(self, request, caller, spec)
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
-        estimate = usage_counters.estimate_transcribe(request)
-        spec = RequestSpec(modality="stt", requested=request.model, stream=request.stream, estimate=estimate)
-        return _Transcription(self, request, caller, spec)
+        return _Transcription(self, request, caller, _transcription_spec(request))
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
         estimate = usage_counters.estimate_speak(request)
-        spec = RequestSpec(modality="tts", requested=request.model, stream=True, estimate=estimate)
+        spec = RequestSpec(
+            modality="tts", requested=request.model, stream=True, estimate=estimate, call="speak", settings=request
+        )
         return _Speech(self, request, caller, spec)
 
     def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[ListeningSession]:
@@ -106,6 +107,12 @@ class Relay:
         """Like `listen`, for speech. `prewarmed`: sockets of a caller who speaks more than once."""
         return SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed, self.paces).run(caller)
 
+    def refuse_unsupported(self, request: TranscribeRequest, caller: Caller) -> None:
+        """Raise UnsupportedSetting if no candidate honours the settings, for a request that is made later."""
+        spec = _transcription_spec(request)
+        if skipped := self.planner.unsupported(spec, self.planner.plan(spec, caller)):
+            raise unsupported([skip for _, skip in skipped])
+
     def resolve(self, requested: str, modality: Modality, caller: Caller) -> tuple[Model, ...]:
         """Return the models that a request would try, in order. Raise errors about a model's name.
 
@@ -113,6 +120,13 @@ class Relay:
         """
         spec = RequestSpec(modality=modality, requested=requested, stream=True, estimate=Usage())
         return self.planner.plan(spec, caller).models
+
+
+def _transcription_spec(request: TranscribeRequest) -> RequestSpec:
+    estimate = usage_counters.estimate_transcribe(request)
+    return RequestSpec(
+        modality="stt", requested=request.model, stream=request.stream, estimate=estimate, call="transcribe", settings=request
+    )
 
 
 class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"], Generic[Q, S, E]):

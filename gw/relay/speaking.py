@@ -63,7 +63,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: SpeakLiveRequest,
         prewarmed: PrewarmedSockets | None, paces: VoicePaces,
     ) -> None:  # fmt: skip
-        super().__init__(planner, in_flight, "tts", request.model)
+        super().__init__(planner, in_flight, "tts", request)
         self.request = request
         self.format = request.format
         self.text = SpokenText()

@@ -9,6 +9,18 @@ import attrs
 import msgspec
 
 from gw.types.audio import AudioFormat
+from gw.types.speech_settings import (
+    DIARIZE,
+    KEYTERMS,
+    LANGUAGE,
+    NO_STORE,
+    PROFANITY_FILTER,
+    PROMPT,
+    REDACT,
+    RESPONSE_FORMAT,
+    TEMPERATURE,
+    TRANSLATE,
+)
 from gw.types.usage import Usage
 
 
@@ -24,47 +36,98 @@ class AudioSource(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class TranscribeRequest:
-    """Request to transcribe a recording. `fields` are the other form or query fields, in the names of `dialect`."""
+class _Settings:
+    """Settings of recordings and live sessions alike. See `gw.types.speech_settings` for those that a provider must honour."""
 
     model: str
+    language: str | None = None
+    """`multi`: the vendor detects it."""
+    keyterms: tuple[str, ...] = ()
+    prompt: str | None = None
+    diarize: bool = False
+    redact: tuple[str, ...] = ()
+    """Entities to remove from the transcript, in the words of `gw.wire.redaction`."""
+    no_store: bool = False
+    """The vendor must not keep audio or transcript."""
+    profanity_filter: bool = False
+    needs_own: tuple[str, ...] = ()
+    """Settings of the caller's dialect that change what the answer means and that other dialects have no word for."""
+    ignorable: tuple[str, ...] = ()
+    """Settings of the caller's dialect that another vendor does without; the record names them then."""
+
+    @property
+    def _common_needs(self) -> list[str]:
+        asked = (
+            (REDACT, self.redact), (NO_STORE, self.no_store), (PROFANITY_FILTER, self.profanity_filter),
+            (DIARIZE, self.diarize), (LANGUAGE, self.language), (KEYTERMS, self.keyterms), (PROMPT, self.prompt),
+        )  # fmt: skip
+        return [name for name, value in asked if value]
+
+
+@attrs.frozen(kw_only=True)
+class TranscribeRequest(_Settings):
+    """Request to transcribe a recording. `fields` are the other form or query fields, in the names of `dialect`."""
+
     audio: AudioSource
     format: AudioFormat | None = None
     """Format according to the file's header, if known."""
     audio_seconds: float = 0.0
     """Our own measure; 0.0 if the container has no duration."""
     response_format: str = "json"
-    language: str | None = None
-    prompt: str | None = None
     temperature: float | None = None
     timestamps: frozenset[str] = frozenset()
-    """`word`, `segment`."""
+    """`word`, `segment`: times to ask for where the vendor has them."""
+    timestamps_required: frozenset[str] = frozenset()
+    """Those of `timestamps` that the caller has asked for; the others its dialect has by default."""
     stream: bool = False
     fields: tuple[tuple[str, str], ...] = ()
     task: str = "transcribe"
     """`transcribe`, or `translate` (into English)."""
     dialect: str = "openai"
     """Dialect of the caller; an upstream of the same dialect gets `fields` unchanged."""
-    diarize: bool = False
-    keyterms: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the settings without which the answer would mean something else."""
+        needs = self._common_needs
+        needs += [f"{kind}_timestamps" for kind in sorted(self.timestamps_required)]
+        if self.task == "translate":
+            needs.append(TRANSLATE)
+        if self.response_format not in ("json", "text"):  # those that any transcript has
+            needs.append(RESPONSE_FORMAT)
+        return (*needs, *self.needs_own)
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """Names of the settings that the record names if the vendor does without them."""
+        wishes = [f"{kind}_timestamps" for kind in sorted(self.timestamps - self.timestamps_required)]
+        if self.temperature is not None:
+            wishes.append(TEMPERATURE)
+        return (*wishes, *self.ignorable)
 
 
 @attrs.frozen(kw_only=True)
-class ListenRequest:
+class ListenRequest(_Settings):
     """Request for a live session: audio arrives in pieces of `format`."""
 
-    model: str
     format: AudioFormat
-    language: str | None = None
     interim_results: bool = True
     endpointing_ms: int | None = None
     """Silence that ends an utterance; None = the vendor's own default."""
-    keyterms: tuple[str, ...] = ()
-    diarize: bool = False
     dialect: str = ""
     """Dialect of the caller. An upstream of the same dialect gets `options` unchanged; its frames become `raw`."""
     options: tuple[tuple[str, str], ...] = ()
     """The dialect's own query fields, in order and with repeats."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the settings without which the transcript would mean something else."""
+        return (*self._common_needs, *self.needs_own)
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """Names of the settings that the record names if the vendor does without them."""
+        return self.ignorable
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +150,7 @@ class _TranscriptPiece(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[Word, ...] = ()
     language: str | None = None
     confidence: float | None = None
+    speaker: str | None = None
     raw: str | None = None
 
 

@@ -9,40 +9,61 @@ import attrs
 import msgspec
 
 from gw.types.audio import AudioFormat
+from gw.types.speech_settings import INSTRUCTIONS, LANGUAGE, NO_STORE, SPEED, WORD_TIMESTAMPS
 from gw.types.stt import VendorFrame
 from gw.types.usage import Usage
 
 
 @attrs.frozen(kw_only=True)
-class SpeakRequest:
+class _Settings:
+    """Settings of complete texts and live sessions alike. See `gw.types.speech_settings`."""
+
+    language: str | None = None
+    speed: float | None = None
+    instructions: str | None = None
+    want_timings: bool = False
+    """The caller wants word timings with the audio, where the vendor has them."""
+    no_store: bool = False
+    """The vendor must not keep text or audio."""
+    ignorable: tuple[str, ...] = ()
+    """Settings of the caller's dialect that another vendor does without; the record names them then."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the settings that a provider must honour."""
+        return (*((NO_STORE,) if self.no_store else ()), *((LANGUAGE,) if self.language else ()))
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """Names of the settings that the record names if the vendor does without them."""
+        asked = (
+            (SPEED, self.speed is not None), (INSTRUCTIONS, self.instructions), (WORD_TIMESTAMPS, self.want_timings),
+        )  # fmt: skip
+        return (*(name for name, value in asked if value), *self.ignorable)
+
+
+@attrs.frozen(kw_only=True)
+class SpeakRequest(_Settings):
     """Request to speak a complete text. `format` is the caller's; `voice` is a vendor's, or an alias of `voices`."""
 
     model: str
     text: str
     voice: str = ""
     format: AudioFormat
-    speed: float | None = None
-    instructions: str | None = None
-    language: str | None = None
     want_events: bool = False
     """The caller requested events (OpenAI's `stream_format: sse`)."""
-    want_timings: bool = False
-    """The caller wants word timings with the audio, where the vendor has them."""
     dialect: str = "openai"
     extra: Mapping[str, msgspec.Raw] = attrs.field(factory=dict)
     """Unknown members, JSON each, passed on where the upstream speaks the same dialect."""
 
 
 @attrs.frozen(kw_only=True)
-class SpeakLiveRequest:
+class SpeakLiveRequest(_Settings):
     """Request for a live session: text arrives in pieces."""
 
     model: str
     voice: str = ""
     format: AudioFormat
-    language: str | None = None
-    speed: float | None = None
-    want_timings: bool = False
     dialect: str = ""
     """Dialect of the caller. An upstream of the same dialect gets `options` unchanged; its frames become `raw`."""
     options: tuple[tuple[str, str], ...] = ()

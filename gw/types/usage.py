@@ -68,6 +68,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ttfb_ms: float | None = None
     error_code: str | None = None
     upstream_status: int | None = None
+    detail: str = ""
+    """Why a candidate was skipped."""
+    ignored_settings: tuple[str, ...] = ()
+    """Settings that this vendor did without, in the words of the caller's dialect."""
     input_tokens: int = 0
     cached_input_tokens: int = 0
     output_tokens: int = 0

@@ -22,7 +22,7 @@ billed. A failed job is a 200 with `status: "error"`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -33,13 +33,14 @@ from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
+from gw.wire import assemblyai_settings
 from gw.wire.bounds import seconds
 from gw.wire.convert import CannotConvert, converter
-from gw.wire.json_codec import MEMBERS, NO_TYPE, decode_client, decode_request, decode_upstream, present
-from gw.wire.json_frames import Frame, frame_text, json_frame, session_failure, typed_frame, vendor_frames
+from gw.wire.json_codec import MEMBERS, NO_TYPE, decode_client, decode_request, decode_upstream
+from gw.wire.json_frames import Frame, frame_text, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
-from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
-from gw.wire.transcripts import Result, TurnEncoder, joined_text, transcribed, unknown
+from gw.wire.query import encoding_field, is_true, query_pairs, sample_rate
+from gw.wire.transcripts import Result, TurnEncoder, joined_text, segments_of, speaker_letter, transcribed, unknown
 from gw.wire.vendor_errors import filtered
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
@@ -84,7 +85,6 @@ class _Typed(msgspec.Struct, gc=False):
 
 _MESSAGE = msgspec.json.Decoder(_Message)
 _TYPED = msgspec.json.Decoder(_Typed)
-_TEXTS = msgspec.json.Decoder(tuple[str, ...])
 
 
 # ---- client
@@ -97,14 +97,7 @@ def path_of(request: ListenRequest, model: str) -> str:
     if request.dialect == "assemblyai":
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
         return "/v3/ws?" + urlencode(pairs)
-    language = spoken_language(request.language, ())
-    pairs += optional_pairs(
-        format_turns=True,
-        language_codes=json_frame([language]) if language else None,
-        max_turn_silence=request.endpointing_ms,
-        keyterms_prompt=json_frame(request.keyterms) if request.keyterms else None,
-        speaker_labels=request.diarize,
-    )
+    pairs += assemblyai_settings.live_fields(request)
     return "/v3/ws?" + urlencode(pairs)
 
 
@@ -122,7 +115,7 @@ class AssemblyListenClient:
         self._secrets = tuple(secrets)
         self._keep_raw = keep_raw
         self._cutter = FrameCutter(request.format)
-        self._interims = request.interim_results
+        self._interims = request.interim_results and (not request.redact or keep_raw)  # the vendor redacts final turns only
         own = dict(request.options).get("format_turns", "false").lower() == "true"
         self._formatted = own or request.dialect != "assemblyai"
         self._unformatted: _Message | None = None  # the end of a turn whose formatted form has not come yet
@@ -234,19 +227,11 @@ def parse_query(query: bytes) -> StreamOptions:
     fields = dict(pairs)
     encoding = encoding_field(fields.get("encoding", "pcm_s16le"), _SERVED)
     fmt = AudioFormat(encoding=encoding, sample_rate_hz=sample_rate(fields.get("sample_rate"), 16_000))
-    languages = _string_array(fields, "language_codes")
-    if not languages and (older := fields.get("language_code")):
-        languages = (older,)
+    settings = assemblyai_settings.of_session(pairs)
     request = ListenRequest(
-        model=fields.get("speech_model", ""), format=fmt, language=languages[0] if len(languages) == 1 else None,
-        keyterms=_string_array(fields, "keyterms_prompt"),
-        diarize=fields.get("speaker_labels", "").lower() == "true", dialect="assemblyai", options=tuple(pairs)
-    )  # fmt: skip
-    return StreamOptions(request=request, formatted=fields.get("format_turns", "").lower() == "true")
-
-
-def _string_array(fields: dict[str, str], name: str) -> tuple[str, ...]:
-    return decode_client(_TEXTS, fields.get(name) or "[]", f"{name} must be a JSON array of strings", name)
+        model=fields.get("speech_model", ""), format=fmt, dialect="assemblyai", options=tuple(pairs), **settings
+    )
+    return StreamOptions(request=request, formatted=is_true(fields.get("format_turns")))
 
 
 class AssemblyListenServer(TurnEncoder):
@@ -311,7 +296,7 @@ class AssemblyListenServer(TurnEncoder):
         if results[-1].language:
             members["language_code"] = results[-1].language
         if speaker := next((word.speaker for word in results[-1].words), None):
-            members["speaker_label"] = speaker
+            members["speaker_label"] = speaker_letter(speaker)
         return typed_frame("Turn", **members)
 
 
@@ -373,10 +358,13 @@ class FrameCutter:
 # ---- recordings
 
 
-_OURS = frozenset({"audio_url", "speech_model", "speech_models", "webhook_url"})
-"""Members that the gateway sets or refuses."""
-_REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})  # languages whose region is accepted for recordings
+_OURS = frozenset({"audio_url", "speech_model", "speech_models"})
+"""Members that the gateway sets."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")  # accepted id of a transcript, which becomes part of a path
+
+
+class _Utterance(_Word, gc=False):
+    words: list[_Word] = []
 
 
 class _Job(msgspec.Struct, gc=False):
@@ -385,7 +373,7 @@ class _Job(msgspec.Struct, gc=False):
     text: str | None = None
     error: str | None = None
     words: list[_Word] | None = None
-    utterances: list[_Word] | None = None
+    utterances: list[_Utterance] | None = None
     audio_duration: float | None = None
     language_code: str | None = None
 
@@ -409,29 +397,22 @@ def job_body(request: stt.TranscribeRequest, model: str, url: str) -> bytes:
     if request.dialect == "assemblyai":
         body |= {name: msgspec.Raw(raw.encode()) for name, raw in request.fields if name not in _OURS}
         return msgspec.json.encode(body)
-    language = spoken_language(request.language)
-    body |= present(
-        language_code=language, language_detection=None if language else True, speaker_labels=request.diarize or None,
-        keyterms_prompt=request.keyterms or None,
-    )
+    body |= assemblyai_settings.job_members(request)
     return msgspec.json.encode(body)
 
 
-def spoken_language(language: str | None, regions: Collection[str] = _REGIONS) -> str | None:
-    """Return the vendor's code: `en-GB` is `en_uk` if that is one of `regions`, else `en`. None if it is not a language."""
-    bare, _, region = (language or "").lower().replace("-", "_").partition("_")
-    regional = f"{bare}_{'uk' if region == 'gb' else region}"
-    if regional in regions:
-        return regional
-    return bare if len(bare) in (2, 3) and bare.isascii() and bare.isalpha() else None
+def decode_job(
+    body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool, redacted: bool = False
+) -> str | stt.Transcript:
+    """Return the id of a job that is not done yet, or its transcript. Raises ProviderError for one that failed.
 
-
-def decode_job(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: bool) -> str | stt.Transcript:
-    """Return the id of a job that is not done yet, or its transcript. Raises ProviderError for one that failed."""
+    Of a transcript that was to be redacted, words are kept only if they are those of its text: the vendor promises to
+    redact the text alone (docs "PII redaction", November 2026).
+    """
     job = decode_upstream(_JOB, body, provider, "the answer")
     match job.status:
         case "completed":
-            return _job_transcript(job, body if keep_raw else None)
+            return _job_transcript(job, body if keep_raw else None, redacted=redacted)
         case "error":
             reason = filtered(job.error or "", secrets)
             raise errors.ProviderFailed(
@@ -442,15 +423,25 @@ def decode_job(body: bytes, provider: str, secrets: Iterable[str], *, keep_raw: 
     raise errors.UpstreamProtocolError(provider=provider, detail="the transcript's status or id is unknown")
 
 
-def _job_transcript(job: _Job, raw: bytes | None) -> stt.Transcript:
+def _same_text(text: str | None, pieces: Sequence[_Word] | None) -> bool:
+    return (text or "").split() == [word for piece in pieces or () for word in piece.text.split()]
+
+
+def _job_transcript(job: _Job, raw: bytes | None, *, redacted: bool) -> stt.Transcript:
     billed = seconds(job.audio_duration)
+    if redacted and not raw:
+        job.words = job.words if _same_text(job.text, job.words) else None
+        job.utterances = job.utterances if job.words and _same_text(job.text, job.utterances) else None
     return stt.Transcript(
         text=job.text or "",
         language=job.language_code,
         duration_s=billed,
         words=tuple(map(_word, job.words or ())),
         segments=tuple(
-            Final(text=u.text, start_s=u.start / 1000, end_s=u.end / 1000, confidence=u.confidence)
+            Final(
+                text=u.text, start_s=u.start / 1000, end_s=u.end / 1000, confidence=u.confidence, speaker=u.speaker,
+                words=tuple(map(_word, u.words)),
+            )
             for u in job.utterances or ()
         ),
         usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
@@ -461,15 +452,13 @@ def _job_transcript(job: _Job, raw: bytes | None) -> stt.Transcript:
 # ---- recordings, as a server
 
 
-class TranscriptOptions(msgspec.Struct, gc=False):
+class TranscriptOptions(assemblyai_settings.JobSettings, gc=False):
     """Members of a request for a transcript that we know."""
 
     audio_url: str = ""
     speech_model: str | None = None
     speech_models: list[str] | None = None
-    language_code: str | None = None
-    speaker_labels: bool | None = None
-    keyterms_prompt: list[str] | None = None
+    webhook_url: str | None = None
 
 
 _OPTIONS = msgspec.json.Decoder(TranscriptOptions)
@@ -478,6 +467,8 @@ _OPTIONS = msgspec.json.Decoder(TranscriptOptions)
 def parse_job(body: bytes) -> tuple[TranscriptOptions, tuple[tuple[str, str], ...]]:
     """Decode `POST /v2/transcript`: the members we know, and all of them but ours as JSON. Raises ClientProtocolError."""
     options = decode_request(_OPTIONS, body)
+    if options.webhook_url:
+        raise errors.ClientProtocolError(what="webhook_url is not supported: poll for the transcript", param="webhook_url")
     members = decode_request(MEMBERS, body)
     return options, tuple((name, bytes(raw).decode()) for name, raw in members.items() if name not in _OURS)
 
@@ -486,11 +477,14 @@ def encode_job(id_: str, status: str, *, audio_url: str, **members: object) -> b
     return msgspec.json.encode({"id": id_, "status": status, "audio_url": audio_url, **members})
 
 
-def encode_transcript(id_: str, transcript: stt.Transcript, *, audio_url: str, model: str, duration_s: float) -> bytes:
-    """Return a completed job with this transcript."""
+def encode_transcript(
+    id_: str, transcript: stt.Transcript, *, audio_url: str, model: str, duration_s: float, utterances: bool = False
+) -> bytes:
+    """Return a completed job with this transcript; with `utterances`, those of each speaker."""
+    spoken = [_utterance_object(segment) for segment in segments_of(transcript)] if utterances else None
     return encode_job(
         id_, "completed", audio_url=audio_url, text=transcript.text,
-        words=[_word_object(word) for word in transcript.words], utterances=None,
+        words=[_word_object(word) for word in transcript.words], utterances=spoken,
         confidence=0.99 if transcript.text else 0.0, audio_duration=round(transcript.duration_s or duration_s),
         language_code=transcript.language or "en", speech_model=None, speech_models=[model], punctuate=True,
         format_text=True, webhook_auth=False, auto_highlights=False, redact_pii=False, summarization=False,
@@ -501,8 +495,16 @@ def encode_transcript(id_: str, transcript: stt.Transcript, *, audio_url: str, m
 def _word_object(word: stt.Word) -> dict[str, Any]:
     return {
         "text": word.text, "start": round(word.start_s * 1000), "end": round(word.end_s * 1000),
-        "confidence": 0.99 if word.confidence is None else word.confidence, "speaker": word.speaker,
+        "confidence": 0.99 if word.confidence is None else word.confidence,
+        "speaker": None if word.speaker is None else speaker_letter(word.speaker),
     }  # fmt: skip
+
+
+def _utterance_object(segment: Final) -> dict[str, Any]:
+    whole = stt.Word(
+        text=segment.text, start_s=segment.start_s, end_s=segment.end_s, confidence=segment.confidence, speaker=segment.speaker
+    )
+    return _word_object(whole) | {"words": [_word_object(word) for word in segment.words]}
 
 
 def with_id(body: bytes, id_: str, audio_url: str) -> bytes:

@@ -32,22 +32,32 @@ import msgspec
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types import stt
 from gw.types.audio import AudioFormat
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.types.stt import AudioSource, Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
 from gw.wire.json_codec import BAD_JSON, NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, ListenProtocol
-from gw.wire.query import encoding_field, optional_pairs, query_pairs, sample_rate
+from gw.wire.query import bare_language, encoding_field, optional_pairs, own_settings, query_pairs, sample_rate
 from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, transcribed, unknown
 
 BY_TURNS = ("/stt/turns/websocket", "")
 """Option of a request whose caller speaks the protocol of that path, which has other frames and settings."""
 _COMMON = frozenset({"model", "encoding", "sample_rate", BY_TURNS[0]})  # settings that a request has in common terms
+_SERVED = _COMMON | {"language", "keyterm", "max_silence_duration_secs", "turn_end_timeout_ms", "cartesia_version"}
+"""Settings that a request has in common terms, or that the gateway sets."""
+_GRANULARITIES = frozenset({"timestamp_granularities", "timestamp_granularities[]"})
 _MAX_KEYTERMS, _MAX_KEYTERM_CHARACTERS = 100, 1_200
 """Limits per session; the vendor refuses a longer list as a whole."""
+_LANGUAGES = (
+    "en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta no th ur hr bg lt la mi ml cy sk te fa"
+    " lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa si km sn yo so af oc ka be tg sd gu am yi lo uz fo ht ps tk"
+    " nn mt sa lb my bo tl mg as tt haw ln ha ba jw su yue "
+)
+"""Languages of ink-whisper (`STTTranscribeParams`); the other models know English only (`STTManualFinalize`)."""
 _TURN_TIMEOUT_MS = (640, 11_200)
 """Shortest and longest silence that ends a turn at the latest; the vendor accepts no other."""
+_SECONDS = re.compile(r"[0-9]{1,3}(?:\.[0-9]*)?")
 _MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")
 FLUSH_S = 1.0  # silence sent to end a turn: the vendor has no command for it
 _SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
@@ -83,8 +93,8 @@ def form_fields(request: stt.TranscribeRequest, model: str) -> list[tuple[str, s
     fields = [("model", model)]
     if request.dialect == "cartesia":
         return fields + [(name, value) for name, value in request.fields if name not in _COMMON]
-    fields += optional_pairs(language=request.language)
-    return [*fields, ("timestamp_granularities[]", "word")] if "word" in request.timestamps else fields
+    fields += optional_pairs(language=bare_language(request.language))
+    return [*fields, ("timestamp_granularities[]", "word")] if request.timestamps else fields
 
 
 def path_of(request: stt.TranscribeRequest) -> str:
@@ -120,6 +130,17 @@ def encode_transcript(transcript: stt.Transcript, *, request_id: str, words: boo
     return typed_frame("transcript", **members).encode()
 
 
+def parse_form(fields: list[tuple[str, str]], audio: AudioSource, fmt: AudioFormat | None, length_s: float) -> stt.TranscribeRequest:
+    """Build a request from the fields of the form and of the query."""
+    named = dict(fields)
+    words = frozenset({"word"} if any(name in _GRANULARITIES for name, _ in fields) else ())
+    _, ignorable = own_settings(fields, _SERVED | _GRANULARITIES, ())
+    return stt.TranscribeRequest(
+        model=named.get("model", ""), audio=audio, format=fmt, audio_seconds=length_s, language=named.get("language") or None,
+        timestamps=words, timestamps_required=words, fields=tuple(fields), dialect="cartesia", ignorable=ignorable,
+    )
+
+
 # ---- live, client
 
 
@@ -152,26 +173,26 @@ def live_path(request: ListenRequest, model: str, *, turns: bool = False) -> str
     if _is_same(request, turns=turns):
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
     elif finds_turns(model):
-        pairs += [("keyterm", term) for term in _accepted(request.keyterms)]
+        pairs += [("keyterm", term) for term in request.keyterms]
         if turns and request.endpointing_ms is not None:
             shortest, longest = _TURN_TIMEOUT_MS
             pairs.append(("turn_end_timeout_ms", str(min(longest, max(shortest, request.endpointing_ms)))))
     else:
         silence_s = None if request.endpointing_ms is None else f"{request.endpointing_ms / 1000:g}"
-        pairs += optional_pairs(language=request.language, max_silence_duration_secs=silence_s)
+        pairs += optional_pairs(language=bare_language(request.language), max_silence_duration_secs=silence_s)
     path = BY_TURNS[0] if turns else "/stt/websocket"
     return f"{path}?{urlencode(pairs, quote_via=quote)}"  # the vendor does not read a plus sign as a space
 
 
-def _accepted(keyterms: Iterable[str]) -> list[str]:
-    accepted: list[str] = []
-    characters = _MAX_KEYTERM_CHARACTERS
-    for term in keyterms:
-        if len(accepted) == _MAX_KEYTERMS or len(term) > characters:
-            break
-        accepted.append(term)
-        characters -= len(term)
-    return accepted
+def takes_keyterms(keyterms: Sequence[str], model: str) -> bool:
+    """Return whether a model knows key terms, and accepts this list of them."""
+    return finds_turns(model) and len(keyterms) <= _MAX_KEYTERMS and sum(map(len, keyterms)) <= _MAX_KEYTERM_CHARACTERS
+
+
+def takes_language(language: str | None, model: str) -> bool:
+    """Return whether a model transcribes this language."""
+    bare = bare_language(language)
+    return bare == "en" or (not finds_turns(model) and f"{bare} " in _LANGUAGES)
 
 
 class CartesiaListenClient:
@@ -248,11 +269,15 @@ def parse_query(query: bytes) -> ListenRequest:
     pairs = query_pairs(query)
     fields = dict(pairs)
     encoding = encoding_field(fields.get("encoding", "pcm_s16le"), SERVED)
+    silence_s = _SECONDS.fullmatch(fields.get("max_silence_duration_secs", ""))
+    _, ignorable = own_settings(pairs, _SERVED, ())
     return ListenRequest(
         model=fields.get("model", ""),
         format=AudioFormat(encoding=encoding, sample_rate_hz=sample_rate(fields.get("sample_rate"), 16_000)),
         language=fields.get("language") or None,
+        endpointing_ms=round(float(silence_s[0]) * 1000) if silence_s else None,
         keyterms=tuple(value for name, value in pairs if name == "keyterm"),
+        ignorable=ignorable,
         dialect="cartesia",
         options=tuple(pairs),
     )
@@ -427,7 +452,7 @@ def parse_turns_query(query: bytes) -> ListenRequest:
     """Raises ClientProtocolError, with `param`. `turn_end_timeout_ms` is the silence that ends an utterance elsewhere."""
     request = parse_query(query)
     match = _MILLISECONDS.fullmatch(dict(request.options).get("turn_end_timeout_ms", ""))
-    endpointing_ms = int(match[1]) if match else None
+    endpointing_ms = int(match[1]) if match else request.endpointing_ms
     return attrs.evolve(request, endpointing_ms=endpointing_ms, options=(BY_TURNS, *request.options))
 
 

@@ -33,10 +33,10 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import sse
-from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_upstream
+from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_or, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
 from gw.wire.live_messages import CancelContext, ContextText
-from gw.wire.query import SAMPLE_RATES_HZ
+from gw.wire.query import SAMPLE_RATES_HZ, bare_language, own_settings
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import CARTESIA, ErrorFacts, error_of
 
@@ -47,6 +47,12 @@ SERVED: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
 _COMMON = frozenset({"context_id", "model_id", "transcript", "voice", "output_format", "continue", "flush", "cancel"})
 """Members that a request has in common terms; the others are passed on to an upstream of this dialect."""
+
+_SERVED_MEMBERS = _COMMON | {
+    "language", "locale", "add_timestamps", "max_buffer_delay_ms", "use_normalized_timestamps", "cartesia_version",
+}  # fmt: skip
+"""Members that a request has in common terms, or that the gateway obeys."""
+_ANY = msgspec.json.Decoder()
 
 
 # ---- client
@@ -77,7 +83,7 @@ def _settings(request: SpeakRequest | SpeakLiveRequest, model: str) -> dict[str,
         "output_format": _output_format(request.format),
     }
     if request.language:
-        members["language"] = request.language
+        members["language"] = request.language if request.dialect == "cartesia" else bare_language(request.language)
     if request.speed is not None:
         members["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
     return members
@@ -350,7 +356,7 @@ def parse_frame(frame: Frame) -> ContextText | CancelContext:
         text=text if more or text.strip() else "",
         flush=received.flush,
         finish=not more,
-        request=SpeakLiveRequest(**received.common(raw_only=True), options=options),
+        request=SpeakLiveRequest(**received.common(raw_only=True), options=options, ignorable=_ignorable(options)),
     )
 
 
@@ -359,7 +365,20 @@ def parse_body(received: bytes, *, events: bool) -> SpeakRequest:
     request = _parse(received)
     if not request.transcript:
         raise ClientProtocolError(what="transcript: nothing to speak", param="transcript")
-    return SpeakRequest(text=request.transcript, **request.common(raw_only=events), extra=_others(received))
+    extra = _others(received)
+    ignorable = _ignorable((name, bytes(raw).decode()) for name, raw in extra.items())
+    return SpeakRequest(text=request.transcript, **request.common(raw_only=events), extra=extra, ignorable=ignorable)
+
+
+def _ignorable(members: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the names of the members that another vendor does without; a configuration may hold no more than the speed."""
+    beside = [m for m in members if m[0] != "generation_config" or _has_more(m[1])]
+    return own_settings(beside, _SERVED_MEMBERS, ())[1]
+
+
+def _has_more(config: str) -> bool:
+    members: object = decode_or(_ANY, config.encode(), None)
+    return isinstance(members, dict) and any(value is not None for name, value in members.items() if name != "speed")
 
 
 def _parse(received: Frame) -> _Request:

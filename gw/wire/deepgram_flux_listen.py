@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, Word
-from gw.wire import deepgram_listen
-from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns, format_of, keyterms_of
+from gw.wire import deepgram_listen, deepgram_settings
+from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns, format_of
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward
@@ -73,7 +73,7 @@ def path_of(request: ListenRequest, model: str) -> str:
     if model == _MULTILINGUAL and hint not in _NO_HINT and all(name != "language_hint" for name, _ in pairs):
         pairs.append(("language_hint", hint))
     if not by_turns(request):
-        pairs += [("keyterm", term) for term in request.keyterms]
+        pairs += deepgram_settings.from_common(request, model)
     return "/v2/listen?" + urlencode(pairs)
 
 
@@ -186,7 +186,7 @@ def parse_query(query: bytes) -> ListenRequest:
     hints = [value for name, value in pairs if name == "language_hint" and value]
     return ListenRequest(
         model=fields.get("model", ""), format=format_of(fields), language=hints[0] if len(hints) == 1 else None,
-        keyterms=keyterms_of(pairs), dialect="deepgram", options=(BY_TURNS, *pairs)
+        **deepgram_settings.to_common(pairs), dialect="deepgram", options=(BY_TURNS, *pairs)
     )  # fmt: skip
 
 

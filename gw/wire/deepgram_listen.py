@@ -27,14 +27,16 @@ import msgspec
 from gw.errors import ClientProtocolError
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
+from gw.types.speech_settings import DETECT
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
+from gw.wire import deepgram_settings
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, optional_pairs, query_pairs
-from gw.wire.transcripts import unknown
+from gw.wire.transcripts import segments_of, speaker_number, unknown
 from gw.wire.vendor_errors import safe_code
 
 FINALIZE, CLOSE_STREAM, KEEP_ALIVE = '{"type":"Finalize"}', '{"type":"CloseStream"}', '{"type":"KeepAlive"}'
@@ -99,16 +101,18 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 def path_of(request: ListenRequest, model: str) -> str:
     """Return path and query of a session. A caller of this dialect has its own settings passed on."""
-    pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format), *settings(request, turns=False)]
+    pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format)]
     if request.dialect == "deepgram" and not by_turns(request):
+        pairs += deepgram_settings.for_model(settings(request, turns=False), model)
         pairs += default_language(request.language, pairs)
         return "/v1/listen?" + urlencode(pairs)
+    pairs += settings(request, turns=False)
     pairs += optional_pairs(
         smart_format=True, punctuate=True, vad_events=True, interim_results=request.interim_results,
         utterance_end_ms=1000 if request.interim_results else None, language=request.language,
-        endpointing=request.endpointing_ms, diarize=request.diarize
+        endpointing=request.endpointing_ms
     )  # fmt: skip
-    pairs += [("keyterm", term) for term in request.keyterms]
+    pairs += deepgram_settings.from_common(request, model)
     return "/v1/listen?" + urlencode(pairs)
 
 
@@ -238,12 +242,6 @@ class ListenOptions(msgspec.Struct, frozen=True, kw_only=True):
     utterance_end: bool
 
 
-def keyterms_of(pairs: list[tuple[str, str]]) -> tuple[str, ...]:
-    """Return `keyterm`, and the `keywords` of older models without their weight (`word:2`)."""
-    terms = (v if name == "keyterm" else v.partition(":")[0] for name, v in pairs if name in ("keyterm", "keywords"))
-    return tuple(filter(None, terms))
-
-
 def parse_query(query: bytes) -> ListenOptions:
     """Raises ClientProtocolError, with `param`."""
     pairs = query_pairs(query)
@@ -252,11 +250,10 @@ def parse_query(query: bytes) -> ListenOptions:
     request = ListenRequest(
         model=fields.get("model", ""),
         format=format_of(fields),
-        language=fields.get("language") or None,
+        language=deepgram_settings.language_of(fields),
         interim_results=is_true(fields.get("interim_results")),
         endpointing_ms=int(endpointing) if endpointing.isascii() and endpointing.isdigit() and len(endpointing) < 7 else None,
-        keyterms=keyterms_of(pairs),
-        diarize=is_true(fields.get("diarize")),
+        **deepgram_settings.to_common(pairs),
         dialect="deepgram",
         options=tuple(pairs),
     )
@@ -368,8 +365,8 @@ def word_object(word: stt.Word) -> dict[str, Any]:
         "confidence": 0.99 if word.confidence is None else word.confidence,
         "punctuated_word": word.text,
     }
-    if word.speaker is not None and word.speaker.isascii() and word.speaker.isdigit():
-        members["speaker"] = int(word.speaker)
+    if word.speaker is not None:
+        members["speaker"] = speaker_number(word.speaker)
     return members
 
 
@@ -396,6 +393,7 @@ class _Utterance(msgspec.Struct, gc=False):
     end: float = 0.0
     transcript: str = ""
     confidence: float | None = None
+    speaker: int | None = None
 
 
 class _Results(msgspec.Struct, gc=False):
@@ -420,16 +418,17 @@ def recording_path(request: stt.TranscribeRequest, model: str) -> str:
     """Return path and query. The settings of a caller of this dialect are passed on."""
     pairs: list[tuple[str, str]] = [("model", model)]
     if request.dialect == "deepgram":
-        pairs += [(name, value) for name, value in request.fields if name not in _NOT_PASSED_ON]
+        own = [(name, value) for name, value in request.fields if name not in _NOT_PASSED_ON]
+        pairs += deepgram_settings.for_model(own, model)
         pairs += default_language(request.language, pairs)
         return "/v1/listen?" + urlencode(pairs)
     pairs += optional_pairs(smart_format=True, punctuate=True)
     pairs += audio_fields(request.format) if request.format is not None else []
+    language = None if request.language == DETECT else request.language
     pairs += optional_pairs(
-        language=request.language, detect_language=not request.language, utterances="segment" in request.timestamps,
-        diarize=request.diarize,
+        language=language, detect_language=not language, utterances="segment" in request.timestamps or request.diarize
     )
-    pairs += [("keyterm", term) for term in request.keyterms]
+    pairs += deepgram_settings.from_common(request, model)
     return "/v1/listen?" + urlencode(pairs)
 
 
@@ -447,7 +446,10 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Tran
         duration_s=length_s,
         words=tuple(word for one in best for word in one.common_words),
         segments=tuple(
-            Final(text=u.transcript, start_s=u.start, end_s=u.end, confidence=u.confidence)
+            Final(
+                text=u.transcript, start_s=u.start, end_s=u.end, confidence=u.confidence,
+                speaker=None if u.speaker is None else str(u.speaker),
+            )
             for u in answer.results.utterances
         ),
         usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
@@ -462,23 +464,28 @@ def parse_recording(query: bytes, audio: stt.AudioSource, measured_s: float, sni
     """Build a request; `sniffed` is the format recognised from the audio itself. Raises ClientProtocolError, with `param`."""
     pairs = query_pairs(query)
     fields = dict(pairs)
+    if "callback" in fields:
+        raise ClientProtocolError(what="callback is not supported: the response has the transcript", param="callback")
     declared = format_of(fields) if "encoding" in fields else None
+    utterances = frozenset({"segment"} if is_true(fields.get("utterances")) else ())
     raw = declared is not None and declared.bytes_per_second and sniffed is None
     return stt.TranscribeRequest(
         model=fields.get("model", ""),
         audio=audio,
         format=declared if raw else sniffed,
         audio_seconds=declared.seconds(audio.size) if raw and declared is not None else measured_s,
-        language=fields.get("language") or None,
-        timestamps=frozenset({"word", *(["segment"] if is_true(fields.get("utterances")) else [])}),
+        language=deepgram_settings.language_of(fields),
+        timestamps=frozenset({"word", *utterances}),
+        timestamps_required=utterances,
         fields=tuple((name, value) for name, value in pairs if raw or name not in _RAW_AUDIO_FIELDS),
         dialect="deepgram",
-        diarize=is_true(fields.get("diarize")),
-        keyterms=keyterms_of(pairs),
+        **deepgram_settings.to_common(pairs),
     )
 
 
-def encode_transcript(transcript: stt.Transcript, *, request_id: str, created: str, duration_s: float, sha256: str) -> bytes:
+def encode_transcript(
+    transcript: stt.Transcript, *, request_id: str, created: str, duration_s: float, sha256: str, utterances: bool = False
+) -> bytes:
     """Return the body of an answer. `duration_s` is our own measure, exact where vendors round; 0.0 = unknown."""
     alternative: dict[str, Any] = {
         "transcript": transcript.text,
@@ -487,13 +494,14 @@ def encode_transcript(transcript: stt.Transcript, *, request_id: str, created: s
     }
     channel = present(alternatives=[alternative], detected_language=transcript.language or None)
     results: dict[str, Any] = {"channels": [channel]}
-    if transcript.segments:
+    if utterances:
         results["utterances"] = [
             {
                 "start": s.start_s, "end": s.end_s, "confidence": 0.99 if s.confidence is None else s.confidence,
-                "channel": 0, "transcript": s.text, "words": [], "id": f"{request_id}-{n}",
+                "channel": 0, "transcript": s.text, "words": [word_object(word) for word in s.words], "id": f"{request_id}-{n}",
+                **({} if s.speaker is None else {"speaker": speaker_number(s.speaker)}),
             }
-            for n, s in enumerate(transcript.segments)
+            for n, s in enumerate(segments_of(transcript))
         ]  # fmt: skip
     info = {request_id: {"name": "gw", "version": "1", "arch": "gw"}}
     metadata = {

@@ -34,7 +34,7 @@ from gw.wire.deepgram_listen import ENCODINGS
 from gw.wire.json_codec import BAD_JSON, MEMBERS, NO_TYPE, decode_client, decode_or, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, session_failure, typed_frame
 from gw.wire.live_messages import DirectReply, SpeakMessage, Text, TtsCommand
-from gw.wire.query import encoding_field, query_pairs, sample_rate
+from gw.wire.query import encoding_field, is_true, optional_pairs, own_settings, query_pairs, sample_rate
 from gw.wire.vendor_errors import safe_code
 
 INTERRUPT = '{"type":"Interrupt"}'  # in place of CLEAR for Flux
@@ -57,6 +57,8 @@ def http_path(request: SpeakRequest, model: str) -> str:
     pairs = [("model", voice_model(model, request.voice)), *_audio_fields(request.format), *_speed_field(request.speed)]
     own = ((name, raw) for name, raw in _own(request).items() if name.startswith(_QUERY))
     pairs += [(name[len(_QUERY) :], value) for name, raw in own for value in msgspec.json.decode(raw, type=list[str])]
+    if request.no_store and request.dialect != "deepgram":
+        pairs.append(("mip_opt_out", "true"))
     return _path(model, pairs)
 
 
@@ -75,6 +77,12 @@ def voice_model(model: str, voice: str) -> str:
     if voice.startswith(f"{_FLUX}-" if is_flux(model) else "aura"):
         return voice
     return f"{model}-{voice}-en" if model in ("aura", "aura-2", _FLUX) else model
+
+
+def speaks(language: str | None, model: str, voice: str) -> bool:
+    """Return whether a voice is of this language, which the end of its name says: `aura-2-celeste-es`."""
+    last = voice_model(model, voice).rpartition("-")[2]
+    return (language or "").partition("-")[0].lower() == (last if len(last) == 2 else "en")
 
 
 def _path(model: str, pairs: list[tuple[str, str]]) -> str:
@@ -110,7 +118,7 @@ def live_path(request: SpeakLiveRequest, model: str) -> str:
     if request.dialect == "deepgram":
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
     else:
-        pairs += _speed_field(request.speed)
+        pairs += [*_speed_field(request.speed), *optional_pairs(mip_opt_out=request.no_store)]
     return _path(model, pairs)
 
 
@@ -236,8 +244,16 @@ def parse_live_query(query: bytes) -> SpeakLiveRequest:
     fields = dict(pairs)
     return SpeakLiveRequest(
         model=fields.get("model", ""), format=_raw_format(fields.get("encoding", "linear16"), fields),
-        speed=_speed(fields.get("speed")), dialect="deepgram", options=tuple(pairs)
+        speed=_speed(fields.get("speed")), dialect="deepgram", options=tuple(pairs), **_settings(pairs)
     )  # fmt: skip
+
+
+def _settings(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """Return the setting about what the vendor keeps, and the names of those that others do without."""
+    if any(name == "callback" for name, _ in pairs):
+        raise ClientProtocolError(what="callback is not supported: the response has the audio", param="callback")
+    _, ignorable = own_settings(pairs, _COMMON | {"speed", "mip_opt_out"}, ())
+    return {"no_store": is_true(dict(pairs).get("mip_opt_out")), "ignorable": ignorable}
 
 
 def parse_http(query: bytes, received: bytes) -> SpeakRequest:
@@ -256,7 +272,7 @@ def parse_http(query: bytes, received: bytes) -> SpeakRequest:
             fmt = msgspec.structs.replace(fmt, encoding="wav")
     return SpeakRequest(
         model=fields.get("model", ""), text=text, format=fmt, speed=_speed(fields.get("speed")), dialect="deepgram",
-        extra=_extra(query, received)
+        extra=_extra(query, received), **_settings(query_pairs(query))
     )  # fmt: skip
 
 

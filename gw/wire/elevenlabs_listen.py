@@ -33,12 +33,13 @@ from gw.types import stt
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, UtteranceEnd
 from gw.types.usage import Usage
+from gw.wire import elevenlabs_settings
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
-from gw.wire.query import optional_pairs, query_pairs
-from gw.wire.transcripts import transcribed, unknown
+from gw.wire.query import query_pairs
+from gw.wire.transcripts import speaker_id, transcribed, unknown
 from gw.wire.vendor_errors import as_rejection, elevenlabs_session_error
 
 TIMED = "committed_transcript_with_timestamps"
@@ -50,7 +51,6 @@ RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
 _COMMON = frozenset({"model_id", "audio_format", "include_timestamps"})  # settings that a request has in common terms
 _MIN_COMMIT_S = 0.3
 _MAX_CHUNK_S = 0.5  # the vendor may refuse larger frames
-_MAX_KEYTERMS, _MAX_KEYTERM_CHARACTERS = 50, 20
 _ERRORS = {
     "auth_error": "invalid_api_key", "quota_exceeded": "quota_exceeded", "rate_limited": "rate_limited",
     "resource_exhausted": "resource_exhausted", "unaccepted_terms": "unaccepted_terms", "error": "", "transcriber_error": "",
@@ -92,15 +92,7 @@ def path_of(request: ListenRequest, model: str) -> str:
     if request.dialect == "elevenlabs":
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
     else:
-        silence_ms = request.endpointing_ms
-        pairs += optional_pairs(
-            commit_strategy="vad",
-            language_code=bare(request.language or ""),
-            include_language_detection=not request.language,
-            vad_silence_threshold_secs=None if silence_ms is None else f"{min(3.0, max(0.3, silence_ms / 1000)):g}",
-        )
-        terms = [term for term in request.keyterms if len(term) <= _MAX_KEYTERM_CHARACTERS]
-        pairs += [("keyterms", term) for term in terms[:_MAX_KEYTERMS]]
+        pairs += elevenlabs_settings.live_fields(request)
     if _wants_times(request):
         pairs.append(("include_timestamps", "true"))
     return "/v1/speech-to-text/realtime?" + urlencode(pairs)
@@ -251,8 +243,7 @@ def parse_query(query: bytes) -> ScribeOptions:
     request = ListenRequest(
         model=fields.get("model_id", ""),
         format=AudioFormat(encoding="mulaw" if kind == "ulaw" else "pcm_s16le", sample_rate_hz=int(rate)),
-        language=fields.get("language_code") or None,
-        keyterms=tuple(value for name, value in pairs if name == "keyterms"),
+        **elevenlabs_settings.to_common(pairs),
         dialect="elevenlabs",
         options=tuple(pairs),
     )
@@ -312,7 +303,7 @@ class ElevenListenServer(ListenProtocol):
         frames = [_frame("committed_transcript", text=final.text)]
         if self._options.timed:
             words = final.words or ((stt.Word(text=final.text, start_s=final.start_s, end_s=final.end_s),) if final.text else ())
-            language = final.language or self._options.request.language or "en"
+            language = final.language or self._options.request.language or "und"
             words_json = [word_object(word) for word in words]
             frames.append(_frame(TIMED, text=final.text, language_code=language, words=words_json))
         return frames
@@ -353,27 +344,27 @@ class _Answer(msgspec.Struct, gc=False):
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-def bare(language: str) -> str:
-    """Return a language without its region, which the vendor refuses."""
-    return language.partition("-")[0].lower()
+def recording_path(request: stt.TranscribeRequest) -> str:
+    """Return path and query, in which the vendor expects the setting about what it keeps."""
+    own = [value for name, value in request.fields if name == "enable_logging"] if request.dialect == "elevenlabs" else []
+    logging = own[-1] if own else "false" if request.no_store else None
+    return "/v1/speech-to-text" + ("" if logging is None else "?" + urlencode({"enable_logging": logging}))
 
 
 def form_fields(request: stt.TranscribeRequest, model: str) -> list[tuple[str, str]]:
     """Return the fields of the form besides the file. A caller of this dialect has its own passed on."""
     fields = [("model_id", model)]
     if request.dialect == "elevenlabs":
-        return fields + [(name, value) for name, value in request.fields if name != "model_id"]
-    fields += optional_pairs(
-        language_code=bare(request.language or ""),
-        temperature=None if request.temperature is None else f"{request.temperature:g}",
-        timestamps_granularity="word" if request.timestamps else "none",
-        tag_audio_events="false",
-        diarize=request.diarize,
-    )
-    return fields + [("keyterms", term) for term in request.keyterms]
+        return fields + [(name, value) for name, value in request.fields if name not in ("model_id", "enable_logging")]
+    return fields + elevenlabs_settings.form_fields(request)
 
 
-def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Transcript:
+def _same_text(channels: list[_Channel]) -> bool:
+    """Return whether the words are those of the text, which is what the vendor promises to redact."""
+    return all(c.text.split() == [x for w in c.words or () if w.is_word for x in (w.text or "").split()] for c in channels)
+
+
+def decode_transcript(body: bytes, provider: str, *, keep_raw: bool, redacted: bool = False) -> stt.Transcript:
     """Decode an answer; channels follow each other. Raises UpstreamProtocolError."""
     answer = decode_upstream(_ANSWER, body, provider, "the answer")
     channels = answer.transcripts
@@ -386,7 +377,7 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Tran
         text="\n".join(channel.text for channel in channels if channel.text),
         language=next((channel.language_code for channel in channels if channel.language_code), None),
         duration_s=billed_s,
-        words=tuple(
+        words=() if redacted and not keep_raw and not _same_text(channels) else tuple(
             stt.Word(text=w.text or "", start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
             for channel in channels for w in channel.words or () if w.is_word
         ),
@@ -407,16 +398,13 @@ def parse_form(fields: list[tuple[str, str]], audio: stt.AudioSource, fmt: Audio
     return stt.TranscribeRequest(
         model=named.get("model_id", ""), audio=audio, format=fmt,
         audio_seconds=fmt.seconds(audio.size) if raw and fmt is not None and not length_s else length_s,
-        language=named.get("language_code") or None,
-        timestamps=frozenset({"word"} if named.get("timestamps_granularity") != "none" else ()),
-        fields=tuple(pairs), dialect="elevenlabs", diarize=named.get("diarize", "").lower() == "true",
-        keyterms=tuple(value for name, value in pairs if name == "keyterms"),
+        fields=tuple(pairs), dialect="elevenlabs", **elevenlabs_settings.of_recording(pairs),
     )
 
 
 def encode_transcript(transcript: stt.Transcript, *, request_id: str, duration_s: float) -> bytes:
     answer = {
-        "language_code": transcript.language or "en", "language_probability": 1.0, "text": transcript.text,
+        "language_code": transcript.language or "und", "language_probability": 1.0, "text": transcript.text,
         "words": [word_object(word) for word in transcript.words], "transcription_id": request_id,
         "audio_duration_secs": duration_s or transcript.duration_s or 0.0,
     }
@@ -426,5 +414,5 @@ def encode_transcript(transcript: stt.Transcript, *, request_id: str, duration_s
 def word_object(word: stt.Word) -> dict[str, Any]:
     return {
         "text": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3), "type": "word",
-        "speaker_id": word.speaker, "logprob": 0.0,
+        "speaker_id": None if word.speaker is None else speaker_id(word.speaker), "logprob": 0.0,
     }

@@ -27,6 +27,7 @@ _RAW = re.compile(r"(pcm|ulaw|alaw|wav)_(\d{4,6})")
 _SERVED: dict[str, Encoding] = {"pcm": "pcm_s16le", "ulaw": "mulaw", "alaw": "alaw", "wav": "wav"}
 _QUERY = "query:"  # prefix of the name of an `extra` member that came in the query and is unknown here
 _IN_QUERY = frozenset({"output_format", "enable_logging", "optimize_streaming_latency"})
+_SERVED_EXTRA = frozenset({"output_format", "enable_logging", "optimize_streaming_latency", "voice_settings"})
 _NOT_EXTRA = frozenset({"text", "model_id", "language_code"}) | _IN_QUERY
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 SLOWEST, FASTEST = 0.7, 1.2
@@ -67,6 +68,14 @@ def output_format(fmt: AudioFormat, callers: str = "") -> str:
 def language_of(language: str | None, model: str) -> str | None:
     """Return the language without its region; None for a model that accepts none."""
     return language.partition("-")[0].lower() if language and model.startswith(_TAKE_LANGUAGE) else None
+
+
+_ENGLISH_ONLY = ("eleven_flash_v2", "eleven_turbo_v2", "eleven_monolingual_v1")
+
+
+def speaks(language: str | None, model: str) -> bool:
+    """Return whether a model speaks this language: told of it, or by the text alone as multilingual models do."""
+    return model not in _ENGLISH_ONLY or (language or "").partition("-")[0].lower() == "en"
 
 
 def speed_of(speed: float) -> float:
@@ -142,6 +151,8 @@ def http_path(request: SpeakRequest) -> str:
     own = {name: _text(request.extra[name]) for name in sorted(_own(request).keys() & _IN_QUERY)}
     own |= {name[len(_QUERY) :]: _text(raw) for name, raw in _own(request).items() if name.startswith(_QUERY)}
     fields = {**own, "output_format": output_format(sent_for(request.format), own.get("output_format", ""))}
+    if request.no_store and request.dialect != "elevenlabs":
+        fields["enable_logging"] = "false"
     form = "/stream/with-timestamps" if request.want_timings else "/stream"
     return f"/v1/text-to-speech/{quote(request.voice, safe='')}{form}?" + urlencode(fields)
 
@@ -282,7 +293,14 @@ def parse(voice: str, query: bytes, received: bytes, *, timings: bool) -> SpeakR
         want_timings=timings,
         dialect="elevenlabs",
         extra=extra,
+        no_store=is_no_store(query),
+        ignorable=tuple(name.removeprefix(_QUERY) for name in extra if name not in _SERVED_EXTRA and name != _QUERY + "enable_logging"),
     )
+
+
+def is_no_store(query: bytes) -> bool:
+    """Return whether the vendor must keep nothing."""
+    return dict(query_pairs(query)).get("enable_logging", "").lower() == "false"
 
 
 def timed_object(audio: bytes, timings: list[WordTiming]) -> dict[str, Any]:

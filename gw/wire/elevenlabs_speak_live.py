@@ -41,7 +41,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -57,11 +57,16 @@ from gw.wire.elevenlabs_speak import WordBuilder, characters_of, language_of, ou
 from gw.wire.json_codec import BAD_JSON, MEMBERS
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import ContextText, TtsCommand
-from gw.wire.query import query_pairs
+from gw.wire.query import own_settings, query_pairs
 from gw.wire.vendor_errors import elevenlabs_frame_error
 
 OF_FRAME = "frame:"
 """Prefix of the name of an option for the first frame of a context, in JSON; the others go in the query."""
+_SERVED = frozenset({
+    "model_id", "output_format", "language_code", "inactivity_timeout", "sync_alignment", "enable_logging", "auto_mode",
+    "optimize_streaming_latency",
+})  # fmt: skip
+"""Settings that a request has in common terms, or that the gateway obeys."""
 _COMMON = frozenset({"model_id", "output_format", "language_code", "inactivity_timeout", "sync_alignment"})
 _INACTIVITY_S = 180  # the longest that the vendor allows
 _SCHEDULE = [50, 120, 160, 250, 290]
@@ -120,6 +125,8 @@ def path_of(request: SpeakLiveRequest, model: str) -> str:
         pairs.append(("language_code", language))
     pairs += [("inactivity_timeout", str(_INACTIVITY_S)), ("sync_alignment", "true")]
     pairs += [(name, value) for name, value in own if name not in _COMMON and not name.startswith(OF_FRAME)]
+    if request.no_store and not own:
+        pairs.append(("enable_logging", "false"))
     return f"/v1/text-to-speech/{quote(request.voice, safe='')}/multi-stream-input?" + urlencode(pairs)
 
 
@@ -440,8 +447,14 @@ def parse_query(voice: str, query: bytes) -> SpeakLiveRequest:
         model=fields.get("model_id", ""), voice=voice,
         format=parse_format(fields.get("output_format", "mp3_44100_128")),
         language=fields.get("language_code") or None, want_timings=True, dialect="elevenlabs",
-        options=elevenlabs_speak.settings_of(query)
+        options=elevenlabs_speak.settings_of(query), no_store=elevenlabs_speak.is_no_store(query),
+        ignorable=own_settings(fields.items(), _SERVED, ())[1]
     )  # fmt: skip
+
+
+def ignorable(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of a context's own settings, which another vendor does without."""
+    return tuple(name.removeprefix(OF_FRAME) for name, value in settings.items() if value not in ("null", "{}", "[]"))
 
 
 def parse_frame(frame: Frame, *, many: bool) -> ContextText | TtsCommand:

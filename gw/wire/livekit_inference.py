@@ -24,13 +24,14 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat
+from gw.types.speech_settings import DETECT
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
-from gw.wire import live_messages
+from gw.wire import live_messages, redaction
 from gw.wire.json_codec import BAD_JSON
 from gw.wire.json_frames import Frame, typed_frame
 from gw.wire.live_messages import Audio, Control, DirectReply, OpenSession, SpeakMessage, Text, TtsCommand
-from gw.wire.query import sample_rate
+from gw.wire.query import own_settings, sample_rate
 from gw.wire.transcripts import timed_word
 
 
@@ -46,6 +47,7 @@ class _Settings(msgspec.Struct, gc=False):
     sample_rate: str | int | None = None
     encoding: str = "pcm_s16le"
     language: str | None = None
+    extra: dict[str, Any] = {}
 
 
 class _Frame(msgspec.Struct, gc=False):
@@ -109,8 +111,49 @@ def parse_create(frame: Frame, model: str) -> tuple[ListenRequest, tuple[str, ..
         raise ClientProtocolError(what="a session begins with session.create")
     settings = message.settings or _Settings()
     fmt = _format(settings.encoding, settings.sample_rate, 16_000)
-    request = ListenRequest(model=message.model_or(model), format=fmt, language=settings.language, dialect="livekit")
+    extra = settings.extra
+    languages = _strings(extra, "languages", "language_codes", "language_hint")
+    detect = bool(extra.get("detect_language") or extra.get("language_detection") or len(languages) > 1)
+    redact = redaction.from_deepgram(("true",) if extra.get("redact") is True else _strings(extra, "redact"))
+    if extra.get("redact_pii"):
+        redact += _strings(extra, "redact_pii_policies") or (redaction.ALL,)
+    pairs = [(name, msgspec.json.encode(value).decode().strip('"')) for name, value in extra.items()]
+    needs_own, ignorable = own_settings(pairs, _SERVED, _MEANINGFUL)
+    silence_ms = next((extra[name] for name in _SILENCE if isinstance(extra.get(name), int)), None)
+    request = ListenRequest(
+        model=message.model_or(model), format=fmt, dialect="livekit",
+        language=settings.language or (languages[0] if len(languages) == 1 else DETECT if detect else None),
+        keyterms=_strings(extra, "keyterm", "keywords", "keyterms_prompt", "custom_vocabulary"),
+        prompt=str(extra.get("prompt") or "") or None,
+        diarize=bool(extra.get("diarize") or extra.get("speaker_labels")), redact=redact,
+        no_store=bool(extra.get("mip_opt_out")) or extra.get("enable_logging") is False,
+        profanity_filter=bool(extra.get("profanity_filter") or extra.get("filter_profanity")),
+        interim_results=extra.get("interim_results") is not False, endpointing_ms=silence_ms,
+        needs_own=needs_own, ignorable=ignorable,
+    )
     return request, message.fallback_models
+
+
+_SILENCE = ("endpointing", "max_turn_silence")
+_SERVED = frozenset({
+    *_SILENCE, "languages", "language_codes", "language_hint", "detect_language", "language_detection", "keyterm", "keywords",
+    "keyterms_prompt", "custom_vocabulary", "prompt", "diarize", "speaker_labels", "redact", "redact_pii",
+    "redact_pii_policies", "mip_opt_out", "enable_logging", "profanity_filter", "filter_profanity", "interim_results",
+    "punctuate", "smart_format", "format_turns", "vad_events",
+})  # fmt: skip
+"""Members of `extra` that a request has in common terms, or that are those of every vendor."""
+_MEANINGFUL = frozenset({"search", "replace", "callback", "diarization", "transcript_filtering_config"})
+"""Members that ask for something which the events of this protocol have no place for, or which no provider here has."""
+
+
+def _strings(extra: dict[str, Any], *names: str) -> tuple[str, ...]:
+    """Return the texts of members that are a text, a list of texts, or a list of pairs of a text and its weight."""
+    texts: list[str] = []
+    for name in names:
+        value = extra.get(name) or ()
+        for item in [value] if isinstance(value, str) else value if isinstance(value, list) else ():
+            texts.append(str(item[0]) if isinstance(item, list) and item else str(item))
+    return tuple(dict.fromkeys(texts))
 
 
 class LiveKitListenServer(live_messages.ListenProtocol):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import reduce
 from math import isfinite
 from typing import Any
+from zlib import compress
 
 import msgspec
 
@@ -23,7 +24,9 @@ from gw.types.usage import Usage
 from gw.wire import sse
 from gw.wire.bounds import seconds, tokens
 from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream, present
+from gw.wire.query import bare_language, own_settings
 from gw.wire.stream_decoder import SseStreamDecoder
+from gw.wire.transcripts import segments_of, speaker_letter
 from gw.wire.vendor_errors import error_within
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -35,6 +38,10 @@ _ENCODINGS: dict[str, Encoding] = {
 _WIRE_FORMATS = {encoding: name for name, encoding in _ENCODINGS.items()}
 _RATES = {"pcm_s16le": 24_000, "wav": 24_000, "mulaw": 8_000, "alaw": 8_000}
 _TRANSCRIPTION_FIELDS = frozenset({"model", "response_format", "language", "prompt", "temperature", "stream"})
+_KEYWORDS = frozenset({"keywords[]", "keywords"})
+_OWN = frozenset({"include[]", "known_speaker_names[]", "known_speaker_references[]"})
+"""Fields that ask for something which only some of OpenAI's models answer."""
+_LISTS = _OWN | {"languages[]"}
 _GRANULARITIES = frozenset({"timestamp_granularities", "timestamp_granularities[]"})
 _SPEECH_MEMBERS = frozenset({"model", "input", "voice", "response_format", "speed", "instructions", "stream_format"})
 
@@ -79,7 +86,8 @@ def parse_speech(body: bytes) -> SpeakRequest:
         voice=speech.voice.id if isinstance(speech.voice, _Voice) else speech.voice or "",
         format=AudioFormat(encoding=encoding, sample_rate_hz=rate or _RATES.get(encoding, 0)), speed=speech.speed,
         instructions=speech.instructions, want_events=speech.stream_format == "sse",
-        extra={name: raw for name, raw in fields.items() if name not in _SPEECH_MEMBERS},
+        extra=(extra := {name: raw for name, raw in fields.items() if name not in _SPEECH_MEMBERS}),
+        ignorable=tuple(name for name in extra if name != "sample_rate"),
     )
 
 
@@ -149,19 +157,35 @@ def parse_transcription(
     """Build a request from form fields and the file; the last of a repeated field counts. Raises ClientProtocolError."""
     known = {name: value for name, value in fields if name in _TRANSCRIPTION_FIELDS}
     timestamps = {value for name, value in fields if name in _GRANULARITIES}
-    others = [field for field in fields if field[0] not in _TRANSCRIPTION_FIELDS | _GRANULARITIES]
+    others = [field for field in fields if field[0] not in _TRANSCRIPTION_FIELDS | _GRANULARITIES | _KEYWORDS]
+    languages = [value for name, value in others if _listed(name) == "languages[]"]
+    served = {"languages[]"} if len(languages) < 2 else set[str]()
+    needs_own, ignorable = own_settings([(_listed(n), v) for n, v in others], served, _OWN)
     response_format = known.get("response_format") or "json"
     if response_format not in RESPONSE_FORMATS:
         expected = ", ".join(RESPONSE_FORMATS)
         raise ClientProtocolError(what=f"'response_format' must be one of {expected}", param="response_format")
     if not timestamps <= {"word", "segment"}:
         raise ClientProtocolError(what="'timestamp_granularities' must be word or segment", param="timestamp_granularities[]")
+    if timestamps and response_format != "verbose_json":  # the vendor refuses this too
+        raise ClientProtocolError(
+            what="'timestamp_granularities' needs response_format=verbose_json", param="timestamp_granularities[]"
+        )
     return TranscribeRequest(
         model=known.get("model", ""), audio=audio, format=fmt, audio_seconds=audio_seconds,
-        response_format=response_format, language=known.get("language") or None, prompt=known.get("prompt") or None,
-        temperature=_temperature(known.get("temperature")), timestamps=frozenset(timestamps),
-        stream=_truth(known.get("stream")), fields=tuple(others), task=task,
+        response_format=response_format, prompt=known.get("prompt") or None,
+        language=known.get("language") or (languages[0] if len(languages) == 1 else None),
+        keyterms=tuple(value for name, value in fields if name in _KEYWORDS), diarize=response_format == "diarized_json",
+        temperature=_temperature(known.get("temperature")),
+        timestamps=frozenset(timestamps | ({"segment"} if response_format in (*_TIMED, "diarized_json") else set())),
+        timestamps_required=frozenset(timestamps), stream=_truth(known.get("stream")), fields=tuple(others), task=task,
+        needs_own=needs_own, ignorable=ignorable,
     )
+
+
+def _listed(name: str) -> str:
+    """Return the name of a field that may be repeated as the SDK writes it."""
+    return f"{name}[]" if f"{name}[]" in _LISTS else name
 
 
 def _temperature(text: str | None) -> float | None:
@@ -184,25 +208,94 @@ def _truth(text: str | None) -> bool:
     return word in ("true", "1")
 
 
-def transcription_fields(request: TranscribeRequest, model: str) -> list[tuple[str, str]]:
-    """Return the form's fields but the file; for a caller of another dialect: bare language, key terms as the prompt."""
-    own = request.dialect == "openai"
-    fields = [("model", model), ("response_format", request.response_format)]
+# ---- formats, by model
+
+_JSON_ONLY = ("gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
+"""Prefixes of the models that answer `json` alone and report no times (`TranscriptionCreateParams` of the SDK)."""
+_DIARIZING = "gpt-4o-transcribe-diarize"
+"""Answers `json`, `text` and, with speakers, `diarized_json`; takes no prompt and no timestamps."""
+_OPENAIS_OWN = (*_JSON_ONLY, "whisper-")
+_TAKES_KEYWORDS = "gpt-transcribe"
+_TAKES_LOGPROBS = ("gpt-4o-transcribe", "gpt-4o-mini-transcribe")
+_TIMED = frozenset({"srt", "vtt", "verbose_json"})
+
+
+def diarizes(model: str) -> bool:
+    return model.startswith(_DIARIZING)
+
+
+def reports_times(model: str) -> bool:
+    """Return whether a model of this dialect has `verbose_json`, with the times of words and segments."""
+    return not model.startswith(_JSON_ONLY)
+
+
+def takes_keyterms(request: TranscribeRequest, model: str) -> bool:
+    """Return whether a model takes key terms: as keywords, or in the prompt, unless that is in use."""
+    return model.startswith(_TAKES_KEYWORDS) or not (diarizes(model) or request.prompt)
+
+
+def takes_format(request: TranscribeRequest, model: str) -> bool:
+    """Return whether the caller's format can be asked of this model, or made here of what it answers."""
+    wanted = request.response_format
+    if wanted == "diarized_json":
+        return diarizes(model)
+    if diarizes(model):
+        return wanted != "verbose_json"  # it does not report the language
+    return wanted not in _TIMED or reports_times(model)
+
+
+def sent_format(request: TranscribeRequest, model: str, native: Collection[str]) -> str:
+    """Return the format to ask for; `native` are those that the vendor knows. Another one is made here of its answer."""
+    wanted = request.response_format
+    if diarizes(model):
+        return "diarized_json" if request.diarize or wanted in ("srt", "vtt") else "json"
+    if not reports_times(model) or request.stream:
+        return "json"
+    if _granularities(request) or (wanted not in native and wanted in _TIMED):
+        return "verbose_json"
+    return wanted if wanted in native else "json"
+
+
+def _granularities(request: TranscribeRequest) -> frozenset[str]:
+    """Return the times to ask for: a caller of this dialect names them, and its formats imply no others."""
+    return request.timestamps_required if request.dialect == "openai" else request.timestamps
+
+
+def transcription_fields(request: TranscribeRequest, model: str, response_format: str) -> list[tuple[str, str]]:
+    """Return the form's fields but the file. Key terms of a caller of another dialect are the prompt, or keywords."""
+    keywords = request.keyterms if model.startswith(_TAKES_KEYWORDS) else ()
+    prompt = request.prompt or (", ".join(request.keyterms) if not keywords else "")
+    fields = [("model", model), ("response_format", response_format)]
     fields += present(
-        language=request.language if own else bare_language(request.language),
-        prompt=request.prompt if own or request.prompt is not None else ", ".join(request.keyterms) or None,
+        language=request.language if request.dialect == "openai" else bare_language(request.language),
+        prompt=prompt or None,
         temperature=f"{request.temperature:g}" if request.temperature is not None else None,
     ).items()
-    fields += [("timestamp_granularities[]", kind) for kind in sorted(request.timestamps)]
+    fields += [("keywords[]", term) for term in keywords]
+    if response_format == "verbose_json":
+        fields += [("timestamp_granularities[]", kind) for kind in sorted(_granularities(request))]
+    own = request.fields if request.dialect == "openai" else ()
+    if diarizes(model) and all(name != "chunking_strategy" for name, _ in own):
+        fields.append(("chunking_strategy", "auto"))  # the model requires one for audio of more than 30 seconds
     if request.stream:
         fields.append(("stream", "true"))
-    return fields + list(request.fields) if own else fields
+    return fields + [(name, value) for name, value in own if takes_own(_listed(name), model)]
 
 
-def bare_language(language: str | None) -> str | None:
-    """Return the ISO 639 code without region (`en-US` → `en`); None for `multi` and the like: the vendor detects it."""
-    bare = (language or "").partition("-")[0].lower()
-    return bare if len(bare) in (2, 3) and bare.isalpha() else None
+def takes_own(name: str, model: str) -> bool:
+    """Return whether to send a model a setting of a caller of this dialect. A server decides about those not known here."""
+    if not model.startswith(_OPENAIS_OWN):
+        return True
+    match name:
+        case "include[]":
+            return model.startswith(_TAKES_LOGPROBS) and not diarizes(model)
+        case "known_speaker_names[]" | "known_speaker_references[]":
+            return diarizes(model)
+        case "languages[]":
+            return model.startswith(_TAKES_KEYWORDS)
+        case "chunking_strategy":
+            return not reports_times(model)
+    return True
 
 
 # ---- transcripts
@@ -234,6 +327,7 @@ class _Segment(msgspec.Struct):
     end: float = 0.0
     text: str = ""
     word: str = ""
+    speaker: str | None = None
 
 
 class _Body(msgspec.Struct):
@@ -248,6 +342,7 @@ class _Body(msgspec.Struct):
     words: list[_Segment] | None = None
     start: float | None = None
     end: float | None = None
+    speaker: str | None = None
     usage: Any = None
     error: Any = None
 
@@ -287,7 +382,8 @@ def _transcript(decoded: _Body, text: str, raw: bytes | None, content_type: str)
         language=decoded.language,
         duration_s=seconds(decoded.duration),
         segments=tuple(
-            Final(text=s.text.strip(), start_s=_time_s(s.start), end_s=_time_s(s.end)) for s in decoded.segments or ()
+            Final(text=s.text.strip(), start_s=_time_s(s.start), end_s=_time_s(s.end), speaker=s.speaker)
+            for s in decoded.segments or ()
         ),
         words=tuple(Word(text=w.word, start_s=_time_s(w.start), end_s=_time_s(w.end)) for w in decoded.words or ()),
         usage=_usage(decoded.usage),
@@ -333,8 +429,13 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
     }
 
 
-def encode_transcript(t: Transcript, response_format: str) -> tuple[bytes, str]:
-    """Return body and content type: the upstream's own body if there is one, else one in `response_format`."""
+def encode_transcript(
+    t: Transcript, response_format: str, timestamps: Collection[str] = (), language: str | None = None
+) -> tuple[bytes, str]:
+    """Return body and content type: the upstream's own body if there is one, else one in `response_format`.
+
+    `language` is the caller's, where the upstream reports none; `timestamps` has `word` if words were asked for.
+    """
     if t.raw is not None and t.content_type != _SSE:
         return t.raw, t.content_type
     if response_format == "text":
@@ -343,40 +444,45 @@ def encode_transcript(t: Transcript, response_format: str) -> tuple[bytes, str]:
         return _cues(t, response_format).encode(), _TEXT_TYPES[response_format]
     body: dict[str, Any] = {"text": t.text}
     if response_format == "verbose_json":
-        body = {"task": "transcribe", "language": t.language or "", "duration": _duration_s(t), **body}
-        body["segments"] = [_segment_object(i, s) for i, s in enumerate(t.segments)]
-        if t.words:
+        body = {"task": "transcribe", "language": t.language or language or "", "duration": _duration_s(t), **body}
+        body["segments"] = [_segment_object(i, s) for i, s in enumerate(segments_of(t))]
+        if "word" in timestamps:
             body["words"] = [{"word": w.text, "start": w.start_s, "end": w.end_s} for w in t.words]
     elif response_format == "diarized_json":
         body = {"task": "transcribe", "duration": _duration_s(t), **body}
-        body["segments"] = [_diarized_segment(f"seg_{i}", s) for i, s in enumerate(t.segments)]
+        body["segments"] = [_diarized_segment(f"seg_{i}", s) for i, s in enumerate(segments_of(t))]
     if t.usage is not None:
         body["usage"] = _usage_object(t.usage)
     return msgspec.json.encode(body), "application/json"
 
 
 def _duration_s(t: Transcript) -> float:
-    return t.duration_s if t.duration_s is not None else max((s.end_s for s in t.segments), default=0.0)
+    return t.duration_s if t.duration_s is not None else max((s.end_s for s in segments_of(t)), default=0.0)
 
 
 def _segment_object(index: int, segment: Final) -> dict[str, Any]:
-    """Return a segment with every member that clients' types require; those only Whisper's decoder knows are 0."""
+    """Return a segment with every member that clients' types require.
+
+    Probabilities that only Whisper's decoder knows are null; the compression ratio is that of the text.
+    """
+    text = segment.text.encode()
     return {
         "id": index, "seek": 0, "start": segment.start_s, "end": segment.end_s, "text": segment.text, "tokens": [],
-        "temperature": 0.0, "avg_logprob": 0.0, "compression_ratio": 0.0, "no_speech_prob": 0.0,
+        "temperature": 0.0, "avg_logprob": None, "compression_ratio": round(len(text) / len(compress(text)), 3),
+        "no_speech_prob": None,
     }
 
 
 def _diarized_segment(segment_id: str, segment: Final) -> dict[str, Any]:
-    """Return a segment of the first speaker: our events do not tell speakers apart."""
+    speaker = "" if segment.speaker is None else speaker_letter(segment.speaker)
     return {
-        "id": segment_id, "type": "transcript.text.segment", "speaker": "A", "start": segment.start_s,
+        "id": segment_id, "type": "transcript.text.segment", "speaker": speaker, "start": segment.start_s,
         "end": segment.end_s, "text": segment.text,
     }
 
 
 def _cues(t: Transcript, form: str) -> str:
-    cues = t.segments or ((Final(text=t.text, end_s=_duration_s(t)),) if t.text else ())
+    cues = segments_of(t) or ((Final(text=t.text, end_s=_duration_s(t)),) if t.text else ())
     point = "," if form == "srt" else "."
     lines = ["WEBVTT\n"] if form == "vtt" else []
     for number, cue in enumerate(cues, 1):
@@ -416,7 +522,7 @@ class TranscriptDecoder(SseStreamDecoder[TranscribeEvent]):
                 events.append(TextDelta(text=decoded.delta or "", raw=data))
             case "transcript.text.segment":
                 start, end = decoded.start or 0.0, decoded.end or 0.0
-                self._segments.append(_Segment(start=start, end=end, text=decoded.text or ""))
+                self._segments.append(_Segment(start=start, end=end, text=decoded.text or "", speaker=decoded.speaker))
                 events.append(TextDelta(text="", raw=data))
             case "transcript.text.done":
                 self._ended = True

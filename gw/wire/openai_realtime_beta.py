@@ -19,9 +19,8 @@ from gw.errors import ProviderFailed
 from gw.types.audio import PCM_24K
 from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.json_frames import Frame, typed_frame
-from gw.wire.openai_audio import bare_language
 from gw.wire.openai_realtime_client import COMMIT, ItemListenClient, RealtimeEvent, append_frame
-from gw.wire.query import optional_pairs
+from gw.wire.query import bare_language, optional_pairs
 
 _DEFAULT_SILENCE_MS = 350
 _MIN_SILENCE_MS = 100

@@ -97,6 +97,15 @@ class _Item:
         self.text = ""
 
 
+def takes_keyterms(request: ListenRequest, model: str) -> bool:
+    """Return whether a model takes key terms: as keywords, or in the prompt, unless that is in use."""
+    return model.startswith(_TAKES_KEYWORDS) or (takes_prompt(model) and not request.prompt)
+
+
+def takes_prompt(model: str) -> bool:
+    return not model.startswith(_NO_TURNS)
+
+
 class ItemListenClient(ABC):
     """Client of either revision of the protocol: sends audio, and keeps the items until their transcripts."""
 
@@ -213,11 +222,13 @@ class RealtimeListenClient(ItemListenClient):
         transcription: dict[str, Any] = {"model": model}
         if request.language and len(language := request.language.partition("-")[0]) == 2:
             transcription["language"] = language.lower()
-        if request.keyterms and model != _NO_TURNS:
-            if model.startswith(_TAKES_KEYWORDS):
-                transcription["keywords"] = list(request.keyterms)
-            else:
-                transcription["prompt"] = ", ".join(request.keyterms)
+        prompt = request.prompt
+        if request.keyterms and model.startswith(_TAKES_KEYWORDS):
+            transcription["keywords"] = list(request.keyterms)
+        elif request.keyterms:
+            prompt = prompt or ", ".join(request.keyterms)
+        if prompt:
+            transcription["prompt"] = prompt
         turns: dict[str, Any] | None = None
         if not model.startswith(_NO_TURNS):
             turns = {"type": "server_vad"}

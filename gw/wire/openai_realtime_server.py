@@ -39,6 +39,8 @@ COMMIT_EMPTY = "input_audio_buffer_commit_empty"
 TRANSCRIPTION = "conversation.item.input_audio_transcription."  # prefix of the types of transcription events
 DEFAULT_TURNS = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500}
 PCM_FORMAT = {"type": "audio/pcm", "rate": 24_000}
+_COMMON = frozenset({"format", "turn_detection", "model", "language", "languages", "keywords", "prompt"})
+"""Settings that a request has in common terms, or that the server obeys."""
 _G711: dict[str, Encoding] = {"audio/pcmu": "mulaw", "audio/pcma": "alaw"}
 
 
@@ -217,9 +219,16 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
             language=transcription.language or (languages[0] if len(languages) == 1 else None),
             endpointing_ms=(self._input.get("turn_detection") or {}).get("silence_duration_ms"),
             keyterms=tuple(transcription.keywords or ()),
+            prompt=transcription.prompt,
+            ignorable=self._ignorable(),
             dialect="openai",
             options=(("session", msgspec.json.encode(self._session()).decode()),),
         )
+
+    def _ignorable(self) -> tuple[str, ...]:
+        """Return the names of the settings that only a provider of this dialect knows."""
+        named = [*self._others.items(), *self._input.items(), *self._transcription.items()]
+        return tuple(dict.fromkeys(name for name, value in named if value and name not in _COMMON))
 
     def _session(self) -> dict[str, Any]:
         settings = {**self._input, "transcription": self._transcription or None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
@@ -24,6 +24,43 @@ def query_pairs(query: bytes) -> list[tuple[str, str]]:
     """Return the settings of a query string in order: without credentials and without the gateway's own `gw_` fields."""
     pairs = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     return [(name, value) for name, value in pairs if name not in _CREDENTIALS and not name.startswith("gw_")]
+
+
+def bare_language(language: str | None) -> str | None:
+    """Return the ISO 639 code without region (`en-US` → `en`); None for `multi` and the like: the vendor detects it."""
+    bare = (language or "").partition("-")[0].lower()
+    return bare if len(bare) in (2, 3) and bare.isalpha() else None
+
+
+_LONG_CODES = {
+    "ara": "ar", "ces": "cs", "cmn": "zh", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "fin": "fi", "fra": "fr",
+    "heb": "he", "hin": "hi", "hun": "hu", "ind": "id", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no",
+    "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "spa": "es", "swe": "sv", "tha": "th", "tur": "tr", "ukr": "uk",
+    "vie": "vi", "zho": "zh",
+}  # fmt: skip
+"""ISO 639-3 → ISO 639-1."""
+
+
+def language_tag(language: str | None) -> str | None:
+    """Return a language as most vendors write it: `en_uk` is `en-GB`, `eng` is `en`. None for an empty one."""
+    bare, _, region = (language or "").lower().replace("_", "-").partition("-")
+    bare = _LONG_CODES.get(bare, bare)
+    return (f"{bare}-{'GB' if region == 'uk' else region.upper()}" if region else bare) or None
+
+
+OFF = frozenset({"", "false", "null", "none", "[]", "{}"})
+"""Values of a setting that ask for nothing."""
+
+
+def own_settings(
+    pairs: Iterable[tuple[str, str]], served: Collection[str], meaningful: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the settings of a dialect that have no common word: those with `meaningful` effect, and the others.
+
+    `served` are those that a request has in common terms, or that the gateway itself obeys.
+    """
+    names = dict.fromkeys(name for name, value in pairs if name not in served and value.lower() not in OFF)
+    return tuple(n for n in names if n in meaningful), tuple(n for n in names if n not in meaningful)
 
 
 def is_true(value: str | None) -> bool:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
+from zlib import crc32
 
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, SpeechStarted, UtteranceEnd, VendorFrame, Word
+from gw.types.stt import (
+    Final,
+    Interim,
+    ListenEnd,
+    ListenEvent,
+    SpeechStarted,
+    Transcript,
+    UtteranceEnd,
+    VendorFrame,
+    Word,
+)
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ListenProtocol
 
@@ -28,6 +39,56 @@ def transcribed(
 def unknown(raw: str | None) -> list[ListenEvent]:
     """Return the events of a frame that has no common meaning: a caller of the same dialect (`raw`) gets the frame."""
     return [] if raw is None else [VendorFrame(raw=raw)]
+
+
+_SENTENCE_END = (".", "?", "!", "\u3002", "\uff1f", "\uff01")
+_SEGMENT_PAUSE_S = 0.8
+_SEGMENT_S = 7.0
+
+
+def segments_of(transcript: Transcript) -> tuple[Final, ...]:
+    """Return the segments of a transcript, made of its words where the vendor reports none.
+
+    A segment ends with a sentence, before a pause or another speaker, and after seven seconds.
+    """
+    if transcript.segments:
+        return transcript.segments
+    segments: list[Final] = []
+    words: list[Word] = []
+    for n, word in enumerate(transcript.words):
+        words.append(word)
+        following = transcript.words[n + 1] if n + 1 < len(transcript.words) else None
+        if (
+            following is None or following.speaker != word.speaker or word.text.endswith(_SENTENCE_END)
+            or following.start_s - word.end_s >= _SEGMENT_PAUSE_S or following.end_s - words[0].start_s > _SEGMENT_S
+        ):  # fmt: skip
+            text = " ".join(one.text for one in words)
+            start_s, end_s = words[0].start_s, word.end_s
+            segments.append(Final(text=text, start_s=start_s, end_s=end_s, words=tuple(words), speaker=word.speaker))
+            words = []
+    return tuple(segments)
+
+
+def speaker_number(speaker: str) -> int:
+    """Return a speaker as a number from 0 on: `2`, `speaker_2` and `C` are the third; any other name gets one of its own."""
+    tail = speaker.removeprefix("speaker_")
+    if tail.isascii() and tail.isdigit() and len(tail) < 5:
+        return int(tail)
+    if len(speaker) == 1 and "A" <= speaker <= "Z":
+        return ord(speaker) - ord("A")
+    return 1_000 + crc32(speaker.encode()) % 1_000_000
+
+
+def speaker_letter(speaker: str) -> str:
+    """Return a speaker as a letter from A on; a name that is no number stays."""
+    number = speaker_number(speaker)
+    return chr(ord("A") + number) if number < 26 else speaker
+
+
+def speaker_id(speaker: str) -> str:
+    """Return a speaker as `speaker_0`, `speaker_1` and so on; a name that is no number stays."""
+    number = speaker_number(speaker)
+    return f"speaker_{number}" if number < 1_000 else speaker
 
 
 def timed_word(word: Word, **more: Any) -> dict[str, Any]:

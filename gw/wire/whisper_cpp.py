@@ -12,7 +12,7 @@ from gw.errors import UpstreamProtocolError
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import decode_upstream
-from gw.wire.openai_audio import bare_language
+from gw.wire.query import bare_language
 from gw.wire.vendor_errors import error_within
 
 

@@ -42,6 +42,7 @@ async def test_a_log_record_has_every_field(gateway):
         "unit": "tokens",
         "wasted_units": 0,
         "wasted_usd": 0.0,
+        "estimated_usd": 0.0,
         "pricing_source": "config",
         "fallback_from": None,
         "attempts": [
@@ -53,7 +54,14 @@ async def test_a_log_record_has_every_field(gateway):
                 "ttfb_ms": 99.0,
                 "error_code": None,
                 "upstream_status": None,
+                "detail": "",
+                "ignored_settings": [],
+                "input_units": None,
+                "output_units": None,
                 "cost_usd": None,
+                "pricing_source": "",
+                "estimated_usd": 0.0,
+                "wasted_usd": 0.0,
             }
         ],
         "error_code": None,

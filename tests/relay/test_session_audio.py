@@ -131,7 +131,7 @@ async def finals(plane, data, fmt=UNKNOWN, **fields):
 class ContainedDeepgram(FakeDeepgram):
     """Hears the samples behind the head of a WAV that nothing announced."""
 
-    def listener(self, fmt):
+    def listener(self, fmt, query=b""):
         if fmt.encoding != "unknown":
             return FakeListener(fmt)
         listener = FakeListener(PCM_16K)

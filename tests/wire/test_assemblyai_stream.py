@@ -236,7 +236,7 @@ def test_what_the_sdk_asks():
 
 @pytest.mark.parametrize(
     ("fields", "language"),
-    [("language_codes=%5B%22es%22%5D", "es"), ("language_code=fr", "fr"), ("language_codes=%5B%22es%22,%22en%22%5D", None)],
+    [("language_codes=%5B%22es%22%5D", "es"), ("language_code=fr", "fr"), ("language_codes=%5B%22es%22,%22en%22%5D", "multi")],
 )
 def test_the_language_asked_for(fields, language):
     assert stream.parse_query(fields.encode()).request.language == language
@@ -302,7 +302,7 @@ def test_turns(formatted):
     ]  # fmt: skip
     assert [word["word_is_final"] for word in turns[2]["words"]] == [True, False]
     assert turns[0]["words"] == [{"text": "hel", "start": 100, "end": 200, "confidence": 0.99, "word_is_final": False}]
-    assert (turns[1]["language_code"], turns[4]["speaker_label"]) == ("en", "1")
+    assert (turns[1]["language_code"], turns[4]["speaker_label"]) == ("en", "B")
     assert decoded(side.encode([ListenEnd()])) == [
         {"type": "Termination", "audio_duration_seconds": 2, "session_duration_seconds": 3}
     ]

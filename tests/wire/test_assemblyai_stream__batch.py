@@ -19,6 +19,7 @@ from gw.errors import (
 )
 from gw.types.stt import TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
+from gw.wire import assemblyai_settings
 from gw.wire import assemblyai_stream as batch
 from gw.wire.vendor_errors import classify
 from tests.fakes.golden import golden
@@ -130,7 +131,7 @@ def test_the_request_for_a_recording():
 )  # fmt: skip
 def test_languages_by_the_names_it_takes(language, sent):
     assert requested(language=language)["language_code"] == sent
-    assert batch.spoken_language(language, ()) == sent.partition("_")[0]
+    assert assemblyai_settings.spoken_language(language, ()) == sent.partition("_")[0]
 
 
 @pytest.mark.parametrize("language", ["", "multi", "x", "d3", "日本"])
@@ -141,7 +142,7 @@ def test_an_unknown_language_is_detected(language):
 def test_settings_of_a_caller_of_the_same_dialect_are_passed_on():
     body = msgspec.json.encode(
         {
-            "audio_url": "gw-upload:1", "speech_models": ["m"], "speech_model": None, "webhook_url": "http://x",
+            "audio_url": "gw-upload:1", "speech_models": ["m"], "speech_model": None,
             "language_code": "en_us", "sentiment_analysis": True, "custom_spelling": [{"from": ["a"], "to": "ä"}],
         }
     )  # fmt: skip
@@ -153,7 +154,7 @@ def test_settings_of_a_caller_of_the_same_dialect_are_passed_on():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"audio_url":1}', b'{"speech_models":"x"}', b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"audio_url":1}', b'{"speech_models":"x"}', b"\xff", b'{"webhook_url":"http://x"}'])
 def test_a_malformed_request(body):
     with pytest.raises(ClientProtocolError):
         batch.parse_job(body)
@@ -167,14 +168,14 @@ def test_a_transcript_of_another_provider():
     body = msgspec.json.decode(built)
     assert body["words"] == [
         {"text": "hi", "start": 100, "end": 250, "confidence": 0.99, "speaker": None},
-        {"text": "there", "start": 300, "end": 500, "confidence": 0.5, "speaker": "1"},
+        {"text": "there", "start": 300, "end": 500, "confidence": 0.5, "speaker": "B"},
     ]
     assert (body["status"], body["audio_duration"], body["speech_models"]) == ("completed", 2, ["other/m"])
     result = decode_job(built)
     assert isinstance(result, Transcript)
     assert result.text == "hi there"
     assert [(w.text, w.start_s, w.end_s, w.speaker) for w in result.words] == [
-        ("hi", 0.1, 0.25, None), ("there", 0.3, 0.5, "1"),
+        ("hi", 0.1, 0.25, None), ("there", 0.3, 0.5, "B"),
     ]  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def test_the_golden_answer():
     assert data.usage == Usage(audio_seconds=25.0, source="vendor")
     assert data.words[0] == Word(text="Grüß", start_s=0.16, end_s=0.4, confidence=0.98, speaker="0")
     assert [word.text for word in data.words] == ["Grüß", "Gott.", "how", "My"]
-    assert data.segments[1] == Final(text="My phone is broken.", start_s=4.0, end_s=5.5, confidence=0.98)
+    assert data.segments[1] == Final(text="My phone is broken.", start_s=4.0, end_s=5.5, confidence=0.98, speaker="1")
 
 
 def test_a_caller_of_the_same_dialect_gets_the_body():
@@ -113,7 +113,9 @@ def test_our_own_answer_is_read_back():
         text="Grüß Gott.", language="de", duration_s=3.0, words=words,  # in whole seconds, as some vendors tell it
         segments=(Final(text="Grüß Gott.", start_s=0.1, end_s=1.0, confidence=0.8),),
     )  # fmt: skip
-    body = deepgram_listen.encode_transcript(built, request_id="r", created="2026-11-24T00:00:00Z", duration_s=2.5, sha256="0")
+    body = deepgram_listen.encode_transcript(
+        built, request_id="r", created="2026-11-24T00:00:00Z", duration_s=2.5, sha256="0", utterances=True
+    )
     data = deepgram_listen.decode_transcript(body, "p", keep_raw=False)
     assert (data.text, data.language, data.duration_s, data.segments) == (built.text, "de", 2.5, built.segments)
     assert data.words == (words[0], msgspec.structs.replace(words[1], confidence=0.99))

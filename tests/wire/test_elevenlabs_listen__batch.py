@@ -91,7 +91,7 @@ def test_a_duration_that_cannot_be(seconds):
 
 
 def test_what_we_write_we_read():
-    result = Transcript(text="Hi é", language="de", words=(Word(text="Hi", start_s=0.0, end_s=1.0, speaker="s"),))
+    result = Transcript(text="Hi é", language="de", words=(Word(text="Hi", start_s=0.0, end_s=1.0, speaker="speaker_3"),))
     read = decode_transcript(encode_transcript(result, request_id="r", duration_s=3.0), "p", keep_raw=False)
     assert (read.text, read.language, read.words, read.duration_s) == (result.text, result.language, result.words, 3.0)
 

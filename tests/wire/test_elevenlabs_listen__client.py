@@ -14,6 +14,7 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimit
 from gw.types.audio import PCM_16K, PCM_24K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, UtteranceEnd, VendorFrame, Word
 from gw.wire.elevenlabs_listen import ElevenListenClient, ElevenListenServer, parse_query, path_of
+from gw.wire.elevenlabs_settings import takes
 from tests.fakes.golden import golden
 
 FRAMES = golden("elevenlabs/realtime_transcription").decode().splitlines()
@@ -50,7 +51,7 @@ def decoded(frames) -> list[dict]:
 
 
 def test_the_query():
-    requested = query(language="de-AT", endpointing_ms=100, keyterms=("Acme", "x" * 21))
+    requested = query(language="de-AT", endpointing_ms=100, keyterms=("Acme",))
     assert requested == [
         ("model_id", "scribe_v2_realtime"), ("audio_format", "pcm_16000"), ("commit_strategy", "vad"),
         ("language_code", "de"), ("vad_silence_threshold_secs", "0.3"), ("keyterms", "Acme"), ("include_timestamps", "true"),
@@ -58,7 +59,16 @@ def test_the_query():
     assert dict(query(fmt=PCM_24K))["audio_format"] == "pcm_24000"
     assert dict(query())["include_language_detection"] == "true"
     assert dict(query(endpointing_ms=9_000))["vad_silence_threshold_secs"] == "3"
-    assert len(query(keyterms=tuple("ab" * 40))) == 50 + len(query())
+    assert ("language_code", "multi") not in query(language="multi")
+
+
+def test_key_terms_that_the_vendor_takes():
+    assert takes(("Acme", "x" * 20), live=True)
+    assert not takes(("Acme", "x" * 21), live=True)
+    assert takes(("Acme", "x" * 21), live=False)
+    assert not takes(("a",) * 51, live=True)
+    assert not takes(("a <b>",), live=False)
+    assert not takes(("a b c d e f",), live=False)
 
 
 def test_the_query_of_a_caller_of_this_dialect():

@@ -208,8 +208,9 @@ def test_a_transcription_form():
     assert (request.model, request.response_format, request.language, request.prompt) == ("whisper-1", "verbose_json", "en", "names")
     assert (request.temperature, request.timestamps, request.stream) == (0.2, {"word", "segment"}, True)
     assert (request.format, request.audio_seconds, request.task) == (PCM_24K, 1.5, "transcribe")
-    assert request.fields == (("include[]", "logprobs"), ("keywords[]", "a"), ("keywords[]", "b"), ("chunking_strategy", "auto"))
-    assert transcription_fields(request, "m") == [
+    assert request.fields == (("include[]", "logprobs"), ("chunking_strategy", "auto"))
+    assert (request.keyterms, request.needs_own, request.ignorable) == (("a", "b"), ("include[]",), ("chunking_strategy",))
+    assert transcription_fields(request, "m", "verbose_json") == [
         ("model", "m"), ("response_format", "verbose_json"), ("language", "en"), ("prompt", "names"),
         ("temperature", "0.2"), ("timestamp_granularities[]", "segment"), ("timestamp_granularities[]", "word"),
         ("stream", "true"), *request.fields,
@@ -220,7 +221,7 @@ def test_a_form_with_the_file_only():
     request = parse_transcription([("language", ""), ("stream", "false"), ("temperature", "")], Upload(), None, 0.0, "translate")
     assert (request.model, request.language, request.stream, request.temperature) == ("", None, False, None)
     assert request.task == "translate"
-    assert transcription_fields(request, "m") == [("model", "m"), ("response_format", "json")]
+    assert transcription_fields(request, "m", "json") == [("model", "m"), ("response_format", "json")]
 
 
 @pytest.mark.parametrize(
@@ -229,6 +230,7 @@ def test_a_form_with_the_file_only():
         ("response_format", "xml", "response_format"), ("temperature", "warm", "temperature"), ("temperature", "nan", "temperature"),
         ("temperature", "-1", "temperature"), ("temperature", "inf", "temperature"), ("stream", "yes", "stream"),
         ("timestamp_granularities[]", "letter", "timestamp_granularities[]"),
+        ("timestamp_granularities[]", "word", "timestamp_granularities[]"),
     ],
 )
 def test_a_bad_form_field_is_named(name, value, param):
@@ -254,7 +256,7 @@ class _Nothing:
 )
 def test_a_form_for_a_caller_of_another_dialect(request_, sent):
     request = TranscribeRequest(model="m", audio=_Nothing(), dialect="deepgram", **request_)
-    assert dict(transcription_fields(request, "whisper-1")) == {"model": "whisper-1", "response_format": "json", **sent}
+    assert dict(transcription_fields(request, "whisper-1", "json")) == {"model": "whisper-1", "response_format": "json", **sent}
 
 
 def test_members_that_only_this_dialect_knows():

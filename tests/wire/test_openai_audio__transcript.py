@@ -129,7 +129,7 @@ def test_written_json():
 
 
 def test_written_verbose_json_reads_back():
-    body, content_type = encode_transcript(MADE, "verbose_json")
+    body, content_type = encode_transcript(MADE, "verbose_json", {"word"})
     result = decode_transcript(body, content_type, "verbose_json", "p")
     assert (result.text, result.language, result.duration_s) == (MADE.text, MADE.language, MADE.duration_s)
     assert (result.segments, result.words) == (MADE.segments, MADE.words)
@@ -140,7 +140,7 @@ def test_written_verbose_json_reads_back():
 def test_written_diarized_json():
     body = json.loads(encode_transcript(MADE, "diarized_json")[0])
     assert body["segments"][0] == {
-        "id": "seg_0", "type": "transcript.text.segment", "speaker": "A", "start": 0.0, "end": 1.5, "text": "Good morning.",
+        "id": "seg_0", "type": "transcript.text.segment", "speaker": "", "start": 0.0, "end": 1.5, "text": "Good morning.",
     }
     assert (body["task"], body["duration"], body["text"]) == ("transcribe", 3661.5, MADE.text)
 
@@ -203,7 +203,7 @@ class TestTheStreamedForm:
         first, last = TranscriptDecoder("p").feed(stream + stream)
         assert first == TextDelta(text="", raw=segment)
         assert isinstance(last, Transcript)
-        assert last.segments == (Final(text="Hi", start_s=0.5, end_s=1.0),)
+        assert last.segments == (Final(text="Hi", start_s=0.5, end_s=1.0, speaker="A"),)
 
     def test_cut(self):
         decoder = TranscriptDecoder("p")

@@ -239,6 +239,8 @@ export interface Shapes {
     ttfb_ms: number | null;
     error_code: string | null;
     upstream_status: number | null;
+    detail: string;
+    ignored_settings: string[];
     input_units: number | null;
     output_units: number | null;
     cost_usd: number | null;

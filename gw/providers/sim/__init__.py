@@ -10,13 +10,35 @@ from gw.providers.sim.call import MODELS
 from gw.providers.sim.chat import chat
 from gw.providers.sim.stt import listen, transcribe
 from gw.providers.sim.tts import speak, speak_live
-from gw.providers.spec import CALLS, ProviderSpec
+from gw.providers.spec import CALLS, Honours, ProviderSpec
+from gw.types.speech_settings import (
+    KEYTERMS,
+    LANGUAGE,
+    NO_STORE,
+    PROMPT,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    TEMPERATURE,
+    TRANSLATE,
+    WORD_TIMESTAMPS,
+)
 
 __all__ = ["MODELS", "SPEC"]
+
+_SPEECH: Honours = {NO_STORE: True, LANGUAGE: True, WORD_TIMESTAMPS: True}
 
 SPEC = ProviderSpec(
     type="sim", base_url="", dialect="sim",
     chat=chat, transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    honours={
+        "transcribe": {
+            NO_STORE: True, LANGUAGE: True, KEYTERMS: True, PROMPT: True, TRANSLATE: True, WORD_TIMESTAMPS: True,
+            SEGMENT_TIMESTAMPS: True, TEMPERATURE: True,
+            RESPONSE_FORMAT: lambda request, account: request.response_format != "diarized_json",
+        },
+        "listen": {NO_STORE: True, LANGUAGE: True, KEYTERMS: True, PROMPT: True},
+        "speak": _SPEECH, "speak_live": _SPEECH,
+    },  # tones are read exactly, so hints have nothing to improve
     health_path="", needs_address=False,
     speak_formats=frozenset(),  # no claim: without `gw[audio]` the demo answers a request for MP3 with WAV
     transports=dict.fromkeys(CALLS, "inside gw"),

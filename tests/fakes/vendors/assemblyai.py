@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import attrs
 import msgspec
 import trio
 
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, Transcript, UtteranceEnd
-from gw.wire import assemblyai_stream, wav
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, UtteranceEnd
+from gw.wire import assemblyai_stream, redaction, wav
 from gw.wire.assemblyai_stream import AssemblyListenServer
 from gw.wire.json_frames import frame_type
 from gw.wire.live_messages import Audio, Control
+from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
 URL = "https://cdn.test/upload/1"
 SHORTEST_S, LONGEST_S = 0.05, 1.0
 """Of an audio frame of a live session."""
+
+
+def _check(asked: Mapping[str, Any]) -> None:
+    """Refuse what the vendor refuses (descriptions of `prompt` and `keyterms_prompt`, and `PIIRedactionPolicy`; 1.8.2)."""
+    if asked.get("prompt") and asked.get("keyterms_prompt"):
+        raise refused("prompt and keyterms_prompt cannot be used together", "prompt")
+    if unknown := set(asked.get("redact_pii_policies") or ()) - redaction.POLICIES:
+        raise refused(f"unknown policies: {', '.join(sorted(unknown))}", "redact_pii_policies")
 
 
 @attrs.define(kw_only=True)
@@ -31,6 +41,8 @@ class FakeAssemblyAI(LiveVendor):
     measures: bool = False
     """An audio frame of a live session that is too short or too long ends it."""
     uploaded: bytes = b""
+    asked: dict[str, Any] = attrs.field(factory=dict)
+    """Members of the last request for a transcript."""
     polled: int = 0
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
@@ -43,6 +55,12 @@ class FakeAssemblyAI(LiveVendor):
 
     def sockets(self) -> Mapping[str, Session]:
         return {"/v3/ws": self._listen}
+
+    def check_handshake(self, path: str, query: bytes) -> None:
+        request = assemblyai_stream.parse_query(query).request
+        named = "redact_pii_policies" in dict(request.options)
+        _check({"prompt": request.prompt, "keyterms_prompt": request.keyterms})
+        _check({"redact_pii_policies": request.redact if named else None})
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "")
@@ -61,7 +79,8 @@ class FakeAssemblyAI(LiveVendor):
         await answer.send_complete(msgspec.json.encode({"upload_url": URL}), "application/json")
 
     async def _transcript(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        entry.fields = msgspec.json.decode(body)
+        entry.fields = self.asked = msgspec.json.decode(body)
+        _check(self.asked)
         self.polled = 0
         await answer.send_complete(assemblyai_stream.encode_job("t1", "queued", audio_url=URL), "application/json")
 
@@ -77,14 +96,20 @@ class FakeAssemblyAI(LiveVendor):
             return
         info = wav.parse(self.uploaded)
         length_s = info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
-        result = Transcript(text=self.transcript, duration_s=length_s)
-        decoded = assemblyai_stream.encode_transcript("t1", result, audio_url=URL, model=self.models[0], duration_s=length_s)
+        speakers = ("A", "B") if self.asked.get("speaker_labels") else ()
+        redact = bool(self.asked.get("redact_pii"))
+        result = heard(self.transcript, length_s, speakers=speakers, private=self.private, redact=redact)
+        decoded = assemblyai_stream.encode_transcript(
+            "t1", result, audio_url=URL, model=self.models[0], duration_s=length_s, utterances=bool(speakers)
+        )
         await answer.send_complete(b'{"id":' if self.malformed else decoded, "application/json")
 
     async def _listen(self, peer: Peer) -> None:
         requested = assemblyai_stream.parse_query(peer.query)
         fmt = requested.request.format
-        listener, open_turn = FakeListener(fmt), _OpenTurn()
+        request = requested.request
+        redact, speakers = bool(request.redact), ("A", "B") if request.diarize else ()
+        listener, open_turn = FakeListener(fmt, speakers=speakers, private=self.private, redact=redact), _OpenTurn()
         server = AssemblyListenServer(requested, session_id="s", expires_at=2_000_000_000, elapsed_s=lambda: listener.seconds)
         frames: list[float | str] = []
         peer.entry.fields["frames"] = frames   # seconds of audio, and types of commands
@@ -99,7 +124,10 @@ class FakeAssemblyAI(LiveVendor):
                     await peer.close(3007)
                     return
                 peer.entry.audio += message.data
-                await peer.send(*server.encode(open_turn.in_turn(listener.feed(message.data))))
+                events = open_turn.in_turn(listener.feed(message.data))
+                if redact:  # final turns only (docs "PII redaction", streaming)
+                    events = [event for event in events if not isinstance(event, Interim)]
+                await peer.send(*server.encode(events))
             elif message is Control.FLUSH:
                 await peer.send(*server.encode(open_turn.ended()))
             elif message is Control.FINISH:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qsl
 
 import attrs
 import trio
 
 from gw.types.audio import CONTENT_TYPES
-from gw.types.stt import ListenEnd, Transcript
+from gw.types.stt import ListenEnd
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import cartesia_listen, cartesia_speak, wav
 from gw.wire.live_messages import CancelContext, ContextText
+from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
@@ -45,6 +47,15 @@ class FakeCartesia(LiveVendor):
             "/stt/websocket": self._listen,
             "/stt/turns/websocket": self._turns,
         }
+
+    def check_handshake(self, path: str, query: bytes) -> None:
+        """Refuse what `STTManualFinalize` (cartesia 4.2.0) and LiveKit's `CartesiaOptions` exclude."""
+        asked = parse_qsl(query.decode())
+        terms, named = [value for name, value in asked if name == "keyterm"], dict(asked)
+        if terms and (named["model"] == "ink-whisper" or len(terms) > 100 or sum(map(len, terms)) > 1_200):
+            raise refused("too many keyterms, or a model without them", "keyterm")
+        if path.startswith("/stt") and named["model"] != "ink-whisper" and named.get("language", "en") != "en":
+            raise refused("this model knows English only", "language")
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
@@ -87,12 +98,14 @@ class FakeCartesia(LiveVendor):
 
     async def _stt(self, entry: Entry, body: bytes, answer: Answer) -> None:
         entry.fields, entry.audio = form_of(entry, body)
+        if "-" in entry.fields.get("language", ""):  # `STTTranscribeParams`, cartesia 4.2.0
+            raise refused("language must be an ISO-639-1 code", "language")
         info = wav.parse(entry.audio)
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
-        decoded = cartesia_listen.encode_transcript(
-            Transcript(text=self.transcript, duration_s=length_s), request_id="r", words=True
-        )
+        words = "timestamp_granularities[]" in entry.fields
+        result = heard(self.transcript, length_s, words=words)
+        decoded = cartesia_listen.encode_transcript(result, request_id="r", words=words)
         await answer.send_complete(b'{"type":' if self.malformed else decoded, "application/json")
 
     async def _speak(self, peer: Peer) -> None:

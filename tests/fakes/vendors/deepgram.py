@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qsl
 
 import attrs
 import msgspec
 import trio
 
 from gw.types.audio import CONTENT_TYPES, AudioFormat
-from gw.types.stt import ListenEnd, Transcript, UtteranceEnd
+from gw.types.stt import ListenEnd, UtteranceEnd
 from gw.types.tts import Flushed
 from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
 from gw.wire.deepgram_flux_listen import FluxListenServer
 from gw.wire.deepgram_listen import DeepgramListenServer
 from gw.wire.live_messages import Audio, Control, DirectReply, Forward, Text, TtsCommand
+from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
 SHA = "0" * 64
+
+
+def _check(query: list[tuple[str, str]]) -> None:
+    """Refuse what the vendor refuses (docs "Keyterm prompting", "Redaction", "Supported entity types", November 2026)."""
+    asked = dict(query)
+    model = asked.get("model", "")
+    if "keyterm" in asked and not model.startswith(("nova-3", "flux-")):
+        raise refused("Keyterm Prompting is available for Nova-3 and Flux only", "keyterm")
+    values = [value for name, value in query if name == "redact"]
+    if model.startswith("flux-") and not {"numbers", "aggressive_numbers"}.issuperset(values):
+        raise refused("Flux redacts numbers only", "redact")
+    if not {"cardinal", "ordinal", "percent"}.isdisjoint(values):
+        raise refused("this entity cannot be redacted", "redact")
 
 
 async def _part(peer: Peer) -> None:
@@ -44,6 +59,10 @@ class FakeDeepgram(LiveVendor):
     def sockets(self) -> Mapping[str, Session]:
         return {"/v1/listen": self._listen, "/v2/listen": self._turns, "/v1/speak": self._speak, "/v2/speak": self._flux_speech}
 
+    def check_handshake(self, path: str, query: bytes) -> None:
+        if path.endswith("/listen"):
+            _check(parse_qsl(query.decode()))
+
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "").removeprefix("Token ").removeprefix("Bearer ")
 
@@ -65,9 +84,18 @@ class FakeDeepgram(LiveVendor):
         entry.audio = body
         info = wav.parse(body)
         length_s = info.format.seconds(len(body) - info.data_offset) if info is not None else 1.0
+        query = parse_qsl(entry.fields["query"])
+        _check(query)
         await trio.sleep(self.first_token_after_s)
+        asked = dict(query)
+        result = heard(
+            self.transcript, length_s, speakers=("0", "1") if asked.get("diarize") == "true" else (),
+            private=self.private, redact="redact" in asked,
+        )
+        if asked.get("language") or asked.get("detect_language") == "true":
+            result = msgspec.structs.replace(result, language=asked.get("language", "en"))
         decoded = deepgram_listen.encode_transcript(
-            Transcript(text=self.transcript, duration_s=length_s), request_id="r", created="", duration_s=length_s, sha256=SHA
+            result, request_id="r", created="", duration_s=length_s, sha256=SHA, utterances=asked.get("utterances") == "true"
         )
         await answer.send_complete(b'{"results":' if self.malformed else decoded, "application/json")
 
@@ -82,13 +110,16 @@ class FakeDeepgram(LiveVendor):
         await self.answer_speech(answer, pieces)
         await answer.end()
 
-    def listener(self, fmt: AudioFormat) -> FakeListener:
+    def listener(self, fmt: AudioFormat, query: bytes = b"") -> FakeListener:
         """Return the listener of a live session."""
-        return FakeListener(fmt)
+        asked = dict(parse_qsl(query.decode()))
+        speakers = ("0", "1") if asked.get("diarize") == "true" else ()
+        return FakeListener(fmt, speakers=speakers, private=self.private, redact="redact" in asked)
 
     async def _listen(self, peer: Peer) -> None:
         requested = deepgram_listen.parse_query(peer.query)
-        server, listener = DeepgramListenServer(requested, request_id="r"), self.listener(requested.request.format)
+        server = DeepgramListenServer(requested, request_id="r")
+        listener = self.listener(requested.request.format, peer.query)
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
                 case (Audio(data=data),):
@@ -109,7 +140,7 @@ class FakeDeepgram(LiveVendor):
     async def _turns(self, peer: Peer) -> None:
         """Ends no turn when it is told to close."""
         request = deepgram_flux_listen.parse_query(peer.query)
-        server, listener = FluxListenServer(request_id="r"), FakeListener(request.format)
+        server, listener = FluxListenServer(request_id="r"), self.listener(request.format, peer.query)
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import attrs
 import msgspec
@@ -11,14 +12,27 @@ import trio
 
 from gw.providers.sim import fsk
 from gw.types.audio import CONTENT_TYPES
-from gw.types.stt import Final, Interim, Transcript
+from gw.types.stt import Final, Interim
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
 from gw.wire.live_messages import Audio, Control, TtsCommand
+from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
 _SPEECH = re.compile(r"/v1/text-to-speech/([^/]+)(/.*)?")
+
+
+def _check(asked: Mapping[str, Any]) -> None:
+    """Refuse what the vendor refuses (descriptions of the fields of `speech_to_text.convert`, elevenlabs 2.78.0)."""
+    term = asked.get("keyterms", "")
+    if len(term) > 50 or len(term.split()) > 5:
+        raise refused("a keyterm is too long", "keyterms")
+    detected, redacted = (msgspec.json.decode(asked.get(f"entity_{kind}", "[]")) for kind in ("detection", "redaction"))
+    if not set(redacted) <= set(detected):
+        raise refused("entity_redaction must be a subset of entity_detection", "entity_redaction")
+    if "-" in asked.get("language_code", ""):
+        raise refused("language_code must be an ISO-639-1 or ISO-639-3 code", "language_code")
 
 
 MAX_CONTEXTS = 5
@@ -96,11 +110,19 @@ class FakeElevenLabs(LiveVendor):
         await answer.end()
 
     async def _recording(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        entry.fields, entry.audio = form_of(entry, body)
+        fields, entry.audio = form_of(entry, body)
+        entry.fields |= fields
+        _check(entry.fields)
         info = wav.parse(entry.audio)
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
-        result = Transcript(text=self.transcript, duration_s=length_s)
+        asked = entry.fields
+        result = heard(
+            self.transcript, length_s, words=asked.get("timestamps_granularity") != "none",
+            speakers=("speaker_0", "speaker_1") if asked.get("diarize") == "true" else (), private=self.private,
+            redact="entity_redaction" in asked,
+        )
+        result = msgspec.structs.replace(result, language=asked.get("language_code", "en"))
         decoded = elevenlabs_listen.encode_transcript(result, request_id="r", duration_s=length_s)
         await answer.send_complete(b'{"text":' if self.malformed else decoded, "application/json")
 

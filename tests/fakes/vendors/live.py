@@ -8,13 +8,16 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 import trio
+from msgspec.structs import replace
 
+from gw.errors import RequestError
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEnd
 from gw.types.tts import WordTiming
 from gw.wire import multipart
 from gw.wire.convert import converter
+from tests.fakes.vendors.heard import heard
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, over
 from tests.fakes.word_voice import FRAME_S, WordVoice
 
@@ -75,6 +78,8 @@ characters; pipecat-ai/pipecat#3538)."""
 class LiveVendor(ScriptedVendor):
     transcript: str = "Hello there."
     """Of every recording; live sessions hear what is said."""
+    private: str = ""
+    """A part of what is said that the vendor removes where it was asked to redact."""
     speech_gap_s: float = 0.0
     speech_pcm: bytes | None = None
     """Over HTTP, in place of what the tone voice makes of the text."""
@@ -91,6 +96,9 @@ class LiveVendor(ScriptedVendor):
     def sockets(self) -> Mapping[str, Session]:
         """Path below the prefix → session."""
         raise AssertionError
+
+    def check_handshake(self, path: str, query: bytes) -> None:
+        """Raise RequestError for settings that the vendor refuses."""
 
     def socket_key(self, headers: dict[str, str], query: bytes) -> str:
         return self.key_in(headers)
@@ -117,6 +125,10 @@ class LiveVendor(ScriptedVendor):
             status = 401
         elif run is None:
             status = 404
+        try:
+            self.check_handshake(entry.path.removeprefix(self.prefix), query)
+        except RequestError:
+            status = 400
         await receive()  # websocket.connect
         await trio.sleep(self.answer_after_s)
         if status != 200 or run is None:
@@ -186,9 +198,13 @@ class LiveVendor(ScriptedVendor):
 
 
 class FakeListener:
-    """Hears tone in raw audio of any form."""
+    """Hears tone in raw audio of any form. `speakers` and redaction are those of `heard`, in finals."""
 
-    def __init__(self, fmt: AudioFormat) -> None:
+    def __init__(
+        self, fmt: AudioFormat, *, speakers: tuple[str, ...] = (), private: str = "", redact: bool = False
+    ) -> None:
+        self._speakers = speakers
+        self._private = private if redact else ""
         self._converter = converter(fmt, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
         self._decoder = fsk.ToneDecoder(HEARD_HZ)
         self.seconds = 0.0
@@ -198,8 +214,15 @@ class FakeListener:
         self.seconds += self._format.seconds(len(data))
         events: list[ListenEvent] = []
         for decoded in self._decoder.feed(self._converter.feed(data) if self._converter is not None else data):
-            events += _events(decoded)
+            events += map(self._as_asked, _events(decoded))
         return events
+
+    def _as_asked(self, event: ListenEvent) -> ListenEvent:
+        if not isinstance(event, Final | Interim) or not (self._speakers or self._private):
+            return event
+        result = heard(event.text, event.end_s, speakers=self._speakers, private=self._private, redact=True)
+        shifted = (replace(w, start_s=w.start_s + event.start_s, end_s=w.end_s + event.start_s) for w in result.words)
+        return replace(event, text=result.text, words=tuple(shifted) if self._speakers else ())
 
 
 def _events(decoded: fsk.ToneEvent) -> list[ListenEvent]:

@@ -20,6 +20,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import multipart, openai_audio, openai_chat, wav
 from tests.fakes.vendors import openai_realtime
+from tests.fakes.vendors.heard import by_speaker, heard, refused
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, json_of, over, words
 
 __all__ = ["Entry", "FakeOpenAI"]
@@ -158,6 +159,31 @@ class FakeOpenAI(ScriptedVendor):
         end = [] if self.omit_done else [SpeakEnd(usage=entry.usage)]
         await answer.end(openai_audio.encode_speech(end) if request.want_events else b"")
 
+    def _check_transcription(self, fields: list[tuple[str, str]], model: str) -> None:
+        """Refuse what the vendor refuses.
+
+        Formats and fields by model: docstrings of `TranscriptionCreateParamsBase` (openai 3.52.0) and of
+        `TranscriptionCreateParams` (groq 1.7.0); the message: openai/openai-dotnet#401.
+        """
+        named = dict(fields)
+        form = named.get("response_format", "json")
+        allowed = {"json", "text", "srt", "verbose_json", "vtt"}
+        if self.prefix == "/openai/v1":
+            allowed = {"json", "text", "verbose_json"}
+        elif model.startswith("gpt-4o-transcribe-diarize"):
+            allowed = {"json", "text", "diarized_json"}
+            if "prompt" in named:
+                raise refused("prompt is not supported for this model", "prompt")
+        elif model.startswith(("gpt-4o-", "gpt-transcribe")):
+            allowed = {"json", "text"}
+        if form not in allowed:
+            what = f"response_format {form!r} is not compatible with model {model!r}. Use 'json' or 'text' instead."
+            raise refused(what, "response_format")
+        if any(name.startswith("timestamp_granularities") for name in named) and form != "verbose_json":
+            raise refused("timestamp_granularities needs response_format verbose_json", "timestamp_granularities")
+        if any(name.startswith("keywords") for name in named) and not model.startswith("gpt-transcribe"):
+            raise refused("keywords are not supported for this model", "keywords")
+
     async def _transcription(self, entry: Entry, body: bytes, answer: Answer) -> None:
         fields, upload = _form(entry.headers.get("content-type", "").encode(), body)
         for name, value in fields:
@@ -167,14 +193,18 @@ class FakeOpenAI(ScriptedVendor):
         fmt, seconds = wav.sniff(entry.audio[:65_536], upload.size, upload.content_type)
         task = "translate" if entry.path.endswith("translations") else "transcribe"
         request = openai_audio.parse_transcription(fields, upload, fmt, seconds, task)
+        self._check_transcription(fields, request.model)
         result = self.transcript if isinstance(self.transcript, str | Transcript) else self.transcript(request)
         if isinstance(result, str):
-            result = Transcript(text="" if self.empty else result, language="english", duration_s=seconds)
+            speakers = ("A", "B") if request.response_format == "diarized_json" else ()
+            result = heard("" if self.empty else result, seconds, speakers=speakers)
+            result = msgspec.structs.replace(by_speaker(result) if speakers else result, language="english")
         entry.usage = result.usage or self.usage or Usage(audio_seconds=seconds, source="vendor")
         result = msgspec.structs.replace(result, usage=entry.usage)
         await trio.sleep(self.first_token_after_s)
         if not request.stream:
-            decoded, content_type = openai_audio.encode_transcript(result, request.response_format)
+            asked = request.timestamps_required or {"segment"}
+            decoded, content_type = openai_audio.encode_transcript(result, request.response_format, asked)
             await answer.send_complete(b'{"tex' if self.malformed else decoded, content_type)
             return
         await answer.start("text/event-stream")

@@ -1,0 +1,172 @@
+"""Requests with settings, in every dialect, to a gateway before the fakes of all vendors; and what came of each setting."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import attrs
+import msgspec
+import trio
+
+from gw.net.ws import WsClosed
+from gw.wire import multipart
+from tests.contract.endpoints import BOUNDARY, recording
+from tests.contract.talkers import Received, Talker, as_json, converse
+from tests.fakes.hosting import GATEWAY, Plane, Reply, hosted, open_plane
+from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.cartesia import FakeCartesia
+from tests.fakes.vendors.deepgram import FakeDeepgram
+from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.openai import FakeOpenAI
+from tests.fakes.vendors.piper import FakePiper
+from tests.fakes.vendors.speaches import FakeSpeaches
+
+SAID, SECRET = "my card is four two", "four"
+"""What is said in every recording and session, and the part of it that is private."""
+Pairs = Sequence[tuple[str, str]]
+
+
+@attrs.frozen(kw_only=True)
+class VendorSetup:
+    """A provider type with its fake and the models that it is asked for."""
+
+    make: Any
+    path: str = ""
+    """Path of its base URL."""
+    stt: str = ""
+    live: str = ""
+    tts: str = ""
+
+
+SETUPS: Mapping[str, VendorSetup] = {
+    "openai": VendorSetup(make=FakeOpenAI, path="/v1", stt="whisper-1", live="gpt-4o-transcribe", tts="gpt-4o-mini-tts"),
+    "groq": VendorSetup(
+        make=lambda **more: FakeOpenAI(prefix="/openai/v1", **more), path="/openai/v1", stt="whisper-large-v3",
+        tts="canopylabs/orpheus-v1-english",
+    ),
+    "deepgram": VendorSetup(make=FakeDeepgram, stt="nova-3", live="nova-3", tts="aura-2-thalia-en"),
+    "cartesia": VendorSetup(make=FakeCartesia, stt="ink-whisper", live="ink-2", tts="sonic-3"),
+    "elevenlabs": VendorSetup(
+        make=FakeElevenLabs, stt="scribe_v2", live="scribe_v2_realtime", tts="eleven_flash_v2_5"
+    ),
+    "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-pro", live="universal-streaming-multilingual"),
+    "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
+    "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
+    "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def open_vendors(folder: Path, more: str = "", chain: Sequence[str] = ()) -> AsyncIterator[tuple[Plane, dict[str, Any]]]:
+    """Open a gateway with a provider of each type, named by it, and yield it with their fakes. `chain`: fallbacks of stt."""
+    lines = ["providers:"]
+    for name, setup in SETUPS.items():
+        lines.append(f"  {name}: {{type: {name}, api_key: k, base_url: 'http://{name}.test{setup.path}'}}")
+    models = {
+        "stt": {f"{n}/{m}" for n, s in SETUPS.items() for m in (s.stt, s.live) if m} | set(chain),
+        "tts": {f"{n}/{s.tts}" for n, s in SETUPS.items() if s.tts},
+    }
+    lines.append("models:")
+    for modality, ids in models.items():
+        lines += [f"  {modality}:", *(f"    {id_}: {{}}" for id_ in sorted(ids))]
+    if chain:
+        lines += ["fallbacks:", f"  stt: [{', '.join(chain)}]"]
+    fakes: dict[str, Any] = {}
+    async with open_plane("\n".join(lines) + "\n" + more, folder) as plane:
+        for name, setup in SETUPS.items():
+            local = name == "piper"
+            fakes[name] = fake = setup.make() if local else setup.make(api_key="k")
+            if hasattr(fake, "transcript"):
+                fake.transcript = SAID
+            if hasattr(fake, "private"):
+                fake.private = SECRET
+            plane.net.hosts[f"{name}.test", 80] = hosted(fake)
+        yield plane, fakes
+
+
+# ---- recordings
+
+
+def _form(fields: Pairs) -> tuple[bytes, str]:
+    head, tail = multipart.encode_form(fields, file_name="a.wav", file_content_type="audio/wav", boundary=BOUNDARY)
+    return head + recording(SAID) + tail, "multipart/form-data; boundary=" + BOUNDARY.decode()
+
+
+async def transcribe(plane: Plane, dialect: str, model: str, settings: Pairs = (), **headers: str) -> Reply:
+    """Ask for a transcript of the recording. A setting named `?x` goes in the query where the others are in a form."""
+    query = urlencode([(name[1:], value) for name, value in settings if name[0] == "?"])
+    fields = [(name, value) for name, value in settings if name[0] != "?"]
+    match dialect:
+        case "openai":
+            return await plane.post("/v1/audio/transcriptions", *_form([("model", model), *fields]), **headers)
+        case "deepgram":
+            path = "/v1/listen?" + urlencode([("model", model), *fields])
+            return await plane.post(path, recording(SAID), "audio/wav", **headers)
+        case "elevenlabs":
+            return await plane.post(f"/v1/speech-to-text?{query}", *_form([("model_id", model), *fields]), **headers)
+        case "cartesia":
+            return await plane.post("/stt", *_form([("model", model), *fields]), **headers)
+    return await _transcribe_by_job(plane, model, fields, headers)
+
+
+async def _transcribe_by_job(plane: Plane, model: str, fields: Pairs, headers: Mapping[str, str]) -> Reply:
+    uploaded = await plane.post("/v2/upload", recording(SAID), "application/octet-stream")
+    members = {name: msgspec.Raw(value.encode()) for name, value in fields}
+    job = {"audio_url": uploaded.json["upload_url"], "speech_models": [model], **members}
+    reply = await plane.post("/v2/transcript", msgspec.json.encode(job), **headers)
+    while reply.status == 200 and reply.json["status"] in ("queued", "processing"):
+        async with plane.client.open("client", b"GET", GATEWAY, b"/v2/transcript/" + reply.json["id"].encode(), [], b"") as got:
+            body = await got.read(1_000_000)
+            reply = attrs.evolve(reply, status=got.status, pieces=[(0.0, body)])
+        await trio.sleep(0.1)
+    return reply
+
+
+# ---- live
+
+
+async def listen(plane: Plane, talker: Talker, model: str, settings: Pairs = ()) -> Received:
+    """Hold a session with settings: of the query, or for LiveKit and OpenAI of the first frame."""
+    query = ""
+    if talker.dialect in ("livekit", "openai"):
+        members = {name: msgspec.json.decode(value) for name, value in settings}
+        if talker.dialect == "livekit":
+            own = {name: members.pop(name) for name in ("language",) if name in members}
+            first = {"sample_rate": "16000", "encoding": "pcm_s16le", **own, "extra": members}
+            begin = lambda model: [as_json(type="session.create", model=model, settings=first)]  # noqa: E731
+        else:
+            session = {"type": "transcription", "audio": {"input": {"transcription": {"model": model, **members}}}}
+            begin = lambda model: [as_json(type="session.update", session=session)]  # noqa: E731
+        talker = attrs.evolve(talker, begin=begin)
+    else:
+        query = urlencode(settings)
+    received = Received()
+    try:
+        received = await converse(talker, plane, model, [SAID], query=query)
+    except WsClosed as closed:
+        received.code, received.reason = closed.code, closed.reason
+    except Exception as error:
+        received.errors.append(str(error))
+    return received
+
+
+# ---- what a vendor was sent
+
+
+def sent(entry: Any) -> dict[str, list[str]]:
+    """Return the settings of a request that a fake has seen, by name."""
+    fields: dict[str, list[str]] = {}
+    for name, value in entry.fields.items():
+        if name == "query":
+            for own, text in parse_qsl(value, keep_blank_values=True):
+                fields.setdefault(own, []).append(text)
+        elif name not in _NOT_SETTINGS:
+            fields[name] = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    return fields
+
+
+_NOT_SETTINGS = frozenset({"frames", "finalized", "kept", "commits", "text", "form", "other", "session", "set"})

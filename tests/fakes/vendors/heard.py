@@ -1,0 +1,38 @@
+"""What fake vendors hear in a recording: words with times, speakers and redaction where they were asked for."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gw.errors import ClientProtocolError
+from gw.types.stt import Final, Transcript, Word
+
+WORD_S = 0.2
+REDACTED = "[REDACTED]"
+
+
+def heard(
+    text: str, length_s: float, *, words: bool = True, speakers: tuple[str, ...] = (), private: str = "", redact: bool = False
+) -> Transcript:
+    """Return a transcript. With `speakers` each says every second word; `private` is removed where redaction was asked for."""
+    if redact and private:
+        text = text.replace(private, REDACTED)
+    timed = tuple(
+        Word(
+            text=word, start_s=n * WORD_S, end_s=(n + 1) * WORD_S, confidence=0.9,
+            speaker=speakers[n % len(speakers)] if speakers else None,
+        )
+        for n, word in enumerate(text.split())
+    )  # fmt: skip
+    return Transcript(text=text, duration_s=length_s, words=timed if words else ())
+
+
+def by_speaker(transcript: Transcript) -> Transcript:
+    """Return the transcript with a segment for each word, whose speaker it has."""
+    segments = [Final(text=w.text, start_s=w.start_s, end_s=w.end_s, speaker=w.speaker, words=(w,)) for w in transcript.words]
+    return replace(transcript, segments=tuple(segments))
+
+
+def refused(what: str, param: str) -> ClientProtocolError:
+    """Return the error of a request that the vendor refuses."""
+    return ClientProtocolError(what=what, param=param)
