@@ -253,7 +253,7 @@ class Meter:
         caller, place, attempts = self.caller, self.place, self.attempts
         last = self.answering or (attempts[-1] if attempts else None)
         model = last.model if last else None
-        fell_back = self.answering is not None and self.answering is not attempts[0]
+        fell_back = self.answering is not None and self.answering.model is not attempts[0].model
         status: Status = "cancelled" if cancelled else "error" if error else "fallback" if fell_back else "success"
         if cost is None:
             cost, estimated_nusd, waste = self._billed()

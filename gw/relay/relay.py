@@ -304,7 +304,7 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
         return bool(self._untried())
 
     def has_any(self) -> bool:
-        return not self._dialled_again or self.has_others()
+        return self.has_others() or (len(self.candidates.models) == 1 and not self._dialled_again)
 
     async def go_on(
         self, error: ProviderError, text: str, fmt: AudioFormat

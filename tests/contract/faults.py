@@ -6,6 +6,7 @@ answer (`GOOD`) says what a good one looks like, so that a fault can spoil it.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from typing import Literal
@@ -71,6 +72,8 @@ def _halves(body: bytes) -> tuple[bytes, bytes]:
     return body[: len(body) // 2], body[len(body) // 2 :]
 
 
+_AUDIO = (b"\1\2" * 600, b"\3\4" * 40_000, b"\5\6" * 40_000)
+"""3.4 s: enough for the text, so that no word is missed."""
 GOOD: Mapping[Endpoint, Good] = {
     CHAT_WHOLE: Good(
         content_type=b"application/json", pieces=_halves(msgspec.json.encode(_COMPLETION)), content="hello wörld"
@@ -91,18 +94,17 @@ GOOD: Mapping[Endpoint, Good] = {
     ),
     SPEECH: Good(
         content_type=b"audio/pcm",
-        pieces=(b"\1\2" * 600, b"\3\4" * 600, b"\5\6" * 600),
-        content=b"\1\2" * 600 + b"\3\4" * 600 + b"\5\6" * 600,
+        pieces=_AUDIO,
+        content=b"".join(_AUDIO),
         is_json=False,
     ),
     SPEECH_EVENTS: Good(
         content_type=b"text/event-stream",
         pieces=(
-            _event({"type": "speech.audio.delta", "audio": "AAECAwQF"}),
-            _event({"type": "speech.audio.delta", "audio": "BgcICQ=="}),
+            *(_event({"type": "speech.audio.delta", "audio": b64encode(piece).decode()}) for piece in _AUDIO),
             _event({"type": "speech.audio.done", "usage": {"input_tokens": 7, "output_tokens": 25}}),
         ),
-        content=bytes(range(10)),
+        content=b"".join(_AUDIO),
         error_event=_ERROR_EVENT,
     ),
     TRANSCRIPTION: Good(
@@ -150,10 +152,16 @@ class Fault:
     caller: bool = False
     """The caller's own fault: no other candidate is tried."""
     retry_after: str | None = None
+    at_the_end: frozenset[str] = frozenset()
+    """Names of the forms that have all of their content before it."""
     applies: Callable[[Good], bool] = lambda good: True
 
     def outcome_of(self, form: Endpoint) -> str:
         return self.outcomes.get(form.name, self.outcome)
+
+    def can_go_on(self, form: Endpoint) -> bool:
+        """Return whether another provider can make up for it after the first content."""
+        return form.modality == "tts" and self.when_of(form) == "after" and form.name not in self.at_the_end
 
     def when_of(self, form: Endpoint) -> When:
         """A form that does not stream meets everything before its content."""
@@ -353,7 +361,8 @@ FAULTS = (
         play=raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nabc"),
         outcome="malformed",
     ),
-    Fault(name="content-length too long", play=sized(+10), outcome="cut", when="after", whens=_EVENTS_ARE_FINE),
+    Fault(name="content-length too long", play=sized(+10), outcome="cut", when="after", whens=_EVENTS_ARE_FINE,
+          at_the_end=frozenset({"speech"})),
     Fault(
         name="content-length too short",
         play=sized(-20),
@@ -361,6 +370,7 @@ FAULTS = (
         when="after",
         whens={"chat stream": "fine", **_AUDIO_IS_FINE},
         outcomes={"speech events": "cut", "transcription stream": "cut"},
+        at_the_end=frozenset({"speech events"}),
     ),
     Fault(name="bad chunk size", play=sent(count=0, bad_chunk=True), outcome="malformed"),
     Fault(name="bad chunk size in mid-stream", play=sent(count=1, bad_chunk=True), outcome="malformed", when="after"),
@@ -374,8 +384,7 @@ FAULTS = (
         play=sent(count=1, end=True),
         outcome="cut",
         when="after",
-        whens=_AUDIO_IS_FINE,
-        outcomes={"chat whole": "malformed", "transcription": "malformed"},
+        outcomes={"chat whole": "malformed", "transcription": "malformed", "speech": "malformed"},
     ),
     Fault(
         name="nothing, ended cleanly",
