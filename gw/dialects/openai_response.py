@@ -194,9 +194,9 @@ class Responder:
     async def _send_audio(self, voice: SpeakingSession, spoken: SpokenAnswer, scope: trio.CancelScope) -> None:
         while not voice.done:
             for event in await voice.receive():
-                if isinstance(event, AudioChunk) and event.data:
-                    await self._send("response.output_audio.delta", **self._place, delta=b64encode(event.data).decode())
-                    spoken.sent(event.data)
+                if isinstance(event, AudioChunk) and (data := spoken.whole_samples(event.data)):
+                    await self._send("response.output_audio.delta", **self._place, delta=b64encode(data).decode())
+                    spoken.sent(data)
         scope.cancel()
 
     @property

@@ -19,12 +19,20 @@ class SpokenAnswer:
     def __init__(self, voice: SpeakingSession, fmt: AudioFormat) -> None:
         self._voice: SpeakingSession | None = voice
         self._format = fmt
+        self._rest = b""  # incomplete sample
         self._playback = Playback()
         self._text = ""
         self._ended = self._complete = False
         """Whether the answer is over, and whether the voice has said all of it."""
         self._until_s: float | None = None  # end of the audio that the listener gets to hear; None for all of it
         self._truncated = False  # whether the client has set that end
+
+    def whole_samples(self, data: bytes) -> bytes:
+        """Return the complete samples among the audio until here; vendors cut it anywhere, and clients play each piece by itself."""
+        data = self._rest + data
+        end = len(data) - len(data) % (self._format.bytes_per_second // self._format.sample_rate_hz)
+        self._rest = data[end:]
+        return data[:end]
 
     def sent(self, data: bytes) -> None:
         """Note audio that was sent to the client."""

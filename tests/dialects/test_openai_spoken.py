@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from functools import partial
 
 import pytest
@@ -186,3 +187,17 @@ async def test_of_many_answers_the_older_ones_are_truncated_in_proportion(talk, 
         heard = (await client.until("conversation.item.retrieved"))["item"]["content"][0]["transcript"]
         assert ANSWER.startswith(heard)
         assert abs(len(heard) / len(ANSWER) - 0.5) < 0.15
+
+
+async def test_a_piece_of_audio_never_splits_a_sample(talk, autojump_clock):
+    """Clients take each piece as samples of its own (LiveKit: `rtc.AudioFrame` refuses an odd number of bytes)."""
+    config = CONFIG.replace("tts: [first/tone]", "tts: [first/tone, mind/tts-x]").replace(
+        "llm: mind/gpt-x, tts: first/tone", "llm: mind/gpt-x, tts: mind/tts-x"
+    )
+    pcm = bytes(range(1, 251)) * 60
+    async with talk(mind=FakeOpenAI(reply="Hello.", speech_pcm=pcm, speech_chunk_bytes=997), config=config) as (client, _):
+        await _answered(client)
+        pieces = [b64decode(event["delta"]) for event in client.of("response.output_audio.delta")]
+        assert len(pieces) > 3
+        assert {len(piece) % 2 for piece in pieces} == {0}
+        assert b"".join(pieces) == pcm
