@@ -28,6 +28,7 @@ from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
 from gw.wire.deepgram_speak import DeepgramSpeakServer, FluxSpeakServer
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, DirectReply, SpeakMessage, Text, TtsCommand
+from gw.wire.sentences import heard_words
 
 error_body = partial(error_bodies.body_by, deepgram_listen.error_body)
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
@@ -74,6 +75,7 @@ ROUTES: Routes = {
 # ---- WebSockets
 
 
+MAX_SPOKEN = 20  # utterances of which is known at what time of the audio each word is spoken
 _SUBPROTOCOLS = ("token", "bearer")
 
 
@@ -129,6 +131,14 @@ async def _speak(session: WebSocketSession, request: SpeakLiveRequest, server: D
     await session.socket.close()
 
 
+@attrs.frozen(eq=False)
+class _Spoken:
+    """An utterance whose audio the client has got, or gets now."""
+
+    context: Context
+    begins_ms: int
+
+
 @attrs.define(eq=False)
 class _Speech:
     """One socket. The contexts are named by the number of the utterance."""
@@ -138,6 +148,8 @@ class _Speech:
     _server: DeepgramSpeakServer
     _contexts: Contexts
     _utterance: int = 0
+    _spoken: list[_Spoken] = attrs.field(factory=list)
+    """What the client has got to play since it interrupted last, of a client that can say how far it has played."""
 
     async def run(self) -> None:
         """Serve until the client closes or leaves."""
@@ -158,9 +170,25 @@ class _Speech:
                 if not await self._finish():
                     await self._session.socket.send(self._server.encode([Flushed()])[0])
             case TtsCommand.CLEAR:
+                answer = self._interrupted()
                 self._contexts.drop_all()
                 self._utterance += 1
-                await self._session.socket.send(self._server.cleared())
+                await self._session.socket.send(answer)
+
+    def _interrupted(self) -> str:
+        """Return the answer to an interruption; it has the text that was heard if the client says how far it has played."""
+        server = self._server
+        if not isinstance(server, FluxSpeakServer) or server.offset_ms is None:
+            self._spoken.clear()
+            return server.cleared()
+        offset_ms = server.offset_ms
+        heard = next((spoken for spoken in reversed(self._spoken) if spoken.begins_ms <= offset_ms), None)
+        self._spoken.clear()
+        if heard is None or heard.context.live is None:
+            return server.interrupted(text_spoken="", text_remaining="")
+        live = heard.context.live
+        spoken = heard_words(live.text.text, live.spoken_until((offset_ms - heard.begins_ms) / 1000))
+        return server.interrupted(text_spoken=spoken, text_remaining=live.text.text[len(spoken) :].lstrip())
 
     async def _finish(self) -> bool:
         """Finish the current utterance; return False if it has no text."""
@@ -185,10 +213,17 @@ class _Speech:
         def error_frames(error: GwError) -> Sequence[Frame]:
             return [deepgram_speak.error_frame(error_bodies.code_of(error), error.message)]
 
-        return self._contexts.open(message.context, request, self._encode, error_frames, after=self._contexts.last)
+        def encode(events: list[SpeakEvent]) -> Sequence[Frame]:
+            return self._encode(context, events)
 
-    def _encode(self, events: list[SpeakEvent]) -> Sequence[Frame]:
+        context = self._contexts.open(message.context, request, encode, error_frames, after=self._contexts.last)
+        return context
+
+    def _encode(self, context: Context, events: list[SpeakEvent]) -> Sequence[Frame]:
         """Encode an utterance's events: its end answers the client's `Flush`, the provider's own flushes do not."""
+        if isinstance(self._server, FluxSpeakServer) and not (self._spoken and self._spoken[-1].context is context):
+            self._spoken.append(_Spoken(context, self._server.position_ms))
+            del self._spoken[:-MAX_SPOKEN]
         events = [event for event in events if not isinstance(event, Flushed)]
         return self._server.encode([Flushed() if isinstance(event, SpeakEnd) else event for event in events])
 

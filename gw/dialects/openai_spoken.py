@@ -11,8 +11,8 @@ import trio
 from gw.relay.speaking import SpeakingSession
 from gw.relay.waste import Playback
 from gw.types.audio import AudioFormat
-from gw.wire.openai_realtime_items import heard_words
 from gw.wire.openai_realtime_server import EventRefused
+from gw.wire.sentences import heard_words
 
 
 class SpokenAnswer:

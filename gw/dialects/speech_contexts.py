@@ -48,6 +48,8 @@ class Context:
     after: trio.Event | None = None
     """Hold this context's audio until then, in a protocol whose audio frames name no context."""
     finished: bool = False
+    live: SpeakingSession | None = None
+    """The session that speaks, once it has begun; it is kept to say what was spoken at what time."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     ended: trio.Event = attrs.field(factory=trio.Event)
 
@@ -147,6 +149,7 @@ class Contexts:
             with one_error(), context.scope, messages:
                 speech = self._session.gateway.relay.speak_live(context.request, caller, self._spares)
                 async with speech as live, trio.open_nursery() as nursery:
+                    context.live = live
                     nursery.start_soon(_forward, messages, live)
                     if context.after is not None:
                         await context.after.wait()

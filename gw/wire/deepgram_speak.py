@@ -13,13 +13,14 @@ Client sends  Server answers
 ============  ==========================================================================
 
 At `/v2/speak` the text between two `Flush` is a speech: `SpeechStarted`, audio, `SpeechMetadata` with the characters billed,
-then `Flushed`. `Interrupt` replaces `Clear` and is answered by `SpeechInterrupted`. Both accept the same over HTTP.
+then `Flushed`. `Interrupt` replaces `Clear` and is answered by `SpeechInterrupted`, which splits the text of the speech in
+what was heard and what was not, if the client says how far it has played. Both accept the same over HTTP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -409,10 +410,20 @@ class FluxSpeakClient(DeepgramSpeakClient):
 # ---- Flux, server
 
 
+class _Offset(msgspec.Struct, gc=False):
+    value: int
+    type: Literal["time_ms"] = "time_ms"
+
+
+class _Interrupt(msgspec.Struct, gc=False):
+    playback_offset: _Offset | None = None
+
+
 class _Settings(msgspec.Struct, gc=False):
     speed: float | None = None
 
 
+_INTERRUPT = msgspec.json.Decoder(_Interrupt)
 _SETTINGS = msgspec.json.Decoder(_Settings)
 
 
@@ -422,7 +433,10 @@ class FluxSpeakServer(DeepgramSpeakServer):
     def __init__(self, *, request_id: str, model: str, fmt: AudioFormat) -> None:
         super().__init__(request_id=request_id, model=model)
         self.speed: float | None = None  # speed the client has configured in the session; None if it has not
+        self.offset_ms: int | None = None  # position at which the client says it was interrupted
         self._format = fmt
+        self._interrupted_ms = -1  # position of the last interruption
+        self._skipped_ms = 0  # audio that clients dropped when they interrupted, as they said
         self._pending = [0]  # characters of each speech not answered yet; last those since the last `Flush`
         self._characters = self._speeches = 0
         self._started = False
@@ -439,15 +453,33 @@ class FluxSpeakServer(DeepgramSpeakServer):
                 self._characters += len(text)
             case "Flush":
                 self._pending.append(0)
+            case "Interrupt":
+                offset = decode_or(_INTERRUPT, frame, _Interrupt()).playback_offset
+                if offset is not None and offset.value <= self._interrupted_ms:
+                    what = f"playback_offset must be greater than {self._interrupted_ms}, where the last interruption was"
+                    return (DirectReply(typed_frame("Warning", code="INVALID_INTERRUPT_OFFSET", description=what)),)
+                self.offset_ms = None if offset is None else min(offset.value, self.position_ms)
             case "Configure":
                 return (DirectReply(self._configured(frame)),)
         return super()._messages(kind, text, frame)
 
+    @property
+    def position_ms(self) -> int:
+        """End of the audio in the session's time, which an interruption sets back to where it was played."""
+        return self._ms(self._bytes) - self._skipped_ms
+
     def cleared(self) -> str:
+        return self.interrupted()
+
+    def interrupted(self, **texts: str) -> str:
+        """Return the answer to `Interrupt`. `texts`: `text_spoken` and `text_remaining`, where the client sent its position."""
         metadata = self._metadata(sum(self._pending))
         self._pending = [0]
         self._end_speech()
-        return typed_frame("SpeechInterrupted", audio_played_ms=self._ms(self._bytes), metadata=metadata)
+        played_ms = self.position_ms if self.offset_ms is None else self.offset_ms
+        self._skipped_ms += self.position_ms - played_ms
+        self._interrupted_ms = played_ms
+        return typed_frame("SpeechInterrupted", audio_played_ms=played_ms, **texts, metadata=metadata)
 
     def closing(self) -> Sequence[str]:
         counts = {"total_input_character_count": self._characters, "total_billable_character_count": self._characters}

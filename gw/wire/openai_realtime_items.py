@@ -20,7 +20,6 @@ _PARTS = {
     "assistant": ("output_text",),
 }
 """Role → types of content that a client may send."""
-_WORD = re.compile(r"\S+")
 
 
 # ---- items of this server
@@ -216,15 +215,3 @@ def missing_item(action: str, id_: object) -> EventRefused:
     gerund = {"retrieve": "retrieving", "delete": "deleting"}[action]
     what = f"Error {gerund} item: the item with id {id_!r} does not exist."
     return EventRefused(what=what, event_code=f"item_{action}_invalid_item_id", param="item_id")
-
-
-def heard_words(text: str, offset: int) -> str:
-    """Return the words of `text` that end by `offset`; punctuation behind the last one counts as heard with it."""
-    end = 0
-    for word in _WORD.finditer(text):
-        if word.start() >= offset:
-            break
-        if any(character.isalnum() for character in text[offset : word.end()]):
-            break
-        end = word.end()
-    return text[:end]

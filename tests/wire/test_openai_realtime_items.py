@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.wire.openai_realtime_items import assistant_item, call_item, chat_messages, checked_item, heard_words, user_item
+from gw.wire.openai_realtime_items import assistant_item, call_item, chat_messages, checked_item, user_item
 from gw.wire.openai_realtime_server import EventRefused
 
 
@@ -64,12 +64,3 @@ def test_results_follow_their_calls_and_calls_without_a_result_are_left_out():
     assert [m["role"] for m in made] == ["assistant", "tool", "tool", "user"]
     assert [call["id"] for call in made[0]["tool_calls"]] == ["1", "2"]
     assert [(m["tool_call_id"], m["content"]) for m in made[1:3]] == [("1", "of 1"), ("2", "of 2")]
-
-
-@pytest.mark.parametrize(
-    ("offset", "heard"),
-    [(0, ""), (3, ""), (5, "Hello,"), (6, "Hello,"), (8, "Hello,"), (11, "Hello, dear"), (17, "Hello, dear"), (18, "Hello, dear friend."),
-     (19, "Hello, dear friend."), (99, "Hello, dear friend.")],
-)  # fmt: skip
-def test_a_word_counts_when_it_was_heard_completely(offset, heard):
-    assert heard_words("Hello, dear friend.", offset) == heard
