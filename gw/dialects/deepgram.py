@@ -149,7 +149,7 @@ class _Speech:
     _contexts: Contexts
     _utterance: int = 0
     _spoken: list[_Spoken] = attrs.field(factory=list)
-    """What the client has got to play since it interrupted last, of a client that can say how far it has played."""
+    """Utterances sent since the last interruption, where the client can say how far it has played."""
 
     async def run(self) -> None:
         """Serve until the client closes or leaves."""

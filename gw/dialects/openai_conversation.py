@@ -314,7 +314,7 @@ class RealtimeConversation:
 
     def _await_speech(self, responder: Responder) -> None:
         idle_ms = self.realtime.turns.get("idle_timeout_ms")
-        if idle_ms is not None and not responder.scope.cancel_called:
+        if idle_ms is not None and responder.completed:
             self._idle = scope = trio.CancelScope()
             self.nursery.start_soon(self._wait_for_speech, idle_ms / 1000, responder.spoken, scope)
 

@@ -76,6 +76,7 @@ class Responder:
         self.scope = trio.CancelScope()
         self.cancel_reason = "client_cancelled"  # reason to report if it is cancelled
         self.ended = trio.Event()
+        self.completed = False
         self.id = conversation.realtime.new_id("resp")
         self.made_of = made_of
         self.spoken: SpokenAnswer | None = None  # its speech
@@ -112,6 +113,7 @@ class Responder:
         if self._started:
             await self._end_message("completed" if status == "completed" else "incomplete")
         if status == "completed":
+            self.completed = True
             await self._send_calls()
         await self._send("response.done", response=self._about(status, **details))
 

@@ -374,6 +374,16 @@ async def test_an_answer_that_reaches_its_limit_is_incomplete(talk, autojump_clo
         assert done["response"]["status_details"]["reason"] == "max_output_tokens"
 
 
+async def test_a_refusal_of_the_language_model_is_said(talk, autojump_clock):
+    async with talk("model=read", mind=FakeOpenAI(refuse="refusal")) as (client, _):
+        await client.say("Something forbidden.")
+        await client.send("response.create")
+        done = (await client.until("response.done"))["response"]
+        assert done["status"] == "completed"
+        assert client.spoken
+        assert done["output"][0]["content"][0]["transcript"].startswith(client.spoken)
+
+
 async def test_a_trace_group_names_the_session_of_the_records(talk, autojump_clock):
     async with talk() as (client, plane):
         await client.send("session.update", session={"tracing": {"group_id": "call-7", "workflow_name": "support"}})

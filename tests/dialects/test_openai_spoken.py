@@ -201,3 +201,23 @@ async def test_a_piece_of_audio_never_splits_a_sample(talk, autojump_clock):
         assert len(pieces) > 3
         assert {len(piece) % 2 for piece in pieces} == {0}
         assert b"".join(pieces) == pcm
+
+
+async def test_a_client_that_truncates_before_it_cancels_has_its_own_position_kept(talk, autojump_clock):
+    """The order in which OpenAI's agents SDK interrupts."""
+    mind = FakeOpenAI(reply=ANSWER)
+    async with talk(mind=mind, config=VOICED) as (client, plane):
+        plane.net.hosts["voice.test", 80] = hosted(FakeCartesia(api_key="key", speech_gap_s=0.1))
+        await client.say("When does the train leave?")
+        await client.send("response.create")
+        item_id = (await client.until("response.output_audio.delta"))["item_id"]
+        with trio.move_on_after(2.0):
+            await client.until("response.done")
+        await client.send("conversation.item.truncate", item_id=item_id, content_index=0, audio_end_ms=1_000)
+        assert (await client.until(TRUNCATED))["audio_end_ms"] == 1_000
+        await client.send("response.cancel")
+        heard = (await client.until("response.done"))["response"]["output"][0]["content"][0]["transcript"]
+        assert ANSWER.startswith(heard)
+        assert 5 < len(heard) < 30
+        assert client.of(TRUNCATED)[-1]["audio_end_ms"] == 1_000
+        assert await _next_context(client, mind) == [heard]
