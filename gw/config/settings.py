@@ -80,7 +80,8 @@ class CostTracking:
         Literal["crash", "power"], "crash: survives a killed process (default); power: survives a power cut, slower"
     ] = "crash"
     on_unpriced: Annotated[
-        Literal["flag", "refuse"], "flag (default): record cost null; refuse: do not call models without a price"
+        Literal["flag", "refuse"],
+        "flag (default): record cost null, budgets count an estimate; refuse: do not call models without a price",
     ] = "flag"
     retention_days: Annotated[int, Meta(ge=1, le=36_500), "of single records; sums are kept"] = 90
 

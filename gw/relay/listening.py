@@ -39,10 +39,10 @@ from gw.relay.transcoding import live_format
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
-from gw.types.usage import HeardSpeech, Usage
+from gw.types.usage import HeardSpeech, Usage, UsageSource
 from gw.wire import convert
 from gw.wire.convert import CannotConvert
-from gw.wire.durations import LengthMeter
+from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 
 REPLAY_BYTES = 65_536
 EARLY_FRAMES = 64  # control frames buffered until the first provider is live
@@ -317,14 +317,20 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     def _usage(self, attempt: ListeningAttempt) -> tuple[Usage, Usage]:
         """Audio is of use if no other provider had to hear it again and, in a failed session, if it became final."""
         replay, length = self.replay, attempt.length
-        sent_s = replay.seconds(attempt.sent_offset - attempt.start_offset) if length is None else length.seconds
+        source: UsageSource
+        if length is None:
+            source, sent_s = "measured", replay.seconds(attempt.sent_offset - attempt.start_offset)
+        elif sent_s := length.seconds:
+            source = "measured"
+        else:
+            source, sent_s = "estimated", length.fed / USUAL_BYTES_PER_S
         later = self.attempts[self.attempts.index(attempt) + 1 :]
         reached_s = sent_s
         if later or self._failure is not None:
             until = min([other.start_offset for other in later], default=replay.start)
             useful = max(0, min(until, attempt.sent_offset) - attempt.start_offset)
             reached_s = replay.seconds(useful) if length is None else 0.0
-        return Usage(audio_seconds=sent_s), Usage(audio_seconds=reached_s)
+        return Usage(audio_seconds=sent_s, source=source), Usage(audio_seconds=reached_s)
 
 
 def _format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:

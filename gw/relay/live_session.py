@@ -157,8 +157,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             counted, reached = self._usage(attempt)
             usage = attempt.reported or counted
             cost_of = partial(meter.cost_of, model=attempt.call.model, provider=attempt.call.provider, live=True)
-            waste = waste_of(meter.modality, usage, reached, cost_of)
-            meter.bill(attempt.attempt, usage, cost_of(usage), waste, counted)
+            usage, cost = meter.priced(usage, counted, cost_of)
+            meter.bill(attempt.attempt, usage, cost, waste_of(meter.modality, usage, reached, cost_of), counted)
             measured.append(counted)
             billed.append(usage)
         by_vendor = bool(billed) and all(attempt.reported for attempt in self.attempts if attempt.session is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from gw.pricing.book import PriceBook
 from gw.pricing.stand_in import STAND_IN
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.admission import Ledger, Reservation
-from gw.relay.waste import NO_WASTE, Waste, units_of
+from gw.relay.waste import NO_WASTE, Waste, units_of, with_estimated_length
 from gw.telemetry.clock import Clock, RequestIds, utc_day
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
@@ -164,6 +164,21 @@ class Meter:
     def cost_of(self, usage: Usage, model: Model, provider: Provider, *, live: bool = False) -> Cost:
         """Price `usage` as of the day the request began."""
         return cost_of(self.accounting.book, usage, model, provider, self.day, live=live)
+
+    def priced(self, usage: Usage, measured: Usage | None, cost_of: Callable[[Usage], Cost]) -> tuple[Usage, Cost]:
+        """Return the usage to bill, with its cost.
+
+        It is the vendor's or the measured one; where the price does not know its units, with the length of its audio
+        estimated.
+        """
+        cost = cost_of(usage)
+        if not cost.nusd and measured is not None and (counted := cost_of(measured)).nusd:
+            return usage, counted  # the vendor's report is empty, or in units that the price does not know
+        if cost.nusd is None:
+            estimated = with_estimated_length(measured or usage)
+            if estimated.source == "estimated" and (guessed := cost_of(estimated)).nusd is not None:
+                return estimated, guessed
+        return usage, cost
 
     def begin_attempt(self, model: Model, now: float) -> Attempt:
         attempt = Attempt(model, now)

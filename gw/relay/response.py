@@ -103,10 +103,8 @@ class Response(Generic[S, E]):
         """Make the record, once. An answer that was cut short bills the units used so far."""
         if self.meter.record is None:
             usage, measured = self._counter.usage()
-            cost = self._cost(usage)
-            if not cost.nusd and measured is not None and (counted := self._cost(measured)).nusd:
-                cost = counted  # the vendor's report is empty, or in units that the price does not know
             meter = self.meter
+            usage, cost = meter.priced(usage, measured, self._cost)
             assert meter.answering is not None
             meter.bill(meter.answering, usage, cost, self._waste(usage), measured)
             if len(meter.attempts) > 1:

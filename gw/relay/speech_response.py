@@ -231,27 +231,26 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         following = [*self._earlier[1:], self._part]
         for part, later in zip(self._earlier, following, strict=True):
             self._bill(part, later.progress.start - part.progress.start)
-        usage, measured = self._part.counter.usage()
-        self.meter.bill(self._part.attempt, usage, self._cost_of(self._part), self._waste(usage), measured)
+        usage, cost, measured = self._priced(self._part)
+        self.meter.bill(self._part.attempt, usage, cost, self._waste(usage), measured)
         self.meter.bill_unanswered_calls(self._catalog)
         total, measured = self._all_usage()
         self.meter.finish(usage=total, measured=measured, error=error, cancelled=cancelled)
 
     def _bill(self, part: _Part, heard_characters: int) -> None:
         """Bill a provider that failed, of whose speech so much was heard."""
-        usage, measured = part.counter.usage()
+        usage, cost, measured = self._priced(part)
         reached = played_part(usage, heard_characters, part.progress.audio_s)
         model, provider = part.call.model, part.call.provider
         waste = waste_of("tts", usage, reached, lambda used: self.meter.cost_of(used, model, provider))
-        self.meter.bill(part.attempt, usage, self._cost_of(part), waste, measured)
+        self.meter.bill(part.attempt, usage, cost, waste, measured)
 
-    def _cost_of(self, part: _Part) -> Cost:
+    def _priced(self, part: _Part) -> tuple[Usage, Cost, Usage | None]:
+        """Return a part's usage to bill, its cost, and our own measure."""
         usage, measured = part.counter.usage()
-        cost = self.meter.cost_of(usage, part.call.model, part.call.provider)
-        if not cost.nusd and measured is not None:
-            counted = self.meter.cost_of(measured, part.call.model, part.call.provider)
-            cost = counted if counted.nusd else cost
-        return cost
+        model, provider = part.call.model, part.call.provider
+        usage, cost = self.meter.priced(usage, measured, lambda used: self.meter.cost_of(used, model, provider))
+        return usage, cost, measured
 
     def _all_usage(self) -> tuple[Usage, Usage | None]:
         pairs = [part.counter.usage() for part in (*self._earlier, self._part)]

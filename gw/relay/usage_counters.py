@@ -19,7 +19,7 @@ from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Usage
 from gw.wire import wav
-from gw.wire.durations import LengthMeter
+from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 
 _CHARACTERS_PER_TOKEN = 4
 _DEFAULT_OUTPUT_TOKENS = 512  # assumed output of a chat request that sets no limit, for the budget reservation
@@ -37,7 +37,7 @@ def estimate_chat(request: ChatRequest) -> Usage:
 
 def estimate_transcribe(request: TranscribeRequest) -> Usage:
     """Estimate by our measure of the file; where its container has no duration, by its size at 4 kB/s (32 kbit/s)."""
-    return Usage(audio_seconds=request.audio_seconds or request.audio.size / 4_000, source="estimated")
+    return Usage(audio_seconds=request.audio_seconds or request.audio.size / USUAL_BYTES_PER_S, source="estimated")
 
 
 def estimate_speak(request: SpeakRequest) -> Usage:
@@ -183,15 +183,16 @@ class TranscribeCounter:
         return True
 
     def usage(self) -> tuple[Usage, Usage | None]:
-        """Return the vendor's usage, else its duration, else our measure."""
+        """Return the vendor's usage and our measure, else the latter alone, else the vendor's duration, else an estimate."""
         measured = Usage(audio_seconds=max(self._seconds, self._at_least_s)) if self._seconds else None
+        estimated = Usage(audio_seconds=max(self._by_size_s, self._at_least_s), source="estimated")
         if self._vendor is not None:
-            return self._vendor, measured
+            return self._vendor, measured or (None if self._vendor.audio_seconds else estimated)
         if measured is not None:
             return measured, None
         if self._reported_s:
             return Usage(audio_seconds=max(self._reported_s, self._at_least_s), source="vendor"), None
-        return Usage(audio_seconds=max(self._by_size_s, self._at_least_s), source="estimated"), None
+        return estimated, None
 
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
         """Return all of it once any text was sent: which part of the recording a text covers is unknown."""

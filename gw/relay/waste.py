@@ -85,6 +85,14 @@ def sent_part(usage: Usage, share: float) -> Usage:
     )
 
 
+def with_estimated_length(usage: Usage) -> Usage:
+    """Return the usage of a speech whose audio could not be measured with the length that its text takes."""
+    if usage.audio_seconds or not usage.characters:
+        return usage
+    seconds = round(usage.characters / CHARACTERS_PER_S, 6)
+    return msgspec.structs.replace(usage, audio_seconds=seconds, source="estimated")
+
+
 class Playback:
     """Position of the listener in the audio sent on: each piece is played after those before it, in real time."""
 

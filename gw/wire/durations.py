@@ -16,6 +16,7 @@ from gw.wire.containers.walk import Walk
 PREFIX_BYTES = 4_096  # enough for the head of a WAV, and to recognise a container
 MIN_BYTES_PER_S = 16
 """Silence in the most efficient codec takes more, so a container cannot be longer than its size divided by this."""
+USUAL_BYTES_PER_S = 4_000  # compressed speech at 32 kbit/s: the guess where a length cannot be read
 
 _WALKS: dict[Encoding, Callable[[], Walk]] = {
     "mp3": MpegWalk, "aac": AdtsWalk, "ogg": OggWalk, "opus": OggWalk, "flac": FlacWalk, "webm": MatroskaWalk,
@@ -38,13 +39,13 @@ class LengthMeter:
         self._type = content_type
         self._name = filename
         self._declared = size
-        self._fed = 0
+        self.fed = 0
         self._prefix: bytearray | None = bytearray()  # bytes before the container is recognised; None afterwards
         self._head = b""
         self._walk: Walk | None = None
 
     def feed(self, data: bytes) -> None:
-        self._fed += len(data)
+        self.fed += len(data)
         if self._prefix is None:
             if self._walk is not None:
                 self._walk.feed(data)
@@ -71,7 +72,7 @@ class LengthMeter:
 
     @property
     def _size(self) -> int:
-        return max(self._fed, self._declared)
+        return max(self.fed, self._declared)
 
     def _start_walk(self) -> None:
         prefix = bytes(self._prefix or b"")

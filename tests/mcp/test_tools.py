@@ -149,7 +149,7 @@ async def test_a_bill(mcp_gateway, transport):
         report = await good(session, "run_reconcile", provider="openai", rows=rows)
         [row] = report["rows"]
         assert (row["matched"], row["cost_usd"]["ours"]) == ("both", 0.002)
-        assert "openai, deepgram" in (await failed(session, "run_reconcile", provider="groq", rows=rows))["message"]
+        assert "openai, deepgram" in (await failed(session, "run_reconcile", provider="ollama", rows=rows))["message"]
 
 
 async def test_what_goes_wrong_says_how_to_mend_it(mcp_gateway):

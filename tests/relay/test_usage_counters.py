@@ -21,6 +21,7 @@ from gw.types.usage import Usage
 from tests.fakes.containers import ogg_opus
 
 VENDOR = Usage(input_tokens=7, output_tokens=3, source="vendor")
+SECONDS = Usage(audio_seconds=2.5, source="vendor")
 HELLO = Delta(text="hello")
 CALL = Delta(tool_calls=(ToolCallPiece(index=0, name="look"),))
 FAULT = StreamError(code="overloaded", message="")
@@ -112,7 +113,8 @@ def test_an_error_event_is_an_error():
         (1.5, 0.0, Transcript(text=""), Usage(audio_seconds=1.5), None),
         (1.5, 10.0, Transcript(text=""), Usage(audio_seconds=10.0), None),
         (1.5, 0.0, Transcript(text="", usage=VENDOR), VENDOR, Usage(audio_seconds=1.5)),
-        (0.0, 0.0, Transcript(text="", usage=VENDOR), VENDOR, None),
+        (0.0, 0.0, Transcript(text="", usage=VENDOR), VENDOR, Usage(audio_seconds=2.0, source="estimated")),
+        (0.0, 0.0, Transcript(text="", usage=SECONDS), SECONDS, None),
         (0.0, 10.0, Transcript(text="", duration_s=2.0), Usage(audio_seconds=10.0, source="vendor"), None),
         (0.0, 0.0, Transcript(text=""), Usage(audio_seconds=2.0, source="estimated"), None),
     ],
