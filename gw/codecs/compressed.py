@@ -1,32 +1,33 @@
-"""Encoding and decoding of mp3, Opus, AAC and FLAC with PyAV, which `gw[audio]` installs; plus the conversions of `gw.wire`.
+"""Conversion between samples and compressed audio: MP3 is encoded by `gw.codecs.mp3`, all else takes PyAV, which `gw[audio]` installs.
 
 PyAV is imported when needed, so an installation without the extra pays nothing, and errors name the extra. Encoding a second of
-speech takes about 10 ms, the first import ten times that: callers that must not block run `converter` and its result in a
-thread if `is_compressed`. MP3 and ADTS are decoded as they come; other containers (ogg, webm, mp4, flac) only once complete,
+speech with it takes 10 to 25 ms, the first import half a second: callers that must not block run `converter` and its result in a
+thread if `needs_library`. MP3 and ADTS are decoded as they come; other containers (ogg, webm, mp4, flac) only once complete,
 since their index may be at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
+from gw.codecs.mp3 import RATES_HZ, Mp3Encoder
 from gw.types.audio import AudioFormat
 from gw.wire import convert
 from gw.wire.convert import CannotConvert, Converter
 
 _ENCODERS = {
-    "mp3": ("mp3", "libmp3lame", {"write_xing": "0", "id3v2_version": "0"}),
     "opus": ("ogg", "libopus", {"page_duration": "20000"}),
     "ogg": ("ogg", "libopus", {"page_duration": "20000"}),
     "aac": ("adts", "aac", {}),
     "flac": ("flac", "flac", {}),
 }
-"""Encoding → FFmpeg's container, codec and options, for output that is sent as it is encoded."""
+"""Encoding → FFmpeg's container, codec and options, for output that is sent as it is encoded; MP3 needs none of it."""
+_RATES_HZ = {"libopus": (8_000, 12_000, 16_000, 24_000, 48_000)}
 _STREAMED_CODECS = {"mp3": "mp3", "aac": "aac"}
 _FILE_ENCODINGS = frozenset({"opus", "ogg", "flac", "webm", "mp4"})
 _MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -34,16 +35,15 @@ _INTERMEDIATE_HZ = 48_000  # sample rate between two compressed formats
 EXTRA = "audio"
 
 
-def is_compressed(*formats: AudioFormat) -> bool:
-    """Return whether one of the formats is compressed, so that converting it needs the library."""
-    encodings = {fmt.encoding for fmt in formats}
-    return not encodings.isdisjoint(_ENCODERS) or not encodings.isdisjoint(_STREAMED_CODECS.keys() | _FILE_ENCODINGS)
+def needs_library(source: AudioFormat, target: AudioFormat) -> bool:
+    """Return whether the conversion takes PyAV: compressed audio is decoded, or encoded to something else than MP3."""
+    return _decodes(source) or target.encoding in _ENCODERS
 
 
 def require(source: AudioFormat, target: AudioFormat) -> None:
     """Raise CannotConvert if `converter` would for lack of the library, without loading it."""
     same = source.encoding == target.encoding and not target.sample_rate_hz
-    if not same and is_compressed(source, target) and find_spec("av") is None:
+    if not same and needs_library(source, target) and find_spec("av") is None:
         raise CannotConvert(f"{source.encoding} cannot be converted to {target.encoding}", EXTRA)
 
 
@@ -55,23 +55,36 @@ def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:
     """
     if source == target or (source.encoding == target.encoding and not target.sample_rate_hz):
         return None
-    decodes = source.encoding in _STREAMED_CODECS or source.encoding in _FILE_ENCODINGS
-    encodes = target.encoding in _ENCODERS
-    if not decodes and not encodes:
-        return convert.converter(source, target)
+    to_mp3 = target.encoding == "mp3"
+    if not needs_library(source, target):
+        if not to_mp3:
+            return convert.converter(source, target)
+        pcm = _samples_for(source, target)
+        return _Chain(convert.converter(source, pcm), Mp3Encoder(pcm))
     av = library(f"{source.encoding} cannot be converted to {target.encoding}")
-    rate = target.sample_rate_hz or source.sample_rate_hz or _INTERMEDIATE_HZ
-    pcm = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate, channels=target.channels)
+    pcm = _samples_for(source, target)
     first: Converter | None
-    if not decodes:
+    if not _decodes(source):
         first = convert.converter(source, pcm)
     elif (codec := _STREAMED_CODECS.get(source.encoding)) is not None:
         first = _FrameDecoder(av, codec, pcm)
     else:
         first = _FileDecoder(av, source, pcm)
-    if encodes:
-        return _Chain(first, _Encoder(av, pcm, target))
-    return _Chain(first, convert.converter(pcm, target))
+    if to_mp3:
+        return _Chain(first, Mp3Encoder(pcm))
+    return _Chain(first, _Encoder(av, pcm, target) if target.encoding in _ENCODERS else convert.converter(pcm, target))
+
+
+def _decodes(source: AudioFormat) -> bool:
+    return source.encoding in _STREAMED_CODECS or source.encoding in _FILE_ENCODINGS
+
+
+def _samples_for(source: AudioFormat, target: AudioFormat) -> AudioFormat:
+    """Return the format of the samples between two steps of a conversion."""
+    rate = target.sample_rate_hz or source.sample_rate_hz or _INTERMEDIATE_HZ
+    if target.encoding == "mp3":
+        rate = _rate_among(RATES_HZ, rate)
+    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate, channels=target.channels)
 
 
 def library(failure: str) -> Any:
@@ -112,7 +125,7 @@ class _Encoder:
         try:
             sink = SimpleNamespace(write=self._output.write)  # it cannot seek back to write a length into its head
             self._container = av.open(sink, "w", format=container, options={"flush_packets": "1", **options})
-            self._stream = self._container.add_stream(codec, rate=_supported_rate(codec, self._rate))
+            self._stream = self._container.add_stream(codec, rate=_rate_among(_RATES_HZ.get(codec, (self._rate,)), self._rate))
             self._stream.layout = self._layout
         except (av.FFmpegError, ValueError) as error:
             raise CannotConvert(f"this PyAV cannot encode {target.encoding}") from error
@@ -141,13 +154,9 @@ class _Encoder:
         return output
 
 
-def _supported_rate(codec: str, rate_hz: int) -> int:
-    """Return a rate that the codec supports: the nearest above `rate_hz`, else its highest."""
-    rates = {
-        "libopus": (8_000, 12_000, 16_000, 24_000, 48_000),
-        "libmp3lame": (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
-    }.get(codec, (rate_hz,))
-    return min((rate for rate in rates if rate >= rate_hz), default=max(rates))
+def _rate_among(rates_hz: Sequence[int], rate_hz: int) -> int:
+    """Return the lowest of the rates that loses nothing, else the highest."""
+    return min((rate for rate in rates_hz if rate >= rate_hz), default=max(rates_hz))
 
 
 class FrameResampler:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import trio
 
 from gw import errors
-from gw.codecs.compressed import converter, is_compressed
+from gw.codecs.compressed import converter, needs_library
 from gw.net.tcp import LOST, Transport, unreachable
 from gw.providers.background import background
 from gw.providers.spec import Account, rejected
@@ -194,7 +194,7 @@ class _Samples:
     def __init__(self, source: AudioFormat, account: Account) -> None:
         self._source = source
         self._account = account
-        self._in_thread = is_compressed(source) or source.sample_rate_hz != PCM_16K.sample_rate_hz
+        self._in_thread = needs_library(source, PCM_16K) or source.sample_rate_hz != PCM_16K.sample_rate_hz
         self._converter: Converter | None = None
 
     async def convert(self, data: bytes | None) -> bytes:

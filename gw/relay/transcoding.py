@@ -1,7 +1,7 @@
 """Speech in the caller's format, where the provider cannot make it: converted piece by piece as it comes.
 
-Samples are converted where they pass. Compressed audio takes a library and milliseconds (`gw.codecs`): that runs in a
-thread, and a candidate whose speech could not be converted without the library is passed over.
+Samples are converted where they pass, and encoded to MP3. Other compressed audio takes a library and milliseconds
+(`gw.codecs`): that runs in a thread, and a candidate whose speech could not be converted without the library is passed over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import TracebackType
 
 import trio
 
-from gw.codecs.compressed import converter, is_compressed, require
+from gw.codecs.compressed import converter, needs_library, require
 from gw.errors import CandidateSkipped, UpstreamProtocolError, UpstreamSlow
 from gw.providers.spec import ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat, Encoding
@@ -191,7 +191,7 @@ class _TranscodedStream:
     async def _choose_converter(self) -> None:
         self._chosen = True
         sent = self._stream.format
-        self._in_thread = is_compressed(sent, self._fmt)
+        self._in_thread = needs_library(sent, self._fmt)
         try:
             if self._in_thread:
                 require(sent, self._fmt)

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from gw.codecs.compressed import converter, is_compressed, require
+from gw.codecs.compressed import converter, needs_library, require
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.wire.convert import CannotConvert
+from gw.wire.durations import LengthMeter
 
 MP3 = AudioFormat(encoding="mp3")
 
@@ -25,25 +26,53 @@ def test_raw_audio_needs_no_library():
     assert converter(MP3, MP3) is None
 
 
-@pytest.mark.parametrize("encoding", ["mp3", "opus", "aac", "flac", "ogg"])
+@pytest.mark.parametrize("encoding", ["opus", "aac", "flac", "ogg"])
 @pytest.mark.usefixtures("_without_the_library")
 def test_the_extra_is_named(encoding):
     other = AudioFormat(encoding=encoding)
     with pytest.raises(CannotConvert, match=r"install gw\[audio\]") as caught:
         converter(PCM_16K, other)
     assert caught.value.extra == "audio"
-    with pytest.raises(CannotConvert, match=r"install gw\[audio\]"):
-        converter(other, PCM_16K)
+    for source, target in ((other, PCM_16K), (other, MP3)):
+        with pytest.raises(CannotConvert, match=r"install gw\[audio\]"):
+            converter(source, target)
     with pytest.raises(CannotConvert, match=r"install gw\[audio\]"):
         require(PCM_16K, other)
+
+
+@pytest.mark.usefixtures("_without_the_library")
+def test_mp3_is_encoded_without_the_library_but_not_decoded():
+    require(PCM_16K, MP3)
+    made = converter(MULAW_8K, MP3)
+    data = b"".join(made.feed(b"\x55" * 160) for _ in range(50)) + made.end()
+    meter = LengthMeter()
+    meter.feed(data)
+    assert meter.seconds == pytest.approx(1.0, abs=0.2)
+    with pytest.raises(CannotConvert, match=r"install gw\[audio\]"):
+        require(MP3, PCM_16K)
+
+
+def test_mp3_has_the_rate_requested_or_the_next_that_it_has():
+    for source_hz, wanted_hz, expected_hz in ((24_000, 0, 24_000), (24_000, 44_100, 44_100), (15_000, 0, 16_000), (96_000, 0, 48_000)):
+        source = AudioFormat(encoding="pcm_s16le", sample_rate_hz=source_hz)
+        made = converter(source, AudioFormat(encoding="mp3", sample_rate_hz=wanted_hz))
+        data = made.feed(bytes(source_hz)) + made.end()
+        assert _rate_of(data) == expected_hz
+
+
+def _rate_of(mp3: bytes) -> int:
+    """Return the sample rate in the header of an MPEG frame."""
+    divisor = {3: 1, 2: 2, 0: 4}[mp3[1] >> 3 & 3]
+    return (44_100, 48_000, 32_000)[mp3[2] >> 2 & 3] // divisor
 
 
 @pytest.mark.usefixtures("_without_the_library")
 def test_nothing_is_required_where_nothing_is_compressed():
     require(PCM_16K, MULAW_8K)
     require(MP3, MP3)
-    assert is_compressed(PCM_16K, MP3)
-    assert not is_compressed(PCM_16K, MULAW_8K)
+    assert needs_library(MP3, PCM_16K)
+    assert not needs_library(PCM_16K, MP3)
+    assert not needs_library(PCM_16K, MULAW_8K)
 
 
 def test_an_impossible_conversion_names_no_library():

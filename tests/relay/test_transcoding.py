@@ -15,11 +15,13 @@ from gw.relay.transcoding import TranscodedCall, provider_format, slices
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd
 from gw.wire import wav
+from gw.wire.durations import LengthMeter
 
 SPEC = ProviderSpec(type="x", base_url="https://x.test", dialect="x")
 WAV_48K = AudioFormat(encoding="wav", sample_rate_hz=48_000)
 WAV_24K = AudioFormat(encoding="wav", sample_rate_hz=24_000)
 MP3 = AudioFormat(encoding="mp3")
+OPUS = AudioFormat(encoding="opus")
 
 
 def offering(*formats, rates=()):
@@ -44,6 +46,7 @@ def _without_the_library(monkeypatch):
         (MULAW_8K, offering("mulaw", rates=[8_000]), MULAW_8K),
         (AudioFormat(encoding="alaw", sample_rate_hz=8_000), offering("mulaw"), MULAW_8K),
         (WAV_48K, offering("pcm_s16le", rates=[24_000]), PCM_24K),
+        (MP3, offering("pcm_s16le", "wav"), PCM_24K),
     ],
 )
 @pytest.mark.usefixtures("_without_the_library")
@@ -51,7 +54,7 @@ def test_a_provider_is_asked_for_what_it_can_make(wanted, spec, asked):
     assert provider_format(wanted, spec, "p") == asked
 
 
-@pytest.mark.parametrize(("wanted", "formats"), [(MP3, ["pcm_s16le"]), (PCM_24K, ["mp3"]), (MP3, ["aac"])])
+@pytest.mark.parametrize(("wanted", "formats"), [(OPUS, ["pcm_s16le"]), (PCM_24K, ["mp3"]), (MP3, ["aac"])])
 @pytest.mark.usefixtures("_without_the_library")
 def test_without_the_library_the_candidate_is_passed_over(wanted, formats):
     with pytest.raises(CandidateSkipped, match=r"install gw\[audio\]") as caught:
@@ -138,7 +141,25 @@ async def test_what_cannot_be_converted_is_told_as_it_is():
 
 @pytest.mark.usefixtures("_without_the_library")
 async def test_without_the_library_an_answer_in_another_form_is_told_as_it_is():
-    assert await told(WAV_24K, MP3, b"RIFF") == (WAV_24K, b"RIFF")
+    assert await told(WAV_24K, OPUS, b"RIFF") == (WAV_24K, b"RIFF")
+
+
+@pytest.mark.usefixtures("_without_the_library")
+async def test_samples_become_mp3_while_they_come():
+    @asynccontextmanager
+    async def opening():
+        yield Stream(PCM_24K, *[bytes(9_600)] * 10)
+
+    lists = []
+    async with TranscodedCall(opening(), MP3, "p", idle_s=10) as stream:
+        while not lists or not isinstance(lists[-1][-1], SpeakEnd):
+            lists.append(await stream.receive())
+        assert stream.format == MP3
+    pieces = [event.data for events in lists for event in events if isinstance(event, AudioChunk)]
+    meter = LengthMeter()
+    meter.feed(b"".join(pieces))
+    assert meter.seconds == pytest.approx(2.0, abs=0.06)
+    assert len(pieces) > 10
 
 
 async def test_what_was_asked_for_passes_untouched():

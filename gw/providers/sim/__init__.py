@@ -40,7 +40,7 @@ SPEC = ProviderSpec(
         "speak": _SPEECH, "speak_live": _SPEECH,
     },  # tones are read exactly, so hints have nothing to improve
     health_path="", needs_address=False,
-    speak_formats=frozenset(),  # no claim: without `gw[audio]` the demo answers a request for MP3 with WAV
+    speak_formats=frozenset({"pcm_s16le", "wav", "mulaw", "alaw"}),
     transports=dict.fromkeys(CALLS, "inside gw"),
     reported=frozenset(CALLS),
 )
