@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -57,7 +56,7 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     """
     settings = load(file)
     catalog = build(settings)
-    findings = [*_configuration(settings), *_providers(catalog), *_speech(catalog), *_retired(catalog), _prices(catalog)]
+    findings = [*_configuration(settings), *_providers(catalog), *_retired(catalog), _prices(catalog)]
     findings += [_database(settings), _address(settings)]
     if online:
         findings += trio.run(_test_providers, catalog)
@@ -91,18 +90,6 @@ def _providers(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(subject, "warning", provider.key_error or "no API key: its models are passed over")
         else:
             yield Finding(subject, "ok", provider.base_url or provider.type)
-
-
-def _speech(catalog: Catalog) -> Iterator[Finding]:
-    """Check that every provider of speech can deliver MP3, the default of most apps."""
-    if find_spec("av") is not None:
-        return
-    provider_ids = dict.fromkeys(model.provider for model in catalog.models.values() if model.modality == "tts")
-    for provider in map(catalog.provider, provider_ids):
-        formats = spec_of(provider.type).speak_formats
-        if provider.enabled and formats and "mp3" not in formats:
-            detail = "no MP3, which most apps request, without the module av; install it with: pip install 'gw[audio]'"
-            yield Finding(f"speech of {provider.id}", "warning", detail)
 
 
 def _retired(catalog: Catalog) -> Iterator[Finding]:

@@ -8,14 +8,16 @@ since their index may be at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
-from gw.codecs.mp3 import RATES_HZ, Mp3Encoder
+import msgspec
+
+from gw.codecs.mp3 import Mp3Encoder
 from gw.types.audio import AudioFormat
 from gw.wire import convert
 from gw.wire.convert import CannotConvert, Converter
@@ -27,7 +29,6 @@ _ENCODERS = {
     "flac": ("flac", "flac", {}),
 }
 """Encoding → FFmpeg's container, codec and options, for output that is sent as it is encoded; MP3 needs none of it."""
-_RATES_HZ = {"libopus": (8_000, 12_000, 16_000, 24_000, 48_000)}
 _STREAMED_CODECS = {"mp3": "mp3", "aac": "aac"}
 _FILE_ENCODINGS = frozenset({"opus", "ogg", "flac", "webm", "mp4"})
 _MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -44,7 +45,7 @@ def require(source: AudioFormat, target: AudioFormat) -> None:
     """Raise CannotConvert if `converter` would for lack of the library, without loading it."""
     same = source.encoding == target.encoding and not target.sample_rate_hz
     if not same and needs_library(source, target) and find_spec("av") is None:
-        raise CannotConvert(f"{source.encoding} cannot be converted to {target.encoding}", EXTRA)
+        raise CannotConvert(_failure(source, target), EXTRA)
 
 
 def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:
@@ -55,36 +56,33 @@ def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:
     """
     if source == target or (source.encoding == target.encoding and not target.sample_rate_hz):
         return None
-    to_mp3 = target.encoding == "mp3"
-    if not needs_library(source, target):
-        if not to_mp3:
-            return convert.converter(source, target)
-        pcm = _samples_for(source, target)
-        return _Chain(convert.converter(source, pcm), Mp3Encoder(pcm))
-    av = library(f"{source.encoding} cannot be converted to {target.encoding}")
-    pcm = _samples_for(source, target)
-    first: Converter | None
+    rate = target.sample_rate_hz or source.sample_rate_hz or _INTERMEDIATE_HZ
+    pcm = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate, channels=target.channels)
+    if target.encoding == "mp3":
+        pcm = msgspec.structs.replace(pcm, sample_rate_hz=source.sample_rate_hz or rate)
+        return _Chain(_to_samples(source, pcm), Mp3Encoder(pcm, target.sample_rate_hz))
+    if target.encoding in _ENCODERS:
+        av = library(_failure(source, target))
+        return _Chain(_to_samples(source, pcm), _Encoder(av, pcm, target))
+    if _decodes(source):
+        return _Chain(_to_samples(source, pcm), convert.converter(pcm, target))
+    return convert.converter(source, target)
+
+
+def _to_samples(source: AudioFormat, pcm: AudioFormat) -> Converter | None:
     if not _decodes(source):
-        first = convert.converter(source, pcm)
-    elif (codec := _STREAMED_CODECS.get(source.encoding)) is not None:
-        first = _FrameDecoder(av, codec, pcm)
-    else:
-        first = _FileDecoder(av, source, pcm)
-    if to_mp3:
-        return _Chain(first, Mp3Encoder(pcm))
-    return _Chain(first, _Encoder(av, pcm, target) if target.encoding in _ENCODERS else convert.converter(pcm, target))
+        return convert.converter(source, pcm)
+    av = library(_failure(source, pcm))
+    codec = _STREAMED_CODECS.get(source.encoding)
+    return _FileDecoder(av, source, pcm) if codec is None else _FrameDecoder(av, codec, pcm)
 
 
 def _decodes(source: AudioFormat) -> bool:
     return source.encoding in _STREAMED_CODECS or source.encoding in _FILE_ENCODINGS
 
 
-def _samples_for(source: AudioFormat, target: AudioFormat) -> AudioFormat:
-    """Return the format of the samples between two steps of a conversion."""
-    rate = target.sample_rate_hz or source.sample_rate_hz or _INTERMEDIATE_HZ
-    if target.encoding == "mp3":
-        rate = _rate_among(RATES_HZ, rate)
-    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate, channels=target.channels)
+def _failure(source: AudioFormat, target: AudioFormat) -> str:
+    return f"{source.encoding} cannot be converted to {target.encoding}"
 
 
 def library(failure: str) -> Any:
@@ -125,7 +123,7 @@ class _Encoder:
         try:
             sink = SimpleNamespace(write=self._output.write)  # it cannot seek back to write a length into its head
             self._container = av.open(sink, "w", format=container, options={"flush_packets": "1", **options})
-            self._stream = self._container.add_stream(codec, rate=_rate_among(_RATES_HZ.get(codec, (self._rate,)), self._rate))
+            self._stream = self._container.add_stream(codec, rate=_supported_rate(codec, self._rate))
             self._stream.layout = self._layout
         except (av.FFmpegError, ValueError) as error:
             raise CannotConvert(f"this PyAV cannot encode {target.encoding}") from error
@@ -154,9 +152,10 @@ class _Encoder:
         return output
 
 
-def _rate_among(rates_hz: Sequence[int], rate_hz: int) -> int:
-    """Return the lowest of the rates that loses nothing, else the highest."""
-    return min((rate for rate in rates_hz if rate >= rate_hz), default=max(rates_hz))
+def _supported_rate(codec: str, rate_hz: int) -> int:
+    """Return a rate that the codec supports: the nearest above `rate_hz`, else its highest."""
+    rates = {"libopus": (8_000, 12_000, 16_000, 24_000, 48_000)}.get(codec, (rate_hz,))
+    return min((rate for rate in rates if rate >= rate_hz), default=max(rates))
 
 
 class FrameResampler:

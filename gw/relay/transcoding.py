@@ -23,8 +23,8 @@ _SOURCES: tuple[Encoding, ...] = (
     "pcm_s16le", "wav", "pcm_f32le", "mp3", "aac", "flac", "opus", "ogg", "mulaw", "alaw",
 )  # fmt: skip
 """Best source first: lossless samples, formats decoded as they come, formats decoded only when complete, telephone."""
-_USUAL_HZ = 24_000
-_LIVE_HZ = 16_000
+SPEAK_HZ = 24_000
+LISTEN_HZ = 16_000
 _RAW = frozenset({"pcm_s16le", "wav", "mulaw", "alaw", "pcm_f32le"})
 FIRST_S = 0.02
 """A second of speech takes some 50 ms to convert: so much of the first piece is converted alone, and goes out first."""
@@ -48,7 +48,7 @@ def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> Audi
     encoding = next((encoding for encoding in _SOURCES if not formats or encoding in formats), None)
     if encoding is None:
         return fmt
-    rate = _nearest_rate(rates, fmt.sample_rate_hz or _USUAL_HZ) if encoding in _RAW else 0
+    rate = _nearest_rate(rates, fmt.sample_rate_hz or SPEAK_HZ) if encoding in _RAW else 0
     source = AudioFormat(encoding=encoding, sample_rate_hz=rate)
     try:
         require(source, fmt)
@@ -57,12 +57,17 @@ def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> Audi
     return source
 
 
-def live_format(fmt: AudioFormat, formats: frozenset[str], rates_hz: frozenset[int]) -> AudioFormat:
-    """Return the format for a live session: the caller's where the provider has it, else samples at a rate it has."""
+def live_format(
+    fmt: AudioFormat, formats: frozenset[str], rates_hz: frozenset[int], usual_hz: int = LISTEN_HZ
+) -> AudioFormat:
+    """Return the format for a live session: the caller's where the provider has it, else samples at a rate it has.
+
+    `usual_hz`: the rate for a caller whose format names none.
+    """
     fits = not rates_hz or fmt.sample_rate_hz in rates_hz
     if fmt.encoding in formats and (fits or not fmt.bytes_per_second):
         return fmt
-    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=_nearest_rate(rates_hz, fmt.sample_rate_hz) or _LIVE_HZ)
+    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=_nearest_rate(rates_hz, fmt.sample_rate_hz or usual_hz))
 
 
 def continues(fmt: AudioFormat, sent: AudioFormat) -> bool:

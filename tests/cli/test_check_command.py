@@ -5,8 +5,6 @@ import json
 import os
 import socket
 import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 
 import pytest
 
@@ -104,18 +102,6 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(check, monkeypa
     server = f"{kind}: {{base_url: 'http://127.0.0.1:9'}}"
     rows, result = check(f"providers: {{{server}}}\nmodels: {{{modality}: [{kind}/m]}}\nserve: {{port: 0}}\n")
     assert result.exit_code == 0, result.output
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_who_speaks_no_mp3_needs_the_library(check, monkeypatch, installed):
-    library = ModuleType("av")
-    library.__spec__ = ModuleSpec("av", None)
-    monkeypatch.setitem(sys.modules, "av", library if installed else None)
-    rows, result = check("providers: {piper: , sim: }\nmodels: {tts: [piper/lessac, sim/tone]}\nserve: {port: 0}\n")
-    assert result.exit_code == 0
-    expected = [row for subject, row in rows.items() if subject.startswith("speech")]
-    assert [row[0] for row in expected] == ([] if installed else ["warning"])
-    assert installed or "gw[audio]" in expected[0][1]
 
 
 def test_a_taken_port_fails(check):

@@ -86,7 +86,7 @@ def test_llm_calls_a_tool_and_reads_its_answer(address):
 
 @pytest.mark.parametrize("options", [{}, {"response_format": "wav"}, {"response_format": "pcm"}], ids=["default", "wav", "pcm"])
 def test_tts_and_stt_round_trip(demo, address, options):
-    """The default is MP3 in events, which the demo's voice cannot make: it must say what it sends instead."""
+    """The default is MP3 in events, which the gateway encodes: the demo's voice has samples only."""
     from livekit import rtc
     from livekit.agents import APIConnectOptions, stt
     from livekit.plugins import openai

@@ -52,12 +52,17 @@ def test_mp3_is_encoded_without_the_library_but_not_decoded():
         require(MP3, PCM_16K)
 
 
-def test_mp3_has_the_rate_requested_or_the_next_that_it_has():
-    for source_hz, wanted_hz, expected_hz in ((24_000, 0, 24_000), (24_000, 44_100, 44_100), (15_000, 0, 16_000), (96_000, 0, 48_000)):
-        source = AudioFormat(encoding="pcm_s16le", sample_rate_hz=source_hz)
-        made = converter(source, AudioFormat(encoding="mp3", sample_rate_hz=wanted_hz))
-        data = made.feed(bytes(source_hz)) + made.end()
-        assert _rate_of(data) == expected_hz
+@pytest.mark.parametrize(
+    ("source_hz", "wanted_hz", "expected_hz"),
+    [
+        (24_000, 0, 48_000), (22_050, 0, 44_100), (8_000, 0, 48_000), (24_000, 22_050, 22_050), (24_000, 15_000, 16_000),
+        (24_000, 96_000, 48_000),
+    ],
+)  # fmt: skip
+def test_mp3_has_the_rate_requested_or_a_usual_one(source_hz, wanted_hz, expected_hz):
+    source = AudioFormat(encoding="pcm_s16le", sample_rate_hz=source_hz)
+    made = converter(source, AudioFormat(encoding="mp3", sample_rate_hz=wanted_hz))
+    assert _rate_of(made.feed(bytes(source_hz)) + made.end()) == expected_hz
 
 
 def _rate_of(mp3: bytes) -> int:

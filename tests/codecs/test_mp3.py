@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from itertools import pairwise
 
 import pytest
 
@@ -30,14 +31,14 @@ def measured(data):
     return meter.format, meter.seconds
 
 
-@pytest.mark.parametrize("rate_hz", RATES_HZ)
+@pytest.mark.parametrize("rate_hz", [*RATES_HZ, 15_000, 96_000])
 @pytest.mark.parametrize("channels", [1, 2])
 def test_every_rate_is_encoded_without_change_of_length(rate_hz, channels):
     pcm = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate_hz, channels=channels)
     fmt, seconds = measured(encoded(pcm, tone(rate_hz, channels)))
     assert fmt is not None
     assert fmt.encoding == "mp3"
-    assert SECONDS <= seconds <= SECONDS + 2_304 / rate_hz, "an MP3 has whole frames, and the encoder's delay before the first"
+    assert SECONDS <= seconds <= SECONDS + 0.06, "an MP3 has whole frames, and the encoder's delay before the first"
 
 
 def test_the_output_does_not_depend_on_how_the_input_is_cut():
@@ -53,7 +54,7 @@ def test_a_frame_is_returned_as_soon_as_it_is_complete():
     assert first[:1] == b"\xff"
     assert first[1] & 0xE0 == 0xE0, "an MPEG frame begins with eleven set bits, and nothing is before the first frame"
     sizes = [len(encoder.feed(data[at : at + 960])) for at in range(48 * 48, len(data), 960)]
-    assert max(a + b for a, b in zip(sizes, sizes[1:], strict=False)) < 1_000, "64 kbit/s are 160 bytes in 20 ms"
+    assert max(a + b for a, b in pairwise(sizes)) < 1_000, "64 kbit/s are 160 bytes in 20 ms"
     assert 0.9 < sum(sizes) / (len(data) / 48_000 * 8_000) < 1.1
 
 
