@@ -279,7 +279,7 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakStream]:
         call, request, provider = offered(spec.speak, account), self._request, account.provider_id
         voice = self._voice(model)
-        fmt = provider_format(request.format, spec, provider)
+        fmt = provider_format(request.format, spec, provider, request.dialect)
         same = voice == request.voice and fmt is request.format
         sent = request if same else attrs.evolve(request, voice=voice, format=fmt)
         return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s)

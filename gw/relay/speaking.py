@@ -26,7 +26,7 @@ import trio
 from msgspec.structs import replace
 
 from gw.codecs.compressed import converter
-from gw.errors import CandidateSkipped, GwError, ProviderError, UpstreamCut, UpstreamProtocolError
+from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
@@ -39,7 +39,7 @@ from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession
 from gw.relay.meter import Attempt
 from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
-from gw.relay.transcoding import SPEAK_HZ, live_format, slices
+from gw.relay.transcoding import SPEAK_HZ, live_format, skipped, slices
 from gw.relay.voice_pace import VoicePaces
 from gw.relay.waste import Playback, played_part
 from gw.types.stt import VendorFrame
@@ -207,7 +207,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         try:
             converter(fmt, request.format)
         except CannotConvert as error:
-            raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=str(error)) from None
+            raise skipped(error, account.provider_id, request.dialect) from None
         voice = self._voice(model)
         warm = account if self._prewarmed is None else attrs.evolve(account, prewarmed=self._prewarmed)
         return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)

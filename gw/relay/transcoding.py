@@ -16,6 +16,7 @@ from gw.codecs.compressed import converter, needs_library, require
 from gw.errors import CandidateSkipped, UpstreamProtocolError, UpstreamSlow
 from gw.providers.spec import ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat, Encoding
+from gw.types.speech_settings import AUDIO_FORMAT, word_of
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
 from gw.wire.convert import CannotConvert, Converter
 
@@ -34,7 +35,7 @@ _FEWEST_BYTES_PER_S = 750  # lowest rate of compressed speech
 AT_ONCE_S = 0.1  # speech converted in one go, before other requests get a turn
 
 
-def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> AudioFormat:
+def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str, dialect: str = "openai") -> AudioFormat:
     """Return the format to request: the caller's where the provider can make it, else one that can be converted to it.
 
     A type that claims no formats is asked for the caller's: its answer says which format it is. Raise CandidateSkipped
@@ -53,8 +54,14 @@ def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str) -> Audi
     try:
         require(source, fmt)
     except CannotConvert as error:
-        raise CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error)) from None
+        raise skipped(error, provider, dialect) from None
     return source
+
+
+def skipped(error: CannotConvert, provider: str, dialect: str) -> CandidateSkipped:
+    """Return the error for a candidate whose speech cannot be converted to the format that a caller requested."""
+    settings = (word_of(AUDIO_FORMAT, dialect),)
+    return CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error), settings=settings)
 
 
 def live_format(

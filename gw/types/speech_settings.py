@@ -22,10 +22,13 @@ TRANSLATE: Final = "translate"
 TEMPERATURE: Final = "temperature"
 INSTRUCTIONS: Final = "instructions"
 SPEED: Final = "speed"
+AUDIO_FORMAT: Final = "audio_format"
+"""Format of the speech in an answer."""
+VOICE: Final = "voice"
 
 COMMON: Final = frozenset({
     REDACT, NO_STORE, PROFANITY_FILTER, DIARIZE, LANGUAGE, KEYTERMS, PROMPT, WORD_TIMESTAMPS, SEGMENT_TIMESTAMPS,
-    RESPONSE_FORMAT, TRANSLATE, TEMPERATURE, INSTRUCTIONS, SPEED,
+    RESPONSE_FORMAT, TRANSLATE, TEMPERATURE, INSTRUCTIONS, SPEED, AUDIO_FORMAT, VOICE,
 })  # fmt: skip
 OTHERS: Final = "*"
 """In a provider's table: the settings of its own dialect that the table does not name."""
@@ -51,18 +54,20 @@ class RequestSettings(Protocol):
 _WORDS: Final = {
     "openai": {
         KEYTERMS: "keywords", DIARIZE: "response_format", WORD_TIMESTAMPS: "timestamp_granularities[]",
-        SEGMENT_TIMESTAMPS: "timestamp_granularities[]",
+        SEGMENT_TIMESTAMPS: "timestamp_granularities[]", AUDIO_FORMAT: "response_format",
     },
-    "deepgram": {KEYTERMS: "keyterm", NO_STORE: "mip_opt_out", SEGMENT_TIMESTAMPS: "utterances"},
+    "deepgram": {KEYTERMS: "keyterm", NO_STORE: "mip_opt_out", SEGMENT_TIMESTAMPS: "utterances", AUDIO_FORMAT: "encoding"},
     "assemblyai": {
         REDACT: "redact_pii", PROFANITY_FILTER: "filter_profanity", DIARIZE: "speaker_labels", LANGUAGE: "language_code",
         KEYTERMS: "keyterms_prompt",
     },
     "elevenlabs": {
         REDACT: "entity_redaction", NO_STORE: "enable_logging", LANGUAGE: "language_code",
-        WORD_TIMESTAMPS: "timestamps_granularity",
+        WORD_TIMESTAMPS: "timestamps_granularity", AUDIO_FORMAT: "output_format", VOICE: "voice_id",
     },
-    "cartesia": {KEYTERMS: "keyterm", WORD_TIMESTAMPS: "timestamp_granularities[]"},
+    "cartesia": {
+        KEYTERMS: "keyterm", WORD_TIMESTAMPS: "timestamp_granularities[]", AUDIO_FORMAT: "output_format",
+    },
 }  # fmt: skip
 
 

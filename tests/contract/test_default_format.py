@@ -39,8 +39,8 @@ def _without_the_library(monkeypatch):
 
 
 @asynccontextmanager
-async def opened(tmp_path):
-    async with open_plane(CONFIG, tmp_path) as plane:
+async def opened(tmp_path, more=""):
+    async with open_plane(CONFIG + more, tmp_path) as plane:
         plane.net.hosts["piper.test", 80] = hosted(FakePiper(piece_s=0.1, speech_gap_s=0.05))
         plane.net.hosts["house.test", 80] = hosted(FakeOpenAI())
         yield plane
@@ -120,7 +120,7 @@ async def test_other_compressed_formats_name_the_extra(encoding, model, tmp_path
     async with opened(tmp_path) as plane:
         body = json(model=model, input=TEXT, voice="alloy", response_format=encoding)
         reply = await plane.post("/v1/audio/speech", body)
-        assert 400 <= reply.status < 500, reply.body
+        assert (reply.status, reply.error["code"]) == (400, "unsupported_setting")
         assert "install gw[audio]" in reply.error["message"]
         assert reply.error["param"] == "response_format"
 
@@ -130,3 +130,13 @@ async def test_what_a_vendor_makes_itself_passes_unchanged(tmp_path, autojump_cl
         reply = await plane.post(*requests("house/tts-x")["openai"])
         assert reply.body == bytes(48_000), "the fake vendor's MP3"
         assert reply.headers["content-type"] == "audio/mpeg"
+
+
+async def test_a_candidate_that_makes_the_format_itself_is_called_instead(tmp_path, autojump_clock):
+    async with opened(tmp_path, "fallbacks: {tts: [piper/en_US-lessac-medium, house/tts-x]}\n") as plane:
+        body = json(model=MODELS[1], input=TEXT, voice="alloy", response_format="opus")
+        reply = await plane.post("/v1/audio/speech", body)
+        assert (reply.status, reply.headers["x-gw-model"], reply.headers["content-type"]) == (200, "house/tts-x", "audio/opus")
+        skipped, answered = plane.kept.record.attempts
+        assert (skipped.outcome, answered.outcome) == ("missing_ability", "ok")
+        assert "install gw[audio]" in skipped.detail

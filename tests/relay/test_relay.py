@@ -12,13 +12,13 @@ import trio.testing
 from gw.errors import (
     AllCandidatesFailed,
     BudgetExceededError,
-    CandidateSkipped,
     PluginMissing,
     ProviderFailed,
     RateLimitError,
     Stopping,
     StoreUnavailable,
     UnknownModelError,
+    UnsupportedSetting,
     UpstreamCut,
     UpstreamSlow,
 )
@@ -372,13 +372,15 @@ async def test_an_engine_that_is_not_installed_is_passed_over(make_relay, autoju
     assert (first.outcome, first.error_code) == ("not_configured", "plugin_missing")
 
 
-async def test_speech_that_cannot_be_converted_is_for_another_candidate(make_relay, autojump_clock, monkeypatch):
+async def test_speech_that_cannot_be_converted_is_requested_of_nobody(make_relay, autojump_clock, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
     h = make_relay(ENGINES)
     request = SpeakRequest(model="piper/en_US-lessac-medium", text="hello", format=AudioFormat(encoding="opus"))
-    with pytest.raises(CandidateSkipped, match=r"install gw\[audio\]"):
-        async with h.relay.speak(request, Caller(fallback=False)):
+    with pytest.raises(UnsupportedSetting, match=r"piper .* install gw\[audio\]; sim .* install gw\[audio\]") as caught:
+        async with h.relay.speak(request, Caller()):
             raise AssertionError
+    assert caught.value.param == "response_format"
+    assert [attempt.outcome for attempt in h.sink.records[-1].attempts] == ["missing_ability", "missing_ability"]
 
 
 AUTO = CHAIN.replace("idle_s: 5", "idle_s: 5, hedge: auto")
