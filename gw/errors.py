@@ -303,10 +303,11 @@ class ProviderRejected(ProviderError, code="upstream_rejected", outcome="rejecte
 
 
 class ProviderFailed(ProviderError, outcome="failed"):
-    """The vendor answered 5xx or 408, or its account has no money left."""
+    """The vendor answered 5xx or 408, or its account has no money left (`out_of_credit`)."""
 
     upstream_status: int
     upstream_code: str = ""
+    out_of_credit: bool = False
 
 
 class ProviderRefused(ProviderError, code="upstream_refused", outcome="refused"):

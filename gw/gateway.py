@@ -102,7 +102,7 @@ async def open_gateway(
 
         def follow(catalog: Catalog) -> None:
             """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
-            limits.keep(catalog.providers)
+            limits.keep(catalog.providers, catalog.models)
             metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
 
         registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)

@@ -9,7 +9,7 @@ from gw.admin.registrar import Registrar
 from gw.admin.request_models import Body, one_of, read
 from gw.admin.schemas import Schema
 from gw.errors import RequestError
-from gw.policy.breaker import GateView, gate_name
+from gw.policy.breaker import BreakerState, GateView, gate_name
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.entities import Action, Actor, Project, StoredChain, name_of
 from gw.types.ids import MODALITIES, Caller, Modality, Source
@@ -125,23 +125,25 @@ def _candidate(catalog: Catalog, gates: Mapping[str, GateView], model: Model, pr
     provider = catalog.provider(model.provider)
     has_own_key = provider.id in project.provider_keys
     gate = gates.get(gate_name(provider.id, project.id if has_own_key else ""))
+    own = gate.models.get(f"{model.modality}:{model.id}", "closed") if gate else "closed"
+    breaker: BreakerState = gate.breaker if gate and gate.breaker != "closed" else own
     return RouteCandidate(
         model=model.id,
         provider=provider.id,
-        passed_over=_reason_to_skip(provider, gate, has_own_key=has_own_key),
-        breaker=gate.breaker if gate else "closed",
+        passed_over=_reason_to_skip(provider, gate, breaker, has_own_key=has_own_key),
+        breaker=breaker,
         remaining=gate.remaining if gate else provider.requests_per_minute,
     )
 
 
-def _reason_to_skip(provider: Provider, gate: GateView | None, *, has_own_key: bool) -> str:
+def _reason_to_skip(provider: Provider, gate: GateView | None, breaker: BreakerState, *, has_own_key: bool) -> str:
     if not provider.enabled:
         return "disabled"
     if not (provider.configured or has_own_key):
         return "key_undecryptable" if provider.key_error else "not_configured"
     if gate is None:
         return ""
-    if gate.breaker == "open":
+    if breaker == "open":
         return "breaker_open"
     if gate.remaining == 0:
         return "rate_limited"

@@ -31,7 +31,10 @@ class BucketState(Schema):
 
 
 class GateState(Schema):
+    """`models` are those whose own breaker is not closed, as `<modality>:<model id>`."""
+
     breaker: BreakerState
+    models: dict[str, BreakerState]
     in_flight: int
     bucket: BucketState | None
 
@@ -64,6 +67,7 @@ class ProviderReliability(Schema):
     configured: bool
     enabled: bool
     breaker: BreakerState
+    models: dict[str, BreakerState]
     in_flight: int
     bucket: BucketState | None
     project_gates: dict[str, GateState]
@@ -125,7 +129,7 @@ def _provider(name: str, catalog: Catalog, gates: Mapping[str, GateView], calls:
 def _gate(gate: GateView | None) -> GateState:
     """Return the gate's state; a provider that has not been called yet has no gate."""
     if gate is None:
-        return GateState(breaker="closed", in_flight=0, bucket=None)
+        return GateState(breaker="closed", models={}, in_flight=0, bucket=None)
     bucket = None if gate.limit is None else from_attributes(BucketState, gate)
     return from_attributes(GateState, gate, bucket=bucket)
 

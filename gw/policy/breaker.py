@@ -11,6 +11,7 @@ cannot be distinguished from the trial's own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -19,7 +20,10 @@ BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 
 class GateView(msgspec.Struct, frozen=True):
-    """A provider's state for reports: its breaker and token bucket (`limit` calls a minute, None without one)."""
+    """A provider's state for reports: its breaker and token bucket (`limit` calls a minute, None without one).
+
+    The breaker is that of the provider as a whole: open if no model of it is called.
+    """
 
     provider: str
     breaker: BreakerState
@@ -27,6 +31,8 @@ class GateView(msgspec.Struct, frozen=True):
     limit: int | None
     remaining: int | None
     reset_s: float | None
+    models: Mapping[str, BreakerState] = {}
+    """`<modality>:<model id>` → state, of the models whose own breaker is not closed."""
 
 
 def gate_name(provider_id: str, owner: str) -> str:

@@ -181,7 +181,7 @@ class CandidatePlanner:
             detail = "no price known and cost_tracking.on_unpriced is refuse"
             raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)
         call = call_for(provider_spec, account, model)
-        gate = self._limits.gate(provider, now, owner=project.id if provider.id in project.provider_keys else "")
+        gate = self._limits.gate(provider, model, now, owner=project.id if provider.id in project.provider_keys else "")
         gate.enter(now)
         return PreparedCall(model, provider, provider_spec, gate, call, ignored)
 

@@ -1,6 +1,12 @@
-"""One gate per provider: token bucket, circuit breaker, concurrency, and the vendor's own Retry-After.
+"""Limits and health in front of each call: token bucket, concurrency, circuit breakers, and the vendor's own Retry-After.
 
-Plain objects, no tasks: nothing here waits. An empty bucket or an open breaker means the next candidate.
+What is counted where:
+
+    provider (one key)            token bucket, concurrency; a breaker for a wrong key, no credit, a host that is not reached
+    candidate (one model of it)   a breaker for everything else that fails, and Retry-After: one model's limit is not another's
+
+A fault of the caller's request counts nowhere. Plain objects, no tasks: nothing here waits. An empty bucket or an open
+breaker means the next candidate.
 """
 
 from __future__ import annotations
@@ -12,92 +18,160 @@ from gw.errors import (
     CandidateSkipped,
     PluginMissing,
     ProviderError,
+    ProviderFailed,
     ProviderRefused,
     ProviderRejected,
+    ProviderUnreachable,
     RateLimitError,
     StaleConnection,
 )
-from gw.policy.breaker import Breaker, GateView, gate_name
+from gw.policy.breaker import Breaker, BreakerState, GateView, gate_name
 from gw.policy.bucket import Bucket
-from gw.registry.catalog import Provider
+from gw.registry.catalog import Model, Provider
 
 _LONGEST_RETRY_AFTER_S = 120.0
-"""Upper bound on a vendor's Retry-After: an absurd one must not switch a provider off for a day."""
+"""Upper bound on a vendor's Retry-After: an absurd one must not switch a model off for a day."""
 
 
-class Gate:
-    """Limits and health of one provider. `enter` before a call, `leave` after it."""
+class ProviderGate:
+    """Limits and health that all models of a provider share."""
 
     def __init__(self, provider: Provider, breaker: BreakerSettings, now: float) -> None:
         self.provider = provider
         self.in_flight = 0
-        self.breaker = Breaker(breaker.failures, breaker.open_s)
         self.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
-        self._closed_until = 0.0
-
-    def enter(self, now: float) -> None:
-        """Take a place. Raise RateLimitError or CandidateSkipped with the reason to pass this provider over."""
-        provider = self.provider
-        if self._closed_until > now:
-            wait, detail = self._closed_until - now, "its Retry-After has not passed"
-            raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
-        if provider.max_concurrent is not None and self.in_flight >= provider.max_concurrent:
-            raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
-        if not self.breaker.allow(now):
-            raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker open")
-        if self.bucket is not None and (wait := self.bucket.take(now)):
-            self.breaker.abandoned()
-            detail = f"requests_per_minute {provider.requests_per_minute} used up"
-            raise RateLimitError(provider=provider.id, limit_source="configured", retry_after_s=wait, detail=detail)
-        self.in_flight += 1
-
-    def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
-        """Release the place. `answered`: content came. A call without content or error was cancelled."""
-        self.in_flight -= 1
-        if isinstance(error, RateLimitError) and error.retry_after_s:
-            self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
-        if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing)):
-            self.breaker.abandoned()
-        elif error is None or isinstance(error, (ProviderRejected, ProviderRefused, RateLimitError)):
-            self.breaker.success()
-        else:
-            self.breaker.failure(now)
+        self.models: dict[str, Gate] = {}
+        self.reset_health(breaker)
 
     def reset_health(self, breaker: BreakerSettings) -> None:
         """Forget failures and Retry-After, not the calls in flight."""
+        self._breaker_settings = breaker
         self.breaker = Breaker(breaker.failures, breaker.open_s)
-        self._closed_until = 0.0
+        for gate in self.models.values():
+            gate.reset_health(breaker)
+
+    def of_model(self, key: str) -> Gate:
+        gate = self.models.get(key)
+        if gate is None:
+            gate = self.models[key] = Gate(self, self._breaker_settings)
+        return gate
 
     def view(self, now: float) -> GateView:
         remaining, reset_s = self.bucket.left(now) if self.bucket else (None, None)
-        breaker, limit = self.breaker.state(now), self.provider.requests_per_minute
-        return GateView(self.provider.id, breaker, self.in_flight, limit, remaining, reset_s)
+        states = {key: gate.breaker.state(now) for key, gate in self.models.items()}
+        broken = {key: state for key, state in states.items() if state != "closed"}
+        return GateView(
+            self.provider.id, self._state(now, states), self.in_flight, self.provider.requests_per_minute, remaining, reset_s,
+            broken,
+        )  # fmt: skip
+
+    def _state(self, now: float, models: Mapping[str, BreakerState]) -> BreakerState:
+        """Return the state of the provider as a whole: broken if it is, or if all models called so far are."""
+        own = self.breaker.state(now)
+        if own != "closed" or not models or "closed" in models.values():
+            return own
+        return "half_open" if "half_open" in models.values() else "open"
+
+
+class Gate:
+    """Limits and health of one candidate. `enter` before a call, `leave` after it."""
+
+    def __init__(self, shared: ProviderGate, breaker: BreakerSettings) -> None:
+        self.shared = shared
+        self.reset_health(breaker)
+
+    def reset_health(self, breaker: BreakerSettings) -> None:
+        self.breaker = Breaker(breaker.failures, breaker.open_s)
+        self._closed_until = 0.0
+
+    @property
+    def bucket(self) -> Bucket | None:
+        return self.shared.bucket
+
+    @property
+    def in_flight(self) -> int:
+        return self.shared.in_flight
+
+    def enter(self, now: float) -> None:
+        """Take a place. Raise RateLimitError or CandidateSkipped with the reason to pass this candidate over."""
+        shared, provider = self.shared, self.shared.provider
+        if self._closed_until > now:
+            wait, detail = self._closed_until - now, "its Retry-After has not passed"
+            raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
+        if provider.max_concurrent is not None and shared.in_flight >= provider.max_concurrent:
+            raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
+        if not self.breaker.allow(now):
+            raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker of the model open")
+        if not shared.breaker.allow(now):
+            self.breaker.abandoned()
+            raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker open")
+        if shared.bucket is not None and (wait := shared.bucket.take(now)):
+            self.breaker.abandoned()
+            shared.breaker.abandoned()
+            detail = f"requests_per_minute {provider.requests_per_minute} used up"
+            raise RateLimitError(provider=provider.id, limit_source="configured", retry_after_s=wait, detail=detail)
+        shared.in_flight += 1
+
+    def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
+        """Release the place. `answered`: content came. A call without content or error was cancelled."""
+        own, shared = self.breaker, self.shared.breaker
+        self.shared.in_flight -= 1
+        if isinstance(error, RateLimitError) and error.retry_after_s:
+            self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
+        if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing)):
+            own.abandoned()
+            shared.abandoned()
+        elif error is None or _is_alive(error):
+            own.success()
+            shared.success()
+        elif _closes_provider(error):
+            own.abandoned()
+            shared.failure(now)
+        else:
+            own.failure(now)
+            shared.success()
+
+
+def _is_alive(error: ProviderError) -> bool:
+    """Return whether the failure is the caller's, or a limit: the candidate answers others."""
+    if isinstance(error, ProviderRejected):
+        return error.fault != "candidate"
+    return isinstance(error, (ProviderRefused, RateLimitError))
+
+
+def _closes_provider(error: ProviderError) -> bool:
+    """Return whether the failure is one of the key, the account or the host, which every model would meet."""
+    if isinstance(error, ProviderUnreachable):
+        return error.cause not in ("", "lost")
+    if isinstance(error, ProviderRejected):
+        return error.upstream_status == 401
+    return isinstance(error, ProviderFailed) and error.out_of_credit
 
 
 class ProviderLimits:
     """The gates by provider id.
 
-    A provider keeps its gate when the catalog changes; with another rate it gets a new bucket, and with another key or
-    address a new breaker, since the vendor's answers were about the old account.
+    A provider keeps its gates when the catalog changes; with another rate it gets a new bucket, and with another key or
+    address new breakers, since the vendor's answers were about the old account.
     """
 
     def __init__(self, breaker: BreakerSettings) -> None:
         self._breaker = breaker
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, ProviderGate] = {}
 
     def configure(self, breaker: BreakerSettings) -> None:
         """Reset the breakers where the settings changed; buckets and counts stay."""
         if breaker != self._breaker:
             self._breaker = breaker
             for gate in self._gates.values():
-                gate.breaker = Breaker(breaker.failures, breaker.open_s)
+                gate.reset_health(breaker)
 
-    def gate(self, provider: Provider, now: float, *, owner: str = "") -> Gate:
-        """Return a provider's gate. `owner`: a project whose calls use its own key, which has its own limits."""
+    def gate(self, provider: Provider, model: Model, now: float, *, owner: str = "") -> Gate:
+        """Return a candidate's gate. `owner`: a project whose calls use its own key, which has its own limits."""
         name = gate_name(provider.id, owner)
         gate = self._gates.get(name)
         if gate is None:
-            gate = self._gates[name] = Gate(provider, self._breaker, now)
+            gate = self._gates[name] = ProviderGate(provider, self._breaker, now)
         elif gate.provider is not provider:
             old = gate.provider
             if old.requests_per_minute != provider.requests_per_minute:
@@ -105,11 +179,13 @@ class ProviderLimits:
             if (old.type, old.base_url, old.api_key) != (provider.type, provider.base_url, provider.api_key):
                 gate.reset_health(self._breaker)
             gate.provider = provider
-        return gate
+        return gate.of_model(f"{model.modality}:{model.id}")
 
-    def keep(self, providers: Collection[str]) -> None:
-        """Drop the gates of all but these; calls in flight keep theirs until they end."""
+    def keep(self, providers: Collection[str], models: Collection[str]) -> None:
+        """Drop the gates of all but these providers and models; calls in flight keep theirs until they end."""
         self._gates = {name: gate for name, gate in self._gates.items() if gate.provider.id in providers}
+        for gate in self._gates.values():
+            gate.models = {key: of_model for key, of_model in gate.models.items() if key in models}
 
     def view(self, now: float) -> Mapping[str, GateView]:
         return {name: gate.view(now) for name, gate in self._gates.items()}

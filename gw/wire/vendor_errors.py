@@ -156,7 +156,10 @@ def error_of(
     if status == 429 and not spent:
         return errors.RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s)
     if status >= 500 or status in _FAILED_STATUSES or spent:
-        return ProviderFailed(provider=provider, detail=detail, upstream_status=status, upstream_code=spent or upstream_code)
+        return ProviderFailed(
+            provider=provider, detail=detail, upstream_status=status, upstream_code=spent or upstream_code,
+            out_of_credit=bool(spent) or status == 402,
+        )
     return ProviderRejected(
         provider=provider, detail=detail, upstream_status=status, upstream_code=upstream_code, upstream_param=facts.param,
         fault=_fault(status, facts, dialect),

@@ -59,7 +59,7 @@ def test_demo_mode_has_no_file(tmp_path):
 def test_values_and_where_they_are_from(tmp_path):
     values = _values(_parsed(tmp_path))
     assert values["routing.first_event_s.llm"] == (3, "gw.yaml:12")
-    assert values["routing.first_event_s.tts"] == (5, "default")
+    assert values["routing.first_event_s.tts"] == (4, "default")
     assert values["rate_limiting.sim.requests_per_minute"] == (60, "gw.yaml:14")
     assert values["serve.port"] == (8080, "default")
     assert values["cost_tracking.db_path"] == (str(tmp_path / "gw.db"), "GW_DB_PATH or default")

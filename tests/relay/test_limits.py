@@ -3,9 +3,18 @@ from __future__ import annotations
 import pytest
 
 from gw.config.settings import BreakerSettings
-from gw.errors import CandidateSkipped, ProviderFailed, ProviderRejected, RateLimitError
-from gw.registry.catalog import Provider
+from gw.errors import (
+    CandidateSkipped,
+    ProviderError,
+    ProviderFailed,
+    ProviderRefused,
+    ProviderRejected,
+    ProviderUnreachable,
+    RateLimitError,
+)
+from gw.registry.catalog import Model, Provider
 from gw.relay.limits import ProviderLimits
+from gw.types.ids import Modality
 from gw.types.secret import Secret
 
 
@@ -13,8 +22,15 @@ def provider(**kw) -> Provider:
     return Provider(id="p", type="openai", location="cloud", **kw)
 
 
+def model(name: str = "m", modality: Modality = "llm") -> Model:
+    return Model(id=f"p/{name}", modality=modality, provider="p", name=name)
+
+
+M = model()
+
+
 def gate(now: float = 0.0, **kw):
-    return ProviderLimits(BreakerSettings(failures=2, open_s=10)).gate(provider(**kw), now)
+    return ProviderLimits(BreakerSettings(failures=2, open_s=10)).gate(provider(**kw), M, now)
 
 
 def test_an_empty_bucket_says_when_to_come_back():
@@ -92,10 +108,10 @@ def test_an_empty_bucket_does_not_use_up_the_breakers_trial():
 
 def test_a_changed_provider_keeps_its_breaker_and_gets_a_new_bucket():
     limits = ProviderLimits(BreakerSettings(failures=1, open_s=10))
-    g = limits.gate(provider(requests_per_minute=1), 0)
+    g = limits.gate(provider(requests_per_minute=1), M, 0)
     g.enter(0)
     g.leave(0, ProviderFailed(provider="p", upstream_status=500), answered=False)
-    again = limits.gate(provider(requests_per_minute=5), 1)
+    again = limits.gate(provider(requests_per_minute=5), M, 1)
     assert again is g
     assert again.bucket is not None
     assert again.bucket.remaining(1) == 5
@@ -104,8 +120,8 @@ def test_a_changed_provider_keeps_its_breaker_and_gets_a_new_bucket():
 
 def test_the_fill_of_a_bucket_outlives_a_new_catalog():
     limits = ProviderLimits(BreakerSettings())
-    limits.gate(provider(requests_per_minute=60), 0).enter(0)
-    again = limits.gate(provider(requests_per_minute=60, max_concurrent=5), 0)
+    limits.gate(provider(requests_per_minute=60), M, 0).enter(0)
+    again = limits.gate(provider(requests_per_minute=60, max_concurrent=5), M, 0)
     assert again.bucket is not None
     assert (again.bucket.remaining(0), again.in_flight) == (59, 1)
 
@@ -117,21 +133,78 @@ def test_another_key_or_address_starts_over(changed):
         ProviderFailed(provider="p", upstream_status=500),
         RateLimitError(provider="p", limit_source="upstream", retry_after_s=60),
     ):
-        g = limits.gate(provider(), 0)
+        g = limits.gate(provider(), M, 0)
         g.enter(0)
         g.leave(0, error, answered=False)
-        limits.gate(provider(**changed), 0).enter(0)
+        limits.gate(provider(**changed), M, 0).enter(0)
         assert limits.view(0)["p"].in_flight == 1
-        limits.gate(provider(**changed), 0).leave(0, None, answered=True)
-        limits.gate(provider(), 0)
+        limits.gate(provider(**changed), M, 0).leave(0, None, answered=True)
+        limits.gate(provider(), M, 0)
 
 
 def test_gates_of_deleted_providers_are_forgotten():
     limits = ProviderLimits(BreakerSettings())
-    running = limits.gate(provider(), 0)
+    running = limits.gate(provider(), M, 0)
     running.enter(0)
-    limits.gate(provider(), 0, owner="shop")
-    limits.keep(["q"])
+    limits.gate(provider(), M, 0, owner="shop")
+    limits.keep(["q"], [])
     assert limits.view(0) == {}
     running.leave(1, None, answered=True)
-    assert limits.gate(provider(), 1).in_flight == 0
+    assert limits.gate(provider(), M, 1).in_flight == 0
+
+
+def fail(g, error: ProviderError, times: int = 2) -> None:
+    for _ in range(times):
+        g.enter(0)
+        g.leave(0, error, answered=False)
+
+
+def is_open(g) -> bool:
+    try:
+        g.enter(0)
+    except (CandidateSkipped, RateLimitError):
+        return True
+    g.leave(0, None, answered=True)
+    return False
+
+
+LIMIT = RateLimitError(provider="p", limit_source="upstream", retry_after_s=60)
+REJECTED = {"provider": "p", "upstream_status": 400}
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "own", "others"),
+    [
+        (ProviderFailed(provider="p", upstream_status=500), 2, True, False),
+        (LIMIT, 1, True, False),
+        (ProviderRejected(provider="p", upstream_status=404, fault="candidate"), 2, True, False),
+        (ProviderRejected(provider="p", upstream_status=403, fault="candidate"), 2, True, False),
+        (ProviderUnreachable(provider="p", cause="lost"), 2, True, False),
+        (ProviderRejected(provider="p", upstream_status=401, fault="candidate"), 2, True, True),
+        (ProviderFailed(provider="p", upstream_status=402, out_of_credit=True), 2, True, True),
+        (ProviderUnreachable(provider="p", cause="refused"), 2, True, True),
+        (ProviderUnreachable(provider="p", cause="timeout"), 2, True, True),
+        (ProviderRejected(**REJECTED, fault="caller"), 9, False, False),
+        (ProviderRejected(**REJECTED, fault="request"), 9, False, False),
+        (ProviderRefused(provider="p"), 9, False, False),
+    ],
+)
+def test_what_closes_a_model_and_what_its_provider(error, times, own, others):
+    limits = ProviderLimits(BreakerSettings(failures=2, open_s=10))
+    fail(limits.gate(provider(), M, 0), error, times)
+    assert is_open(limits.gate(provider(), M, 0)) == own
+    assert is_open(limits.gate(provider(), model("n"), 0)) == others
+    assert is_open(limits.gate(provider(), model("m", "tts"), 0)) == others
+
+
+def test_a_provider_counts_as_broken_when_all_models_called_are():
+    limits = ProviderLimits(BreakerSettings(failures=1, open_s=10))
+    one, other = (limits.gate(provider(), model(name), 0) for name in ("one", "other"))
+    fail(one, ProviderFailed(provider="p", upstream_status=500), 1)
+    view = limits.view(0)["p"]
+    assert (view.breaker, view.models) == ("closed", {"llm:p/one": "open"})
+    fail(other, ProviderFailed(provider="p", upstream_status=500), 1)
+    assert limits.view(0)["p"].breaker == "open"
+    assert limits.view(11)["p"].models == {"llm:p/one": "half_open", "llm:p/other": "half_open"}
+    limits.keep(["p"], ["llm:p/one"])
+    assert limits.view(0)["p"].models == {"llm:p/one": "open"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.running import open_running
+from tests.fakes.serve import serve_asgi
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call, record, store_records
+from tests.fakes.vendors.openai import FakeOpenAI
 
 
 async def test_status(app):
@@ -102,3 +104,25 @@ async def test_the_preview_of_a_route_knows_the_keys_and_limits_of_the_project(t
         assert (await running.ask("POST", "/v1/chat/completions", body, x_gw_project="shop")).status == 200
         assert await preview("shop") == ("keyless/gpt-x", [("", None), ("rate_limited", 0)])
         assert await preview("other") == ("sim/echo", [("not_configured", None), ("", 1)])
+
+
+TWO_MODELS = """
+providers: {{own: {{type: openai, api_key: test-key, base_url: "{url}/v1"}}}}
+models: {{llm: [own/m, own/ill]}}
+"""
+
+
+async def test_a_model_that_fails_does_not_stop_the_others_of_its_provider(tmp_path, nursery):
+    """Five calls of a model that fails, then a route preview and the reliability report."""
+    url = await nursery.start(serve_asgi, FakeOpenAI(api_key="test-key", status=[500] * 5))
+    async with open_running(tmp_path, TWO_MODELS.format(url=url)) as running:
+        question = {"messages": [{"role": "user", "content": "hi"}]}
+        for _ in range(5):
+            answer = await running.ask("POST", "/v1/chat/completions", {"model": "own/ill", **question})
+            assert answer.status == 502
+        assert (await running.ask("POST", "/v1/chat/completions", {"model": "own/m", **question})).status == 200
+        ill = (await running.get("/api/route?model=own/ill")).json["candidates"][0]
+        assert (ill["breaker"], ill["passed_over"]) == ("open", "breaker_open")
+        assert (await running.get("/api/route?model=own/m")).json["candidates"][0]["breaker"] == "closed"
+        (provider,) = (await running.get("/api/reliability")).json["providers"]
+        assert (provider["breaker"], provider["models"]) == ("closed", {"llm:own/ill": "open"})

@@ -162,6 +162,7 @@ export interface Shapes {
   };
   GateState: {
     breaker: "closed" | "half_open" | "open";
+    models: { [key: string]: "closed" | "half_open" | "open" };
     in_flight: number;
     bucket: Shapes["BucketState"] | null;
   };
@@ -413,6 +414,7 @@ export interface Shapes {
     configured: boolean;
     enabled: boolean;
     breaker: "closed" | "half_open" | "open";
+    models: { [key: string]: "closed" | "half_open" | "open" };
     in_flight: number;
     bucket: Shapes["BucketState"] | null;
     project_gates: { [key: string]: Shapes["GateState"] };
