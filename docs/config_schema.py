@@ -34,6 +34,7 @@ _LEAVES: Mapping[object, Json] = {
     fields.provider_key: _TEXT,
     fields.texts: {"type": "array", "items": _TEXT, "uniqueItems": True},
     fields.boolean: _or_reference({"type": "boolean"}),
+    fields.day: {"type": "string", "format": "date"},
     fields.colour: _or_reference({"type": "string", "pattern": "^#[0-9A-Fa-f]{6}$"}),
     fields.http_url: _or_reference({"type": "string", "pattern": "^https?://"}),
     fields.upstream_url: _or_reference({"type": "string", "pattern": "^(https?|tcp)://"}),
@@ -44,6 +45,10 @@ _LEAVES: Mapping[object, Json] = {
 
 def _shape(parser: Parser) -> Json:
     match parser:
+        case fields.steps:
+            return {"type": "array", "items": {"$ref": "#/definitions/step"}}
+        case fields.tiers:
+            return {"type": "object", "additionalProperties": {"$ref": "#/definitions/tier"}}
         case Number(low, high, above):
             return _or_reference({"type": "number", "exclusiveMinimum" if above else "minimum": low, "maximum": high})
         case Integer(low, high):
@@ -105,6 +110,10 @@ def _models() -> Json:
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 
 
+def _prices() -> Json:
+    return {"anyOf": [_object(fields.PRICE), {"type": "array", "items": {"$ref": "#/definitions/price"}}]}
+
+
 def _auth_keys() -> Json:
     return {"type": "array", "items": {**_object(parse.AUTH_KEY), "required": ["key"]}}
 
@@ -113,7 +122,7 @@ _SPECIAL: Mapping[object, Callable[[], Json]] = {
     parse._providers: _providers,
     parse._models: _models,
     parse._auth_keys: _auth_keys,
-    fields.price: lambda: _object(fields.PRICE),
+    fields.prices: _prices,
 }
 
 
@@ -128,6 +137,11 @@ def schema() -> Json:
         "properties": sections,
         "required": list(parse.REQUIRED),
         "additionalProperties": False,
+        "definitions": {
+            "price": _object(fields.PRICE),
+            "step": _shape(fields.steps.value),
+            "tier": _shape(fields.tiers.value),
+        },
     }
 
 

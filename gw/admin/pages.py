@@ -187,7 +187,7 @@ def models(registrar: Registrar, book: PriceBook, now: float) -> ModelsPage:
 
 def _model(catalog: Catalog, entry: Model, origins: Origins, book: PriceBook, day: int) -> ModelRow:
     provider = catalog.providers.get(entry.provider)
-    price = entry.price
+    price = entry.price(day)
     if price is None and provider is not None:
         price = book.any_price(provider.type, entry.name, at_day=day)
     return from_attributes(

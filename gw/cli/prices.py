@@ -123,7 +123,7 @@ def prices_of(catalog: Catalog) -> list[dict[str, str]]:
     rows = []
     for model in catalog.models.values():
         provider = catalog.provider(model.provider)
-        price = model.price or book.any_price(provider.type, model.name, at_day=today)
+        price = model.price(today) or book.any_price(provider.type, model.name, at_day=today)
         if price is not None:
             since = f", since {_EPOCH + timedelta(days=price.valid_from)}" if price.valid_from else ""
             facts = ("ok", price_text(price, model.modality), price.source + since)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import date
 from pathlib import Path as FilePath
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -21,7 +22,8 @@ import msgspec
 
 from gw.config.load import FromEnv
 from gw.config.node import Node, Parser, Rejected, Setting, SettingTable, described, read, record, suggestion
-from gw.pricing.units import AMOUNTS, UNITS, price_in
+from gw.pricing.price_document import price_from
+from gw.pricing.units import AMOUNTS, UNITS
 from gw.types.address import host_of, is_never_called
 from gw.types.entities import Price
 from gw.types.ids import ID_PATTERN, MODALITIES
@@ -74,7 +76,7 @@ def _parser_of(hint: Any, bounds: msgspec.Meta) -> Parser:
         return Choice(get_args(hint))
     if get_origin(hint) is tuple:
         return texts
-    return Section(hint, settings_of(hint)) if attrs.has(hint) and hint is not Price else _PARSERS[hint]
+    return Section(hint, settings_of(hint)) if attrs.has(hint) else _PARSERS[hint]
 
 
 @attrs.frozen
@@ -111,6 +113,16 @@ class ByName:
 
     def __call__(self, node: Node) -> dict[str, Any]:
         return {name: read(child, self.value, None) for name, child in node.items()}
+
+
+@attrs.frozen
+class ListOf:
+    """A list of such values; None for an invalid one."""
+
+    value: Parser
+
+    def __call__(self, node: Node) -> list[Any]:
+        return [read(element, self.value, None) for element in node.elements()]
 
 
 def by_id(node: Node, parse: Callable[[str, Node], T]) -> dict[str, T]:
@@ -286,6 +298,25 @@ def file_path(node: Node) -> FilePath:
     return FilePath(node.document.file).parent / FilePath(value).expanduser()
 
 
+def day(node: Node) -> date:
+    """Parse a day such as 2026-12-01."""
+    value = node.value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = date.fromisoformat(value.strip())
+    if type(value) is not date:  # a time of day is a date too
+        raise Rejected(f"{node.name} must be a day, found {described(node)}", "such as 2026-12-01")
+    return value
+
+
+def prices(node: Node) -> tuple[Price, ...]:
+    """Parse one price, or a list of prices that hold from different days on, and return them oldest first."""
+    found = [price(element) for element in node.elements()] if isinstance(node.value, list) else [price(node)]
+    if len({one.valid_from for one in found}) < len(found):
+        raise Rejected(f"{node.name}: two prices hold from the same day", "give each its own valid_from")
+    return tuple(sorted(found, key=lambda one: one.valid_from))
+
+
 def price(node: Node) -> Price:
     """Parse `{unit: 1M_tokens, input: 2.5, output: 10}` or `{unit: minute, usd: 0.0043}`, in USD (`gw.pricing.units`)."""
     if not isinstance(node.value, dict):
@@ -296,25 +327,39 @@ def price(node: Node) -> Price:
         return Price()
     if "unit" not in values:
         raise Rejected(f"{node.name} needs a unit", f"one of {', '.join(UNITS)}")
-    unit = values.pop("unit")
     try:
-        # The shortest text of a float is what the file says, so the decimal is exact.
-        return price_in(unit, {name: Decimal(repr(value)) for name, value in values.items()}, source="config")
+        return price_from(values, source="config")
     except ValueError as error:
         raise Rejected(f"{node.name}: {error}") from None
 
 
 _AMOUNT_DESCRIPTIONS = {
+    "cache_write_long": "kept for longer than usual (Anthropic: one hour)",
     "input_audio": "audio tokens, where a model bills them separately",
     "per_second": "used when the vendor reports no tokens",
+    "per_search": "for each web search that the vendor makes, beside the tokens",
+    "per_request": "beside the tokens",
+    "min_seconds": "shortest audio billed for",
+    "step_seconds": "audio is billed in steps of this length",
 }
+
+
+def _amounts(names: Iterable[str]) -> dict[str, Setting]:
+    return {name: Setting(name, Number(), _AMOUNT_DESCRIPTIONS.get(name, "")) for name in sorted(names)}
+
+
+TOKEN_RATES: SettingTable = {name: Setting(name, Number()) for name in AMOUNTS["1M_tokens"]}
+steps = ListOf(Section(dict, {"tokens": Setting("tokens", Integer(1)), **TOKEN_RATES}))
+tiers = ByName(Section(dict, {**TOKEN_RATES, "above": Setting("above", steps)}))
 PRICE: SettingTable = {
     "unit": Setting("unit", Choice(UNITS), f"takes: {', '.join(AMOUNTS['1M_tokens'])}"),
-    **{
-        name: Setting(name, Number(), _AMOUNT_DESCRIPTIONS.get(name, ""))
-        for name in sorted({name for names in AMOUNTS.values() for name in names})
-    },
+    **_amounts({name for names in AMOUNTS.values() for name in names}),
+    "above": Setting("above", steps, "rates of requests with more input tokens"),
+    "tiers": Setting("tiers", tiers, "service tiers"),
+    "regions": Setting("regions", ByName(Number(above=True)), "factors for processing in a region"),
+    "addons": Setting("addons", ByName(Number()), "USD per unit on top, by option"),
+    "valid_from": Setting("valid_from", day, "first day (UTC) of this price; default: always"),
 }
 _PARSERS: Mapping[object, Parser] = {
-    str: text, bool: boolean, Secret: secret, FilePath: file_path, Price: price,
+    str: text, bool: boolean, Secret: secret, FilePath: file_path,
 }  # fmt: skip

@@ -76,9 +76,22 @@ def general_name(path: KeyPath) -> str:
         parts[1:] = ["*"] * (len(parts) - 1)
     elif "script" in parts[:-1]:
         parts[-1] = "*"
+    elif parts[0] == "models" and parts[3:4] == ["price"]:
+        parts[4:] = _within_price(parts[4:])
     elif parts[0] == "projects" and parts[2:3] == ["providers"]:
         parts[3:] = ["*"] * (len(parts) - 3)
     return ".".join(parts)
+
+
+def _within_price(parts: list[str]) -> list[str]:
+    """Return a path within a price, or a list of prices; the rates of a tier and of a step are those of any price."""
+    parts = parts[1:] if parts[:1] == ["*"] else parts
+    match parts[:1]:
+        case ["tiers" | "regions" | "addons"] if len(parts) > 1:
+            return [parts[0], "*"]
+        case ["above"]:
+            return parts[:1]
+    return parts
 
 
 def diff_against_example(text: str, *, file: str = "gw.yaml") -> str:

@@ -29,7 +29,7 @@ REQUIRED = ("providers", "models")
 _COMPUTED = ("id", "location", "source", "key_error", "options", "requests_per_minute", "max_concurrent", "public_only")
 PROVIDER = settings_of(Provider, without=_COMPUTED, base_url=fields.http_url, api_key=fields.provider_key)
 OPTIONS = settings_of(ProviderOptions)
-MODEL = settings_of(Model, without=("id", "modality", "source"), renamed={"name": "model"})
+MODEL = settings_of(Model, without=("id", "modality", "source"), renamed={"name": "model", "prices": "price"}, prices=fields.prices)
 CHAINS = Section(dict, fields.by_modality(fields.texts))
 AUTH_KEY = settings_of(AuthKey)
 

@@ -15,7 +15,15 @@ from hashlib import sha256
 import attrs
 
 from gw.dialects import error_bodies, live_transcription
-from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_speech, answer_transcript, read_audio
+from gw.dialects.http_handler import (
+    Dialect,
+    HttpExchange,
+    Routes,
+    answer_speech,
+    answer_transcript,
+    billed_units,
+    read_audio,
+)  # fmt: skip
 from gw.dialects.request_io import Headers, header
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.upload import Upload
@@ -59,7 +67,7 @@ async def speak(exchange: HttpExchange) -> None:
 
     def headers(answer: SpeakAnswer) -> Headers:
         model = answer.call.model.name.encode("ascii", "replace")
-        return [(b"dg-model-name", model), (b"dg-char-count", b"%d" % len(request.text))]
+        return [(b"dg-model-name", model), (b"dg-char-count", billed_units(answer, "characters", request.text))]
 
     await answer_speech(exchange, request, headers)
 

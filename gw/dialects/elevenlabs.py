@@ -19,12 +19,12 @@ import trio
 
 from gw.dialects import error_bodies, http_handler, live_transcription
 from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
-from gw.dialects.request_io import send_response
+from gw.dialects.request_io import Headers, send_response
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession, close_code_of
 from gw.errors import GwError
-from gw.relay.relay import TranscribeAnswer
+from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import Transcript
 from gw.types.tts import SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
@@ -52,7 +52,11 @@ async def _parse(exchange: HttpExchange, *, timings: bool) -> SpeakRequest:
 async def speech(exchange: HttpExchange) -> None:
     """Answer both the streamed and the unstreamed form: the same audio, sent as it comes."""
     request = await _parse(exchange, timings=False)
-    await http_handler.answer_speech(exchange, request, lambda answer: [(b"character-cost", b"%d" % len(request.text))])
+
+    def headers(answer: SpeakAnswer) -> Headers:
+        return [(b"character-cost", http_handler.billed_units(answer, "credits", request.text))]
+
+    await http_handler.answer_speech(exchange, request, headers)
 
 
 async def timed(exchange: HttpExchange) -> None:

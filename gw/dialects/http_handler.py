@@ -105,7 +105,9 @@ def _id_headers(dialect: Dialect, id_: str) -> Headers:
     return [(name, value) for name in dialect.id_headers]
 
 
-ANSWER_HEADERS = ("X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Cost-USD", "Server-Timing")
+ANSWER_HEADERS = (
+    "X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Cost-USD", "X-GW-Vendor-Units", "Server-Timing",
+)  # fmt: skip
 """Names of the headers that describe an answer: pages of `serve.cors_origins` may read them, docs/api.md lists them."""
 
 
@@ -126,6 +128,8 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
     record = meter.record
     if record is not None and record.cost_nusd is not None:
         headers.append((b"x-gw-cost-usd", b"%.9f" % (record.cost_nusd / NANO)))
+    if (figure := answer.vendor_figure) is not None:
+        headers.append((b"x-gw-vendor-units", b"%.15g %s" % (figure.amount, figure.unit.encode())))
     bucket = answer.call.gate.bucket
     if bucket is not None:
         remaining, reset_s = bucket.left(meter.last_event_at or meter.started)
@@ -226,6 +230,12 @@ def join_audio(events: list[SpeakEvent]) -> bytes:
 
 
 # ---- handlers that the dialects share
+
+
+def billed_units(answer: SpeakAnswer, unit: str, text: str) -> bytes:
+    """Return what the vendor that answered says it bills in this unit, else the characters of the text."""
+    figure = answer.vendor_figure
+    return b"%.15g" % (figure.amount if figure is not None and figure.unit == unit else len(text))
 
 
 class ChatAnswerEncoder(Protocol):

@@ -8,35 +8,44 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
+from difflib import get_close_matches
 from operator import attrgetter
 
 import attrs
 
 from gw.types.entities import Price
-from gw.types.usage import Cost, Usage
+from gw.types.usage import BASE_RATE, NO_DIMENSIONS, Cost, Dimensions, Usage
 
 _PER = 1_000_000
 _SCALE = _PER * _PER
 LONGEST_S = 1e9  # longest plausible duration: thirty years of audio
 _CACHED_NAMES = 4_096  # results of searches by name; names come from the configuration, so this is never reached in practice
 
-_OTHER_MODEL = frozenset(
-    {"audio", "codex", "diarize", "embedding", "flash", "hd", "image", "large", "lite", "live", "mini", "nano", "pro"}
-    | {"realtime", "search", "small", "transcribe", "tts", "turbo", "whisper"}
+_VARIANT = re.compile(
+    r"([-:@]("
+    r"latest|general"
+    r"|20\d\d-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])"  # 2026-01-12, 20260112
+    r"|(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"  # 0613
+    r"))*"
 )
-"""Words in a suffix that make another model (`gpt-5.4-pro`), whose price is not that of the shorter name."""
+"""Suffixes that name a snapshot of the same model. Other words make another model with a price of its own (`-pro`, `-mini`,
+`-preview`), or are a mistake."""
+_VOICE = re.compile(r"-[a-z]+-[a-z]{2}")
+"""Suffix of a model that is named with voice and language, such as `aura-2-thalia-en`."""
 
 
 @attrs.frozen(kw_only=True)
 class RateRow:
-    """A row of a rate table: for `model` (vendor's name) and, by longest prefix, its dated or suffixed variants."""
+    """A row of a rate table: for `model` (vendor's name) and its dated variants."""
 
     provider_type: str
     model: str
     price: Price
     live: bool = False
     """For live sessions, where a vendor bills those separately."""
+    voices: bool = False
+    """For names with a voice and a language after `model` as well."""
 
 
 _valid_from = attrgetter("valid_from")
@@ -45,13 +54,21 @@ _History = list[Price]
 
 
 class PriceBook:
-    """Look-up of rates in the tables: longest prefix, then the newest row that is valid on the day."""
+    """Look-up of rates: the row of a model or of the model that it is a snapshot of, the newest that is valid on the day."""
 
-    def __init__(self, rows: Sequence[RateRow]) -> None:
-        prices: dict[tuple[str, str], list[Price]] = {}
+    def __init__(self, rows: Iterable[RateRow]) -> None:
+        self.replace(rows)
+
+    def replace(self, rows: Iterable[RateRow]) -> None:
+        """Use these rows from now on. Of two rows for one model and day the later one counts."""
+        prices: dict[tuple[str, str], dict[int, Price]] = {}
+        self._voices: set[tuple[str, str]] = set()
         for row in rows:
-            prices.setdefault((_key(row.provider_type, row.live), row.model), []).append(row.price)
-        self._rates = {key: sorted(history, key=_valid_from) for key, history in prices.items()}
+            key = (_key(row.provider_type, row.live), row.model)
+            prices.setdefault(key, {})[row.price.valid_from] = row.price
+            if row.voices:
+                self._voices.add(key)
+        self._rates = {key: sorted(history.values(), key=_valid_from) for key, history in prices.items()}
         self._cache: dict[tuple[str, str], _History] = {}
 
     def price(self, provider_type: str, model_name: str, *, at_day: int, live: bool = False) -> Price | None:
@@ -69,6 +86,12 @@ class PriceBook:
             provider_type, model_name, at_day=at_day, live=True
         )
 
+    def similar(self, provider_type: str, model_name: str) -> str:
+        """Return the name with a price that is most like this one, which has none; "" if none is."""
+        keys = {provider_type, _key(provider_type, live=True)}
+        names = sorted({model for key, model in self._rates if key in keys})
+        return next(iter(get_close_matches(model_name, names, n=1, cutoff=0.75)), "")
+
     def _at(self, provider_type: str, model_name: str, at_day: int) -> Price | None:
         key = (provider_type, model_name)
         try:
@@ -82,11 +105,11 @@ class PriceBook:
 
     def _search(self, provider_type: str, model_name: str) -> _History:
         for cut in range(len(model_name), 0, -1):
-            suffix = model_name[cut:]
-            if not suffix or suffix[0] in "-:@":
-                history = self._rates.get((provider_type, model_name[:cut]))
-                if history is not None:
-                    return history if _OTHER_MODEL.isdisjoint(re.split("[-:@]", suffix)) else []
+            key, suffix = (provider_type, model_name[:cut]), model_name[cut:]
+            if (history := self._rates.get(key)) is not None:
+                named = _VARIANT.fullmatch(suffix) or (key in self._voices and _VOICE.fullmatch(suffix))
+                if named:
+                    return history
         return []
 
     def cost(self, usage: Usage, price: Price | None, *, local: bool) -> Cost:
@@ -98,16 +121,22 @@ class PriceBook:
         """
         if price is None:
             return Cost(nusd=0, source="local") if local else Cost(nusd=None, source="unpriced")
+        source, extra = price.source, 0
+        dimensions = usage.dimensions
+        if dimensions is not NO_DIMENSIONS or price.above:
+            price, ignored = _applicable(price, usage)
+            if ignored:
+                source = f"{source} ({BASE_RATE}: {', '.join(ignored)})"
+            extra = sum(price.addons.get(name, 0) for name in dimensions.addons)
         by_token = usage.input_tokens > 0 or usage.output_tokens > 0
         if by_token:
             amount = _tokens(usage, price)
             if amount is not None:
-                return Cost(nusd=_round(amount), source=price.source)
+                return Cost(nusd=_round(amount), source=source)
         if usage.characters > 0 and price.characters is not None:
-            return Cost(nusd=_round(usage.characters * price.characters * _PER), source=price.source)
+            return Cost(nusd=_round(usage.characters * price.characters * _PER), source=source)
         if 0 < usage.audio_seconds <= LONGEST_S and price.audio_seconds is not None:
-            seconds = max(usage.audio_seconds, price.min_audio_seconds)
-            return Cost(nusd=_round(round(seconds * _PER) * price.audio_seconds), source=price.source)
+            return Cost(nusd=_round(_billed_microseconds(usage, price) * (price.audio_seconds + extra)), source=source)
         if by_token or usage.characters > 0 or not usage.audio_seconds <= 0:  # "not <=" also for NaN
             return Cost(nusd=None, source="unpriced")
         return Cost(nusd=0, source=price.source)
@@ -117,12 +146,56 @@ def _key(provider_type: str, live: bool) -> str:
     return f"{provider_type} live" if live else provider_type
 
 
+def _applicable(price: Price, usage: Usage) -> tuple[Price, list[str]]:
+    """Return the price for the usage's tier and context, and what the usage has that the price does not tell apart."""
+    dimensions, base, ignored = usage.dimensions, price, []
+    if dimensions.tier:
+        price = base.tiers.get(dimensions.tier, base)
+        if price is base:
+            ignored.append(f"{dimensions.tier} tier")
+    step = _step(price, usage)
+    if step is not None:
+        price = step
+    elif price is not base and _step(base, usage) is not None:
+        ignored.append("long context")
+    ignored += [name for name in price.inherited if _count(usage, name) > 0]
+    if dimensions is not NO_DIMENSIONS:
+        ignored += [name for name in dimensions.addons if name not in price.addons]
+        if dimensions.region and dimensions.region not in price.regions:
+            ignored.append(f"region {dimensions.region}")
+        if dimensions.searches > 0 and price.searches is None:
+            ignored.append("searches")
+        if dimensions.cache_write_long_tokens > 0 and price.cache_write_long_tokens is None:
+            ignored.append("cache_write_long_tokens")
+    return price, ignored
+
+
+def _step(price: Price, usage: Usage) -> Price | None:
+    for tokens, step in price.above:
+        if usage.input_tokens > tokens:
+            return step
+    return None
+
+
+def _count(usage: Usage, name: str) -> float:
+    count: float = getattr(usage.dimensions if name in Dimensions.__struct_fields__ else usage, name)
+    return count
+
+
+def _billed_microseconds(usage: Usage, price: Price) -> int:
+    microseconds = round(max(usage.audio_seconds, price.min_audio_seconds) * _PER)
+    if price.step_audio_seconds:
+        step = round(price.step_audio_seconds * _PER)
+        microseconds = -(-microseconds // step) * step
+    return microseconds
+
+
 def _tokens(usage: Usage, price: Price) -> int | None:
     """Return the cost of the tokens in 10**-12 nano-USD; None when the price has no rate for tokens.
 
     Cached, written and audio tokens are parts of the input tokens: each is billed at its own rate where there is one,
     the remaining input at the input rate. A part never exceeds the remaining tokens, so an inconsistent count of a
-    vendor cannot make a cost negative.
+    vendor cannot make a cost negative. Searches and requests are billed beside the tokens, wherever they are processed.
     """
     if price.input_tokens is None and price.output_tokens is None:
         return None
@@ -130,9 +203,13 @@ def _tokens(usage: Usage, price: Price) -> int | None:
     remaining = max(0, usage.input_tokens)
     total = 0
     if usage.cached_input_tokens or usage.cache_write_tokens or usage.input_audio_tokens:
+        written, long = usage.cache_write_tokens, 0
+        if price.cache_write_long_tokens is not None:
+            long = max(0, min(usage.dimensions.cache_write_long_tokens, written))
         for part, rate in (
             (usage.cached_input_tokens, price.cached_input_tokens),
-            (usage.cache_write_tokens, price.cache_write_tokens),
+            (long, price.cache_write_long_tokens),
+            (written - long, price.cache_write_tokens),
             (usage.input_audio_tokens, price.input_audio_tokens),
         ):
             if part > 0 and rate is not None:
@@ -146,7 +223,12 @@ def _tokens(usage: Usage, price: Price) -> int | None:
         output -= audio
         total += audio * price.output_audio_tokens
     total += output * (price.output_tokens or 0)
-    return total * _PER
+    dimensions = usage.dimensions
+    factor = price.regions.get(dimensions.region, _PER) if dimensions.region else _PER
+    beside = price.requests
+    if dimensions.searches > 0 and price.searches is not None:
+        beside += dimensions.searches * price.searches
+    return total * factor + beside * _PER
 
 
 def _round(amount: int) -> int:

@@ -1,27 +1,29 @@
 """The lists shipped beside this file: rate tables, `rates/<provider type>.toml`, and retired models, `retired.toml`.
 
-A table is a list of `[[rate]]`: `model`, `unit` and its amounts (`gw.pricing.units.AMOUNTS`, decimal strings in USD),
-`valid_from` and `seen` (dates), `source`.
+A table is a list of `[[rate]]`: `model`, a price as `gw.pricing.price_document` has it, with decimal strings in USD,
+`valid_from` and `seen` (dates), `source`; `also` lists further names of the same price. A user's own tables, in the folder
+`prices` beside the database, have the same form; their rows override the shipped ones of the same model and day.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
-from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib.resources import files
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import attrs
 import msgspec
 
 from gw.pricing.book import PriceBook, RateRow
-from gw.pricing.units import AMOUNTS, price_in
+from gw.pricing.price_document import DIMENSIONS, EPOCH_DAY, price_from, quoted_decimal
+from gw.pricing.units import AMOUNTS
+from gw.types.entities import Price
 
-_EPOCH = date(1970, 1, 1).toordinal()
-_AMOUNTS = frozenset(name for names in AMOUNTS.values() for name in names)
+_PRICE = frozenset({name for names in AMOUNTS.values() for name in names} | {*DIMENSIONS})
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -32,17 +34,50 @@ class _Facts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     seen: date
     source: _Text
     live: bool = False
+    voices: bool = False
+    also: tuple[_Text, ...] = ()
 
 
-def load_book() -> PriceBook:
-    """Read all shipped tables, a few small files. Raises ValueError naming file and row."""
-    return PriceBook([row for name, text in table_texts() for row in parse_table(name, text)])
+def load_book(folder: Path | None = None) -> PriceBook:
+    """Read all shipped tables, a few small files, and those of the user's folder. Raises ValueError naming file and row."""
+    return PriceBook(rows_of(table_texts(folder)))
 
 
-def table_texts() -> list[tuple[str, str]]:
-    """Return the file name and the text of each shipped table."""
+def rows_of(texts: Iterable[tuple[str, str]]) -> list[RateRow]:
+    return [row for name, text in texts for row in parse_table(name, text)]
+
+
+def table_texts(folder: Path | None = None) -> list[tuple[str, str]]:
+    """Return the file name and the text of each shipped table, then of each table in `folder`."""
     entries = files("gw.pricing").joinpath("rates").iterdir()
-    return sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in entries if entry.name.endswith(".toml"))
+    texts = sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in entries if entry.name.endswith(".toml"))
+    return texts + own_table_texts(folder)
+
+
+def own_table_texts(folder: Path | None) -> list[tuple[str, str]]:
+    """Return the file name and the text of each table in the user's folder. Raises ValueError for one that is no text."""
+    texts = []
+    for path in sorted(folder.glob("*.toml")) if folder is not None else ():
+        try:
+            texts.append((path.name, path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path.name}: cannot be read: {error}") from None
+    return texts
+
+
+def own_folder(db_path: Path) -> Path:
+    """Return the folder of a gateway's own tables: beside its database."""
+    return db_path.with_name("prices")
+
+
+def tables_verified(folder: Path | None = None) -> dict[str, date]:
+    """Return for each provider type the day on which its newest row was seen at its source."""
+    seen: dict[str, date] = {}
+    for name, text in table_texts(folder):
+        for rate in tomllib.loads(text).get("rate", []):
+            kind = name.removesuffix(".toml")
+            seen[kind] = max(seen.get(kind, rate["seen"]), rate["seen"])
+    return seen
 
 
 def parse_table(name: str, text: str) -> list[RateRow]:
@@ -58,9 +93,9 @@ def parse_table(name: str, text: str) -> list[RateRow]:
     rows: dict[tuple[str, int, bool], RateRow] = {}
     for number, rate in enumerate(rates, 1):
         try:
-            row = _row(provider_type, rate)
-            key = (row.model, row.price.valid_from, row.live)
-            rows[key] = _joined(rows[key], row) if key in rows else row
+            for row in _rows(provider_type, rate):
+                key = (row.model, row.price.valid_from, row.live)
+                rows[key] = _joined(rows[key], row) if key in rows else row
         except (ValueError, msgspec.ValidationError) as error:
             raise ValueError(f"{name}: rate {number} ({rate.get('model', 'no model')}): {error}") from None
     return list(rows.values())
@@ -68,33 +103,28 @@ def parse_table(name: str, text: str) -> list[RateRow]:
 
 def _joined(first: RateRow, second: RateRow) -> RateRow:
     """Join two rows of one model and day, which must bill different units, into one price."""
-    rates = attrs.asdict(first.price, filter=_is_rate)
-    others = attrs.asdict(second.price, filter=_is_rate)
+    rates, others = _set_members(first.price), _set_members(second.price)
     if rates.keys() & others.keys():
         raise ValueError("a second row for this model, unit and valid_from")
     return attrs.evolve(first, price=attrs.evolve(first.price, **others))
 
 
-def _is_rate(field: attrs.Attribute[object], value: object) -> bool:
-    return bool(value) and field.name not in {"source", "valid_from"}
+def _set_members(price: Price) -> dict[str, Any]:
+    members = {field.name: getattr(price, field.name) for field in attrs.fields(Price)}
+    return {name: value for name, value in members.items() if value and name not in {"source", "valid_from"}}
 
 
-def _row(provider_type: str, rate: Mapping[str, object]) -> RateRow:
-    facts = msgspec.convert({name: value for name, value in rate.items() if name not in _AMOUNTS}, _Facts)
-    amounts = {name: _decimal(rate, name) for name in rate.keys() & _AMOUNTS}
+def _rows(provider_type: str, rate: Mapping[str, object]) -> list[RateRow]:
+    """Return one row for each name of a rate."""
+    facts = msgspec.convert({name: value for name, value in rate.items() if name not in _PRICE}, _Facts)
+    document = {"unit": facts.unit} | {name: value for name, value in rate.items() if name in _PRICE}
     source = f"table:{provider_type}@{facts.valid_from.isoformat()}"
-    price = price_in(facts.unit, amounts, source=source, valid_from=facts.valid_from.toordinal() - _EPOCH)
-    return RateRow(provider_type=provider_type, model=facts.model, price=price, live=facts.live)
-
-
-def _decimal(rate: Mapping[str, object], name: str) -> Decimal:
-    value = rate[name]
-    if not isinstance(value, str):
-        raise ValueError(f'{name} must be a decimal in quotes, such as "0.15"')
-    try:
-        return Decimal(value)
-    except InvalidOperation:
-        raise ValueError(f"{name} is not a decimal: {value!r}") from None
+    valid_from = facts.valid_from.toordinal() - EPOCH_DAY
+    price = price_from(document, source=source, valid_from=valid_from, number=quoted_decimal)
+    return [
+        RateRow(provider_type=provider_type, model=model, price=price, live=facts.live, voices=facts.voices)
+        for model in (facts.model, *facts.also)
+    ]
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):

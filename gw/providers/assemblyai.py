@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 import attrs
+import msgspec
 import trio
 
 from gw.errors import ProviderFailed
@@ -15,6 +16,7 @@ from gw.providers.http_call import rejection
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, rejected
 from gw.providers.speech_call import TRANSCRIPT_LIMIT
 from gw.providers.ws_session import open_listen_socket, why_closed
+from gw.types.audio import PCM_16K
 from gw.types.secret import Secret
 from gw.types.speech_settings import (
     DETECT,
@@ -29,7 +31,7 @@ from gw.types.speech_settings import (
     WORD_TIMESTAMPS,
 )
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
-from gw.wire import assemblyai_settings, assemblyai_stream, redaction, vendor_errors
+from gw.wire import assemblyai_settings, assemblyai_stream, billing, redaction, vendor_errors
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
@@ -128,6 +130,24 @@ _HONOURS: Honours = {
     PROMPT: lambda request, account: not request.keyterms and account.model.startswith(_TAKE_PROMPT),
 }  # fmt: skip
 
+
+_BILLED_ON_TOP = {
+    "keyterms_prompt": "keyterm", "speaker_labels": "diarize", "redact_pii": "redact", "entity_detection": "detect_entities",
+    "sentiment_analysis": "sentiment", "iab_categories": "topics", "content_safety": "content_safety",
+    "summarization": "summarize", "auto_highlights": "highlights", "auto_chapters": "summarize", "domain": "domain",
+}  # fmt: skip
+"""Source: the add-ons that the vendor's pricing page and its page on billing list (October 2026)."""
+
+
+def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tuple[str, ...]:
+    """Return what is billed on top, by the body or the query that is sent."""
+    if isinstance(request, TranscribeRequest):
+        members = msgspec.json.decode(assemblyai_stream.job_body(request, model, ""))
+        return billing.billed_options(members.items(), _BILLED_ON_TOP)
+    path = assemblyai_stream.path_of(attrs.evolve(request, format=PCM_16K), model)  # the format does not matter here
+    return billing.billed_options(billing.query_of(path), _BILLED_ON_TOP)
+
+
 SPEC = ProviderSpec(
     type="assemblyai", base_url="https://api.assemblyai.com", dialect="assemblyai",
     transcribe=transcribe, listen=listen,
@@ -137,5 +157,5 @@ SPEC = ProviderSpec(
     },
     health_path="/v2/transcript?limit=1", key_headers=key_headers,
     listen_formats=frozenset(assemblyai_stream.ENCODINGS),
-    reported=frozenset({"transcribe", "listen"}),
+    reported=frozenset({"transcribe", "listen"}), billed_options=billed_options,
 )

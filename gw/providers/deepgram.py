@@ -10,7 +10,7 @@ from gw.net.http1 import HttpResponse
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
-from gw.providers.speech_call import SpeechAudio, WholeTranscript
+from gw.providers.speech_call import SpeechAudio, WholeTranscript, billed_figure
 from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket
 from gw.types.secret import Secret
 from gw.types.speech_settings import (
@@ -28,7 +28,7 @@ from gw.types.speech_settings import (
 )
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_settings, deepgram_speak, redaction
+from gw.wire import billing, deepgram_flux_listen, deepgram_listen, deepgram_settings, deepgram_speak, redaction
 from gw.wire.deepgram_flux_listen import is_flux
 from gw.wire.vendor_errors import classify_deepgram
 
@@ -55,7 +55,8 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /v1/speak`, for Flux models `/v2/speak`, streamed while it is made."""
 
     def read(response: HttpResponse) -> SpeakStream:
-        return SpeechAudio(response, account.provider_id, request.format, b"dg-char-count")
+        figure = billed_figure(response, b"dg-char-count", "characters")
+        return SpeechAudio(response, account.provider_id, request.format, figure)
 
     path = deepgram_speak.http_path(request, account.model).encode()
     headers = json_lines(key_headers, account)
@@ -135,6 +136,29 @@ _COMMON: Honours = {
 _SAME_AT_BOTH: Honours = dict.fromkeys(("tag", "numerals"), lambda request, account: request.dialect == "deepgram")
 _SPEECH: Honours = {NO_STORE: True, LANGUAGE: _speaks, SPEED: True}
 
+
+_BILLED_ON_TOP = {
+    "keyterm": "keyterm", "redact": "redact", "diarize": "diarize", "diarize_model": "diarize",
+    "detect_entities": "detect_entities", "summarize": "summarize", "topics": "topics", "intents": "intents",
+    "sentiment": "sentiment",
+}  # fmt: skip
+"""Source: the vendor's price list as litellm 1.109.1 has it (`deepgram/streaming/…`); the last four are billed by tokens, which
+no answer counts."""
+
+
+def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tuple[str, ...]:
+    """Return what is billed on top, by the query that is sent. `language=multi` makes another price of Nova-3."""
+    if isinstance(request, TranscribeRequest):
+        path = deepgram_listen.recording_path(request, model)
+    else:
+        flux = deepgram_flux_listen.is_flux(model)
+        path = (deepgram_flux_listen if flux else deepgram_listen).path_of(request, model)
+    pairs = billing.query_of(path)
+    options = billing.billed_options(pairs, _BILLED_ON_TOP)
+    multilingual = model.startswith("nova-3") and ("language", "multi") in pairs
+    return tuple(sorted((*options, "multilingual"))) if multilingual else options
+
+
 SPEC = ProviderSpec(
     type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
@@ -148,5 +172,5 @@ SPEC = ProviderSpec(
     speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}),
     speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     listen_formats=frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw", "flac", "opus", "ogg", "webm", "mp4", "unknown"}),
-    reported=frozenset({"transcribe", "listen", "speak"}),
+    reported=frozenset({"transcribe", "listen", "speak"}), billed_options=billed_options,
 )

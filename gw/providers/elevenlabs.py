@@ -24,7 +24,7 @@ from gw.providers.spec import (
     rejected,
     require_voice,
 )
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, billed_figure, form_call
 from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.secret import Secret
@@ -42,7 +42,7 @@ from gw.types.speech_settings import (
 )
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.wire import elevenlabs_listen, elevenlabs_settings, elevenlabs_speak, elevenlabs_speak_live, redaction
+from gw.wire import billing, elevenlabs_listen, elevenlabs_settings, elevenlabs_speak, elevenlabs_speak_live, redaction
 from gw.wire.elevenlabs_listen import ElevenListenClient
 from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
 from gw.wire.vendor_errors import classify_elevenlabs, elevenlabs_close_error
@@ -66,9 +66,10 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     provider, fmt = account.provider_id, elevenlabs_speak.sent_for(request.format)
 
     def read(response: HttpResponse) -> SpeakStream:
+        figure = billed_figure(response, b"character-cost", "credits")
         if request.want_timings:
-            return SpeechEvents(response, provider, elevenlabs_speak.TimedDecoder(provider), fmt)
-        return SpeechAudio(response, provider, fmt)
+            return SpeechEvents(response, provider, elevenlabs_speak.TimedDecoder(provider), fmt, figure)
+        return SpeechAudio(response, provider, fmt, figure)
 
     path = elevenlabs_speak.http_path(request).encode()
     headers = json_lines(key_headers, account)
@@ -200,6 +201,20 @@ _SPEECH: Honours = {
     LANGUAGE: lambda request, account: elevenlabs_speak.speaks(request.language, account.model),
 }  # fmt: skip
 
+
+_BILLED_ON_TOP = {
+    "keyterms": "keyterm", "detect_speaker_roles": "speaker_roles", "entity_detection": "detect_entities",
+    "entity_redaction": "redact",
+}  # fmt: skip
+"""Source: the surcharges that elevenlabs 2.78.0 (`speech_to_text/client.py`) and the vendor's help pages name."""
+
+
+def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tuple[str, ...]:
+    if isinstance(request, TranscribeRequest):
+        return billing.billed_options(elevenlabs_listen.form_fields(request, model), _BILLED_ON_TOP)
+    return billing.billed_options(billing.query_of(elevenlabs_listen.path_of(request, model)), _BILLED_ON_TOP)
+
+
 SPEC = ProviderSpec(
     type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
@@ -208,5 +223,5 @@ SPEC = ProviderSpec(
     speak_formats=_RAW | {"mp3", "opus", "ogg"},
     speak_rates_hz=elevenlabs_speak.RATES_HZ, speak_live_formats=_RAW | {"mp3"},
     listen_formats=frozenset({"pcm_s16le"}), listen_rates_hz=elevenlabs_listen.RATES_HZ,
-    reported=frozenset({"transcribe"}),
+    reported=frozenset({"transcribe"}), billed_options=billed_options,
 )

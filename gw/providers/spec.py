@@ -232,6 +232,8 @@ class ProviderSpec:
     """Encodings `listen` takes; the relay converts others."""
     listen_rates_hz: frozenset[int] = frozenset()
     """Sample rates `listen` takes; empty = any."""
+    billed_options: Callable[[TranscribeRequest | ListenRequest, str], tuple[str, ...]] | None = None
+    """Returns the options of a request to a model that the vendor bills on top, in the names that prices have for them."""
     needs_address: bool = True
     """False for an engine inside this process."""
     engine_option: str = ""

@@ -13,8 +13,8 @@ from gw.providers.http_call import Classify, Decoder, EventStream, HttpCall, is_
 from gw.providers.spec import Account
 from gw.types.audio import PCM_16K, AudioFormat, Encoding
 from gw.types.stt import AudioSource, TranscribeEvent
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
-from gw.types.usage import Usage
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, VendorBilled
+from gw.types.usage import Usage, VendorFigure
 from gw.wire import multipart, wav
 
 TRANSCRIPT_LIMIT = 25 * 1024 * 1024  # bytes of an answer with a transcript
@@ -97,27 +97,49 @@ def headed(requested: AudioFormat, samples: AudioFormat) -> tuple[AudioFormat, b
     return fmt, wav.header(fmt, None) if encoding == "wav" else b""
 
 
-class SpeechEvents(EventStream[SpeakEvent]):
-    """A `SpeakStream` of an answer that is a stream of events."""
+def billed_figure(response: HttpResponse, header: bytes, unit: str) -> VendorFigure | None:
+    """Return the figure that a response header has; None where it is missing or no plausible number."""
+    value = (response.header(header) or b"").strip()
+    whole, _, fraction = value.partition(b".")
+    if not (whole.isdigit() and len(value) < 16 and (not fraction or fraction.isdigit())):
+        return None
+    return VendorFigure(amount=float(value), unit=unit)
 
-    def __init__(self, response: HttpResponse, provider: str, decoder: Decoder[SpeakEvent], fmt: AudioFormat) -> None:
+
+class SpeechEvents(EventStream[SpeakEvent]):
+    """A `SpeakStream` of an answer that is a stream of events. `figure`: what the vendor says that it bills."""
+
+    def __init__(
+        self, response: HttpResponse, provider: str, decoder: Decoder[SpeakEvent], fmt: AudioFormat,
+        figure: VendorFigure | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(response, provider, decoder)
         self.format = fmt
+        self._figure = figure
+
+    async def receive(self) -> list[SpeakEvent]:
+        events = await super().receive()
+        if self._figure is not None:
+            events.insert(0, VendorBilled(figure=self._figure))
+            self._figure = None
+        return events
 
 
 class SpeechAudio:
     """A `SpeakStream` of an answer that is the audio itself.
 
-    The header of a WAV shows its real rate. `characters_header` names the response header with the billed characters.
+    The header of a WAV shows its real rate. `figure`: what the vendor says that it bills; characters are the usage as well.
     Raises UpstreamProtocolError, when made, for an answer of text or JSON.
     """
 
-    def __init__(self, response: HttpResponse, provider: str, fmt: AudioFormat, characters_header: bytes = b"") -> None:
+    def __init__(
+        self, response: HttpResponse, provider: str, fmt: AudioFormat, figure: VendorFigure | None = None
+    ) -> None:
         if is_text(response):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
         self._response = response
         self._provider = provider
-        self._characters_header = characters_header
+        self._figure = figure
         self._empty = True
         self.format = fmt
 
@@ -129,9 +151,13 @@ class SpeechAudio:
             return [SpeakEnd(usage=self._usage())]
         if self._empty and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
             self.format = info.format
-        self._empty = False
+        first, self._empty = self._empty, False
+        if first and self._figure is not None:
+            return [VendorBilled(figure=self._figure), AudioChunk(data=data)]
         return [AudioChunk(data=data)]
 
     def _usage(self) -> Usage | None:
-        count = (self._response.header(self._characters_header) or b"") if self._characters_header else b""
-        return Usage(characters=int(count), source="vendor") if count.isdigit() and len(count) < 10 else None
+        figure = self._figure
+        if figure is None or figure.unit != "characters":
+            return None
+        return Usage(characters=int(figure.amount), source="vendor", vendor_figure=figure)

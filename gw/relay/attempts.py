@@ -24,6 +24,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Generic, TypeVar, cast
 
+import attrs
 import msgspec
 import trio
 
@@ -48,6 +49,7 @@ from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, Meter
 from gw.types.ids import Caller, Modality
+from gw.types.stt import ListenRequest, TranscribeRequest
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -145,6 +147,14 @@ class RequestContext(ABC, Generic[S, E]):
 
     def speed_key(self, model: Model) -> tuple[str, Modality, bool, str]:
         return model.id, self.spec.modality, self.spec.stream, self.first_event
+
+    @staticmethod
+    def note_billed_options(call: PreparedCall[S], request: TranscribeRequest | ListenRequest) -> PreparedCall[S]:
+        """Note which options of a transcription its vendor bills on top."""
+        if (options := call.spec.billed_options) is not None:
+            language = request.language or call.model.default_language
+            call.addons = options(attrs.evolve(request, language=language), call.model.name)
+        return call
 
     @abstractmethod
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[S]: ...

@@ -108,6 +108,8 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     gate: Gate
     open: OpenCall[S]
     ignored_settings: tuple[str, ...] = ()
+    addons: tuple[str, ...] = ()
+    """Options of the request that the vendor bills on top."""
 
 
 class CandidatePlanner:

@@ -215,6 +215,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return lambda: call(attrs.evolve(self.request, format=fmt, language=language), account)
 
     def _session_attempt(self, call: PreparedCall[ListenSession], attempt: Attempt) -> ListeningAttempt:
+        self.note_billed_options(call, self.request)
         return ListeningAttempt(call, attempt, self.audio)
 
     async def _use(
@@ -268,7 +269,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         now = meter.now()
         end_s = final.words[-1].end_s if final.words else final.end_s
         late_s = min(max(0.0, sent_s - end_s), now - meter.timestamp) if end_s > 0 else 0.0
-        speech = Usage(audio_seconds=max(0.0, final.end_s - final.start_s))
+        speech = Usage(audio_seconds=max(0.0, final.end_s - final.start_s)).with_addons(call.addons)
         part = HeardSpeech(
             request_id=meter.id,
             model_id=call.model.id,

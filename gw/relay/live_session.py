@@ -154,8 +154,9 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         for attempt in self.attempts:
             if attempt.session is None:  # no handshake: nothing was sent
                 continue
-            counted, reached = self._usage(attempt)
-            usage = attempt.reported or counted
+            addons = attempt.call.addons
+            counted, reached = [usage.with_addons(addons) for usage in self._usage(attempt)]
+            usage = (attempt.reported or counted).with_addons(addons)
             cost_of = partial(meter.cost_of, model=attempt.call.model, provider=attempt.call.provider, live=True)
             usage, cost = meter.priced(usage, counted, cost_of)
             meter.bill(attempt.attempt, usage, cost, waste_of(meter.modality, usage, reached, cost_of), counted)

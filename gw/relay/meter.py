@@ -97,11 +97,13 @@ class Accounting:
 
 def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, live: bool = False) -> Price | None:
     """Return the price from the configuration, else from the rate table."""
-    return model.price or book.price(provider.type, model.name, at_day=day, live=live)
+    return (model.prices and model.price(day)) or book.price(provider.type, model.name, at_day=day, live=live)
 
 
 def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False) -> Cost:
     price = price_of(book, model, provider, day, live=live)
+    if provider.region and not usage.dimensions.region:
+        usage = usage.in_region(provider.region)
     return book.cost(usage, price, local=provider.location == "local")
 
 

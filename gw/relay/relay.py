@@ -34,7 +34,7 @@ from gw.relay import transcoding, usage_counters
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
 from gw.relay.audio_supply import PATIENCE_S
-from gw.relay.candidates import CandidatePlanner, OpenCall, offered
+from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
@@ -244,6 +244,9 @@ class _Transcription(_Request[TranscribeRequest, TranscribeStream, TranscribeEve
         language = request.language or model.default_language
         sent = request if language == request.language else attrs.evolve(request, language=language)
         return partial(call, sent, account)
+
+    def prepare(self, model: Model, now: float) -> PreparedCall[TranscribeStream]:
+        return self.note_billed_options(super().prepare(model, now), self._request)
 
     def counter_for(self, opened: OpenAttempt[TranscribeStream, TranscribeEvent]) -> UsageCounter[TranscribeEvent]:
         return usage_counters.TranscribeCounter(self._request, opened.call.spec.rounds_audio_up_to_s, self._on_text)

@@ -12,6 +12,7 @@ from gw.registry.catalog import Catalog
 from gw.relay.attempts import OpenAttempt
 from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
+from gw.types.tts import VendorBilled
 from gw.types.usage import Cost, RequestRecord, Usage
 
 S = TypeVar("S", bound="ProviderStream")
@@ -50,6 +51,8 @@ class Response(Generic[S, E]):
         self.call = opened.call
         self.stream = opened.stream
         self.done = False
+        self.vendor_figure = next((e.figure for e in opened.events if isinstance(e, VendorBilled)), None)
+        """The vendor's own figure of what it bills, if that comes before its first content."""
         self.spoken_share: Callable[[], float] | None = None
         """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
         record of a complete answer waits for `close`, to be called when the speech is over."""
@@ -102,7 +105,7 @@ class Response(Generic[S, E]):
     def close(self, *, error: GwError | None, cancelled: bool) -> None:
         """Make the record, once. An answer that was cut short bills the units used so far."""
         if self.meter.record is None:
-            usage, measured = self._counter.usage()
+            usage, measured = self._usage()
             meter = self.meter
             usage, cost = meter.priced(usage, measured, self._cost)
             assert meter.answering is not None
@@ -110,6 +113,13 @@ class Response(Generic[S, E]):
             if len(meter.attempts) > 1:
                 meter.bill_unanswered_calls(self._catalog)
             meter.finish(usage=usage, measured=measured, error=error, cancelled=cancelled)
+
+    def _usage(self) -> tuple[Usage, Usage | None]:
+        """Return the usage to bill and our own measure, with the options of this vendor that are billed on top."""
+        usage, measured = self._counter.usage()
+        if addons := self.call.addons:
+            return usage.with_addons(addons), None if measured is None else measured.with_addons(addons)
+        return usage, measured
 
     @property
     def awaits_close(self) -> bool:

@@ -43,7 +43,7 @@ from gw.relay.transcoding import SPEAK_HZ, live_format, skipped, slices
 from gw.relay.voice_pace import VoicePaces
 from gw.relay.waste import Playback, played_part
 from gw.types.stt import VendorFrame
-from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
+from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, VendorBilled, WordTiming
 from gw.types.usage import Usage
 from gw.wire.convert import CannotConvert
 
@@ -263,7 +263,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
                         out.clear()
             elif isinstance(event, (Flushed, SpeakEnd)) and (fault := self._shortness(attempt, event)) is not None:
                 break
-            else:
+            elif not isinstance(event, VendorBilled):  # which comes with complete texts only
                 out += self._noted(attempt, event)
         if attempt.ended and not self._finishing:
             raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")

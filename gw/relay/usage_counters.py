@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
 from gw.policy.turns import MAX_TEXT
 from gw.providers.spec import ChatStream, SpeakStream
@@ -16,10 +18,11 @@ from gw.relay.waste import played_part, sent_part
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.llm import REFUSED, ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeEvent, TranscribeRequest
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
-from gw.types.usage import Usage
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, VendorBilled, WordTiming
+from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage, VendorFigure
 from gw.wire import wav
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
+from gw.wire.openai_chat import caches_for_long, requested_dimensions
 
 _CHARACTERS_PER_TOKEN = 4
 _DEFAULT_OUTPUT_TOKENS = 512  # assumed output of a chat request that sets no limit, for the budget reservation
@@ -146,12 +149,19 @@ class ChatCounter:
         return False
 
     def usage(self) -> tuple[Usage, Usage | None]:
+        vendor = self._vendor
         estimate = Usage(
             input_tokens=self._request.input_characters // _CHARACTERS_PER_TOKEN,
             output_tokens=-(-self._characters // _CHARACTERS_PER_TOKEN),
             source="estimated",
+            dimensions=NO_DIMENSIONS if vendor is not None else requested_dimensions(self._request),
         )
-        return (self._vendor, estimate) if self._vendor is not None else (estimate, None)
+        if vendor is None:
+            return estimate, None
+        if vendor.cache_write_tokens and vendor.dimensions is NO_DIMENSIONS and caches_for_long(self._request):
+            long = Dimensions(cache_write_long_tokens=vendor.cache_write_tokens)
+            vendor = msgspec.structs.replace(vendor, dimensions=long)
+        return vendor, estimate
 
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
         """Return the part in proportion to the text sent; nothing of an answer that was to be sent in one piece."""
@@ -208,6 +218,7 @@ class SpeakCounter:
         self._bytes_before = 0  # those before the events added last
         self._header_bytes = 0
         self._vendor: Usage | None = None
+        self._figure: VendorFigure | None = None
         self._meter = None if delivered.bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])
 
     def add(self, events: list[SpeakEvent], provider: str) -> bool:
@@ -225,6 +236,8 @@ class SpeakCounter:
                 return True
             elif isinstance(event, WordTiming):
                 self._words.append(event)
+            elif isinstance(event, VendorBilled):
+                self._figure = event.figure
         return False
 
     @property
@@ -245,7 +258,9 @@ class SpeakCounter:
         return played_part(usage, progress.offset_at(played_s, len(self._text), complete=False), played_s)
 
     def usage(self) -> tuple[Usage, Usage | None]:
-        measured = Usage(characters=len(self._text), audio_seconds=self._audio_seconds())
+        measured = Usage(
+            characters=len(self._text), audio_seconds=self._audio_seconds(), vendor_figure=self._figure
+        )
         return (self._vendor, measured) if self._vendor is not None else (measured, None)
 
     def _audio_seconds(self) -> float:

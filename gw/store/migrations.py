@@ -259,9 +259,15 @@ def _parts_of_vendors(db: apsw.Connection) -> None:
     db.execute("drop table part")
 
 
+def _price_dimensions(db: apsw.Connection) -> None:
+    """Add what a price depends on beside the units (`types.usage.Dimensions`), and the vendor's own figure; JSON, null = none."""
+    db.execute("alter table requests add column dimensions text")
+    db.execute("alter table requests add column vendor_figure text")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
-    _parts_of_vendors,
+    _parts_of_vendors, _price_dimensions,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

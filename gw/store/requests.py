@@ -10,14 +10,23 @@ import apsw
 import msgspec
 
 from gw.store.sqlite import struct_of
-from gw.types.usage import COUNTERS, AttemptRecord, HeardSpeech, RequestRecord, Usage
+from gw.types.usage import (
+    COUNTERS,
+    NO_DIMENSIONS,
+    AttemptRecord,
+    Dimensions,
+    HeardSpeech,
+    RequestRecord,
+    Usage,
+    VendorFigure,
+)
 
 _COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "requested_model", "status", "total_latency_ms",
     "ttfb_ms", "gateway_ms", "cost_nusd", "pricing_source", "input_tokens", "cached_input_tokens", "cache_write_tokens",
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
     "measured", "attempts", "fallback_from", "error_code", "stream", "session_id", "turn_id", "key_id", "endpoint",
-    "heard", "wasted_units", "wasted_nusd", "estimated_nusd",
+    "heard", "wasted_units", "wasted_nusd", "estimated_nusd", "dimensions", "vendor_figure",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -65,6 +74,8 @@ LARGEST = 10**15
 _attempts = msgspec.json.Decoder(tuple[AttemptRecord, ...])
 _heard_speech = msgspec.json.Decoder(tuple[HeardSpeech, ...])
 _usage = msgspec.json.Decoder(Usage)
+_dimensions = msgspec.json.Decoder(Dimensions)
+_vendor_figure = msgspec.json.Decoder(VendorFigure)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -277,13 +288,19 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         record.wasted_units and bounded_float(record.wasted_units),
         None if record.wasted_nusd is None else bounded_int(record.wasted_nusd),
         record.estimated_nusd and bounded_int(record.estimated_nusd),
+        None if usage.dimensions is NO_DIMENSIONS else _encode(usage.dimensions).decode(),
+        None if usage.vendor_figure is None else _encode(usage.vendor_figure).decode(),
     )
 
 
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
-    usage = {name: fields.pop(name) for name in COUNTERS}
-    fields["usage"] = usage | {"source": fields.pop("usage_source")}
+    usage: dict[str, object] = {name: fields.pop(name) for name in COUNTERS}
+    usage["source"] = fields.pop("usage_source")
+    for name, decoder in (("dimensions", _dimensions), ("vendor_figure", _vendor_figure)):
+        if (text := fields.pop(name)) is not None:
+            usage[name] = decoder.decode(str(text))
+    fields["usage"] = usage
     measured = fields.pop("measured")
     fields["measured"] = None if measured is None else _usage.decode(str(measured))
     fields["attempts"] = _attempts.decode(str(fields["attempts"]))

@@ -19,7 +19,7 @@ import attrs
 
 from gw.errors import BudgetExceededError
 from gw.types.ids import Modality
-from gw.types.usage import NANO, RequestRecord
+from gw.types.usage import BASE_RATE, NANO, RequestRecord
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -67,6 +67,7 @@ class _ModelSeries:
     ttfb: BucketCounts = attrs.field(factory=lambda: BucketCounts(LATENCY_BUCKETS_S))
     cost_nusd: int = 0
     outcomes: dict[str, int] = attrs.field(factory=dict)
+    base_rate: int = 0
 
     def add_cost(self, nusd: int | None) -> None:
         if nusd:
@@ -127,6 +128,8 @@ class Metrics:
             series.ttfb.observe_ms(record.ttfb_ms)
         if record.gateway_ms is not None:
             series.overhead.observe_ms(record.gateway_ms)
+        if BASE_RATE in record.pricing_source:
+            series.base_rate += 1
         if record.error_code == BudgetExceededError.code:
             self._budget_blocked += 1
         if len(record.attempts) > 1 or record.status != "success":
@@ -198,6 +201,11 @@ class Metrics:
         text = "Candidates refused for their rate: by the vendor (upstream) or by rate_limiting in gw.yaml (configured)."
         limited: list[_Sample] = [({"provider": p, "source": s}, n) for (p, s), n in self._rate_limited.items()]
         yield _family("gw_rate_limited", "counter", text, limited)
+        text = "Requests whose price ignores something that they used (base rate in pricing_source)."
+        base: list[_Sample] = [
+            ({"modality": m, "provider": p, "model": model}, series.base_rate) for (m, p, model), series in self._models.items()
+        ]
+        yield _family("gw_base_rate", "counter", text, base)
         yield _family("gw_budget_blocked", "counter", "Requests refused because of a daily budget.", [({}, self._budget_blocked)])
 
     def _fact_families(self, facts: MetricFacts) -> Iterator[Metric]:

@@ -6,6 +6,7 @@ separate stored form, because its key is encrypted there. Texts beside a field a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -59,13 +60,30 @@ class Price:
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_long_tokens: int | None = None
     output_tokens: int | None = None
     input_audio_tokens: int | None = None
     output_audio_tokens: int | None = None
     audio_seconds: int | None = None
     characters: int | None = None
+    searches: int | None = None
+    """For web searches, beside the tokens."""
+    requests: int = 0
+    """For requests, beside the tokens."""
     min_audio_seconds: float = 0.0
     """Shortest duration that is billed."""
+    step_audio_seconds: float = 0.0
+    """Audio is billed in steps of this duration, the last one whole; 0.0 = exactly."""
+    tiers: Mapping[str, Price] = {}
+    """Service tier → the price there."""
+    above: tuple[tuple[int, Price], ...] = ()
+    """The price of requests with more input tokens than that, the highest number first."""
+    regions: Mapping[str, int] = {}
+    """Region → factor for all tokens, in millionths."""
+    addons: Mapping[str, int] = {}
+    """Option → rate that is added to that of `audio_seconds`."""
+    inherited: frozenset[str] = frozenset()
+    """In a price of `tiers` or `above`: rates that are those of the price around it, for want of their own."""
     source: str = ""
     valid_from: int = 0
 
@@ -73,6 +91,15 @@ class Price:
 EntityType = Literal["provider", "model", "project", "key", "fallbacks"]
 Action = Literal["create", "update", "delete"]
 ActorSource = Literal["api", "mcp", "cli"]
+
+
+_REGIONAL_HOST = re.compile(r"https?://([a-z]{2})\.api\.openai\.com(?:[:/].*)?")
+
+
+def region_of(base_url: str | None) -> str:
+    """Return the region to which a vendor's address restricts the processing, where that has its own prices; else ""."""
+    match = _REGIONAL_HOST.fullmatch(base_url or "")
+    return match[1] if match is not None else ""
 
 
 @attrs.frozen(kw_only=True)
@@ -94,6 +121,9 @@ class Provider:
     max_concurrent: int | None = None
     public_only: bool = False
     """Refuse addresses outside the public internet: the base URL came through the API."""
+    region: Annotated[str, "region that prices depend on, such as us; default: by the address"] = attrs.field(
+        default=attrs.Factory(lambda self: region_of(self.base_url), takes_self=True)
+    )
 
     @property
     def configured(self) -> bool:
@@ -112,12 +142,21 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="mo
     display_name: str = ""
     default_language: str | None = None
     default_voice: str | None = None
-    price: Annotated[Price | None, "overrides the shipped table; USD"] = None
+    prices: Annotated[tuple[Price, ...], "overrides the shipped table; USD"] = ()
+    """Oldest first, at most one for each day."""
     aliases: Annotated[tuple[str, ...], "other names a client may use"] = ()
 
     def __post_init__(self) -> None:
         if not self.id:
             msgspec.structs.force_setattr(self, "id", f"{self.provider}/{self.name}")
+
+    def price(self, day: int) -> Price | None:
+        """Return the price set for this model that holds on a UTC day (since 1970-01-01)."""
+        holding = None
+        for price in self.prices:
+            if price.valid_from <= day:
+                holding = price
+        return holding
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,7 @@ import msgspec
 from gw.types.audio import AudioFormat
 from gw.types.speech_settings import INSTRUCTIONS, LANGUAGE, NO_STORE, SPEED, WORD_TIMESTAMPS
 from gw.types.stt import VendorFrame
-from gw.types.usage import Usage
+from gw.types.usage import Usage, VendorFigure
 
 
 @attrs.frozen(kw_only=True)
@@ -99,5 +99,11 @@ class SpeakEnd(msgspec.Struct, frozen=True, kw_only=True):
     raw: str | None = None
 
 
-SpeakEvent: TypeAlias = AudioChunk | WordTiming | Flushed | VendorFrame | SpeakEnd
+class VendorBilled(msgspec.Struct, frozen=True, kw_only=True):
+    """The vendor's own figure of what it bills for this speech; comes before its first audio."""
+
+    figure: VendorFigure
+
+
+SpeakEvent: TypeAlias = VendorBilled | AudioChunk | WordTiming | Flushed | VendorFrame | SpeakEnd
 """The first event of an upstream frame carries the frame as `raw`, where caller and upstream speak the same dialect."""

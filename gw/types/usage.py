@@ -14,11 +14,49 @@ import msgspec
 from gw.types.ids import Modality, split_model_id
 
 NANO = 1_000_000_000  # nano-USD in one USD
+BASE_RATE = "base rate"
+"""Words in the source of a cost whose rate ignores something that the request used."""
 
 UsageSource = Literal["vendor", "measured", "estimated"]
 Status = Literal["success", "error", "fallback", "cancelled"]
 Unit = Literal["tokens", "audio_seconds", "characters"]
 UNIT_OF: dict[Modality, Unit] = {"stt": "audio_seconds", "llm": "tokens", "tts": "characters"}
+
+
+class Dimensions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts that the price of a usage depends on beside its units, as far as the vendor or the request names them."""
+
+    tier: str = ""
+    """Service tier that served the request, such as `flex` or `priority`; "" = the vendor's standard."""
+    region: str = ""
+    """Region to which the processing was restricted, such as `us`; "" = none."""
+    addons: tuple[str, ...] = ()
+    """Options that the vendor bills on top, such as `keyterm` or `diarize`, in alphabetical order."""
+    searches: int = 0
+    """Web searches that the vendor made for the answer."""
+    cache_write_long_tokens: int = 0
+    """Part of the `cache_write_tokens` that stay in the vendor's cache for longer than usual (Anthropic: one hour)."""
+
+    def __add__(self, other: Dimensions) -> Dimensions:
+        if self is NO_DIMENSIONS or other is NO_DIMENSIONS:
+            return other if self is NO_DIMENSIONS else self
+        return Dimensions(
+            tier=self.tier or other.tier,
+            region=self.region or other.region,
+            addons=tuple(sorted({*self.addons, *other.addons})),
+            searches=self.searches + other.searches,
+            cache_write_long_tokens=self.cache_write_long_tokens + other.cache_write_long_tokens,
+        )
+
+
+NO_DIMENSIONS = Dimensions()
+
+
+class VendorFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """The amount that the vendor says it bills, in its own unit (`credits`, `characters`): kept beside our own count."""
+
+    amount: float
+    unit: str
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,18 +73,46 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     characters: int = 0
     """Unicode code points sent to a text-to-speech vendor."""
     source: UsageSource = "measured"
+    dimensions: Dimensions = NO_DIMENSIONS
+    vendor_figure: VendorFigure | None = None
+
+    def with_addons(self, addons: tuple[str, ...]) -> Usage:
+        """Return this usage of a request that had such options."""
+        if not addons:
+            return self
+        return msgspec.structs.replace(self, dimensions=self.dimensions + Dimensions(addons=addons))
 
 
-COUNTERS = tuple(name for name in Usage.__struct_fields__ if name != "source")
+    def in_region(self, region: str) -> Usage:
+        """Return this usage of a request that was processed there."""
+        return msgspec.structs.replace(self, dimensions=self.dimensions + Dimensions(region=region))
+
+
+COUNTERS = tuple(
+    name for name in Usage.__struct_fields__ if name not in ("source", "dimensions", "vendor_figure")
+)
 """Fields of a usage that count units; `Price` has a rate for each."""
 
 
 def total_usage(usages: Collection[Usage], source: UsageSource) -> Usage:
-    return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in COUNTERS}, source=source)
+    """Add usages up. Figures of vendors in different units have no sum."""
+    figures = [usage.vendor_figure for usage in usages if usage.vendor_figure is not None]
+    figure = None
+    if figures and len({figure.unit for figure in figures}) == 1:
+        figure = VendorFigure(amount=sum(figure.amount for figure in figures), unit=figures[0].unit)
+    return Usage(
+        **{name: sum(getattr(usage, name) for usage in usages) for name in COUNTERS},
+        source=source,
+        dimensions=sum((usage.dimensions for usage in usages), NO_DIMENSIONS),
+        vendor_figure=figure,
+    )
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Unpriced: None. `source`: `table:<file>@<valid-from>`, `config`, `vendor`, `local` or `unpriced`."""
+    """Unpriced: None. `source`: `table:<file>@<valid-from>`, `config`, `vendor`, `local` or `unpriced`.
+
+    A source that ends with `(base rate: …)` names what the request used and the rate does not take into account.
+    """
 
     nusd: int | None
     source: str

@@ -19,7 +19,7 @@ import msgspec
 from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
-from gw.wire import sse
+from gw.wire import billing, sse
 from gw.wire.bounds import tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, arguments_object, as_delta, with_raw
 from gw.wire.json_codec import BAD_JSON, convert_or_none
@@ -77,10 +77,20 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Usage(msgspec.Struct, gc=False):
+    """Members as of anthropic 1.17.0; in a stream `message_start` has all of them, `message_delta` the counters.
+
+    Members of type Any are read on their own: an unreadable one is no reason to lose the counters.
+    """
+
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
+    cache_creation: Any = None
+    server_tool_use: Any = None
+    service_tier: Any = None
+    inference_geo: Any = None
+    speed: Any = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -97,10 +107,26 @@ def _usage(start: object, last: object) -> Usage | None:
         count = getattr(final, name, None)
         return tokens(getattr(first, name, None) if count is None else count)
 
+    def named(name: str) -> Any:
+        value = getattr(final, name, None)
+        return getattr(first, name, None) if value is None else value
+
+    def within(name: str, member: str) -> int:
+        found = named(name)
+        count = found.get(member) if isinstance(found, dict) else None
+        return tokens(count) if type(count) is int else 0
+
     read, written = either("cache_read_input_tokens"), either("cache_creation_input_tokens")
     return Usage(
         input_tokens=tokens(either("input_tokens") + read + written), cached_input_tokens=read,
         cache_write_tokens=written, output_tokens=either("output_tokens"), source="vendor",
+        dimensions=billing.dimensions(
+            # A faster model run (`speed`) has prices of its own, as a tier has; the two are not combined.
+            billing.special(named("speed")) or named("service_tier"),
+            named("inference_geo"),
+            searches=within("server_tool_use", "web_search_requests"),
+            cache_write_long_tokens=within("cache_creation", "ephemeral_1h_input_tokens"),
+        ),
     )
 
 

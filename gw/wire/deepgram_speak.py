@@ -29,7 +29,7 @@ from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.types.usage import Usage
+from gw.types.usage import Usage, VendorFigure
 from gw.wire.bounds import tokens
 from gw.wire.deepgram_listen import ENCODINGS
 from gw.wire.json_codec import BAD_JSON, MEMBERS, NO_TYPE, decode_client, decode_or, decode_upstream
@@ -404,7 +404,10 @@ class FluxSpeakClient(DeepgramSpeakClient):
 
     def _end(self) -> list[SpeakEvent]:
         events = super()._end()
-        return events if self._billed is None else [SpeakEnd(usage=Usage(characters=self._billed, source="vendor"))]
+        if self._billed is None:
+            return events
+        figure = VendorFigure(amount=self._billed, unit="characters")
+        return [SpeakEnd(usage=Usage(characters=self._billed, source="vendor", vendor_figure=figure))]
 
 
 # ---- Flux, server

@@ -69,6 +69,7 @@ class ScribeWord(msgspec.Struct, gc=False):
     end: float | None = None
     type: str | None = None
     speaker_id: str | None = None
+    channel_index: int | None = None
 
     @property
     def is_word(self) -> bool:
@@ -372,11 +373,12 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool, redacted: b
         if answer.text is None:
             raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
         channels = [_Channel(answer.text, answer.language_code, answer.words)]
-    billed_s = seconds(answer.audio_duration_secs)
+    length_s = seconds(answer.audio_duration_secs)
+    billed_s = None if length_s is None else length_s * _billed_channels(answer)
     return stt.Transcript(
         text="\n".join(channel.text for channel in channels if channel.text),
         language=next((channel.language_code for channel in channels if channel.language_code), None),
-        duration_s=billed_s,
+        duration_s=length_s,
         words=() if redacted and not keep_raw and not _same_text(channels) else tuple(
             stt.Word(text=w.text or "", start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
             for channel in channels for w in channel.words or () if w.is_word
@@ -384,6 +386,16 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool, redacted: b
         usage=None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor"),
         raw=body if keep_raw else None,
     )
+
+
+def _billed_channels(answer: _Answer) -> int:
+    """Return how many channels were transcribed one by one: each is billed for the whole duration (elevenlabs 2.78.0).
+
+    They come as transcripts of their own, or as words of one transcript with the index of their channel.
+    """
+    if answer.transcripts is not None:
+        return max(1, len(answer.transcripts))
+    return 1 + max((word.channel_index or 0 for word in answer.words or ()), default=0)
 
 
 # ---- recordings, as a server

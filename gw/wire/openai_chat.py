@@ -22,12 +22,20 @@ import msgspec
 from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
 from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
-from gw.types.usage import Usage
-from gw.wire import sse
+from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
+from gw.wire import billing, sse
 from gw.wire.bounds import MOST_TOKENS, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
 from gw.wire.chat_messages import decode_messages
-from gw.wire.json_codec import BAD_JSON, MEMBERS, convert_or_none, decode_client, decode_request, decode_upstream
+from gw.wire.json_codec import (
+    BAD_JSON,
+    MEMBERS,
+    convert_or_none,
+    decode_client,
+    decode_or,
+    decode_request,
+    decode_upstream,
+)
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -38,6 +46,8 @@ _END = ChatEnd()
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 _INT = msgspec.json.Decoder(int)
+_ANY = msgspec.json.Decoder()
+_HOURS = re.compile(r"(\d{1,6})h")
 _BOOLS = {b"true": True, b"false": False, b"null": False}
 _NULL = msgspec.Raw(b"null")
 _TRUE = msgspec.Raw(b"true")
@@ -136,6 +146,24 @@ def stream_options(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
     return _value(MEMBERS, raw, "stream_options", "an object")
 
 
+def requested_dimensions(request: ChatRequest) -> Dimensions:
+    """Return what the request asks for that has a price of its own; an answer's own `service_tier` is more certain."""
+    raw = request.fields.get("service_tier")
+    return NO_DIMENSIONS if raw is None else billing.dimensions(decode_or(_TEXT, raw, ""))
+
+
+def caches_for_long(request: ChatRequest) -> bool:
+    """Return whether what is written to the vendor's cache stays there for more than twelve hours, which costs more.
+
+    Source: openai-python 3.52.0, `prompt_cache_options.ttl`; the price as litellm 1.109.1 has it (`above_12hr`).
+    """
+    raw = request.fields.get("prompt_cache_options")
+    options = None if raw is None else decode_or(_ANY, raw, None)
+    ttl = options.get("ttl") if isinstance(options, dict) else None
+    hours = _HOURS.fullmatch(ttl) if isinstance(ttl, str) else None
+    return hours is not None and int(hours[1]) > 12
+
+
 # ---- the answer, as a client
 
 
@@ -168,6 +196,7 @@ class _Message(msgspec.Struct, gc=False):
     tool_calls: list[_Call] | None = None
     function_call: _Function | None = None
     audio: Any = None
+    executed_tools: Any = None
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -189,6 +218,7 @@ class _Chunk(msgspec.Struct, gc=False):
     usage: Any = None
     x_groq: _XGroq | None = None
     error: Any = None
+    service_tier: Any = None
 
 
 class _Tokens(msgspec.Struct, gc=False):
@@ -209,8 +239,15 @@ _NO_TOKENS = _Tokens()
 _NO_GROQ = _XGroq()
 
 
-def _usage(value: object) -> Usage | None:
-    """Return usage; None if it is missing or unreadable, which is no reason to lose the answer."""
+_RAN_TOOLS = ("executed_tools",)
+"""Groq runs tools of its own (search, a browser, code) and bills them apart; the answer does not count them by price."""
+
+
+def _usage(value: object, tier: object = None, addons: tuple[str, ...] = ()) -> Usage | None:
+    """Return usage; None if it is missing or unreadable, which is no reason to lose the answer.
+
+    `tier`: `service_tier` of the answer, the tier that served it, whatever the request asked for.
+    """
     usage = convert_or_none(value, _Usage)
     if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return None
@@ -219,6 +256,7 @@ def _usage(value: object) -> Usage | None:
         input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(prompt.cached_tokens),
         cache_write_tokens=tokens(prompt.cache_write_tokens), output_tokens=tokens(usage.completion_tokens),
         input_audio_tokens=tokens(prompt.audio_tokens), output_audio_tokens=tokens(completion.audio_tokens), source="vendor",
+        dimensions=billing.dimensions(tier, addons=addons) if tier or addons else NO_DIMENSIONS,
     )
 
 
@@ -240,6 +278,8 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         super().__init__(provider)
         self._keep_raw = keep_raw
         self._latest_usage: object = None
+        self._tier: object = None
+        self._addons: tuple[str, ...] = ()
         self._finished = self._has_content = False
         self._call_ids: list[str] = []
 
@@ -262,6 +302,8 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         except BAD_JSON:
             raise self._malformed("a chunk is not the JSON expected") from None
         usage, error = chunk.usage, chunk.error
+        if chunk.service_tier is not None:
+            self._tier = chunk.service_tier
         if chunk.x_groq is not None:
             usage, error = usage or chunk.x_groq.usage, error or chunk.x_groq.error
         if error is not None or event.event == "error":
@@ -274,7 +316,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
                 events.append(self._delta(choice, raw))
                 raw = b"" if self._keep_raw else None
         elif usage is not None:
-            report = _usage(usage)
+            report = _usage(usage, self._tier, self._addons)
             if report is not None:
                 self._latest_usage = None
                 events.append(UsageReport(usage=report, raw=data if self._keep_raw else None))
@@ -282,7 +324,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
             events.append(Delta(raw=data))   # Azure's filter results, padding
 
     def _finish(self, events: list[ChatEvent]) -> None:
-        usage = _usage(self._latest_usage)
+        usage = _usage(self._latest_usage, self._tier, self._addons)
         if usage is not None:
             events.append(UsageReport(usage=usage))
         if not self._has_content:
@@ -303,6 +345,8 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         if delta.tool_calls or delta.function_call is not None:
             calls, indexed = self._pieces(delta)
             raw = raw if indexed else None
+        if delta.executed_tools:
+            self._addons = _RAN_TOOLS
         text = delta.content if isinstance(delta.content, str) else _text(delta.content)
         refusal = delta.refusal or ""
         reasoning = delta.reasoning or delta.reasoning_content or ""
@@ -354,9 +398,10 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     has_content = text or refusal or calls or reasoning or message.audio is not None
     if not has_content and choice.finish_reason not in ENDED_BY:
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
+    addons = _RAN_TOOLS if message.executed_tools else ()
     return Completion(
         text=text, refusal=refusal, tool_calls=calls, finish_reason=choice.finish_reason,
-        usage=_usage(answer.usage or groq.usage), raw=body if keep_raw else None,
+        usage=_usage(answer.usage or groq.usage, answer.service_tier, addons), raw=body if keep_raw else None,
     )
 
 

@@ -1,4 +1,5 @@
 import math
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_prices_are_exact():
     )
     assert fields.price(node({"unit": "minute", "usd": 0.0045})).audio_seconds == 75_000_000_000
     assert "needs a unit" in rejected(fields.price, {"usd": 1})
-    assert "takes usd, min_seconds, not 'input'" in rejected(fields.price, {"unit": "minute", "input": 1})
+    assert "takes usd, min_seconds, step_seconds, not 'input'" in rejected(fields.price, {"unit": "minute", "input": 1})
     assert "needs usd" in rejected(fields.price, {"unit": "hour"})
     assert "must be a mapping" in rejected(fields.price, 5)
 
@@ -142,3 +143,39 @@ def test_a_key_that_goes_out_is_ascii():
     assert fields.provider_key(node("\tsk-1\n")).reveal() == "sk-1"
     assert not fields.provider_key(node(" "))
     assert "is empty" in rejected(fields.Required(fields.provider_key), " ")
+
+
+def test_a_price_with_its_dimensions():
+    value = {
+        "unit": "1M_tokens", "input": 10, "output": 50, "per_search": 0.01, "valid_from": date(2026, 12, 1),
+        "tiers": {"flex": {"input": 5, "above": [{"tokens": 1_000, "input": 7}]}},
+        "above": [{"tokens": 1_000, "input": 20}], "regions": {"us": 1.1},
+    }  # fmt: skip
+    found = fields.price(node(value))
+    assert (found.valid_from, found.searches, found.regions) == (20_788, 10**13, {"us": 1_100_000})
+    assert found.above[0][1].input_tokens == 2 * 10**10
+    assert found.tiers["flex"].above[0][1].input_tokens == 7 * 10**9
+    assert fields.price(node({"unit": "minute", "usd": 0.6, "addons": {"keyterm": 0.06}})).addons == {"keyterm": 10**12}
+
+
+def test_prices_that_hold_from_different_days():
+    first, second = {"unit": "minute", "usd": 1}, {"unit": "minute", "usd": 2, "valid_from": "2026-12-01"}
+    assert [one.valid_from for one in fields.prices(node([second, first]))] == [0, 20_788]
+    assert len(fields.prices(node(first))) == 1
+    assert "two prices hold from the same day" in rejected(fields.prices, [first, first])
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ({"unit": "minute", "usd": 1, "valid_from": 5}, "section.setting.valid_from must be a day, found 5"),
+        ({"unit": "minute", "usd": 1, "tires": {}}, "unknown key 'section.setting.tires'"),
+        ({"unit": "1M_tokens", "input": 1, "tiers": {"flex": {"inptu": 1}}}, "unknown key 'section.setting.tiers.flex.inptu'"),
+        ({"unit": "1M_tokens", "input": 1, "above": [{"tokens": 0, "input": 1}]}, "tokens must be a whole number from 1"),
+    ],
+)
+def test_a_mistake_within_a_price_has_its_position(value, what):
+    at = node(value)
+    fields.price(at)
+    [problem] = at.document.problems
+    assert what in problem.what

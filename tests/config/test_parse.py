@@ -33,8 +33,8 @@ def test_the_example_is_valid_and_has_its_effect():
     assert settings.providers["openai-eu"].type == "openai"
     assert settings.providers["openai"].api_key == Secret("value-of-OPENAI_API_KEY")
     assert settings.models["llm:fast:eu/any"].provider == "openai-eu"
-    assert settings.models["llm:openai/gpt-4o-mini"].price == Price(
-        input_tokens=150_000_000, cached_input_tokens=75_000_000, output_tokens=600_000_000, source="config"
+    assert settings.models["llm:openai/gpt-4o-mini"].prices == (
+        Price(input_tokens=150_000_000, cached_input_tokens=75_000_000, output_tokens=600_000_000, source="config"),
     )
     assert settings.cost_tracking.db_path == Path("conf/data/gw.db")
     assert settings.serve.tls_cert == Path("conf/tls/cert.pem")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gw.pricing.book import PriceBook, RateRow
 from gw.types.entities import Price
-from gw.types.usage import Cost, Usage
+from gw.types.usage import Cost, Dimensions, Usage
 
 BOOK = PriceBook([])
 
@@ -20,8 +20,8 @@ def nusd(usage, price, *, local=False):
     return BOOK.cost(usage, price, local=local).nusd
 
 
-def test_longest_prefix_at_a_boundary():
-    book = PriceBook([row("nova"), row("nova-3"), row("sonic")])
+def test_a_snapshot_has_the_price_of_its_model():
+    book = PriceBook([row("nova"), row("nova-3"), row("sonic"), row("gpt-4o-mini")])
 
     def source(name):
         price = book.price("acme", name, at_day=9)
@@ -30,25 +30,50 @@ def test_longest_prefix_at_a_boundary():
     assert source("nova-3") == "nova-3@0"
     assert source("nova-3-general") == "nova-3@0"
     assert source("nova-3:latest") == "nova-3@0"
-    assert source("nova@2") == "nova@0"
-    assert source("nova-2-medical-2026-01-12") == "nova@0"
-    assert source("novae") is None
-    assert source("nova-") == "nova@0"
+    assert source("nova@20260112") == "nova@0"
+    assert source("nova-0613") == "nova@0"
+    assert source("sonic-2026-01-12") == "sonic@0"
+    assert source("gpt-4o-mini-2024-07-18") == "gpt-4o-mini@0"
+    assert source("gpt-4o-mini-latest-2024-07-18") == "gpt-4o-mini@0"
+    for other in ("novae", "nova-", "nova@2", "nova-2-medical-2026-01-12", "sonic-9999", "sonic-2026-13-01", ""):
+        assert source(other) is None, other
     assert source("nova-3-mini") is None, "a model of its own, not a variant"
-    assert source("") is None
     assert book.price("other", "nova-3", at_day=9) is None
+
+
+def test_a_mistyped_name_has_no_price_but_a_suggestion():
+    book = PriceBook([row("gpt-4o"), row("gpt-4o-mini"), attrs.evolve(row("nova-3"), live=True)])
+    assert book.price("acme", "gpt-4o-mni", at_day=9) is None
+    assert book.similar("acme", "gpt-4o-mni") == "gpt-4o-mini"
+    assert book.similar("acme", "nova-33") == "nova-3"
+    assert book.similar("acme", "whisper") == book.similar("other", "gpt-4o-mni") == ""
+
+
+def test_names_with_a_voice():
+    book = PriceBook([attrs.evolve(row("aura-2"), voices=True), row("nova-3")])
+    assert book.price("acme", "aura-2-thalia-en", at_day=9) is not None
+    for other in ("aura-2-thalia", "aura-2-thalia-en-x", "nova-3-thalia-en"):
+        assert book.price("acme", other, at_day=9) is None, other
+
+
+def test_of_two_rows_for_a_day_the_later_counts():
+    book = PriceBook([row("m", rate=1), row("m", rate=2)])
+    assert book.price("acme", "m", at_day=0).input_tokens == 2
+    book.price("acme", "m-latest", at_day=0)
+    book.replace([row("m", rate=3)])
+    assert book.price("acme", "m-latest", at_day=0).input_tokens == 3, "nothing of the old rows is remembered"
 
 
 def test_the_newest_row_that_is_valid():
     book = PriceBook([row("m", day=20, rate=3), row("m", day=10, rate=2)])
-    prices = [book.price("acme", "m-x", at_day=day) for day in (9, 10, 19, 20, 99)]
+    prices = [book.price("acme", "m-latest", at_day=day) for day in (9, 10, 19, 20, 99)]
     assert [price and price.input_tokens for price in prices] == [None, 2, 2, 3, 3]
 
 
 def test_the_cache_of_names_is_bounded():
-    book = PriceBook([row("m")])
+    book = PriceBook([row("x")])
     for number in range(5_000):
-        assert book.price("acme", f"m-{number}", at_day=0) is not None
+        assert book.price("acme", f"m-{number}", at_day=0) is None
     assert len(book._cache) <= 4_096
 
 
@@ -115,9 +140,12 @@ PRICES = st.builds(
     **{
         field.name: RATE
         for field in attrs.fields(Price)
-        if field.name not in {"min_audio_seconds", "source", "valid_from"}
+        if field.type == "int | None"
     },
+    requests=st.integers(0, 10**14),
     min_audio_seconds=st.sampled_from([0.0, 10.0]),
+    step_audio_seconds=st.sampled_from([0.0, 1.0, 15.0]),
+    regions=st.just({"us": 1_100_000}),
 )
 COUNT = st.integers(0, 10**9)
 USAGES = st.builds(
@@ -130,6 +158,13 @@ USAGES = st.builds(
     output_audio_tokens=COUNT,
     audio_seconds=st.floats(0, 1e6),
     characters=COUNT,
+    dimensions=st.builds(
+        Dimensions,
+        tier=st.sampled_from(["", "flex"]),
+        region=st.sampled_from(["", "us", "eu"]),
+        searches=COUNT,
+        cache_write_long_tokens=COUNT,
+    ),
 )
 
 
@@ -154,7 +189,9 @@ def consistent(draw):
 
 
 @settings(deadline=None)
-@given(PRICES.filter(lambda price: price.input_tokens is not None), consistent(), consistent())
+@given(
+    PRICES.filter(lambda price: price.input_tokens is not None and not price.requests), consistent(), consistent()
+)
 def test_the_cost_of_two_is_the_sum_within_a_nano_dollar(price, one, other):
     both = Usage(
         input_tokens=one.input_tokens + other.input_tokens,

@@ -29,7 +29,7 @@ def test_units_as_people_write_them(unit, given, price):
     ("unit", "given", "what"),
     [
         ("day", {"usd": "1"}, "unknown unit 'day'"),
-        ("minute", {"input": "1"}, "takes usd, min_seconds, not 'input'"),
+        ("minute", {"input": "1"}, "takes usd, min_seconds, step_seconds, not 'input'"),
         ("minute", {"usd": "-1"}, "0 or more"),
         ("minute", {"usd": "NaN"}, "0 or more"),
         ("minute", {"min_seconds": "1"}, "needs usd"),

@@ -43,8 +43,8 @@ def test_models_stacks_chains_and_voices():
     catalog = built()
     big = catalog.models["llm:openai/gpt-4o"]
     assert (big.name, big.display_name, big.aliases, big.source) == ("gpt-4o", "Big", ("big",), "yaml")
-    assert big.price is not None
-    assert big.price.source == "config"
+    [price] = big.prices
+    assert price.source == "config"
     assert catalog.chains == {"stt": ("dg/nova-3", "sim/tone")}
     assert catalog.stacks["s"].model("stt") == "sim/tone"
     assert catalog.stacks["s"].model("llm") is None

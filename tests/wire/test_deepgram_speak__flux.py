@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gw.errors import ProviderError, ProviderFailed, UpstreamProtocolError
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
-from gw.types.usage import Usage
+from gw.types.usage import Usage, VendorFigure
 from gw.wire.deepgram_speak import (
     CLOSE,
     FLUSH,
@@ -34,6 +34,11 @@ def decoded(frames):
     return [msgspec.json.decode(frame) for frame in frames]
 
 
+def billed(characters):
+    figure = VendorFigure(amount=characters, unit="characters")
+    return Usage(characters=characters, source="vendor", vendor_figure=figure)
+
+
 def test_the_golden_session():
     speaker = FluxSpeakClient("p", secrets=("s",))
     assert decoded(speaker.text("Hello there. ")) == [{"type": "Speak", "text": "Hello there. "}]
@@ -47,7 +52,7 @@ def test_the_golden_session():
     speaker.text("bye.")
     assert speaker.finish() == [FLUSH]
     events = [event for frame in FRAMES[10:] for event in speaker.receive(frame)]
-    assert events == [AudioChunk(data=b"\1\2"), SpeakEnd(usage=Usage(characters=13 + 30 + 4, source="vendor"))]
+    assert events == [AudioChunk(data=b"\1\2"), SpeakEnd(usage=billed(13 + 30 + 4))]
     assert speaker.ended
 
 
@@ -91,7 +96,7 @@ def test_the_server_tells_what_the_client_reads():
     (end,) = server.closing()
     assert decoded([end])[0]["total_billable_character_count"] == 17
     assert client.finish() == [CLOSE]
-    assert client.closed() == [SpeakEnd(usage=Usage(characters=17, source="vendor"))]
+    assert client.closed() == [SpeakEnd(usage=billed(17))]
 
 
 def test_a_flush_of_nothing_is_answered():

@@ -1,0 +1,95 @@
+"""What a price depends on beside the units: tier, context, cache, region, options, searches, rounding."""
+
+import pytest
+
+from gw.pricing.book import PriceBook
+from gw.pricing.price_document import price_from
+from gw.types.usage import Cost, Dimensions, Usage
+
+BOOK = PriceBook([])
+CHAT = price_from(
+    {
+        "unit": "1M_tokens", "input": 10, "cached_input": 1, "cache_write": 12, "cache_write_long": 20, "output": 100,
+        "per_search": 0.5,
+        "above": [{"tokens": 1_000, "input": 20, "output": 200}, {"tokens": 5_000, "input": 30, "output": 300}],
+        "tiers": {
+            "flex": {"input": 5, "output": 50, "above": [{"tokens": 1_000, "input": 7, "output": 70}]},
+            "fast": {"input": 60, "cached_input": 6, "cache_write": 72, "cache_write_long": 120, "output": 600},
+        },
+        "regions": {"us": 1.1},
+    },
+    source="test",
+)  # fmt: skip
+EAR = price_from(
+    {"unit": "second", "usd": 0.001, "addons": {"keyterm": 0.0005, "diarize": 0.0001}}, source="test"
+)
+MICRO = 1_000  # nano-USD
+
+
+def cost(price, usage, **dimensions):
+    return BOOK.cost(
+        Usage(**usage, dimensions=Dimensions(**dimensions)) if dimensions else Usage(**usage), price, local=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("usage", "dimensions", "nusd", "source"),
+    [
+        ({"input_tokens": 100, "output_tokens": 10}, {}, 2_000 * MICRO, "test"),
+        ({"input_tokens": 100, "output_tokens": 10}, {"tier": "flex"}, 1_000 * MICRO, "test"),
+        ({"input_tokens": 100, "output_tokens": 10}, {"tier": "scale"}, 2_000 * MICRO, "test (base rate: scale tier)"),
+        (
+            {"input_tokens": 100, "cached_input_tokens": 100}, {"tier": "flex"},
+            100 * MICRO, "test (base rate: cached_input_tokens)",
+        ),
+        ({"input_tokens": 100, "cached_input_tokens": 100}, {"tier": "fast"}, 600 * MICRO, "test"),
+        ({"input_tokens": 1_000}, {}, 10_000 * MICRO, "test"),
+        ({"input_tokens": 1_001}, {}, 20_020 * MICRO, "test"),
+        ({"input_tokens": 5_001, "output_tokens": 1}, {}, 150_330 * MICRO, "test"),
+        ({"input_tokens": 1_001}, {"tier": "flex"}, 7_007 * MICRO, "test"),
+        ({"input_tokens": 1_001}, {"tier": "fast"}, 60_060 * MICRO, "test (base rate: long context)"),
+        (
+            {"input_tokens": 100, "cache_write_tokens": 80}, {"cache_write_long_tokens": 50},
+            (20 * 10 + 30 * 12 + 50 * 20) * MICRO, "test",
+        ),
+        ({"input_tokens": 100}, {"region": "us"}, 1_100 * MICRO, "test"),
+        ({"input_tokens": 100}, {"region": "mars"}, 1_000 * MICRO, "test (base rate: region mars)"),
+        ({"input_tokens": 100}, {"searches": 2}, 1_001_000 * MICRO, "test"),
+        ({"input_tokens": 100}, {"searches": 2, "region": "us"}, 1_001_100 * MICRO, "test"),
+    ],
+)  # fmt: skip
+def test_chat(usage, dimensions, nusd, source):
+    assert cost(CHAT, usage, **dimensions) == Cost(nusd=nusd, source=source)
+
+
+@pytest.mark.parametrize(
+    ("addons", "nusd", "source"),
+    [
+        ((), 60_000 * MICRO, "test"),
+        (("keyterm",), 90_000 * MICRO, "test"),
+        (("diarize", "keyterm"), 96_000 * MICRO, "test"),
+        (("keyterm", "redact"), 90_000 * MICRO, "test (base rate: redact)"),
+    ],
+)
+def test_options_of_transcription(addons, nusd, source):
+    assert cost(EAR, {"audio_seconds": 60.0}, addons=addons) == Cost(nusd=nusd, source=source)
+
+
+def test_a_price_without_dimensions_says_so():
+    plain = price_from({"unit": "1M_tokens", "input": 10, "output": 100}, source="config")
+    usage = {"input_tokens": 100, "cache_write_tokens": 50}
+    assert cost(plain, usage, tier="flex", searches=1, cache_write_long_tokens=50) == Cost(
+        nusd=1_000 * MICRO, source="config (base rate: flex tier, searches, cache_write_long_tokens)"
+    )
+
+
+def test_audio_is_billed_in_steps():
+    price = price_from({"unit": "second", "usd": 1, "min_seconds": 10, "step_seconds": 15}, source="s")
+    found = [cost(price, {"audio_seconds": seconds}).nusd for seconds in (0.1, 15.0, 15.1, 44.9, 45.1)]
+    assert found == [seconds * 10**9 for seconds in (15, 15, 30, 45, 60)]
+
+
+def test_a_fee_per_request():
+    price = price_from({"unit": "1M_tokens", "input": 10, "output": 100, "per_request": 0.025}, source="s")
+    assert cost(price, {"input_tokens": 100}).nusd == 25_000_000 + 1_000 * MICRO
+    assert cost(price, {}).nusd == 0
