@@ -199,6 +199,7 @@ class ClientExchange:
 
     __slots__ = (
         "_aborted", "_body", "_connecting", "_head", "_origin", "_pool", "_provider", "_response", "_sent", "_site", "_transport",
+        "began",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, site: _Site, provider: str, origin: Origin, head: bytes, body: bytes | RequestBody) -> None:
@@ -209,6 +210,7 @@ class ClientExchange:
         self._head = head
         self._body = body
         self._sent = False
+        self.began = False  # some of the request was sent
         self._aborted = False
         self._connecting: trio.CancelScope | None = None
         self._transport: Transport | None = None
@@ -269,6 +271,7 @@ class ClientExchange:
         try:
             if self._aborted:  # and connected in the same moment
                 raise ProviderUnreachable(provider=self._provider, detail="given up", cause="timeout")
+            self.began = True
             if isinstance(body, bytes) and len(body) <= JOIN_MAX_BYTES:
                 self._sent = await _write(transport, self._head + body)
             else:

@@ -76,6 +76,10 @@ class HttpCall(Abortable[S]):
         self._classify = classify
         self._read = read
 
+    @property
+    def began(self) -> bool:
+        return self._exchange.began
+
     def abort(self) -> None:
         self._exchange.abort()
 

@@ -64,10 +64,15 @@ class Account:
 class Abortable(AbstractAsyncContextManager[T]):
     """A call that another task can end without a cancel scope around it, which costs as much as the rest of the attempt.
 
-    A call that wraps another one passes on its `abort`, or None.
+    A call that wraps another one passes on its `abort`, or None, and its `began`.
     """
 
     __slots__ = ()
+
+    @property
+    def began(self) -> bool:
+        """Return whether anything was sent to the vendor, who charges nothing otherwise."""
+        return True
 
     @abstractmethod
     def abort(self) -> None:

@@ -236,6 +236,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 await upstream.__aexit__(*sys.exc_info())
                 raise
         except BaseException as error:
+            attempt.called = getattr(getattr(self, "_upstream", None), "began", True)
             self._leave(error)
             raise
         self._open = opened = OpenAttempt(call, attempt, stream, events, self)

@@ -70,6 +70,7 @@ class Attempt(msgspec.Struct, eq=False):
     ended: float | None = None
     error: ProviderError | None = None
     called: bool = False
+    """Something was sent to the vendor, or may have been."""
     refused: bool = False
     """The model refused, in an answer."""
     estimate: Usage = _NOTHING

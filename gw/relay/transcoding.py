@@ -101,6 +101,10 @@ class TranscodedCall(AbstractAsyncContextManager[SpeakStream]):
         self._provider = provider
         self._idle_s = idle_s
 
+    @property
+    def began(self) -> bool:
+        return getattr(self._call, "began", True)
+
     async def __aenter__(self) -> SpeakStream:
         stream = await self._call.__aenter__()
         steady = _SteadyStream(stream, self._provider, self._idle_s)

@@ -78,10 +78,10 @@ class Setup:
         self.gateway: Complete
 
     @asynccontextmanager
-    async def open(self, folder: Any) -> AsyncIterator[Complete]:
+    async def open(self, folder: Any, more: str = "", **options: Any) -> AsyncIterator[Complete]:
         names = ("openai", "anthropic", "deepgram", "cartesia", "elevenlabs")
         vendors = {f"{name}.test": getattr(self, name) for name in names}
-        async with open_complete(YAML, folder, vendors) as self.gateway:
+        async with open_complete(YAML + more, folder, vendors, **options) as self.gateway:
             yield self.gateway
 
     async def reconciled(self, provider: str, modality: str, *answers: Mapping[str, Any]) -> Any:
@@ -214,3 +214,31 @@ async def test_a_vendor_that_refused_the_request_has_no_part(tmp_path, autojump_
         costs = await gateway.json("/v1/costs")
         assert {name: group["cost"] for name, group in costs["by_provider"].items()} == {"anthropic": 0.00029}
         assert [(charge["model_id"], charge["calls"]) for charge in costs["charges"]] == [("anthropic/second", 1)]
+
+
+@pytest.mark.parametrize("routing", ["hedge: 200", 'hedge: "off", first_event_s: {llm: 2, tts: 2}'])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/audio/speech"])
+async def test_a_vendor_that_took_no_connection_has_no_part(tmp_path, autojump_clock, routing, path):
+    """Nothing was sent to it, whether another overtook it or its deadline passed while connecting."""
+    setup = Setup()
+    more = "\nrouting: {" + routing + "}\n"
+    async with setup.open(tmp_path, more, dark=["openai.test", "cartesia.test"]) as gateway:
+        body: dict[str, Any] = {"model": "openai/first", "stream": True, "messages": [{"role": "user", "content": PROMPT}]}
+        if path == "/v1/audio/speech":
+            body = {"model": "cartesia/first", "input": "One two three.", "voice": "alloy", "response_format": "pcm"}
+        assert (await gateway.request("POST", path, body))[0] == 200
+        [charge] = (await gateway.json("/v1/costs"))["charges"]
+        assert charge["provider"] in ("anthropic", "elevenlabs")
+        [line] = await gateway.json("/v1/logs")
+        assert (line["wasted_usd"], line["attempts"][0]["cost_usd"]) == (0, None)
+
+
+async def test_a_vendor_that_was_overtaken_has_its_part(tmp_path, autojump_clock):
+    setup = Setup()
+    setup.openai.answer_after_s = 5
+    async with setup.open(tmp_path, "\nrouting: {hedge: 200}\n") as gateway:
+        body = {"model": "openai/first", "stream": True, "messages": [{"role": "user", "content": PROMPT}]}
+        assert (await gateway.request("POST", "/v1/chat/completions", body, x_gw_project="shop"))[0] == 200
+        charges = {charge["provider"]: charge for charge in (await gateway.json("/v1/costs"))["charges"]}
+        assert charges["openai"]["cost"] == charges["openai"]["wasted"] > 0
+        assert (charges["anthropic"]["cost"], charges["anthropic"]["wasted"]) == (0.00029, 0)

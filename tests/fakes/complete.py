@@ -5,7 +5,7 @@ Everything stands on trio's clock. Reports are read in threads, so they can be a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gw.web import connection
 from gw.web.app import make_dispatch
 from gw.web.drain import Drain
 from gw.web.http_server import HttpServer
-from tests.fakes.hosting import GATEWAY, hosted
+from tests.fakes.hosting import GATEWAY, FaultyNet, hosted
 from tests.fakes.net import FakeNet, StreamTransport
 from tests.fakes.records import HandClock
 
@@ -63,11 +63,12 @@ class Complete:
 
 @asynccontextmanager
 async def open_complete(
-    text: str, folder: Path, vendors: Mapping[str, ASGIApp], clock: HandClock | None = None
+    text: str, folder: Path, vendors: Mapping[str, ASGIApp], clock: HandClock | None = None, *, dark: Collection[str] = ()
 ) -> AsyncIterator[Complete]:
-    """`vendors`: host → app, at port 80."""
+    """`vendors`: host → app, at port 80. The `dark` ones never take a connection."""
     async with trio.open_nursery() as nursery:
-        net, front = FakeNet(nursery), FakeNet(nursery)
+        net, front = FaultyNet(nursery), FakeNet(nursery)
+        net.dark.update(dark)
         for host, vendor in vendors.items():
             net.hosts[host, 80] = hosted(vendor)
         settings = parse(text + "\nserve: {allowed_hosts: [gateway.test]}\n", file="gw.yaml", env={}, data_dir=folder)
