@@ -29,11 +29,12 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.providers.spec import spec_of
 from gw.types.ids import Caller
 from gw.wire.openai_realtime_conversation import RealtimeSession, ResponseSettings, read_frame
-from gw.wire.openai_realtime_items import checked_item, image_path, missing_item, truncatable, within_limit
+from gw.wire.openai_realtime_items import checked_item, image_path, length, missing_item, truncatable, within_limit
 from gw.wire.openai_realtime_server import EventRefused, decode_audio
 from gw.wire.openai_realtime_settings import Members, Unsupported, invalid
 
 MAX_ITEMS = 1_000  # items of a conversation that are kept; the oldest are dropped first
+MAX_CHARACTERS = 32_000_000  # of all items that a client may add: images in base64 are long
 MAX_SPOKEN = 16  # answers of which is known at what time of the audio each word is spoken
 MAX_BESIDE = 8  # responses at once outside the conversation
 
@@ -165,6 +166,9 @@ class RealtimeConversation:
     async def _create(self, message: Members) -> None:
         item = checked_item(message.get("item"), self.realtime.new_id("item"))
         self._require_sight(item, "item")
+        if sum(map(length, self._items)) + length(item) > MAX_CHARACTERS:
+            what = f"the items of a conversation have at most {MAX_CHARACTERS} characters; delete some first"
+            raise EventRefused(what=what, param="item")
         after, at = message.get("previous_item_id"), None
         if after == "root":
             at = 0

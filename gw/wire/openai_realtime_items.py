@@ -167,13 +167,13 @@ RETAINED = 0.8  # part of the items that is kept where the client does not say
 def within_limit(items: list[Members], truncation: Any) -> list[Members]:
     """Return the latest items that fit the client's limit of tokens; all of them if it has none, or they fit."""
     limit = (truncation.get("token_limits") or {}).get("post_instructions") if isinstance(truncation, dict) else None
-    if limit is None or sum(map(_tokens, items)) <= limit:
+    if limit is None or sum(map(length, items)) <= limit * CHARACTERS_PER_TOKEN:
         return items
-    left = limit * truncation["retention_ratio"]
+    left = limit * CHARACTERS_PER_TOKEN * truncation["retention_ratio"]
     kept = len(items)
-    while kept and left >= _tokens(items[kept - 1]):
+    while kept and left >= length(items[kept - 1]):
         kept -= 1
-        left -= _tokens(items[kept])
+        left -= length(items[kept])
     return items[min(kept, len(items) - 1) :]
 
 
@@ -185,10 +185,12 @@ def shortened(items: list[Members], truncation: Any) -> list[Members] | None:
     return items[max(1, len(items) - int(len(items) * ratio)) :] or items[-1:]
 
 
-def _tokens(item: Members) -> float:
+def length(item: Members) -> int:
+    """Return the number of characters of an item's content."""
     texts = [item.get("arguments"), item.get("output")]
-    texts += [part.get("text") or part.get("transcript") for part in item.get("content") or ()]
-    return sum(len(text) for text in texts if text) / CHARACTERS_PER_TOKEN
+    for part in item.get("content") or ():
+        texts += part.get("text"), part.get("transcript"), part.get("image_url")
+    return sum(len(text) for text in texts if text)
 
 
 # ---- truncation of an answer

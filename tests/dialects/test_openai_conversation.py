@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 
+from gw.dialects import openai_conversation
 from tests.contract.talkers import as_json
 from tests.fakes.conversing import open_conversation
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -295,6 +296,17 @@ async def test_an_image_reaches_a_language_model_that_takes_images(talk, autojum
     assert entry.fields["messages"][0]["content"] == [
         {"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": PNG, "detail": "low"}},
     ]  # fmt: skip
+
+
+async def test_a_conversation_has_a_limit_of_characters(talk, autojump_clock, monkeypatch):
+    monkeypatch.setattr(openai_conversation, "MAX_CHARACTERS", 100)
+    async with talk() as (client, _):
+        first = await client.say("x" * 60)
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "y" * 60}]}
+        assert "at most 100 characters" in (await client.refused("conversation.item.create", item=item))["message"]
+        await client.send("conversation.item.delete", item_id=first["id"])
+        await client.until("conversation.item.deleted")
+        await client.say("y" * 60)
 
 
 async def test_an_image_for_a_language_model_without_sight_is_refused_at_once(talk, autojump_clock):
