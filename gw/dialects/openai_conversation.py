@@ -24,19 +24,23 @@ from gw.dialects.openai_response import Responder, truncation
 from gw.dialects.openai_spoken import SpokenAnswer
 from gw.dialects.openai_turns import UserTurns
 from gw.dialects.websocket import WebSocketSession
-from gw.errors import ClientProtocolError, UnknownNameError, one_error
+from gw.errors import ClientProtocolError, UnknownNameError, UnsupportedSetting, one_error
 from gw.net.prewarm import PrewarmedSockets
 from gw.providers.spec import spec_of
 from gw.types.ids import Caller
 from gw.wire.openai_realtime_conversation import RealtimeSession, ResponseSettings, read_frame
 from gw.wire.openai_realtime_items import checked_item, image_path, length, missing_item, truncatable, within_limit
 from gw.wire.openai_realtime_server import EventRefused, decode_audio
-from gw.wire.openai_realtime_settings import Members, Unsupported, invalid
+from gw.wire.openai_realtime_settings import Members, Unsupported, invalid, unsupported
 
 MAX_ITEMS = 1_000  # items of a conversation that are kept; the oldest are dropped first
 MAX_CHARACTERS = 32_000_000  # of all items that a client may add: images in base64 are long
 MAX_SPOKEN = 16  # answers of which is known at what time of the audio each word is spoken
 MAX_BESIDE = 8  # responses at once outside the conversation
+
+
+TRANSCRIPTION_PATH = "session.audio.input.transcription"
+_TRANSCRIPTION_NAMES = {"keyterms": "keywords"}  # where OpenAI's name is another one
 
 
 async def converse(session: WebSocketSession, model: str) -> None:
@@ -122,18 +126,28 @@ class RealtimeConversation:
     async def _update(self, message: Members) -> None:
         before = self.realtime.settings
         refused = self.realtime.update(message.get("session"))
-        if named := (self.realtime.transcription or {}).get("model"):
-            try:
-                self.session.gateway.relay.resolve(named, "stt", self.session.caller)
-            except UnknownNameError as error:
-                self.realtime.settings = before
-                raise invalid("session.audio.input.transcription.model", error.message) from None
+        try:
+            self.session.gateway.relay.refuse_unsupported(self._turns.listen_request(), self.session.caller)
+        except UnknownNameError as error:
+            self.realtime.settings = before
+            raise invalid(f"{TRANSCRIPTION_PATH}.model", error.message) from None
+        except UnsupportedSetting as error:
+            refused += self._take_back(before, error)
         self._turns.settings_changed()
         event_id = message.get("event_id")
         await self.send(
             *[self.realtime.refusal(error, event_id if isinstance(event_id, str) else None) for error in refused],
             self.realtime.about("session.updated"),
         )
+
+    def _take_back(self, before: Members, error: UnsupportedSetting) -> list[Unsupported]:
+        """Restore settings that no transcription model of the conversation honours; return their refusals."""
+        transcription, old = self.realtime.transcription or {}, before["audio"]["input"]["transcription"] or {}
+        names = [_TRANSCRIPTION_NAMES.get(name, name) for name in error.settings]
+        names = ["languages" if name == "language" and transcription.get("languages") else name for name in names]
+        for name in names:
+            transcription[name] = old.get(name)
+        return [unsupported(f"{TRANSCRIPTION_PATH}.{name}", error.message) for name in names]
 
     # ---- items
 

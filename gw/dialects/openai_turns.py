@@ -121,7 +121,7 @@ class UserTurns:
 
     def settings_changed(self) -> None:
         """Apply the settings of the session. Audio that is being transcribed keeps those that it began with."""
-        if self._request is not None and self._request != self._listen_request():
+        if self._request is not None and self._request != self.listen_request():
             self._request = None
 
     async def commit(self) -> None:
@@ -157,6 +157,10 @@ class UserTurns:
             await self._listening.flush()
         await self._floor.send(self._realtime.frame("input_audio_buffer.cleared"))
 
+    def listen_request(self) -> ListenRequest:
+        """Return the request of a session with the settings in force."""
+        return self._realtime.listen_request((self._realtime.transcription or {}).get("model") or self._model)
+
     def pending(self) -> Callable[[], Awaitable[None]]:
         """Return a function that waits for the words of the turns committed until now."""
         turns = list(self._committed)
@@ -177,15 +181,11 @@ class UserTurns:
 
     # ---- transcription
 
-    def _listen_request(self) -> ListenRequest:
-        """Return the request of a session with the settings in force."""
-        return self._realtime.listen_request((self._realtime.transcription or {}).get("model") or self._model)
-
     async def _listen_anew(self) -> None:
         """Begin to transcribe, with the settings in force."""
         self._scope.cancel()
         self._base_s = self.appended_s
-        self._request = self._listen_request()
+        self._request = self.listen_request()
         await self._floor.nursery.start(self._listen, self._request)
 
     async def _listen(self, request: ListenRequest, task_status: trio.TaskStatus[None]) -> None:

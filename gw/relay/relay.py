@@ -107,9 +107,14 @@ class Relay:
         """Like `listen`, for speech. `prewarmed`: sockets of a caller who speaks more than once."""
         return SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed, self.paces).run(caller)
 
-    def refuse_unsupported(self, request: TranscribeRequest, caller: Caller) -> None:
+    def refuse_unsupported(self, request: TranscribeRequest | ListenRequest, caller: Caller) -> None:
         """Raise UnsupportedSetting if no candidate honours the settings, for a request that is made later."""
-        spec = _transcription_spec(request)
+        if isinstance(request, TranscribeRequest):
+            spec = _transcription_spec(request)
+        else:
+            spec = RequestSpec(
+                modality="stt", requested=request.model, stream=True, estimate=Usage(), call="listen", settings=request
+            )
         if skipped := self.planner.unsupported(spec, self.planner.plan(spec, caller)):
             raise unsupported([skip for _, skip in skipped])
 

@@ -176,6 +176,7 @@ class RealtimeSession(EventFrames):
             language=transcription.get("language") or languages[0],
             endpointing_ms=silence_ms,
             keyterms=tuple(transcription.get("keywords") or ()),
+            prompt=transcription.get("prompt") or None,
         )
 
     # ---- frames

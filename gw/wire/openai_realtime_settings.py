@@ -26,7 +26,7 @@ class Unsupported(EventRefused):
     event_code: str = "unsupported_parameter"
 
 
-def _unsupported(path: str, why: str) -> Unsupported:
+def unsupported(path: str, why: str) -> Unsupported:
     return Unsupported(what=f"Unsupported parameter: '{path}': {why}", param=path)
 
 
@@ -93,7 +93,7 @@ def _not_done(why: str) -> Check:
 
     def check(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
         if value not in (None, []):
-            raise _unsupported(path, why)
+            raise unsupported(path, why)
         return value
 
     return check
@@ -104,7 +104,7 @@ def _only(value_done: Any, why: str) -> Check:
 
     def check(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
         if value not in (None, value_done):
-            raise _unsupported(path, why)
+            raise unsupported(path, why)
         return value_done
 
     return check
@@ -112,7 +112,7 @@ def _only(value_done: Any, why: str) -> Check:
 
 def _unchanged(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
     if value not in (None, old):
-        raise _unsupported(path, f"this session has {old!r}, and a session keeps it")
+        raise unsupported(path, f"this session has {old!r}, and a session keeps it")
     return old
 
 
@@ -148,7 +148,7 @@ def _languages(value: Any, path: str, old: Any, refused: list[EventRefused]) -> 
     if value is not None and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
         raise invalid(path, "a list of languages is expected")
     if value is not None and len(value) > 1:
-        raise _unsupported(path, "a session has one language, or none to have it detected")
+        raise unsupported(path, "a session has one language, or none to have it detected")
     return value
 
 
@@ -173,7 +173,7 @@ def _tools(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
         kind = tool.get("type", "function") if isinstance(tool, dict) else None
         if kind == "mcp":
             refused.append(
-                _unsupported(f"{path}[{n}].type", "the gateway calls no MCP servers; offer their tools as functions")
+                unsupported(f"{path}[{n}].type", "the gateway calls no MCP servers; offer their tools as functions")
             )
         elif kind != "function" or not isinstance(tool.get("name"), str) or not tool["name"]:
             raise invalid(f"{path}[{n}]", "a function with a name is expected")
@@ -186,7 +186,7 @@ def _tool_choice(value: Any, path: str, old: Any, refused: list[EventRefused]) -
     if value is None:
         return old
     if isinstance(value, dict) and value.get("type") == "mcp":
-        raise _unsupported(path, "the gateway calls no MCP servers")
+        raise unsupported(path, "the gateway calls no MCP servers")
     if value in ("none", "auto", "required"):
         return value
     if isinstance(value, dict) and value.get("type") == "function" and isinstance(value.get("name"), str):
@@ -261,7 +261,7 @@ _TRANSCRIPTION: Mapping[str, Check] = {
     "language": _TEXT,
     "languages": _languages,
     "keywords": _WORDS,
-    "prompt": _not_done("the transcription models have no prompt in common; send words to expect as keywords"),
+    "prompt": _TEXT,
     "delay": _not_done("a transcript is sent as soon as there is one"),
 }
 _INPUT: Mapping[str, Check] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from urllib.parse import parse_qsl
 
 import pytest
 import trio
@@ -14,6 +15,10 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.openai import FakeOpenAI
 
 COMPLETED = "conversation.item.input_audio_transcription.completed"
+EARS = CONFIG.replace("stt: [first/tone]", "stt: [first/tone, ears/nova-3]").replace(
+    "read: {stt: first/tone", "read: {stt: ears/nova-3"
+).replace("  mind: {", '  ears: {type: deepgram, api_key: key, base_url: "http://ears.test"}\n  mind: {')  # fmt: skip
+"""The stack `read` listens with Deepgram."""
 MANUAL = {"audio": {"input": {"turn_detection": None}}}
 
 
@@ -38,10 +43,7 @@ def questions(mind):
 async def test_a_committed_turn_is_an_item_at_once_and_its_response_waits_for_the_words(talk, autojump_clock):
     """The response is asked for right behind the commit, as voice frameworks do."""
     mind = FakeOpenAI()
-    config = CONFIG.replace("stt: [first/tone]", "stt: [first/tone, ears/nova-3]").replace(
-        "read: {stt: first/tone", "read: {stt: ears/nova-3"
-    ).replace("  mind: {", '  ears: {type: deepgram, api_key: key, base_url: "http://ears.test"}\n  mind: {')  # fmt: skip
-    async with talk(mind=mind, config=config) as (client, plane):
+    async with talk(mind=mind, config=EARS) as (client, plane):
         plane.net.hosts["ears.test", 80] = hosted(FakeDeepgram(api_key="key", answer_after_s=1.0))
         await _configure(client, MANUAL)
         pcm = speech(["hello there"], 24_000, pause_s=0)
@@ -179,6 +181,23 @@ async def test_settings_changed_in_mid_session_hold_for_the_next_turn(talk, auto
         assert client.of("input_audio_buffer.speech_started")[1]["audio_start_ms"] > first_ms
     heard = [record for record in plane.kept.records if record.modality == "stt"]
     assert len(heard) == 2  # a session with each of the settings
+
+
+async def test_settings_of_transcription_reach_the_vendor_or_are_refused_by_name(talk, autojump_clock):
+    async with talk(config=EARS) as (client, plane):
+        vendor = FakeDeepgram(api_key="key")
+        plane.net.hosts["ears.test", 80] = hosted(vendor)
+        transcription = {"prompt": "A call about trains.", "keywords": ["Paris"], "language": "fr"}
+        await client.send("session.update", session={"audio": {"input": {"transcription": transcription}}})
+        error = (await client.until("error"))["error"]
+        assert (error["code"], error["param"]) == ("unsupported_parameter", "session.audio.input.transcription.prompt")
+        updated = (await client.until("session.updated"))["session"]["audio"]["input"]["transcription"]
+        assert updated == {"model": "read", "prompt": None, "keywords": ["Paris"], "language": "fr"}
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.speak, "bonjour")
+            await client.until("response.done")
+        asked = dict(parse_qsl(vendor.ledger[0].fields["query"]))
+        assert (asked["language"], asked["keyterm"]) == ("fr", "Paris")
 
 
 # ---- turns by words

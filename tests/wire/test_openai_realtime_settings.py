@@ -94,7 +94,6 @@ REFUSED = [
     ("session.tracing.workflow_name", {"tracing": {"workflow_name": "x"}}),
     ("session.tracing.metadata", {"tracing": {"metadata": {"a": "b"}}}),
     ("session.audio.input.noise_reduction", {"audio": {"input": {"noise_reduction": {"type": "far_field"}}}}),
-    ("session.audio.input.transcription.prompt", {"audio": {"input": {"transcription": {"prompt": "x"}}}}),
     ("session.audio.input.transcription.delay", {"audio": {"input": {"transcription": {"delay": "low"}}}}),
     (
         "session.audio.input.transcription.languages",
