@@ -67,6 +67,8 @@ class LoggedAttempt(Schema):
     pricing_source: str
     estimated_usd: float
     wasted_usd: float | None
+    lost_s: float | None
+    """Seconds of speech that a live transcription could not hear again, because they had left the bounded buffer."""
 
 
 class LogRecord(Schema):

@@ -118,6 +118,9 @@ class Routing:
     ] = attrs.field(factory=lambda: _FIRST_EVENT_S)
     whole_answer_s: Annotated[Seconds, "limit for a complete answer that is not streamed (chat, transcript)"] = 60.0
     idle_s: Annotated[Seconds, "longest silence in the middle of an answer"] = 3.0
+    silence_ms: Annotated[
+        float, Meta(ge=100, le=60_000), "longest silence of a live transcription after speech; then the next candidate"
+    ] = 800.0
     hedge: Annotated[
         Hedge, Choice(("off", "auto"), Number(0, 3_600_000, above=True)),
         "off, auto, or after how many milliseconds the next candidate starts beside a slow one",

@@ -32,8 +32,8 @@ import trio
 
 from gw.dialects.websocket import WebSocketSession
 from gw.policy.end_of_turn import silence_s
-from gw.relay.listening import ListeningSession, shifted
-from gw.relay.session_audio import is_loud
+from gw.relay.listening import ListeningSession
+from gw.relay.session_times import TimeMap, shifted
 from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.openai_realtime_conversation import RealtimeSession
 from gw.wire.openai_realtime_items import user_item
@@ -113,11 +113,10 @@ class UserTurns:
         if self._listening is None or (self._request is None and idle):
             await self._listen_anew()
         assert self._listening is not None
-        fmt = self._listening.request.format
-        self.appended_s += fmt.seconds(len(data))
-        if is_loud(data, fmt.encoding):
-            self._loud_s = self.appended_s
+        self.appended_s += self._listening.request.format.seconds(len(data))
         await self._listening.send_audio(data)
+        if heard_s := self._listening.loud_until_s:
+            self._loud_s = self._base_s + heard_s
 
     def settings_changed(self) -> None:
         """Apply the settings of the session. Audio that is being transcribed keeps those that it began with."""
@@ -190,14 +189,14 @@ class UserTurns:
 
     async def _listen(self, request: ListenRequest, task_status: trio.TaskStatus[None]) -> None:
         """Transcribe while the socket is open. A failure ends the conversation."""
-        session, base_s = self._floor.session, self._base_s
+        session, times = self._floor.session, TimeMap([(self._base_s, math.inf)])
         with trio.CancelScope() as self._scope:
             async with session.gateway.relay.listen(request, session.caller) as live:
                 self._listening = live
                 task_status.started()
                 while not live.done:
                     for event in await live.receive():
-                        await self._handle(shifted(event, base_s) if base_s else event)
+                        await self._handle(event if times.is_same else shifted(event, times))
 
     async def _handle(self, event: ListenEvent) -> None:
         match event:

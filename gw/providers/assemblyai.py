@@ -114,7 +114,8 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
     headers = [_VERSION, *key_headers(account.api_key)]
     account = attrs.evolve(account, origin=_streaming(account.origin))
     close_error = partial(why_closed, next_codes=assemblyai_stream.NEXT_CODES)
-    return open_listen_socket(account, path, headers, wire, close_error=close_error)
+    pace = assemblyai_stream.pace_of(request, account.model)
+    return open_listen_socket(account, path, headers, wire, pace, close_error=close_error)
 
 
 def _takes_language(request: TranscribeRequest | ListenRequest, account: Account) -> bool:

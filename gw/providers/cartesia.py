@@ -105,6 +105,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     provider, model, secret = account.provider_id, account.model, account.api_key.reveal()
     by_turns = cartesia_listen.uses_turns(request, model)
     path = cartesia_listen.live_path(request, model, turns=by_turns)
+    pace = cartesia_listen.pace_of(request, model, turns=by_turns)
     wire: CartesiaTurnsClient | CartesiaListenClient
     on_close = None
     if by_turns:
@@ -113,7 +114,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     else:
         wire = CartesiaListenClient(provider, request, model, (secret,))
     async with (
-        open_listen_socket(account, path, key_headers(account.api_key), wire, on_close=on_close) as session,
+        open_listen_socket(account, path, key_headers(account.api_key), wire, pace, on_close=on_close) as session,
         background(_send_silence, session, wire, request.format),
     ):
         yield session

@@ -73,10 +73,12 @@ async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[Lis
     """`WS /v1/listen`, kept alive while nobody speaks."""
     provider = account.provider_id
     same = request.dialect == "deepgram" and not deepgram_listen.by_turns(request)
-    wire = deepgram_listen.DeepgramListenClient(provider, keep_raw=same, secrets=(account.api_key.reveal(),))
-    path = deepgram_listen.path_of(request, account.model)
+    wire = deepgram_listen.DeepgramListenClient(
+        provider, keep_raw=same, interims=request.interim_results, secrets=(account.api_key.reveal(),)
+    )
+    path, pace = deepgram_listen.path_of(request, account.model), deepgram_listen.pace_of(request)
     async with (
-        open_listen_socket(account, path, key_headers(account.api_key), wire) as session,
+        open_listen_socket(account, path, key_headers(account.api_key), wire, pace) as session,
         background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive),
     ):
         yield session
@@ -89,7 +91,8 @@ def _listen_by_turns(request: ListenRequest, account: Account) -> AbstractAsyncC
         secrets=(account.api_key.reveal(),),
     )
     path = deepgram_flux_listen.path_of(request, account.model)
-    return open_listen_socket(account, path, key_headers(account.api_key), wire, on_close=wire.closed)
+    pace = deepgram_flux_listen.pace_of(request)
+    return open_listen_socket(account, path, key_headers(account.api_key), wire, pace, on_close=wire.closed)
 
 
 @asynccontextmanager

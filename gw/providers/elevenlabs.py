@@ -40,7 +40,7 @@ from gw.types.speech_settings import (
     TEMPERATURE,
     WORD_TIMESTAMPS,
 )
-from gw.types.stt import ListenEvent, ListenRequest, TranscribeRequest
+from gw.types.stt import ListenEvent, ListenPace, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire import billing, elevenlabs_listen, elevenlabs_settings, elevenlabs_speak, elevenlabs_speak_live, redaction
 from gw.wire.elevenlabs_listen import ElevenListenClient
@@ -150,28 +150,29 @@ class _ListenSocket(ListenSocket):
 
     _wire: ElevenListenClient
 
-    def __init__(self, ws: WebSocket, wire: ElevenListenClient, provider: str) -> None:
-        super().__init__(ws, wire, provider, on_close=self._quiet_if_done, close_error=_close_error)
+    def __init__(self, ws: WebSocket, wire: ElevenListenClient, provider: str, pace: ListenPace) -> None:
+        super().__init__(ws, wire, provider, pace, on_close=self._quiet_if_done, close_error=_close_error)
 
     def _quiet_if_done(self) -> list[ListenEvent]:
         return self._wire.quiet() if self._wire.may_end else []
 
     async def receive(self) -> list[ListenEvent]:
         self._check_not_ended()
-        while True:
-            try:
-                with trio.move_on_after(_QUIET_S if self._wire.may_end else math.inf) as waiting:
-                    frame = await self._ws.receive()
-            except WsClosed as closed:
-                return self._last_events(closed)
-            if waiting.cancelled_caught:
-                return self._wire.quiet()
-            if events := self._wire.receive(frame):
-                return events
+        while not (events := await self._receive_frame()):
+            pass
+        return events
+
+    async def _receive_frame(self) -> list[ListenEvent]:
+        try:
+            with trio.move_on_after(_QUIET_S if self._wire.may_end else math.inf) as waiting:
+                frame = await self._ws.receive()
+        except WsClosed as closed:
+            return self._last_events(closed)
+        return self._wire.quiet() if waiting.cancelled_caught else self._wire.receive(frame)
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
         while not self._wire.ended:
-            if (pending := handle(await self.receive())) is not None:
+            if (pending := handle(await self._receive_frame())) is not None:
                 await pending
 
 
@@ -182,7 +183,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     wire = ElevenListenClient(provider, request, (account.api_key.reveal(),))
     path = elevenlabs_listen.path_of(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key)) as ws:
-        session = _ListenSocket(ws, wire, provider)
+        session = _ListenSocket(ws, wire, provider, elevenlabs_listen.pace_of(request))
         async with background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive):
             yield session
 

@@ -52,7 +52,7 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
     path = "/realtime?intent=transcription"
     if account.origin.host != _HOST:
         path += "&model=" + quote(account.model, safe="")
-    return open_listen_socket(account, path, bearer(account.api_key), wire, opening=wire.opening())
+    return open_listen_socket(account, path, bearer(account.api_key), wire, wire.pace, opening=wire.opening())
 
 
 def _takes_own(request: TranscribeRequest | ListenRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:

@@ -31,7 +31,7 @@ from gw.types.llm import Ability, ChatEvent, ChatRequest
 from gw.types.pending import Pending
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
-from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest
+from gw.types.stt import ListenEvent, ListenPace, ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 
 T = TypeVar("T")
@@ -116,8 +116,8 @@ class UpstreamSession(Protocol):
 class ListenSession(UpstreamSession, Protocol):
     """A live transcription."""
 
-    last_activity_at: float
-    """Time (trio's) of the provider's last sign of life, including one that is no event."""
+    pace: ListenPace
+    """When its events are due; the relay moves on from a provider that is silent for longer."""
 
     async def send_audio(self, data: bytes) -> None:
         """Send raw samples of the request's format, of any length; an empty piece is ignored."""
@@ -134,8 +134,9 @@ class CallbackListenSession(Protocol):
         """Send what can be sent without blocking. Raises like `send_audio`."""
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
-        """Call `handle` with each list of events, where they are read, and return after `ListenEnd`.
+        """Call `handle` with the events of each frame, where it is read, and return after `ListenEnd`.
 
+        A frame without an event is a sign of life: the list is empty.
         Replaces `receive`, and raises like it.
         """
 

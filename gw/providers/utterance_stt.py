@@ -20,13 +20,15 @@ from gw.providers.spec import Account, TranscribeCall, TranscribeStream
 from gw.providers.speech_call import WavRecording
 from gw.types import stt
 from gw.types.audio import PCM_16K, AudioFormat
-from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
-from gw.wire.vad import Began, Cue, Ended, Spoken, Utterances
+from gw.types.stt import ListenEvent, ListenPace, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript
+from gw.wire.vad import MAX_UTTERANCE_S, Began, Cue, Ended, Spoken, Utterances
 
 SILENCE_S: Final = 0.6  # silence that ends an utterance, unless the client configured another
 LEAST_SILENCE_S: Final = 0.3  # shorter pauses are between words: a model that gets half a sentence at a time guesses
 ANSWER_S: Final = 20.0
 """Deadline for the transcript after an utterance has ended, whatever its length: a server that takes longer has hung."""
+USUAL_ANSWER_S: Final = 4.0
+"""The same for the relay, which has another provider or another try, until it knows the times of this one."""
 WAITING: Final = 4
 """Utterances that wait to be transcribed, at most 28 s each; then the speaker's audio waits, and the relay gives up on us."""
 EVENTS: Final = 64  # lists of events that wait for a client that does not read
@@ -136,12 +138,15 @@ class UtteranceSession:
     """A `ListenSession`."""
 
     def __init__(self, transcribe: TranscribeUtterance, request: ListenRequest, provider: str) -> None:
-        self.last_activity_at = trio.current_time()
         self._transcribe = transcribe
         self._request = request
         self._provider = provider
         silence_s = request.endpointing_ms / 1000 if request.endpointing_ms is not None else SILENCE_S
-        self._vad = Utterances(PCM_16K.sample_rate_hz, silence_s=max(silence_s, LEAST_SILENCE_S))
+        silence_s = max(silence_s, LEAST_SILENCE_S)
+        self._vad = Utterances(PCM_16K.sample_rate_hz, silence_s=silence_s)
+        self.pace = ListenPace(
+            pause_s=silence_s, endpoint_s=silence_s, running_s=MAX_UTTERANCE_S + ANSWER_S, answer_s=USUAL_ANSWER_S
+        )
         self._utterance: Utterance | None = None
         self._to_transcribe, self._waiting = trio.open_memory_channel[Utterance](WAITING)
         self._to_client, self._events = trio.open_memory_channel[list[ListenEvent]](EVENTS)
@@ -150,7 +155,6 @@ class UtteranceSession:
     # ---- the sending task
 
     async def send_audio(self, data: bytes) -> None:
-        self.last_activity_at = trio.current_time()   # the VAD listens; a transcript that is due has its own deadline
         await self._apply(self._vad.feed(data))
 
     async def flush(self) -> None:
@@ -205,7 +209,6 @@ class UtteranceSession:
             async with self._transcribe(utterance) as stream:
                 while transcript is None:
                     for event in await stream.receive():
-                        self.last_activity_at = trio.current_time()
                         if isinstance(event, Transcript):
                             transcript = event
                         elif isinstance(event, stt.TextDelta) and self._request.interim_results:

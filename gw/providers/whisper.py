@@ -109,7 +109,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 def _over_socket(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     wire = openai_realtime_beta.BetaListenClient(account.provider_id, request, (account.api_key.reveal(),))
     path = "/realtime?" + openai_realtime_beta.query(request, account.model)
-    return open_listen_socket(account, path, bearer(account.api_key), wire, opening=wire.opening())
+    return open_listen_socket(account, path, bearer(account.api_key), wire, wire.pace, opening=wire.opening())
 
 
 def _over_wyoming(request: ListenRequest, account: Account) -> utterance_stt.TranscribeUtterance:

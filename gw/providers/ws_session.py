@@ -23,7 +23,7 @@ from gw.net.ws import WebSocket, WsClosed
 from gw.providers.spec import Account
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
-from gw.types.stt import ListenEvent
+from gw.types.stt import ListenEvent, ListenPace
 from gw.types.tts import SpeakEvent
 
 Frame = str | bytes
@@ -128,7 +128,6 @@ class _SocketSession(Generic[W, E]):
         self._on_close = on_close
         self._close_error = close_error
         self.sent_at = trio.current_time()  # time of the last audio or keep-alive sent
-        self.last_activity_at = self.sent_at
 
     async def send_frames(self, frames: Frames) -> None:
         """Raises ProviderError."""
@@ -159,7 +158,6 @@ class _SocketSession(Generic[W, E]):
                 frame = await self._ws.receive()
             except WsClosed as closed:
                 return self._last_events(closed)
-            self.last_activity_at = trio.current_time()
             if events := self._wire.receive(frame):
                 return events
 
@@ -177,6 +175,13 @@ class _SocketSession(Generic[W, E]):
 class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     """A `ListenSession`."""
 
+    def __init__(
+        self, ws: WebSocket, wire: ListenWire, provider: str, pace: ListenPace, *,
+        on_close: Callable[[], list[ListenEvent]] | None = None, close_error: CloseError = why_closed,
+    ) -> None:
+        super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
+        self.pace = pace
+
     async def send_audio(self, data: bytes) -> None:
         if (pending := self.send_audio_or_pending(data)) is not None:
             await pending
@@ -188,9 +193,7 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
 
         def on_frame(frame: Frame) -> Pending:
-            self.last_activity_at = trio.current_time()
-            events = self._wire.receive(frame)
-            return handle(events) if events else None
+            return handle(self._wire.receive(frame))
 
         try:
             await self._ws.for_each_message(on_frame, lambda: self._wire.ended)
@@ -240,11 +243,11 @@ class QueueingSpeakSocket(SpeakSocket):
 
 @asynccontextmanager
 async def open_listen_socket(
-    account: Account, path: str, headers: Headers, wire: ListenWire, *, opening: Frames = None,
+    account: Account, path: str, headers: Headers, wire: ListenWire, pace: ListenPace, *, opening: Frames = None,
     on_close: Callable[[], list[ListenEvent]] | None = None, close_error: CloseError = why_closed,
 ) -> AsyncIterator[ListenSocket]:
     """Connect, send the `opening` frames, and yield the session."""
     async with open_socket(account, path, headers) as ws:
-        session = ListenSocket(ws, wire, account.provider_id, on_close=on_close, close_error=close_error)
+        session = ListenSocket(ws, wire, account.provider_id, pace, on_close=on_close, close_error=close_error)
         await session.send_frames(opening)
         yield session

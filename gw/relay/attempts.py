@@ -382,6 +382,6 @@ def all_failed(failures: Sequence[Failure]) -> Exception:
     skipped = [f.error for f in failures if isinstance(f.error, CandidateSkipped) and f.error.settings]
     if skipped and len(skipped) == len(failures):
         return unsupported(skipped)
-    if len(failures) == 1:
-        return failures[0].error
+    if len({failure.model_id for failure in failures}) == 1:
+        return failures[-1].error
     return last_word(failures) or AllCandidatesFailed(model=failures[0].model_id, failures=tuple(failures))

@@ -131,6 +131,10 @@ class Gate:
             own.failure(now)
             shared.success()
 
+    def withdraw_failure(self) -> None:
+        """Note that the candidate did not fail the last time."""
+        self.breaker.success()
+
 
 def _is_alive(error: ProviderError) -> bool:
     """Return whether the failure is the caller's, or a limit: the candidate answers others."""

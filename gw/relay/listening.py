@@ -16,92 +16,59 @@ The states are those of `gw.relay.live_session`. The audio buffered, and the aud
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
 import attrs
+import structlog
 import trio
-from msgspec.structs import replace
 
 from gw.errors import CandidateSkipped, PluginMissing, ProviderError, UpstreamCut
+from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.attempts import AttemptScope
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, LiveSession, SessionAttempt
+from gw.relay.listening_attempt import ListeningAttempt, format_for
+from gw.relay.live_session import LiveSession
 from gw.relay.meter import Attempt
-from gw.relay.session_audio import ReplayBuffer, SessionAudio, is_loud
-from gw.relay.transcoding import live_format
-from gw.types.audio import AudioFormat
+from gw.relay.session_audio import SessionAudio
+from gw.relay.session_times import is_covered, shifted
 from gw.types.pending import Pending
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
+from gw.types.stt import Final, ListenEnd, ListenEvent, ListenRequest
 from gw.types.usage import HeardSpeech, Usage, UsageSource
 from gw.wire import convert
 from gw.wire.convert import CannotConvert
-from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
+from gw.wire.durations import USUAL_BYTES_PER_S
 
-REPLAY_BYTES = 65_536
 EARLY_FRAMES = 64  # control frames buffered until the first provider is live
-UNANSWERED_S = 2.5
-"""Speech that brings no event for so long, where interim results are asked for, means that the provider has failed."""
-UNANSWERED_WITHOUT_INTERIMS_S = 20.0
+LOOK_AGAIN_S = 0.02  # a silent provider may have answered while this process was busy
+GIVE_UP_S = 3.0
+"""Speech that the last provider to be dialled must leave unanswered: if it is given up, the session has failed."""
 
-
-class ListeningAttempt(SessionAttempt[ListenSession]):
-    def __init__(self, call: PreparedCall[ListenSession], attempt: Attempt, audio: SessionAudio) -> None:
-        super().__init__(call, attempt)
-        source = audio.source_for(call.spec)
-        self.as_container = source != audio.samples
-        """The provider gets the caller's container from its beginning on, not samples."""
-        self.final_s = 0.0  # the provider gets audio again that is final until here
-        self.length = LengthMeter() if self.as_container else None
-        self.start_at(audio.replay)
-        self.unanswered_bytes = 0  # speech sent to the provider since its last event
-        self._converter = convert.converter(source, _format_for(source, call.spec))
-
-    def start_at(self, replay: ReplayBuffer) -> None:
-        self.start_offset = self.sent_offset = replay.start
-        """Offsets of the first byte sent to the provider, and after the last one."""
-        self.starts_s = replay.seconds(replay.start)  # start of the provider's time in the session's
-
-    def connected(self, session: ListenSession) -> None:
-        self._send: Callable[[bytes], Pending] = (
-            session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
-        )
-
-    def send_or_pending(self, data: bytes) -> Pending:
-        """Send audio without blocking where that is possible. Raise what the provider raises."""
-        if self.length is not None:
-            self.length.feed(data)
-        pending = self._send(self._converter.feed(data) if self._converter is not None else data)
-        return None if pending is None else self._wait(pending)
-
-    async def _wait(self, pending: Awaitable[None]) -> None:
-        self.sending_since = trio.current_time()
-        try:
-            await pending
-        finally:
-            self.sending_since = math.inf
+_log = structlog.get_logger("gw.relay")
 
 
 class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]):
     last_event = ListenEnd
 
-    def __init__(self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: ListenRequest) -> None:
+    def __init__(
+        self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, times: AnswerTimes, request: ListenRequest
+    ) -> None:
         super().__init__(planner, in_flight, "stt", request)
         self.request = request
         self.audio = SessionAudio(request.format)
         self.replay = self.audio.replay
         self._turns = turns
+        self._times = times
+        self._silence_s = planner.routing.silence_ms / 1000
         self._deliver: Callable[[list[ListenEvent]], Pending] | None = None
         self._flush_offset = 0  # end of the audio that was to be final at once
         self._early_frames: list[str] = []
         self._caller_is_slow = False  # delivering events takes long: then the provider's silence is not its fault
-        self._unanswered_s = UNANSWERED_S if request.interim_results else UNANSWERED_WITHOUT_INTERIMS_S
 
     # ------------------------------------------------------------------ the caller's side
 
@@ -136,6 +103,13 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             await pending
         finally:
             self._caller_is_slow = False
+            if self._current is not None and self._current.live:
+                self._current.clock.resume(trio.current_time())
+
+    @property
+    def loud_until_s(self) -> float:
+        """End of the last loud audio, in seconds of the session; 0.0 if there was none."""
+        return self.audio.ear.loud_until_s
 
     async def send_audio(self, data: bytes) -> None:
         """Send samples, or pieces of a container. Raise what `SessionAudio.add` raises, but no provider's failure."""
@@ -150,22 +124,25 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             return None
         if self.audio.is_container:
             return self._send_container(data)
-        self.audio.replay.append(data)
-        return self._send(data, data)
+        return self._send(data, data, self.audio.keep(data))
 
     async def _send_container(self, data: bytes) -> None:
         samples = await self.audio.add(data)
-        if (pending := self._send(data, samples)) is not None:
+        if (pending := self._send(data, samples, self._noticed())) is not None:
             await pending
 
-    def _send(self, data: bytes, samples: bytes) -> Pending:
+    def _noticed(self) -> float:
+        speech_s, self.audio.noticed_s = self.audio.noticed_s, 0.0
+        return speech_s
+
+    def _send(self, data: bytes, samples: bytes, speech_s: float) -> Pending:
         """Send a live provider the form it gets."""
         attempt = self._current
         if attempt is None or not attempt.live:
             return None
         attempt.sent_offset = self.audio.replay.end
-        if is_loud(samples, self.audio.samples.encoding):
-            attempt.unanswered_bytes += len(samples)
+        if speech_s:
+            attempt.clock.hear(trio.current_time(), speech_s)
         form = data if attempt.as_container else samples
         if not form:
             return None
@@ -179,6 +156,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     async def flush(self) -> None:
         """Make all audio until now final at once; before a provider is live, as soon as one has it."""
         self._flush_offset = self.replay.end
+        if self._current is not None and self._current.live:
+            self._current.clock.flush(trio.current_time())
         await self._forward(lambda session: session.flush())
 
     async def send_frame(self, frame: str) -> None:
@@ -193,9 +172,13 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
 
     async def finish(self) -> None:
         """Announce that no more audio will come."""
-        if self.audio.is_container and (pending := self._send(b"", await self.audio.end())) is not None:
-            await pending
+        if self.audio.is_container:
+            samples = await self.audio.end()
+            if (pending := self._send(b"", samples, self._noticed())) is not None:
+                await pending
         self._finishing = True
+        if self._current is not None and self._current.live:
+            self._current.clock.finish(trio.current_time())
         await self._forward(lambda session: session.finish())
 
     # ------------------------------------------------------------------ the providers' side
@@ -208,7 +191,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         language = self.request.language or model.default_language
         try:
             source = self.audio.source_for(spec)
-            fmt = _format_for(source, spec)
+            fmt = format_for(source, spec)
             convert.converter(source, fmt)
         except CannotConvert as error:
             raise _skipped(error, account.provider_id) from None
@@ -228,8 +211,12 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 await self.audio.decode()
             except CannotConvert as error:
                 raise _skipped(error, attempt.call.provider.id) from None
-            attempt.start_at(self.replay)
-        attempt.connected(session)
+        if not attempt.as_container:
+            attempt.start(self.audio, again=any(other.session is not None for other in self.attempts[:-1]))
+            if attempt.attempt.lost_s:
+                lost = {"request_id": self.meter.id, "model": attempt.call.model.id, "seconds": attempt.attempt.lost_s}
+                _log.warning("replay_lost_speech", **lost)
+        attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
             nursery.start_soon(self._watch, attempt, scope)
@@ -241,11 +228,14 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             nursery.cancel_scope.cancel()
 
     def _pass_on(self, attempt: ListeningAttempt, events: list[ListenEvent]) -> Pending:
+        if not events:
+            attempt.clock.alive(trio.current_time())
+            return None
         attempt.last_event_at = trio.current_time()
-        attempt.unanswered_bytes = 0
+        attempt.note_events(events, self.audio)
         self._note_answered(attempt)
-        if attempt.starts_s:
-            events = [shifted(event, attempt.starts_s) for event in events]
+        if not attempt.times.is_same:
+            events = [shifted(event, attempt.times) for event in events]
         if attempt.final_s:
             events = [event for event in events if not is_covered(event, attempt.final_s)]
         for event in events:
@@ -282,45 +272,83 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
 
     async def _replay(self, attempt: ListeningAttempt, session: ListenSession) -> None:
         """Send the provider all buffered audio; from then on the sender sends to it directly."""
-        replay = self.replay
-        number = 0
-        while attempt.as_container and (piece := self.audio.piece(number, attempt.call.provider.id)) is not None:
-            number += 1
-            if (pending := attempt.send_or_pending(piece)) is not None:
-                await pending
-        while not attempt.as_container and (data := replay.read(attempt.sent_offset, REPLAY_BYTES)):
-            attempt.sent_offset = max(attempt.sent_offset, replay.start) + len(data)
-            if (pending := attempt.send_or_pending(data)) is not None:
-                await pending
+        await attempt.replay(self.audio)
         attempt.live = True
         if attempt.call.spec.dialect == self.request.dialect:
             for frame in self._early_frames:
                 await session.send_frame(frame)
         self._early_frames.clear()
         if self._finishing:
+            attempt.clock.finish(trio.current_time())
             await session.finish()
-        elif self._flush_offset > replay.start:  # and that audio is not final yet
+        elif self._flush_offset > self.replay.start:  # and that audio is not final yet
+            attempt.clock.flush(trio.current_time())
             await session.flush()
+
+    async def _watch(self, attempt: ListeningAttempt, scope: AttemptScope[ListenSession, ListenEvent]) -> None:
+        """Look when something may be overdue: that is seldom, and costs nothing while somebody speaks."""
+        suspected = False
+        while attempt.error is None:
+            now = trio.current_time()
+            error = self._silent_failure(attempt, now)
+            if error is not None and suspected and not self._is_noise(attempt, now):
+                attempt.was_silent = True
+                attempt.note(error)
+                break
+            suspected = error is not None and not suspected
+            with trio.move_on_at(now + LOOK_AGAIN_S if suspected else self._look_again_at(attempt, now)):
+                await attempt.failed.wait()
+        assert attempt.error is not None
+        scope.fail(attempt.error)
+
+    def _look_again_at(self, attempt: ListeningAttempt, now: float) -> float:
+        if self._caller_is_slow:
+            return now + self._silence_s
+        at = attempt.clock.look_again_at(now, self._quiet_s)
+        return max(now + LOOK_AGAIN_S, min(at, attempt.sending_since + self._silence_s))
+
+    @property
+    def _quiet_s(self) -> float:
+        """Silence heard since the last speech."""
+        return self.audio.ear.at_s - self.audio.ear.speech_until_s
 
     def _silent_failure(self, attempt: ListeningAttempt, now: float) -> ProviderError | None:
         if self._caller_is_slow or attempt.session is None:
             return None
-        silent_s = now - max(attempt.last_event_at, attempt.session.last_activity_at)
-        if now - attempt.sending_since > BLOCKED_S:
-            return self._slow(attempt, BLOCKED_S, "takes no more audio")
-        if self._finishing and silent_s > self.idle_s:
-            return self._slow(attempt, silent_s, "did not end the session")
-        speech_s = self.replay.seconds(attempt.unanswered_bytes)
-        if speech_s > self._unanswered_s and silent_s > self._unanswered_s:
-            return self._slow(attempt, silent_s, f"no event for {speech_s:.1f} s of speech")
-        return None
+        clock = attempt.clock
+        if now - attempt.sending_since >= self._silence_s:
+            return self._slow(attempt, now - attempt.sending_since, "takes no more audio")
+        if (owed := clock.overdue(now, self._quiet_s)) is None:
+            return None
+        return self._slow(attempt, now - clock.event_at, owed)
+
+    def _is_noise(self, attempt: ListeningAttempt, now: float) -> bool:
+        """Return whether an unanswered sound is to be taken for noise: the provider before did not answer it either.
+
+        The last provider that can be dialled must leave more unanswered before it is given up.
+        """
+        if self._finishing or now - attempt.sending_since >= self._silence_s:
+            return False
+        before = next((other for other in reversed(self.attempts[:-1]) if other.session is not None), None)
+        unanswered_s = attempt.forgiven_s + attempt.clock.speech_s
+        agreed = before is not None and before.was_silent and not attempt.has_text and not attempt.forgiven_s
+        last = not self.order.can_follow(attempt.call.model, self._served_s(attempt))
+        if not agreed and (not last or unanswered_s >= GIVE_UP_S):
+            return False
+        if agreed and before is not None:
+            before.call.gate.withdraw_failure()
+        attempt.forgiven_s = unanswered_s
+        attempt.clock.forgive(now)
+        self.audio.ear.disregard()
+        _log.info("sound_taken_for_noise", request_id=self.meter.id, seconds=unanswered_s)
+        return True
 
     def _usage(self, attempt: ListeningAttempt) -> tuple[Usage, Usage]:
         """Audio is of use if no other provider had to hear it again and, in a failed session, if it became final."""
         replay, length = self.replay, attempt.length
         source: UsageSource
         if length is None:
-            source, sent_s = "measured", replay.seconds(attempt.sent_offset - attempt.start_offset)
+            source, sent_s = "measured", replay.seconds(attempt.sent_bytes())
         elif sent_s := length.seconds:
             source = "measured"
         else:
@@ -329,13 +357,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         reached_s = sent_s
         if later or self._failure is not None:
             until = min([other.start_offset for other in later], default=replay.start)
-            useful = max(0, min(until, attempt.sent_offset) - attempt.start_offset)
-            reached_s = replay.seconds(useful) if length is None else 0.0
+            reached_s = replay.seconds(attempt.sent_bytes(until)) if length is None else 0.0
         return Usage(audio_seconds=sent_s, source=source), Usage(audio_seconds=reached_s)
-
-
-def _format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
-    return live_format(source, spec.listen_formats, spec.listen_rates_hz)
 
 
 def _skipped(error: CannotConvert, provider: str) -> ProviderError:
@@ -349,27 +372,3 @@ async def _wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]
         await pending
     except ProviderError as error:
         attempt.stop_sending(error)
-
-
-def is_covered(event: ListenEvent, until_s: float) -> bool:
-    """Return whether the event is about audio that another provider has transcribed before."""
-    match event:
-        case SpeechStarted() | UtteranceEnd():
-            return event.at_s <= until_s
-        case Interim() | Final():
-            return event.end_s <= until_s
-    return False
-
-
-def shifted(event: ListenEvent, by_s: float) -> ListenEvent:
-    """Return the event with its times moved; its frame, which has the provider's times, is not passed on."""
-    match event:
-        case SpeechStarted() | UtteranceEnd():
-            return replace(event, at_s=event.at_s + by_s, raw=None)
-        case Interim() | Final():
-            words = tuple([replace(word, start_s=word.start_s + by_s, end_s=word.end_s + by_s) for word in event.words])
-            return replace(event, start_s=event.start_s + by_s, end_s=event.end_s + by_s, words=words, raw=None)
-        case ListenEnd():
-            return replace(event, raw=None)
-        case VendorFrame():
-            return event

@@ -4,7 +4,7 @@ States of a session; `drive` runs the attempts in turn (see `gw.relay.attempts`)
 
     state        the caller's input            ends with
     ──────────   ───────────────────────────   ─────────────────────────────────────────────────────────────────────
-    connecting   is buffered                   handshake → replaying; failure → connecting to the next candidate
+    connecting   is buffered                   handshake → replaying; failure → connecting to the next (`DialOrder`)
     replaying    is buffered                   the buffer is sent → live; failure → connecting to the next
     live         goes to the provider          last event → done; failure → connecting to the next
     done         is dropped                    the record is written before the last event is let out
@@ -32,6 +32,7 @@ from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, RequestContext, try_in_turn
 from gw.relay.candidates import CandidatePlanner, PreparedCall
+from gw.relay.dial_order import DialOrder
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, record_error
 from gw.relay.waste import waste_of
@@ -66,12 +67,18 @@ class SessionAttempt(Generic[S]):
         self.sending_since = math.inf
         self.last_event_at = 0.0
         self.error: ProviderError | None = None  # a failure that another task than the provider's reader has seen
+        self.failed = trio.Event()
         self.ended = False
         self.reported: Usage | None = None
 
+    def note(self, error: ProviderError) -> None:
+        """Note a failure: the watching task ends the attempt."""
+        self.error = self.error or error
+        self.failed.set()
+
     def stop_sending(self, error: ProviderError) -> None:
         """Note that the provider takes no more input; the next one gets it from the buffer."""
-        self.error = self.error or error
+        self.note(error)
         self.live = False
 
 
@@ -91,6 +98,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         )
         super().__init__(planner, in_flight, spec, OPEN_S)
         self.done = False
+        self.order: DialOrder
         self.attempts: list[A] = []
         self._current: A | None = None
         self._finishing = False
@@ -179,15 +187,16 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         try:
             await send(attempt.session)
         except ProviderError as error:
-            attempt.error = attempt.error or error
+            attempt.note(error)
 
     # ------------------------------------------------------------------ one provider after the other
 
     async def _drive(self) -> None:
         """Try one candidate after the other. Their failure is for `receive`; any other one ends the session."""
+        self.order = DialOrder(self.candidates.models)
         with self._out:
             try:
-                await try_in_turn(self.candidates.models, self._serve, self._can_move)
+                await try_in_turn(self.order, self._serve, self._can_move)
             except (ProviderError, AllCandidatesFailed, UnsupportedSetting, Stopping) as error:
                 self._failure = error
 
@@ -203,16 +212,27 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     async def _serve(self, model: Model) -> None:
         """Open a provider and read it to its end. Raise ProviderError, Stopping."""
         scope: AttemptScope[S, E] = AttemptScope(self, model)
-        async with scope as opened:
-            attempt = self.attempts[-1]
-            attempt.session = opened.stream
-            attempt.last_event_at = trio.current_time()
-            self._current = attempt
-            try:
-                with one_error():
-                    await self._use(attempt, opened.stream, scope)
-            finally:
-                attempt.live = False
+        attempt: A | None = None
+        try:
+            async with scope as opened:
+                attempt = self.attempts[-1]
+                attempt.session = opened.stream
+                attempt.last_event_at = trio.current_time()
+                self._current = attempt
+                try:
+                    with one_error():
+                        await self._use(attempt, opened.stream, scope)
+                finally:
+                    attempt.live = False
+        except ProviderError as error:
+            if attempt is not None:
+                self.order.failed(model, error, self._served_s(attempt))
+            raise
+
+    def _served_s(self, attempt: A) -> float:
+        """Return the seconds since the attempt's first event."""
+        ready_at = attempt.attempt.ready_at
+        return 0.0 if ready_at is None else trio.current_time() - ready_at
 
     async def _watch(self, attempt: A, scope: AttemptScope[S, E]) -> None:
         """Fail the attempt when its provider has failed silently."""
@@ -229,7 +249,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
 
     def _has_next(self, attempt: A) -> bool:
         """Return whether another candidate can take over from this attempt."""
-        return attempt.call.model is not self.candidates.models[-1] and self._can_move()
+        return self.order.has_next and self._can_move()
 
     def _slow(self, attempt: A, after_s: float, detail: str) -> UpstreamSlow:
         return UpstreamSlow(provider=attempt.call.provider.id, after_s=after_s, detail=detail)

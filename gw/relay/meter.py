@@ -82,6 +82,7 @@ class Attempt(msgspec.Struct, eq=False):
     cost: Cost | None = None
     estimated_nusd: int = 0
     waste: Waste = NO_WASTE
+    lost_s: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -330,6 +331,7 @@ class Meter:
             upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
             detail=error.detail if isinstance(error, CandidateSkipped) else "",
             ignored_settings=attempt.ignored_settings,
+            lost_s=attempt.lost_s or None,
         )
         return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
 

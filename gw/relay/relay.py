@@ -27,6 +27,7 @@ from gw.config.settings import Routing
 from gw.errors import ProviderError, ProviderRefused, UpstreamProtocolError
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy import hedge
+from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
 from gw.registry.catalog import Model
@@ -68,6 +69,7 @@ class Relay:
         self.accounting = planner.accounting
         self.turns = Turns()
         self.paces = VoicePaces()
+        self.answer_times = AnswerTimes()
         self.in_flight = InFlight()
         self.configure(planner.routing)
 
@@ -99,7 +101,7 @@ class Relay:
 
     def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[ListeningSession]:
         """Hold a live session for the block. Entering raises admission errors, `receive` provider errors."""
-        return ListeningSession(self.planner, self.in_flight, self.turns, request).run(caller)
+        return ListeningSession(self.planner, self.in_flight, self.turns, self.answer_times, request).run(caller)
 
     def speak_live(
         self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None

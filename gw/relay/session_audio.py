@@ -11,18 +11,17 @@ lost        nothing                                (a container that grew too la
 
 from __future__ import annotations
 
-from array import array
+import math
 from collections import deque
-from sys import byteorder
 
 import trio
 
 from gw.codecs.live_decoder import LiveDecoder, require
 from gw.errors import PluginMissing, RequestError, UpstreamSlow
 from gw.providers.spec import ProviderSpec
-from gw.types.audio import PCM_16K, AudioFormat, Encoding
-from gw.wire import g711
+from gw.types.audio import PCM_16K, AudioFormat
 from gw.wire.convert import CannotConvert
+from gw.wire.ear import Ear
 
 
 class ReplayBuffer:
@@ -41,6 +40,11 @@ class ReplayBuffer:
         """Return the time at an offset; 0.0 for containers."""
         return self._format.seconds(offset)
 
+    def offset(self, at_s: float) -> int:
+        """Return the offset of the block at a time."""
+        offset = int(at_s * self._format.bytes_per_second)
+        return offset - offset % self._block
+
     def append(self, data: bytes) -> None:
         self._pieces.append(data)
         self.end += len(data)
@@ -51,8 +55,7 @@ class ReplayBuffer:
     def final_until(self, at_s: float) -> None:
         """Drop the audio before `at_s`, which a final transcript covers."""
         if self._format.bytes_per_second:  # a container can only be sent from its beginning
-            offset = int(at_s * self._format.bytes_per_second)
-            self._drop(min(offset - offset % self._block, self.end))
+            self._drop(min(self.offset(at_s), self.end))
 
     def read(self, offset: int, size: int) -> bytes:
         """Return about `size` bytes from `offset` on (from `start`, if that is later); b"" when all were read."""
@@ -81,6 +84,9 @@ class ReplayBuffer:
             self.start += len(piece)
 
 
+MARGIN_S = 0.3  # silence that stays around what is sent to the next provider
+LEAST_LEFT_OUT_S = 0.5
+LAST_SILENCE_S = 2.0  # silence after the last speech that is sent again, since it ends an utterance
 MAX_S = 120.0  # audio buffered for another provider: longer than anybody speaks without a final transcript
 MAX_BYTES = 4 * 2**20  # the same for a container: a quarter of an hour of Opus, two minutes of WAV at 16 kHz
 SMALL_BYTES = 2_048  # decoded at once: less than a second of compressed speech, 1 to 2 ms
@@ -92,11 +98,15 @@ class SessionAudio:
         self.is_container = fmt.encoding not in _RAW
         self.samples = PCM_16K if self.is_container else fmt  # format of the audio in `replay`
         self.replay = ReplayBuffer(self.samples, max_s=MAX_S, max_bytes=MAX_BYTES)
+        self.ear = Ear(self.samples)
         self.final_s = 0.0  # end of the audio that a final transcript covers
+        self._lost_s = 0.0  # speech that left the buffer before a transcript covered it
         self._format = fmt
         self._pieces: list[bytes] | None = []
         """A container's pieces from its beginning, while it is passed on as it came."""
         self._size = 0
+        self.noticed_s = 0.0
+        """Speech noticed in decoded samples; whoever uses it sets it back to zero."""
         self._decoder: LiveDecoder | None = None
         self._ended = False
         self._lock = trio.Lock()  # held by the task that decodes: the sender, or an attempt that begins
@@ -141,6 +151,22 @@ class SessionAudio:
                     self._pieces = None
             return await self._decode_for_caller([data])
 
+    def keep(self, samples: bytes) -> float:
+        """Add samples to the buffer, and listen to them. Return the seconds of speech noticed with them."""
+        replay = self.replay
+        before = replay.start
+        replay.append(samples)
+        if replay.start > before:
+            from_s, until_s = replay.seconds(before), replay.seconds(replay.start)
+            self._lost_s += self.ear.speech_between(from_s, until_s)
+            self.ear.forget(until_s)
+        return self.ear.feed(samples)
+
+    def take_lost(self) -> float:
+        """Return the speech in seconds that the next provider cannot hear any more although no transcript covers it."""
+        lost_s, self._lost_s = self._lost_s, 0.0
+        return lost_s
+
     async def end(self) -> bytes:
         """Note that no more audio will come, and return the samples that the decoder still holds."""
         async with self._lock:
@@ -155,7 +181,40 @@ class SessionAudio:
     def final_until(self, at_s: float) -> None:
         self.final_s = max(self.final_s, at_s)
         if not self.is_container or self._decoder is not None:
-            self.replay.final_until(at_s)
+            self._forget_final(at_s)
+
+    def _forget_final(self, at_s: float) -> None:
+        self.replay.final_until(at_s)
+        self.ear.forget(min(at_s, self.ear.at_s))
+        self._lost_s = 0.0  # a transcript covers all audio before its end
+
+    def to_replay(self) -> list[tuple[int, float]]:
+        """Return the buffered audio to send to the next provider: stretches of bytes, the last one without an end.
+
+        Long silences are left out, since they would be paid for again and answered by nothing.
+        """
+        replay = self.replay
+        until_s = replay.seconds(replay.end)
+        from_s = replay.seconds(replay.start)
+        stretches: list[tuple[float, float]] = []
+        for sound in self.ear.sounds if self.ear.is_complete else ():
+            start_s, end_s = max(from_s, sound.start_s - MARGIN_S), min(until_s, sound.end_s + MARGIN_S)
+            if stretches and start_s - stretches[-1][1] < LEAST_LEFT_OUT_S:
+                stretches[-1] = (stretches[-1][0], end_s)
+            elif end_s > from_s:
+                stretches.append((start_s, end_s))
+        if not self.ear.is_complete:
+            stretches = [(from_s, math.inf)]
+        elif stretches and until_s - stretches[-1][1] < LAST_SILENCE_S:
+            stretches[-1] = (stretches[-1][0], math.inf)
+        else:
+            stretches.append((max(from_s, until_s - MARGIN_S), math.inf))
+        if stretches[0][0] - from_s < LEAST_LEFT_OUT_S:
+            stretches[0] = (from_s, stretches[0][1])
+        return [
+            (max(replay.start, replay.offset(start_s)), end_s if end_s == math.inf else replay.offset(end_s))
+            for start_s, end_s in stretches
+        ]
 
     def piece(self, number: int, provider: str) -> bytes | None:
         """Return a piece of the container; None after the last. Raise UpstreamSlow if it is dropped already."""
@@ -173,7 +232,7 @@ class SessionAudio:
             self._decoder = None
             raise
         self._pieces = None
-        self.replay.final_until(self.final_s)
+        self._forget_final(self.final_s)
 
     async def _decode_for_caller(self, pieces: list[bytes]) -> bytes:
         """Decode, if decoding has begun. Raise PluginMissing, RequestError."""
@@ -193,32 +252,10 @@ class SessionAudio:
         else:
             samples = await trio.to_thread.run_sync(_run, self._decoder, pieces, self._ended)
         if samples:
-            self.replay.append(samples)
+            self.noticed_s += self.keep(samples)
         return samples
 
 
 def _run(decoder: LiveDecoder, pieces: list[bytes], ended: bool) -> bytes:
     samples = b"".join(map(decoder.feed, pieces))
     return samples + decoder.end() if ended else samples
-
-
-_LOUD = 600
-"""Amplitude, of 32,768: about -35 dBFS. Room noise on a headset is far below, speech far above."""
-_EVERY = 8  # one sample in so many is examined
-
-
-def is_loud(data: bytes, encoding: Encoding) -> bool:
-    """Return whether a sample is loud, to tell a failed provider from a silent caller; False for compressed audio."""
-    match encoding:
-        case "pcm_s16le":
-            samples = array("h", data[: len(data) & ~1])
-            if byteorder == "big":
-                samples.byteswap()
-            examined = samples[::_EVERY]
-        case "mulaw":
-            examined = array("h", g711.mulaw_to_pcm16(data[::_EVERY]))
-        case "alaw":
-            examined = array("h", g711.alaw_to_pcm16(data[::_EVERY]))
-        case _:
-            return False
-    return bool(examined) and (max(examined) > _LOUD or min(examined) < -_LOUD)

@@ -102,6 +102,7 @@ class Metrics:
         self._overhead: dict[str, BucketCounts] = {}
         self._fallbacks: dict[tuple[str, str, str], int] = {}
         self._rate_limited: dict[tuple[str, str], int] = {}
+        self._replay_lost_s: dict[str, float] = {}
         self._budget_blocked = 0
 
     def know(self, *, models: Iterable[str], providers: Iterable[str]) -> None:
@@ -170,6 +171,9 @@ class Metrics:
                 source = "upstream" if attempt.upstream_status else "configured"
                 limit = (self._name(attempt.provider_id), source)
                 self._rate_limited[limit] = self._rate_limited.get(limit, 0) + 1
+            if attempt.lost_s:
+                model = self._name(attempt.model_id)
+                self._replay_lost_s[model] = self._replay_lost_s.get(model, 0.0) + attempt.lost_s
         for failed, following in zip(record.attempts, record.attempts[1:], strict=False):
             key = (self._name(failed.model_id), self._name(following.model_id), failed.outcome)
             self._fallbacks[key] = self._fallbacks.get(key, 0) + 1
@@ -206,6 +210,9 @@ class Metrics:
             ({"modality": m, "provider": p, "model": model}, series.base_rate) for (m, p, model), series in self._models.items()
         ]
         yield _family("gw_base_rate", "counter", text, base)
+        text = "Speech that a live transcription could not hear again after a failure, by the model that took over."
+        lost: list[_Sample] = [({"model": model}, seconds) for model, seconds in self._replay_lost_s.items()]
+        yield _family("gw_replay_lost_seconds", "counter", text, lost)
         yield _family("gw_budget_blocked", "counter", "Requests refused because of a daily budget.", [({}, self._budget_blocked)])
 
     def _fact_families(self, facts: MetricFacts) -> Iterator[Metric]:

@@ -130,6 +130,22 @@ class ListenRequest(_Settings):
         return self.ignorable
 
 
+class ListenPace(msgspec.Struct, frozen=True, kw_only=True):
+    """When a recogniser sends events, as far as its documentation and the request's settings say it.
+
+    Times count audio sent, not time passed: a recogniser that gets no more audio waits for it.
+    """
+
+    pause_s: float = 0.0
+    """Silence after which it has answered all speech before at the latest; 0.0 if it answers while one speaks."""
+    endpoint_s: float = 0.5
+    """Silence after which a transcript becomes final; infinite if only a command makes it final."""
+    running_s: float = 2.5
+    """Longest time without an event while somebody speaks, until its own times are known."""
+    answer_s: float = 0.0
+    """Time it needs for an answer beyond the usual, until its own times are known."""
+
+
 class Word(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     start_s: float

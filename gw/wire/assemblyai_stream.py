@@ -31,7 +31,7 @@ import msgspec
 from gw import errors
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import assemblyai_settings
 from gw.wire.bounds import seconds
@@ -48,6 +48,9 @@ ENCODINGS: Mapping[Encoding, str] = {"pcm_s16le": "pcm_s16le", "mulaw": "pcm_mul
 """Raw encodings: the gateway's name → the vendor's."""
 _SILENCE = {"pcm_s16le": b"\0", "mulaw": b"\xff"}
 _SHORTEST_MS, _LONGEST_S = 50, 1
+_TURN_SILENCE_MS = {False: (400, 1_280), True: (100, 1_000)}
+"""Silence after which a turn may end, and ends at the latest; True: for Universal-3 models, which answer in pauses."""
+_PARTIALS_S, _WITHOUT_PARTIALS_S = 4.5, 10.0  # those models send partial results every three seconds of speech, or never
 _COMMON = frozenset({"speech_model", "encoding", "sample_rate"})  # settings that a request has in common terms
 NEXT_CODES = frozenset({1008, 1013, 3005, 3009, 4001, 4002, 4003, 4102})
 """Close codes after which another vendor may do better: keys, money, too many sessions, the vendor's own failure."""
@@ -99,6 +102,31 @@ def path_of(request: ListenRequest, model: str) -> str:
         return "/v3/ws?" + urlencode(pairs)
     pairs += assemblyai_settings.live_fields(request)
     return "/v3/ws?" + urlencode(pairs)
+
+
+def pace_of(request: ListenRequest, model: str) -> ListenPace:
+    """Return when events of a session are due, after the vendor's pages on turn detection and partials (November 2026)."""
+    own = dict(request.options) if request.dialect == "assemblyai" else {}
+    by_pauses = "universal-3" in model or model.startswith("u3-")
+    shortest_ms, longest_ms = _TURN_SILENCE_MS[by_pauses]
+    shortest_ms = _milliseconds(own, "min_end_of_turn_silence_when_confident", shortest_ms)
+    shortest_ms = _milliseconds(own, "min_turn_silence", shortest_ms)
+    if request.dialect != "assemblyai" and request.endpointing_ms is not None:
+        longest_ms = request.endpointing_ms
+    endpoint_s = max(shortest_ms, _milliseconds(own, "max_turn_silence", longest_ms)) / 1000
+    if request.redact or own.get("redact_pii", "").lower() == "true":  # then it sends finished turns only
+        return ListenPace(pause_s=endpoint_s, endpoint_s=endpoint_s, running_s=_WITHOUT_PARTIALS_S)
+    if not by_pauses:
+        return ListenPace(endpoint_s=endpoint_s)
+    rarely = request.diarize or own.get("continuous_partials", "").lower() == "false"
+    return ListenPace(
+        pause_s=shortest_ms / 1000, endpoint_s=endpoint_s, running_s=_WITHOUT_PARTIALS_S if rarely else _PARTIALS_S
+    )
+
+
+def _milliseconds(own: Mapping[str, str], name: str, default: int) -> int:
+    value = own.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 7 else default
 
 
 class AssemblyListenClient:

@@ -21,8 +21,10 @@ provider that does not report the end of turns, each final transcript is a turn.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -32,7 +34,17 @@ import msgspec
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types import stt
 from gw.types.audio import AudioFormat
-from gw.types.stt import AudioSource, Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.types.stt import (
+    AudioSource,
+    Final,
+    Interim,
+    ListenEnd,
+    ListenEvent,
+    ListenPace,
+    ListenRequest,
+    SpeechStarted,
+    UtteranceEnd,
+)
 from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
 from gw.wire.json_codec import BAD_JSON, NO_TYPE, decode_client, decode_upstream
@@ -59,6 +71,9 @@ _TURN_TIMEOUT_MS = (640, 11_200)
 """Shortest and longest silence that ends a turn at the latest; the vendor accepts no other."""
 _SECONDS = re.compile(r"[0-9]{1,3}(?:\.[0-9]*)?")
 _MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")
+_USUAL_TIMEOUT_MS = 5_000  # that of the protocol which the vendor's own page compares with this one
+_MAX_SILENCE_S = 2.0  # of ink-whisper within an utterance, unless the request says another
+_WITHOUT_INTERIMS_S = 10.0
 FLUSH_S = 1.0  # silence sent to end a turn: the vendor has no command for it
 _SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 
@@ -193,6 +208,24 @@ def takes_language(language: str | None, model: str) -> bool:
     """Return whether a model transcribes this language."""
     bare = bare_language(language)
     return bare == "en" or (not finds_turns(model) and f"{bare} " in _LANGUAGES)
+
+
+def pace_of(request: ListenRequest, model: str, *, turns: bool) -> ListenPace:
+    """Return when events of a session are due. The vendor does not document the default of a turn's longest silence."""
+    own = dict(request.options) if _is_same(request, turns=turns) else {}
+    wanted_ms = request.endpointing_ms
+    if turns:
+        if match := _MILLISECONDS.fullmatch(own.get("turn_end_timeout_ms", "")):
+            wanted_ms = int(match[1])
+        shortest_ms, longest_ms = _TURN_TIMEOUT_MS
+        timeout_ms = _USUAL_TIMEOUT_MS if wanted_ms is None else min(longest_ms, max(shortest_ms, wanted_ms))
+        return ListenPace(endpoint_s=timeout_ms / 1000)
+    if finds_turns(model):  # it waits for `finalize`
+        return ListenPace(pause_s=math.inf, endpoint_s=math.inf, running_s=math.inf)
+    silence_s = _MAX_SILENCE_S if wanted_ms is None else wanted_ms / 1000
+    with suppress(ValueError):
+        silence_s = seconds(float(own.get("max_silence_duration_secs", ""))) or silence_s
+    return ListenPace(pause_s=silence_s, endpoint_s=silence_s, running_s=_WITHOUT_INTERIMS_S)
 
 
 class CartesiaListenClient:

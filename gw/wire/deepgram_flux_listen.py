@@ -17,7 +17,17 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, Word
+from gw.types.stt import (
+    Final,
+    Interim,
+    ListenEnd,
+    ListenEvent,
+    ListenPace,
+    ListenRequest,
+    SpeechStarted,
+    UtteranceEnd,
+    Word,
+)
 from gw.wire import deepgram_listen, deepgram_settings
 from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns, format_of
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
@@ -30,6 +40,7 @@ from gw.wire.vendor_errors import safe_code
 FORCE_END_TURN = '{"type":"ForceEndTurn"}'
 _MULTILINGUAL = "flux-general-multi"
 _NO_HINT = ("", "multi")
+_TURN_TIMEOUT_S = 5.0  # silence that ends a turn at the latest, unless `eot_timeout_ms` says another
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -77,14 +88,20 @@ def path_of(request: ListenRequest, model: str) -> str:
     return "/v2/listen?" + urlencode(pairs)
 
 
+def pace_of(request: ListenRequest) -> ListenPace:
+    """Return when events of a session are due: updates come several times a second, the end of a turn is a decision."""
+    own = dict(request.options).get("eot_timeout_ms", "") if by_turns(request) else ""
+    timeout_s = int(own) / 1000 if own.isascii() and own.isdigit() and len(own) < 7 else _TURN_TIMEOUT_S
+    return ListenPace(endpoint_s=timeout_s)
+
+
 class FluxListenClient(DeepgramListenClient):
     """One session. `Connected` is never passed on: the caller has been sent one by the gateway."""
 
     def __init__(
         self, provider: str, *, keep_raw: bool = False, interims: bool = True, secrets: Iterable[str] = ()
     ) -> None:
-        super().__init__(provider, keep_raw=keep_raw, secrets=secrets)
-        self._interims = interims
+        super().__init__(provider, keep_raw=keep_raw, interims=interims, secrets=secrets)
         self._last: _Message | None = None  # last update of the open turn
         self._turn_start_s: float | None = None
 

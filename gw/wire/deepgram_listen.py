@@ -17,6 +17,7 @@ Of the server, LiveKit reads `metadata.request_id`, `is_final`, `speech_final` a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -28,7 +29,7 @@ from gw.errors import ClientProtocolError
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.speech_settings import DETECT
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import deepgram_settings
 from gw.wire.bounds import seconds
@@ -48,6 +49,12 @@ _COMMON = frozenset({"model", "encoding", "sample_rate", "channels", BY_TURNS[0]
 """Options that a request has in common terms."""
 _SHARED = frozenset({"tag", "mip_opt_out", "numerals", "profanity_filter", "redact"})
 """Settings with the same meaning at `/v1/listen` and `/v2/listen`."""
+_ENDPOINT_S, _ENTITY_S = 0.01, 3.0
+"""Silence that ends an utterance by default, and after which a number that may go on becomes final (vendor's pages on
+endpointing, and on smart formatting, April 2025)."""
+_MAY_WAIT_S = 0.2  # for the interim result of such a number: most of them come within the time for a final
+_INTERIM_S = 1.0  # interim results come about every second of audio (vendor's page on them)
+_RUNNING_S, _WITHOUT_INTERIMS_S = 2.5, 10.0
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -100,7 +107,10 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 def path_of(request: ListenRequest, model: str) -> str:
-    """Return path and query of a session. A caller of this dialect has its own settings passed on."""
+    """Return path and query of a session. A caller of this dialect has its own settings passed on.
+
+    Interim results are always requested for others: they show that the vendor hears.
+    """
     pairs: list[tuple[str, str]] = [("model", model), *audio_fields(request.format)]
     if request.dialect == "deepgram" and not by_turns(request):
         pairs += deepgram_settings.for_model(settings(request, turns=False), model)
@@ -108,12 +118,26 @@ def path_of(request: ListenRequest, model: str) -> str:
         return "/v1/listen?" + urlencode(pairs)
     pairs += settings(request, turns=False)
     pairs += optional_pairs(
-        smart_format=True, punctuate=True, vad_events=True, interim_results=request.interim_results,
-        utterance_end_ms=1000 if request.interim_results else None, language=request.language,
-        endpointing=request.endpointing_ms
+        smart_format=True, punctuate=True, vad_events=True, interim_results=True, utterance_end_ms=1000,
+        language=request.language, endpointing=request.endpointing_ms
     )  # fmt: skip
     pairs += deepgram_settings.from_common(request, model)
     return "/v1/listen?" + urlencode(pairs)
+
+
+def pace_of(request: ListenRequest) -> ListenPace:
+    """Return when events of a session are due: the next interim result is, if the final is not before it."""
+    own = dict(request.options) if request.dialect == "deepgram" and not by_turns(request) else None
+    endpoint_s = _ENDPOINT_S if request.endpointing_ms is None else request.endpointing_ms / 1000
+    if own is not None and own.get("endpointing") == "false":
+        endpoint_s = math.inf
+    formatted = own is None or is_true(own.get("smart_format")) or is_true(own.get("numerals"))
+    may_wait = formatted and not (own is not None and is_true(own.get("no_delay")))
+    final_s = endpoint_s + _ENTITY_S if may_wait else endpoint_s
+    if own is not None and not request.interim_results:
+        return ListenPace(pause_s=final_s, endpoint_s=final_s, running_s=_WITHOUT_INTERIMS_S)
+    pause_s = min(endpoint_s, _INTERIM_S) + (_MAY_WAIT_S if may_wait else 0.0)
+    return ListenPace(pause_s=pause_s, endpoint_s=final_s, running_s=_RUNNING_S)
 
 
 def by_turns(request: ListenRequest) -> bool:
@@ -147,9 +171,12 @@ def audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
 class DeepgramListenClient:
     """One session: audio and commands to frames, frames to events. With `keep_raw` events carry their frame."""
 
-    def __init__(self, provider: str, *, keep_raw: bool = False, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self, provider: str, *, keep_raw: bool = False, interims: bool = True, secrets: Iterable[str] = ()
+    ) -> None:
         self.ended = False
         self._provider = provider
+        self._interims = interims or keep_raw  # a caller of this dialect gets exactly what it asked the vendor for
         self._keep_raw = keep_raw
         self._secrets = tuple(secrets)
         self._finishing = False
@@ -197,7 +224,10 @@ class DeepgramListenClient:
         alternatives = message.channel.alternatives if isinstance(message.channel, _Channel) else []
         best = alternatives[0] if alternatives else Alternative()
         end_s = message.start + (message.duration or 0.0)
-        if best.transcript:
+        if best.transcript and not (message.is_final or self._interims):
+            self._speaking = True
+            events: list[ListenEvent] = []
+        elif best.transcript:
             self._speaking = True
             kind = Final if message.is_final else Interim
             result = kind(
@@ -209,7 +239,7 @@ class DeepgramListenClient:
                 confidence=best.confidence,
                 raw=raw,
             )
-            events: list[ListenEvent] = [result]
+            events = [result]
         else:
             events = unknown(raw)
         if message.speech_final and self._speaking:

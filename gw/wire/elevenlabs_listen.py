@@ -21,8 +21,10 @@ commit of silence was answered, or when another one was and the vendor then stay
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,7 +33,7 @@ import msgspec
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types import stt
 from gw.types.audio import AudioFormat
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, UtteranceEnd
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import elevenlabs_settings
 from gw.wire.bounds import seconds
@@ -50,6 +52,8 @@ RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
 
 _COMMON = frozenset({"model_id", "audio_format", "include_timestamps"})  # settings that a request has in common terms
 _MIN_COMMIT_S = 0.3
+_VAD_SILENCE_S = 1.5  # the vendor's default
+_PREDICTED_TURN_S = 10.0  # no bound is documented for the vendor's prediction of the end of a turn
 _MAX_CHUNK_S = 0.5  # the vendor may refuse larger frames
 _ERRORS = {
     "auth_error": "invalid_api_key", "quota_exceeded": "quota_exceeded", "rate_limited": "rate_limited",
@@ -97,6 +101,20 @@ def path_of(request: ListenRequest, model: str) -> str:
     if _wants_times(request):
         pairs.append(("include_timestamps", "true"))
     return "/v1/speech-to-text/realtime?" + urlencode(pairs)
+
+
+def pace_of(request: ListenRequest) -> ListenPace:
+    """Return when events of a session are due: partial results come while one speaks, finals by `commit_strategy`."""
+    own = _own(request)
+    match own.get("commit_strategy", "manual") if request.dialect == "elevenlabs" else "vad":
+        case "vad":
+            silence_s = _VAD_SILENCE_S if request.endpointing_ms is None else max(0.3, request.endpointing_ms / 1000)
+            with suppress(ValueError):
+                silence_s = seconds(float(own.get("vad_silence_threshold_secs", ""))) or silence_s
+            return ListenPace(endpoint_s=min(3.0, silence_s))
+        case "manual":
+            return ListenPace(endpoint_s=math.inf)
+    return ListenPace(endpoint_s=_PREDICTED_TURN_S)
 
 
 def _own(request: ListenRequest) -> dict[str, str]:

@@ -17,13 +17,14 @@ from urllib.parse import urlencode
 
 from gw.errors import ProviderFailed
 from gw.types.audio import PCM_24K
-from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.types.stt import Final, Interim, ListenEvent, ListenPace, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.json_frames import Frame, typed_frame
 from gw.wire.openai_realtime_client import COMMIT, ItemListenClient, RealtimeEvent, append_frame
 from gw.wire.query import bare_language, optional_pairs
 
 _DEFAULT_SILENCE_MS = 350
 _MIN_SILENCE_MS = 100
+_WITHOUT_INTERIMS_S, _ANSWER_S = 10.0, 4.0
 _EXTRA_MS = 500  # silence beyond what ends an utterance: the server looks at windows
 
 
@@ -40,6 +41,12 @@ class BetaListenClient(ItemListenClient):
         super().__init__(provider, request, PCM_24K, secrets)
         silence_ms = request.endpointing_ms
         self._silence_ms = _DEFAULT_SILENCE_MS if silence_ms is None else max(silence_ms, _MIN_SILENCE_MS)
+
+    @property
+    def pace(self) -> ListenPace:
+        """Return when events are due. A server of the user's own may take a while for an utterance."""
+        silence_s = (self._silence_ms + _EXTRA_MS) / 1000
+        return ListenPace(pause_s=silence_s, endpoint_s=silence_s, running_s=_WITHOUT_INTERIMS_S, answer_s=_ANSWER_S)
 
     def opening(self) -> str | None:
         """Return the first frame; None to keep the server's own settings."""

@@ -20,6 +20,7 @@ committed item is without transcript.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from typing import Any
@@ -28,7 +29,17 @@ import msgspec
 
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected
 from gw.types.audio import PCM_24K, AudioFormat
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, VendorFrame
+from gw.types.stt import (
+    Final,
+    Interim,
+    ListenEnd,
+    ListenEvent,
+    ListenPace,
+    ListenRequest,
+    SpeechStarted,
+    UtteranceEnd,
+    VendorFrame,
+)
 from gw.types.usage import Usage
 from gw.wire.bounds import seconds, tokens
 from gw.wire.convert import converter
@@ -37,6 +48,10 @@ from gw.wire.json_frames import Frame, frame_text, json_frame, typed_frame
 from gw.wire.vendor_errors import classify
 
 COMMIT = '{"type":"input_audio_buffer.commit"}'
+_VAD_SILENCE_S = 0.5  # the vendor's default
+_EAGERNESS_S = {"low": 8.0, "medium": 4.0, "high": 2.0}
+"""Longest silence before the end of a turn, with `semantic_vad` (vendor's page on voice activity detection)."""
+_WITHOUT_INTERIMS_S = 10.0
 _FINISH = "gw-finish"  # id of the last commit, which an error about it repeats
 _EMPTY = "input_audio_buffer_commit_empty"
 _TAKES_KEYWORDS = ("gpt-transcribe", "gpt-live-transcribe")
@@ -182,6 +197,20 @@ class RealtimeListenClient(ItemListenClient):
         super().__init__(provider, request, _wire_format(request.format), secrets, keep_raw=request.dialect == "openai")
         self._model = model
         self._session = self._first_session()
+
+    @property
+    def pace(self) -> ListenPace:
+        """Return when events are due: beside the beginning and end of speech, transcripts come after its end only."""
+        turns: Any = self._session
+        for name in ("audio", "input", "turn_detection"):
+            turns = turns.get(name) if isinstance(turns, dict) else None
+        if not isinstance(turns, dict):
+            return ListenPace(pause_s=math.inf, endpoint_s=math.inf, running_s=math.inf)
+        silence_ms = turns.get("silence_duration_ms")
+        silence_s = silence_ms / 1000 if isinstance(silence_ms, (int, float)) else _VAD_SILENCE_S
+        if turns.get("type") == "semantic_vad":
+            silence_s = _EAGERNESS_S.get(str(turns.get("eagerness")), _EAGERNESS_S["medium"])
+        return ListenPace(pause_s=silence_s, endpoint_s=silence_s, running_s=_WITHOUT_INTERIMS_S)
 
     def opening(self) -> str:
         """Return the first frame."""

@@ -62,6 +62,7 @@ async def test_a_log_record_has_every_field(gateway):
                 "pricing_source": "",
                 "estimated_usd": 0.0,
                 "wasted_usd": 0.0,
+                "lost_s": None,
             }
         ],
         "error_code": None,
@@ -138,14 +139,14 @@ async def test_one_request_with_its_attempts(gateway):
                     error_code="upstream_failed",
                     upstream_status=503,
                 ),
-                AttemptRecord(model_id=GPT, outcome="ok", started_ms=3.5, duration_ms=390.0, ttfb_ms=90.0),
+                AttemptRecord(model_id=GPT, outcome="ok", started_ms=3.5, duration_ms=390.0, ttfb_ms=90.0, lost_s=1.5),
             ),
         ),
     )
     detail = as_json(await logs.request_detail(gateway.store, record(1).id))
-    assert [(a["model_id"], a["outcome"], a["upstream_status"]) for a in detail["attempts"]] == [
-        ("sim/echo", "failed", 503),
-        (GPT, "ok", None),
+    assert [(a["model_id"], a["outcome"], a["upstream_status"], a["lost_s"]) for a in detail["attempts"]] == [
+        ("sim/echo", "failed", 503, None),
+        (GPT, "ok", None, 1.5),
     ]
     assert (detail["requested_model"], detail["fallback_from"], detail["status"]) == ("parrot", "sim/echo", "fallback")
     assert detail["usage"]["source"] == "vendor"

@@ -86,7 +86,8 @@ def test_orders():
 
 def test_what_is_asked_for_another_dialects_caller():
     base = [("model", "nova-3"), ("encoding", "linear16"), ("sample_rate", "16000"), ("smart_format", "true")]
-    assert requested(interim_results=False) == [*base, ("punctuate", "true"), ("vad_events", "true")]
+    same = [*base, ("punctuate", "true"), ("vad_events", "true"), ("interim_results", "true"), ("utterance_end_ms", "1000")]
+    assert requested(interim_results=False) == requested() == same
     more = requested(language="de", endpointing_ms=300, diarize=True, keyterms=("Köln", "a&b"))
     assert more[6:] == [
         ("interim_results", "true"), ("utterance_end_ms", "1000"), ("language", "de"), ("endpointing", "300"),
@@ -184,3 +185,11 @@ def test_spoilt_frames_are_a_provider_error_or_events(frames):
             client.receive(data[:at] + rubbish + data[at + len(rubbish) :])
     except ProviderError:
         pass
+
+
+def test_a_caller_without_interim_results_gets_none():
+    quiet = listener(interims=False)
+    assert quiet.receive(results("a", is_final=False)) == []
+    assert [type(event) for event in quiet.receive(results("a", is_final=True))] == [Final]
+    own = listener(interims=False, keep_raw=True)  # it has asked the vendor for them itself
+    assert [type(event) for event in own.receive(results("a", is_final=False))] == [Interim]

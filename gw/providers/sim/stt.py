@@ -124,7 +124,7 @@ class _ListenSession(SimSession[bytes]):
 
     def __init__(self, request: ListenRequest, call: SimCall) -> None:
         super().__init__(call, _AUDIO_PIECES)
-        self.last_activity_at = 0.0
+        self.pace = stt.ListenPace()
         self._interims = request.interim_results
         self._slicer = tone_audio.PcmSlicer(request.format)
         self._decoder = fsk.ToneDecoder(request.format.sample_rate_hz)

@@ -15,7 +15,7 @@ from gw.wire.assemblyai_stream import AssemblyListenServer
 from gw.wire.json_frames import frame_type
 from gw.wire.live_messages import Audio, Control
 from tests.fakes.vendors.heard import heard, refused
-from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
+from tests.fakes.vendors.live import LiveVendor, Peer, Session
 from tests.fakes.vendors.scripted import Answer, Entry
 
 URL = "https://cdn.test/upload/1"
@@ -109,7 +109,7 @@ class FakeAssemblyAI(LiveVendor):
         fmt = requested.request.format
         request = requested.request
         redact, speakers = bool(request.redact), ("A", "B") if request.diarize else ()
-        listener, open_turn = FakeListener(fmt, speakers=speakers, private=self.private, redact=redact), _OpenTurn()
+        listener, open_turn = self.make_listener(fmt, speakers=speakers, private=self.private, redact=redact), _OpenTurn()
         server = AssemblyListenServer(requested, session_id="s", expires_at=2_000_000_000, elapsed_s=lambda: listener.seconds)
         frames: list[float | str] = []
         peer.entry.fields["frames"] = frames   # seconds of audio, and types of commands
@@ -124,7 +124,7 @@ class FakeAssemblyAI(LiveVendor):
                     await peer.close(3007)
                     return
                 peer.entry.audio += message.data
-                events = open_turn.in_turn(listener.feed(message.data))
+                events = open_turn.in_turn(peer.heard(listener.feed(message.data)))
                 if redact:  # final turns only (docs "PII redaction", streaming)
                     events = [event for event in events if not isinstance(event, Interim)]
                 await peer.send(*server.encode(events))

@@ -14,7 +14,7 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import cartesia_listen, cartesia_speak, wav
 from gw.wire.live_messages import CancelContext, ContextText
 from tests.fakes.vendors.heard import heard, refused
-from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.live import LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
 FORGOTTEN_S = 1.0
@@ -148,11 +148,11 @@ class FakeCartesia(LiveVendor):
 
     async def _listen(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, listener = cartesia_listen.CartesiaListenServer("r"), FakeListener(request.format)
+        server, listener = cartesia_listen.CartesiaListenServer("r"), self.make_listener(request.format)
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
-                await peer.send(*server.encode(listener.feed(frame)))
+                await peer.send(*server.encode(peer.heard(listener.feed(frame))))
             elif frame == "finalize":
                 await peer.send(server.flush_done())
             else:
@@ -163,12 +163,12 @@ class FakeCartesia(LiveVendor):
 
     async def _turns(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, listener = cartesia_listen.CartesiaTurnsServer("r"), FakeListener(request.format)
+        server, listener = cartesia_listen.CartesiaTurnsServer("r"), self.make_listener(request.format)
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
-                await peer.send(*server.encode(listener.feed(frame)))
+                await peer.send(*server.encode(peer.heard(listener.feed(frame))))
             elif server.receive(frame):
                 peer.entry.outcome = "ended"
                 await peer.send(*server.encode([ListenEnd()]))

@@ -114,7 +114,7 @@ class FakeDeepgram(LiveVendor):
         """Return the listener of a live session."""
         asked = dict(parse_qsl(query.decode()))
         speakers = ("0", "1") if asked.get("diarize") == "true" else ()
-        return FakeListener(fmt, speakers=speakers, private=self.private, redact="redact" in asked)
+        return self.make_listener(fmt, speakers=speakers, private=self.private, redact="redact" in asked)
 
     async def _listen(self, peer: Peer) -> None:
         requested = deepgram_listen.parse_query(peer.query)
@@ -124,7 +124,7 @@ class FakeDeepgram(LiveVendor):
             match server.receive(frame):
                 case (Audio(data=data),):
                     peer.entry.audio += data
-                    await peer.send(*server.encode(listener.feed(data)))
+                    await peer.send(*server.encode(peer.heard(listener.feed(data))))
                 case (Control.FLUSH,):
                     peer.entry.fields["finalized"] = True
                 case ():
@@ -146,7 +146,7 @@ class FakeDeepgram(LiveVendor):
             match server.receive(frame):
                 case (Audio(data=data),):
                     peer.entry.audio += data
-                    await peer.send(*server.encode(listener.feed(data)))
+                    await peer.send(*server.encode(peer.heard(listener.feed(data))))
                 case (Control.FLUSH,):
                     await peer.send(*server.encode([UtteranceEnd(at_s=listener.seconds)]))
                 case (Forward(frame=other), *replies):

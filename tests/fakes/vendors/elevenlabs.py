@@ -17,7 +17,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
 from gw.wire.live_messages import Audio, Control, TtsCommand
 from tests.fakes.vendors.heard import heard, refused
-from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.live import LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
 _SPEECH = re.compile(r"/v1/text-to-speech/([^/]+)(/.*)?")
@@ -175,7 +175,7 @@ class FakeElevenLabs(LiveVendor):
 
     async def _listen(self, peer: Peer) -> None:
         requested = elevenlabs_listen.parse_query(peer.query)
-        server, listener = elevenlabs_listen.ElevenListenServer(requested, session_id="s"), FakeListener(requested.request.format)
+        server, listener = elevenlabs_listen.ElevenListenServer(requested, session_id="s"), self.make_listener(requested.request.format)
         by_ear = dict(requested.request.options).get("commit_strategy") == "vad"
         acquired: list[Final] = []
         await peer.send(*server.opening())
@@ -185,7 +185,7 @@ class FakeElevenLabs(LiveVendor):
             commit = Control.FLUSH in messages
             peer.entry.audio += data
             peer.entry.fields["commits"] = peer.entry.fields.get("commits", 0) + commit
-            events = listener.feed(data)
+            events = peer.heard(listener.feed(data))
             if not by_ear:
                 acquired += [event for event in events if isinstance(event, Final)]
                 events = [event for event in events if isinstance(event, Interim)]

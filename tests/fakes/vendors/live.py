@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -37,7 +38,13 @@ class Peer:
     query: bytes
     _receive: Receive
     _send: Send
+    faulty: bool = True
     frames: int = 0
+    mute: bool = False
+    finals: int = 0
+    _later: trio.MemorySendChannel[tuple[float, dict[str, Any]]] | None = None
+    _due: float = 0.0
+    _random: random.Random = attrs.field(factory=lambda: random.Random(1))
 
     async def receive(self) -> str | bytes | None:
         """None when it has left. Raises Closed where the script says so."""
@@ -47,7 +54,10 @@ class Peer:
             return None
         self.frames += 1
         self.entry.frames.append(message.get("bytes") or message.get("text") or "")
-        fault = self.fake.close_after
+        if self.faulty and self.fake.blocks_after == self.frames:
+            await trio.sleep_forever()
+        self.mute = self.mute or (self.faulty and self.fake.stalls_after == self.frames)
+        fault = self.fake.close_after if self.faulty else None
         if fault is not None and fault[0] == self.frames:
             self.entry.outcome = "cut"
             await self.close(fault[1])
@@ -58,12 +68,46 @@ class Peer:
         return data if data is not None else message.get("text") or ""
 
     async def send(self, *frames: str | bytes) -> None:
-        for frame in frames:
+        for frame in frames if not self.mute else ():
             kind = "bytes" if isinstance(frame, bytes) else "text"
-            await self._send({"type": "websocket.send", kind: frame})
+            await self._deliver({"type": "websocket.send", kind: frame})
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        await self._send({"type": "websocket.close", "code": code, "reason": reason})
+        if not self.mute:
+            await self._deliver({"type": "websocket.close", "code": code, "reason": reason})
+
+    def heard(self, events: list[ListenEvent]) -> list[ListenEvent]:
+        """Return what it says of what it has heard."""
+        for n, event in enumerate(events):
+            self.finals += isinstance(event, Final)
+            if self.faulty and isinstance(event, Final) and self.fake.mute_from_final == self.finals:
+                self.mute = True
+                return events[:n]
+        return events
+
+    async def _deliver(self, message: dict[str, Any]) -> None:
+        if self._later is None:
+            await self._send(message)
+            return
+        self._due = max(self._due, trio.current_time() + self._random.uniform(*self.fake.latency_s))
+        await self._later.send((self._due, message))
+
+    @contextlib.asynccontextmanager
+    async def delayed(self) -> AsyncIterator[None]:
+        """Deliver late what is sent within, in order."""
+        if self.fake.latency_s == (0.0, 0.0):
+            yield
+            return
+        self._later, waiting = trio.open_memory_channel[tuple[float, dict[str, Any]]](1_000)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._deliver_all, waiting)
+            with self._later:
+                yield
+
+    async def _deliver_all(self, waiting: trio.MemoryReceiveChannel[tuple[float, dict[str, Any]]]) -> None:
+        async for due, message in waiting:
+            await trio.sleep_until(due)
+            await self._send(message)
 
 
 Session = Callable[[Peer], Awaitable[None]]
@@ -89,9 +133,26 @@ class LiveVendor(ScriptedVendor):
     speech_fault: SpeechFault = ""
     speech_share: float = 0.0
     """Share of an utterance's audio that is sent before the fault."""
+    make_listener: Callable[..., FakeListener] = attrs.field(factory=lambda: FakeListener)
+    """The listener of a live session."""
+    _opened: int = attrs.field(init=False, default=0)
     close_after: tuple[int, int] | None = None
     """After so many frames of the client the socket is closed with this code."""
     session_error_after: int | None = None
+
+    # A recogniser that falls silent while its socket stays open and answers pings:
+    # https://github.com/pipecat-ai/pipecat/issues/5735 (Flux stops sending events), pipecat-ai/pipecat#455 and
+    # gojargo/jargo#73 (Deepgram); an interim transcript whose final never comes: livekit/agents#931.
+    stalls_after: int | None = None
+    """After so many frames of the client it says nothing more, and takes audio as before."""
+    blocks_after: int | None = None
+    """After so many frames it reads no more either."""
+    mute_from_final: int | None = None
+    """It says nothing any more from its so-manieth final transcript on, which is the end of that utterance."""
+    faulty_sockets: int = 1_000_000
+    """How many sockets, the first ones, have the scripted faults."""
+    latency_s: tuple[float, float] = (0.0, 0.0)
+    """Every frame comes later by a time between these."""
 
     def sockets(self) -> Mapping[str, Session]:
         """Path below the prefix → session."""
@@ -138,8 +199,13 @@ class LiveVendor(ScriptedVendor):
             await send({"type": "websocket.http.response.body", "body": body})
             return
         await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
-        with contextlib.suppress(Closed):
-            await run(Peer(self, entry, query, receive, send))
+        peer = Peer(self, entry, query, receive, send, faulty=self._opened < self.faulty_sockets)
+        self._opened += 1
+        async with peer.delayed():
+            with contextlib.suppress(Closed):
+                await run(peer)
+                while peer.mute and await peer.receive() is not None:
+                    pass
 
     def recorded(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:
         """Return the complete audio of `voice`."""

@@ -1,0 +1,74 @@
+"""Measured times to an answer of each model's recogniser, from its own live sessions. No clock: durations are arguments.
+
+Two durations of each model are counted in buckets, so that their 99th percentile is known at any time: between events while
+somebody speaks, and from the end of speech to the next event. Old values fade: when a histogram is full, all its counts are
+halved.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from typing import Final
+
+_BOUNDS_S: Final = tuple(0.05 * 1.2**n for n in range(32))
+"""Upper bounds of the buckets: 50 ms to 14 s, each a fifth above the one before."""
+_FULL: Final = 2_000
+LEAST: Final = 30  # values from which a percentile is worth anything
+_MAX_MODELS: Final = 512  # the one used longest ago is forgotten
+
+
+class Durations:
+    """A histogram of durations."""
+
+    __slots__ = ("_counts", "_total")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_BOUNDS_S) + 1)
+        self._total = 0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(_BOUNDS_S, seconds)] += 1
+        self._total += 1
+        if self._total >= _FULL:
+            self._counts = [count // 2 for count in self._counts]
+            self._total = sum(self._counts)
+
+    @property
+    def p99_s(self) -> float | None:
+        """The 99th percentile, rounded up to the bound of its bucket; None while too few values are known."""
+        if self._total < LEAST:
+            return None
+        above = self._total // 100  # values that may lie above it
+        for n in range(len(_BOUNDS_S), 0, -1):
+            above -= self._counts[n]
+            if above < 0:
+                return _BOUNDS_S[min(n, len(_BOUNDS_S) - 1)]
+        return _BOUNDS_S[0]
+
+
+class ModelTimes:
+    """The two durations of one model."""
+
+    __slots__ = ("after_speech", "between_events")
+
+    def __init__(self) -> None:
+        self.between_events = Durations()
+        self.after_speech = Durations()
+
+
+class AnswerTimes:
+    """The durations of all models of one gateway, by model id."""
+
+    def __init__(self) -> None:
+        self._models: OrderedDict[str, ModelTimes] = OrderedDict()
+
+    def of(self, model_id: str) -> ModelTimes:
+        times = self._models.get(model_id)
+        if times is None:
+            times = self._models[model_id] = ModelTimes()
+            if len(self._models) > _MAX_MODELS:
+                self._models.popitem(last=False)
+        else:
+            self._models.move_to_end(model_id)
+        return times

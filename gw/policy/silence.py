@@ -1,0 +1,165 @@
+"""When the silence of a recogniser is a failure: it has heard speech and owes an answer.
+
+One attempt has one clock. `hear` notes speech as it is sent, `event` an event as it comes; `overdue` returns what is owed for
+too long:
+
+    what is owed                              since                        for at most
+    ───────────────────────────────────────   ──────────────────────────   ──────────────────────────────────────────────
+    an event, while somebody speaks           the first speech after the   1.5 times the 99th percentile of this model's
+                                              last event                   own times, at least RUNNING_S
+    an event, when the speech has ended       the end of the speech        the pause it waits for, and `silence_s`
+    the final of an interim transcript        the end, or that interim     the silence that ends an utterance, and
+                                                                           `silence_s`
+    the final after a flush, or the end       the command                  `silence_s`
+    the end of a session with nothing owed    the command                  END_S
+
+`silence_s` is the setting, or a quarter more than the model's own 99th percentile where that is longer. A model's pauses count
+audio, since one that gets no silence (the caller has muted the microphone) hears no pause. Audio that is sent faster than it
+was spoken gives the recogniser more time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from gw.policy.answer_times import ModelTimes
+from gw.types.stt import ListenPace
+
+LEAST_OWED_S: Final = 0.2  # speech that is owed an answer; the rest of a word after the last event is not
+RUNNING_S: Final = 1.0
+_LONGEST_RUNNING_S: Final = 30.0
+_LONGEST_ANSWER_S: Final = 10.0
+END_S: Final = 3.0
+_CATCH_UP: Final = 4.0  # how much faster than it was spoken a recogniser transcribes audio, at least
+_STILL_SPEAKING_S: Final = 0.3  # after the last speech
+_GREETINGS_S: Final = 1.0  # after the handshake
+
+
+class SilenceClock:
+    """All times in seconds of the caller's clock, except `quiet_s`: silence sent since the last speech."""
+
+    def __init__(self, pace: ListenPace, times: ModelTimes, silence_s: float, now: float) -> None:
+        self.pace = pace
+        self._times = times
+        self._silence_s = silence_s
+        self._began = self.event_at = now
+        self.speech_s = 0.0
+        """Speech sent since the last event."""
+        self._since = math.inf  # when the first of that speech was sent
+        self._heard_at = now  # when the last speech was sent
+        self._busy_until = now  # until then it may still transcribe what was sent
+        self._interim = False  # a transcript has come that is not final yet
+        self._flushed_at = self._finished_at = math.inf
+
+    # ---- what happens
+
+    def hear(self, now: float, speech_s: float) -> None:
+        """Note that speech was sent."""
+        if self.speech_s == 0.0:
+            self._since = now
+        self.speech_s += speech_s
+        self._heard_at = self._busy_until = max(now, self._busy_until) + speech_s / _CATCH_UP
+
+    def event(self, now: float, uncovered_s: float = 0.0) -> None:
+        """Note a sign of life. It answers all speech before, less `uncovered_s` of it while somebody still speaks."""
+        speaking = now - self._heard_at < _STILL_SPEAKING_S
+        if self.speech_s and speaking:
+            self._times.between_events.add(now - self._since)
+        elif self.speech_s >= LEAST_OWED_S:
+            self._times.after_speech.add(max(0.0, now - self._heard_at - self.pace.pause_s))
+        self.event_at = now
+        self.speech_s = uncovered_s if speaking else 0.0
+        self._since = now if self.speech_s else math.inf
+
+    def alive(self, at: float) -> None:
+        """Note a frame that is no event: its answer to speech, or in the first moments a greeting."""
+        if at - self._began < _GREETINGS_S:
+            self.event_at = max(self.event_at, at)
+        else:
+            self.event(at)
+            self._interim = False
+
+    def transcript(self, *, final: bool) -> None:
+        """Note, after `event`, what came."""
+        self._interim = not final
+        if final:
+            self._flushed_at = math.inf
+
+    def flush(self, now: float) -> None:
+        if self.owes:
+            self._flushed_at = min(self._flushed_at, now)
+
+    def finish(self, now: float) -> None:
+        self._finished_at = min(self._finished_at, now)
+
+    def resume(self, now: float) -> None:
+        """Note that the recogniser could not answer until now: its events were not read."""
+        self.event_at = max(self.event_at, now)
+        self._heard_at = max(self._heard_at, now)
+        if self.speech_s:
+            self._since = now
+
+    def forgive(self, now: float) -> None:
+        """Take back that an answer is owed: what was heard was no speech."""
+        self.event_at = now
+        self.speech_s, self._since, self._interim = 0.0, math.inf, False
+        self._flushed_at = math.inf
+
+    # ---- what follows
+
+    @property
+    def owes(self) -> bool:
+        return self._interim or self.speech_s >= LEAST_OWED_S
+
+    @property
+    def answer_s(self) -> float:
+        """Longest time to an answer once it can be given."""
+        known_s = self._times.after_speech.p99_s
+        own_s = self.pace.answer_s if known_s is None else min(1.25 * known_s, _LONGEST_ANSWER_S)
+        return max(self._silence_s, own_s)
+
+    @property
+    def running_s(self) -> float:
+        """Longest time without an event while somebody speaks."""
+        known_s, pace = self._times.between_events.p99_s, self.pace
+        if known_s is None or pace.running_s >= _LONGEST_RUNNING_S:
+            return pace.running_s + pace.pause_s
+        return max(RUNNING_S, self._silence_s, 1.5 * known_s) + pace.pause_s
+
+    def overdue(self, now: float, quiet_s: float) -> str | None:
+        """Return what is owed for too long; None if nothing is."""
+        if now < self._due(quiet_s):
+            return None
+        if self._finished_at < math.inf:
+            return "did not answer what was said before the end" if self.owes else "did not end the session"
+        if self._heard_at - self._since >= self.running_s:
+            return f"no event for {self._heard_at - self._since:.1f} s of speech"
+        if self.speech_s >= LEAST_OWED_S:
+            return f"no event within {now - self._heard_at:.1f} s of the end of speech"
+        return f"no final transcript within {now - self._heard_at:.1f} s of the end of speech"
+
+    def look_again_at(self, now: float, quiet_s: float) -> float:
+        """Return the earliest time at which something may be overdue, whatever happens until then."""
+        due = self._due(quiet_s)
+        running = self._since + self.running_s
+        return max(now, min(due, running if running > now else math.inf, now + self._silence_s))
+
+    def _due(self, quiet_s: float) -> float:
+        """Return when the first thing owed is overdue."""
+        heard_at, event_at, owes = self._heard_at, self.event_at, self.owes
+        if self._finished_at < math.inf:
+            within = self.answer_s if owes else max(END_S, self.answer_s)
+            return max(self._finished_at, event_at, self._busy_until) + within
+        if not owes:
+            return math.inf
+        if heard_at - self._since >= self.running_s:
+            return self._since + self.running_s
+        due = math.inf
+        if self._flushed_at < math.inf:
+            due = max(self._flushed_at, event_at, heard_at) + self.answer_s
+        pace = self.pace
+        allowed_s = pace.pause_s if self.speech_s >= LEAST_OWED_S else pace.endpoint_s
+        if quiet_s >= allowed_s - 1e-6:
+            due = min(due, max(heard_at, event_at) + allowed_s + self.answer_s)
+        return due

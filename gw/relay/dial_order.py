@@ -1,0 +1,54 @@
+"""The order in which a live session dials its candidates.
+
+First each candidate once, in their order. Then, as a last resort, those whose session was open when it failed, since what cut
+it off may be over: each once more. One that has served for a while since earns another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gw.errors import CandidateSkipped, PluginMissing, ProviderError, ProviderRefused, ProviderRejected, RateLimitError
+from gw.registry.catalog import Model
+
+SERVED_S: Final = 30.0  # answers for so long show that a failure is not the same one again
+_LASTING = (CandidateSkipped, PluginMissing, ProviderRefused, ProviderRejected, RateLimitError)
+"""Failures that the same candidate would meet again."""
+
+
+class DialOrder(Iterator[Model]):
+    """Iterate over the models to dial; tell it of each that failed before asking for the next."""
+
+    def __init__(self, models: Iterable[Model]) -> None:
+        self._waiting = deque(models)
+        self._again: deque[Model] = deque()
+        self._redialled: set[str] = set()
+
+    def __next__(self) -> Model:
+        if self._waiting:
+            return self._waiting.popleft()
+        if not self._again:
+            raise StopIteration
+        model = self._again.popleft()
+        self._redialled.add(model.id)
+        return model
+
+    @property
+    def has_next(self) -> bool:
+        """Whether there is a model to dial besides the current one, or the current one again."""
+        return bool(self._waiting or self._again)
+
+    def can_follow(self, model: Model, served_s: float) -> bool:
+        """Return whether any model would be dialled if this one, whose session is open, failed now."""
+        return self.has_next or model.id not in self._redialled or served_s >= SERVED_S
+
+    def failed(self, model: Model, error: ProviderError, served_s: float) -> None:
+        """Note that an open session with `model` has failed, `served_s` after its first event."""
+        if isinstance(error, _LASTING):
+            return
+        if served_s >= SERVED_S:
+            self._redialled.discard(model.id)
+        if model.id not in self._redialled and model not in self._again:
+            self._again.append(model)

@@ -1,0 +1,125 @@
+"""One provider's part of a live transcription: the audio it gets, its times, and the clock of its silence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from gw.policy.answer_times import ModelTimes
+from gw.policy.silence import SilenceClock
+from gw.providers.spec import CallbackListenSession, ListenSession, ProviderSpec
+from gw.relay.candidates import PreparedCall
+from gw.relay.live_session import SessionAttempt
+from gw.relay.meter import Attempt
+from gw.relay.session_audio import SessionAudio
+from gw.relay.session_times import TimeMap
+from gw.relay.transcoding import live_format
+from gw.types.audio import AudioFormat
+from gw.types.pending import Pending
+from gw.types.stt import Final, Interim, ListenEvent, UtteranceEnd, VendorFrame
+from gw.wire import convert
+from gw.wire.durations import LengthMeter
+
+REPLAY_BYTES = 65_536
+
+
+class ListeningAttempt(SessionAttempt[ListenSession]):
+    clock: SilenceClock
+
+    def __init__(self, call: PreparedCall[ListenSession], attempt: Attempt, audio: SessionAudio) -> None:
+        super().__init__(call, attempt)
+        source = audio.source_for(call.spec)
+        self.as_container = source != audio.samples
+        """The provider gets the caller's container from its beginning on, not samples."""
+        self.final_s = 0.0  # the provider gets audio again that is final until here
+        self.length = LengthMeter() if self.as_container else None
+        self.stretches: list[tuple[int, float]] = []
+        """The bytes of the session that the provider gets; the last stretch is open."""
+        self.start_offset = self.sent_offset = audio.replay.start
+        """Offsets of the first byte that is the provider's concern, and after the last one sent."""
+        self.times = TimeMap([(0.0, math.inf)])
+        self.has_text = False
+        self.was_silent = False
+        """Whether it was given up for its silence."""
+        self.forgiven_s = 0.0
+        """Loud audio that it did not answer and that was taken for noise."""
+        self._converter = convert.converter(source, format_for(source, call.spec))
+
+    def start(self, audio: SessionAudio, *, again: bool) -> None:
+        """Choose what the provider gets of the samples in the buffer. `again`: another provider had them before."""
+        replay = audio.replay
+        self.stretches = audio.to_replay() if again else [(replay.start, math.inf)]
+        self.start_offset, self.sent_offset = replay.start, self.stretches[0][0]
+        seconds = [
+            (replay.seconds(start), math.inf if end == math.inf else replay.seconds(int(end)))
+            for start, end in self.stretches
+        ]
+        self.times = TimeMap(seconds)
+        self.attempt.lost_s = audio.take_lost()
+
+    def connected(self, session: ListenSession, times: ModelTimes, silence_s: float) -> None:
+        self._send: Callable[[bytes], Pending] = (
+            session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
+        )
+        self.clock = SilenceClock(session.pace, times, silence_s, trio.current_time())
+
+    def send_or_pending(self, data: bytes) -> Pending:
+        """Send audio without blocking where that is possible. Raise what the provider raises."""
+        if self.length is not None:
+            self.length.feed(data)
+        pending = self._send(self._converter.feed(data) if self._converter is not None else data)
+        return None if pending is None else self._wait(pending)
+
+    async def _wait(self, pending: Awaitable[None]) -> None:
+        self.sending_since = trio.current_time()
+        try:
+            await pending
+        finally:
+            self.sending_since = math.inf
+
+    async def replay(self, audio: SessionAudio) -> None:
+        """Send all that is buffered."""
+        number = 0
+        while self.as_container and (piece := audio.piece(number, self.call.provider.id)) is not None:
+            number += 1
+            if (pending := self.send_or_pending(piece)) is not None:
+                await pending
+        replay = audio.replay
+        for start, end in self.stretches:
+            self.sent_offset = max(self.sent_offset, start)
+            while self.sent_offset < end and (data := replay.read(self.sent_offset, REPLAY_BYTES)):
+                if end < math.inf:
+                    data = data[: int(end) - self.sent_offset]
+                self.sent_offset = max(self.sent_offset, replay.start) + len(data)
+                if (pending := self.send_or_pending(data)) is not None:
+                    await pending
+        if speech_s := audio.ear.speech_between(replay.seconds(self.start_offset)):
+            self.clock.hear(trio.current_time(), speech_s)
+
+    def note_events(self, events: list[ListenEvent], audio: SessionAudio) -> None:
+        """Set the clock back: all speech is answered, except what follows the last word where words have times."""
+        clock, uncovered_s = self.clock, 0.0
+        if events and isinstance(last := events[-1], (Interim, Final)) and last.words:
+            uncovered_s = audio.ear.speech_between(self.times.end(last.words[-1].end_s))
+        clock.event(trio.current_time(), uncovered_s)
+        for event in events:
+            match event:
+                case Interim():
+                    clock.transcript(final=False)
+                    self.has_text = True
+                case Final():
+                    clock.transcript(final=True)
+                    self.has_text = True
+                case UtteranceEnd() | VendorFrame():
+                    clock.transcript(final=True)
+
+    def sent_bytes(self, until: float = math.inf) -> int:
+        """Return how many bytes of the session before the offset `until` were sent."""
+        limit = min(self.sent_offset, until)
+        return int(sum(max(0, min(end, limit) - start) for start, end in self.stretches))
+
+
+def format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
+    return live_format(source, spec.listen_formats, spec.listen_rates_hz)

@@ -1,0 +1,207 @@
+"""Detection of speech by loudness alone, cheaply enough for every frame: the gateway's own ear.
+
+It distinguishes a recogniser that has failed from a caller who is silent. A window of 20 to 40 ms has a level, its peak:
+
+    level                                                  the window is
+    ────────────────────────────────────────────────────   ──────────────────────────────────────────────────────────
+    up to `_SOUND_RATIO` times the noise floor             silence: a replay leaves long stretches of it out
+    above `_LOUD`, and `_LOUD_RATIO` times the floor       loud: enough of it without a long pause is speech
+    between the two                                        a sound
+
+The noise floor is the lowest level of the last four seconds. Speech has pauses between and within words that reach down to
+the noise behind it, so it does not raise the floor; noise and music without such pauses do, and are not taken for speech for
+longer than that. Where recognisers have found no words in what was loud, `disregard` raises the bar until it has been quiet.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import deque
+from collections.abc import Callable
+from sys import byteorder
+from typing import Final
+
+from gw.types.audio import AudioFormat
+from gw.wire import g711
+
+LEAST_SPEECH_S: Final = 0.2  # loud audio without a long pause that counts as speech; less is a click or a cough
+_WINDOW_S: Final = 0.02
+_EVERY: Final = 8  # one sample in so many is examined
+_LOUD: Final = 600.0
+"""Amplitude, of 32,768: about -35 dBFS. Room noise on a headset is far below, speech far above."""
+_LOUD_RATIO: Final = 3.0
+_SOUND_RATIO: Final = 1.6
+_LEAST_SOUND: Final = 40.0  # amplitude below which nothing is a sound: the last bits of a converter
+_HIGHEST_FLOOR: Final = 4_000.0
+_BLOCK_S: Final = 0.5
+_BLOCKS: Final = 8  # the noise floor is the lowest level of so many blocks
+_PAUSE_S: Final = 0.3  # quiet after which loud audio begins to count anew
+_JOINED_S: Final = 1.0  # sounds that follow each other within this time are one
+_BAR_RATIO: Final = 1.5  # how much louder than disregarded audio speech must be
+_QUIET_AGAIN_S: Final = 1.5  # silence after which disregarded audio is over
+_MOST_LEAST_SPEECH_S: Final = 0.8
+_MAX_SOUNDS: Final = 512
+
+
+class Sound:
+    """A stretch of audio that is not silence; `speech_s` of it is speech."""
+
+    __slots__ = ("end_s", "speech_s", "start_s")
+
+    def __init__(self, start_s: float, end_s: float) -> None:
+        self.start_s = start_s
+        self.end_s = end_s
+        self.speech_s = 0.0
+
+
+class Ear:
+    """Raw samples in, in pieces of any length. Compressed audio is not heard: `hears` is false."""
+
+    def __init__(self, fmt: AudioFormat) -> None:
+        rate = fmt.bytes_per_second
+        block = max(1, rate // (fmt.sample_rate_hz or 1))  # bytes of one sample of every channel
+        self.hears = rate > 0
+        self._window_bytes = max(1, int(fmt.sample_rate_hz * _WINDOW_S)) * block
+        self._most_bytes = 2 * self._window_bytes
+        self._byte_s = 1 / rate if rate else 0.0
+        self._examined: _Examined = _examiner(fmt)
+        self.at_s = 0.0
+        """Seconds of audio heard."""
+        self.speech_until_s = 0.0
+        """End of the last speech."""
+        self.sounds: deque[Sound] = deque(maxlen=_MAX_SOUNDS)
+        """The stretches that `forget` has not dropped, in order."""
+        self._sound = Sound(-math.inf, -math.inf)  # the last one
+        self._least_speech_s = LEAST_SPEECH_S
+        self._run_s = 0.0  # loud audio since the last pause
+        self.loud_until_s = 0.0
+        """End of the last loud window."""
+        self._blocks: deque[float] = deque([0.0] * _BLOCKS, maxlen=_BLOCKS)
+        self._block_ends_s = _BLOCK_S
+        self._lowest = 32_768.0  # level of the current block
+        self._highest = 0.0
+        self._highest_before = 0.0  # of the block before
+        self._floor = 0.0
+        self._bar = 0.0
+        self._sound_level, self._loud_level = _LEAST_SOUND, _LOUD
+
+    def feed(self, data: bytes) -> float:
+        """Listen to the next samples. Return how many seconds of speech were noticed with them.
+
+        This runs for every frame of every caller, so it is one long function: each call of another costs a tenth of it.
+        """
+        if len(data) > self._most_bytes:
+            size = self._window_bytes
+            return sum([self.feed(data[at : at + size]) for at in range(0, len(data), size)])
+        if not (examined := self._examined(data)):
+            return 0.0
+        start_s = self.at_s
+        self.at_s = end_s = start_s + len(data) * self._byte_s
+        level, lowest = max(examined), -min(examined)
+        if lowest > level:
+            level = lowest
+        if level < self._lowest:
+            self._lowest = level
+            if level < self._floor:
+                self._set_levels(level)
+        if level > self._highest:
+            self._highest = level
+        if end_s >= self._block_ends_s:
+            self._end_block(end_s)
+        if level <= self._sound_level:
+            if self._bar and end_s - self._sound.end_s > _QUIET_AGAIN_S:
+                self._bar = 0.0
+                self._set_levels(self._floor)
+            return 0.0
+        sound = self._sound
+        if start_s - sound.end_s > _JOINED_S:
+            self._sound = sound = Sound(start_s, end_s)
+            self.sounds.append(sound)
+        else:
+            sound.end_s = end_s
+        if level <= self._loud_level:
+            return 0.0
+        if start_s - self.loud_until_s > _PAUSE_S:
+            self._run_s = 0.0
+        self.loud_until_s = end_s
+        before_s = self._run_s
+        self._run_s = run_s = before_s + end_s - start_s
+        if run_s < self._least_speech_s:
+            return 0.0
+        speech_s = run_s if before_s < self._least_speech_s else end_s - start_s
+        sound.speech_s += speech_s
+        self.speech_until_s = end_s
+        return speech_s
+
+    def disregard(self) -> None:
+        """Note that what was loud just now was no speech: until it has been quiet, only louder audio is speech."""
+        self._bar = max(self._bar, _BAR_RATIO * max(self._highest, self._highest_before))
+        self._least_speech_s = min(_MOST_LEAST_SPEECH_S, 2 * self._least_speech_s)
+        self._run_s = 0.0
+        self._set_levels(self._floor)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was heard and not forgotten is among `sounds`."""
+        return self.hears and len(self.sounds) < _MAX_SOUNDS
+
+    def speech_between(self, from_s: float, until_s: float = math.inf) -> float:
+        """Return the seconds of speech between two times, about: a sound may begin or end without speech."""
+        return sum(
+            min(sound.speech_s, min(sound.end_s, until_s) - max(sound.start_s, from_s))
+            for sound in self.sounds
+            if sound.end_s > from_s and sound.start_s < until_s
+        )
+
+    def forget(self, until_s: float) -> None:
+        """Drop the sounds that ended before `until_s`; one that goes on begins anew."""
+        while self.sounds and self.sounds[0].end_s <= until_s:
+            if self.sounds.popleft() is self._sound:
+                self._sound = Sound(-math.inf, -math.inf)
+
+    def _end_block(self, end_s: float) -> None:
+        self._block_ends_s = end_s + _BLOCK_S
+        self._blocks.append(self._lowest)
+        self._lowest = 32_768.0
+        self._highest_before, self._highest = self._highest, 0.0
+        self._set_levels(min(self._blocks))
+
+    def _set_levels(self, floor: float) -> None:
+        self._floor = floor = min(floor, _HIGHEST_FLOOR)
+        self._sound_level = max(_LEAST_SOUND, _SOUND_RATIO * floor)
+        self._loud_level = max(_LOUD, _LOUD_RATIO * floor, self._bar)
+
+
+_Examined = Callable[[bytes], "array[int] | array[float]"]
+
+
+def _examiner(fmt: AudioFormat) -> _Examined:
+    """Return the function that takes one sample in `_EVERY`, as 16-bit integers or on their scale."""
+    match fmt.encoding:
+        case "pcm_s16le":
+            return _pcm16 if byteorder == "little" else _swapped_pcm16
+        case "mulaw":
+            return lambda data: array("h", g711.mulaw_to_pcm16(data[::_EVERY]))
+        case "alaw":
+            return lambda data: array("h", g711.alaw_to_pcm16(data[::_EVERY]))
+        case "pcm_f32le":
+            return _float32
+    return lambda data: array("h")
+
+
+def _pcm16(data: bytes) -> array[int]:
+    return array("h", data[:-1] if len(data) & 1 else data)[::_EVERY]
+
+
+def _swapped_pcm16(data: bytes) -> array[int]:
+    samples = array("h", data[: len(data) & ~1])
+    samples.byteswap()
+    return samples[::_EVERY]
+
+
+def _float32(data: bytes) -> array[float]:
+    samples = array("f", data[: len(data) & ~3])
+    if byteorder == "big":
+        samples.byteswap()
+    return array("f", [32_768.0 * sample for sample in samples[::_EVERY]])

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gw.policy.answer_times import ModelTimes
+from gw.policy.silence import END_S, RUNNING_S, SilenceClock
+from gw.types.stt import ListenPace
+
+BEGAN = 100.0
+PROMPT = ListenPace(endpoint_s=0.3)
+
+
+def made(pace=PROMPT, times=None):
+    return SilenceClock(pace, times or ModelTimes(), 0.8, BEGAN)
+
+
+def spoken(clock, seconds, at=BEGAN, frame_s=0.02):
+    """Speech in real time; return when it has ended."""
+    for _ in range(round(seconds / frame_s)):
+        at += frame_s
+        clock.hear(at, frame_s)
+    return at
+
+
+def first_overdue(clock, after, quiet_from=None, until_s=60.0):
+    """Seconds after `after` at which the clock first complains; it is asked when it says so, and never later."""
+    at, quiet_from = after, after if quiet_from is None else quiet_from
+    while at < after + until_s:
+        if clock.overdue(at, at - quiet_from) is not None:
+            return round(at - after, 2)
+        look = clock.look_again_at(at, at - quiet_from)
+        assert look >= at
+        at = max(look, at + 0.01)
+    return None
+
+
+def test_who_has_heard_nothing_owes_nothing():
+    clock = made()
+    assert not clock.owes
+    assert first_overdue(clock, BEGAN) is None
+
+
+def test_less_speech_than_a_word_is_not_owed_an_answer():
+    clock = made()
+    assert first_overdue(clock, spoken(clock, 0.18)) is None
+
+
+def test_an_answer_is_due_so_long_after_the_end_of_speech():
+    clock = made()
+    assert first_overdue(clock, spoken(clock, 0.4)) == pytest.approx(0.8, abs=0.05)
+
+
+def test_an_event_after_the_end_of_speech_settles_it():
+    clock = made()
+    end = spoken(clock, 0.4)
+    clock.event(end + 0.7)
+    clock.transcript(final=True)
+    assert first_overdue(clock, end + 0.7) is None
+
+
+def test_an_event_during_speech_answers_what_was_before_it():
+    clock = made()
+    at = spoken(clock, 0.4)
+    clock.event(at)
+    assert first_overdue(clock, spoken(clock, 0.18, at)) is None
+    clock = made()
+    at = spoken(clock, 0.4)
+    clock.event(at)
+    assert first_overdue(clock, spoken(clock, 0.3, at)) == pytest.approx(0.8, abs=0.05)
+
+
+def test_speech_after_the_last_word_of_a_transcript_is_still_owed_an_answer():
+    clock = made()
+    at = spoken(clock, 0.6)
+    clock.event(at, uncovered_s=0.4)
+    assert first_overdue(clock, at) == pytest.approx(0.8, abs=0.05)
+    clock = made()
+    at = spoken(clock, 0.6)
+    clock.event(at + 0.4, uncovered_s=0.4)  # the speech was over: it is a breath, or the answer to all
+    assert first_overdue(clock, at + 0.4) is None
+
+
+def test_an_interim_transcript_is_owed_its_final():
+    clock = made(ListenPace(endpoint_s=1.5))
+    end = spoken(clock, 0.4)
+    clock.event(end + 0.2)
+    clock.transcript(final=False)
+    assert first_overdue(clock, end + 0.2, quiet_from=end) == pytest.approx(1.5 + 0.8, abs=0.05)
+
+
+def test_a_pause_counts_in_audio_not_in_time():
+    """Whose microphone is muted sends no silence, and an utterance does not end."""
+    clock = made(ListenPace(pause_s=0.5, endpoint_s=0.5))
+    end = spoken(clock, 0.4)
+    assert clock.overdue(end + 30, quiet_s=0.1) is None
+    assert clock.overdue(end + 1.2, quiet_s=1.2) is None
+    assert clock.overdue(end + 1.4, quiet_s=1.4) is not None
+
+
+def test_a_recogniser_that_waits_for_a_command():
+    clock = made(ListenPace(pause_s=math.inf, endpoint_s=math.inf, running_s=math.inf))
+    end = spoken(clock, 5.0)
+    assert first_overdue(clock, end) is None
+    clock.flush(end + 1)
+    assert first_overdue(clock, end + 1) == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_final_answers_a_flush():
+    clock = made()
+    end = spoken(clock, 0.4)
+    clock.flush(end)
+    clock.event(end + 0.5)
+    clock.transcript(final=True)
+    assert first_overdue(clock, end + 0.5) is None
+    clock.flush(end + 1)  # with nothing owed there is nothing to answer
+    assert first_overdue(clock, end + 1) is None
+
+
+def test_nothing_for_a_long_time_while_somebody_speaks():
+    clock = made()
+    at = BEGAN
+    while clock.overdue(at, 0.0) is None:
+        at += 0.02
+        clock.hear(at, 0.02)
+    assert at - BEGAN == pytest.approx(PROMPT.running_s, abs=0.05)
+
+
+@pytest.mark.parametrize(("gap_s", "expected_s"), [(0.3, RUNNING_S), (2.0, 3.0)])
+def test_running_speech_is_measured_by_the_models_own_times(gap_s, expected_s):
+    times = ModelTimes()
+    clock, at = made(times=times), BEGAN
+    for _ in range(60):
+        at = spoken(clock, gap_s, at)
+        clock.event(at)
+    began = at
+    while clock.overdue(at, 0.0) is None:
+        at += 0.02
+        clock.hear(at, 0.02)
+    assert expected_s <= at - began <= 1.25 * expected_s
+
+
+def test_a_model_that_always_takes_longer_is_given_longer():
+    times, at = ModelTimes(), BEGAN
+    clock = made(ListenPace(answer_s=4.0), times)
+    assert clock.answer_s == 4.0
+    for _ in range(60):
+        at = spoken(clock, 0.4, at) + 1.0
+        clock.event(at)
+    assert 1.2 <= clock.answer_s <= 1.6
+    for _ in range(10_000):
+        times.after_speech.add(0.2)
+    assert clock.answer_s == 0.8
+
+
+def test_the_end_of_a_session():
+    clock = made()
+    end = spoken(clock, 0.4)
+    clock.finish(end)
+    assert first_overdue(clock, end) == pytest.approx(0.8, abs=0.1)
+    clock = made()
+    clock.finish(BEGAN)
+    assert first_overdue(clock, BEGAN) == pytest.approx(END_S, abs=0.05)
+
+
+def test_audio_faster_than_it_was_spoken_gives_more_time():
+    clock = made()
+    clock.hear(BEGAN, 20.0)
+    clock.finish(BEGAN)
+    assert first_overdue(clock, BEGAN) == pytest.approx(20 / 4 + 0.8, abs=0.1)
+
+
+def test_a_greeting_is_no_answer():
+    clock = made()
+    end = spoken(clock, 0.4)
+    clock.alive(end)
+    assert first_overdue(clock, end) == pytest.approx(0.8, abs=0.05)
+    clock = made()
+    end = spoken(clock, 2.0)
+    clock.alive(end + 0.4)  # a frame without an event: it has heard nothing
+    assert first_overdue(clock, end + 0.4) is None
+
+
+def test_what_the_caller_held_up_is_not_the_recognisers_fault():
+    clock = made()
+    end = spoken(clock, 0.4)
+    clock.resume(end + 10)
+    assert clock.overdue(end + 10, 10.0) is None
+    assert first_overdue(clock, end + 10) == pytest.approx(0.8, abs=0.05)
+
+
+def test_what_was_no_speech_is_owed_no_answer():
+    clock = made()
+    end = spoken(clock, 0.4)
+    clock.forgive(end + 0.9)
+    assert first_overdue(clock, end + 0.9) is None

@@ -1,0 +1,145 @@
+"""A recogniser that falls silent is noticed by the end of speech, and the next one hears all that it left unanswered."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from gw.providers.sim import fsk
+from gw.types.audio import AudioFormat
+from gw.types.ids import Caller
+from gw.types.stt import Final, ListenRequest
+from tests.fakes.cells import Cells
+from tests.fakes.hosting import hosted, open_plane
+from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.cartesia import FakeCartesia
+from tests.fakes.vendors.deepgram import FakeDeepgram
+from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+
+FAKES = {"deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs}
+MODELS = {"deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2"}
+NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
+RATE = 8_000
+FRAME_S, SILENT_FRAME_S = 0.05, 0.25
+SAID = ["one two three", "four five", "sixteen"]
+PAUSE_S = 1.0
+WITHIN_S = 1.2
+"""From the last thing heard to the handshake of the next provider."""
+
+
+def config(first: str, second: str) -> str:
+    chain = f"[first/{MODELS[first]}" + (f", second/{MODELS[second]}]" if second else "]")
+    other = f'second: {{type: {second}, base_url: "http://second.test", api_key: k}}' if second else ""
+    return f"""
+providers:
+  first: {{type: {first}, base_url: "http://first.test", api_key: k}}
+  {other}
+models: {{stt: {chain}}}
+fallbacks: {{stt: {chain}}}
+routing: {{breaker: {{failures: 1000}}}}
+"""
+
+
+class Spoken:
+    """The audio of a session in frames: short ones while somebody speaks, so that few have to be sent."""
+
+    def __init__(self, said=SAID, lead_s=0.25, pause_s=PAUSE_S, after_s=0.5):
+        self.frames = []
+        """Each with the second at which it begins."""
+        self.ends_s = []
+        """Of the utterances."""
+        self.loud = []
+        """Number of each frame with speech, with the utterance that it is part of."""
+        self._length_s = 0.0
+        self._add(bytes(int(lead_s * RATE) * 2), SILENT_FRAME_S)
+        for n, text in enumerate(said):
+            before = len(self.frames)
+            self._add(b"".join(fsk.encode(text, RATE)), FRAME_S)
+            self.loud += [(frame + 1, n) for frame in range(before, len(self.frames))]
+            self.ends_s.append(self._length_s)
+            self._add(bytes(int(pause_s * RATE) * 2), SILENT_FRAME_S)
+        self._add(bytes(int(after_s * RATE) * 2), SILENT_FRAME_S)
+
+    def _add(self, pcm, frame_s):
+        size = int(frame_s * RATE) * 2
+        for at in range(0, len(pcm), size):
+            self.frames.append((self._length_s, pcm[at : at + size]))
+            self._length_s += len(pcm[at : at + size]) / 2 / RATE
+
+
+class Heard:
+    def __init__(self):
+        self.events = []
+        self.began = 0.0
+
+    @property
+    def texts(self):
+        return [event.text for event in self.events if isinstance(event, Final)]
+
+
+async def hold(plane, spoken, **fields):
+    """A session with an open microphone: what is spoken in real time, then silence, then the end."""
+    heard = Heard()
+    request = ListenRequest(
+        **{"model": "default", "format": AudioFormat(encoding="pcm_s16le", sample_rate_hz=RATE), **fields}
+    )
+
+    async def talk(session):
+        began = trio.current_time()
+        for at_s, frame in spoken.frames:
+            await trio.sleep_until(began + at_s + len(frame) / 2 / RATE)  # when all of it has been spoken
+            await session.send_audio(frame)
+        await session.finish()
+
+    async with plane.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
+        heard.began = trio.current_time()
+        nursery.start_soon(talk, session)
+        while not session.done:
+            heard.events += await session.receive()
+    return heard
+
+
+def faulty(fault: str, point: int, spoken: Spoken) -> tuple[dict, float]:
+    """A knob of a fake for one of twelve points of what is said, and the end of the utterance that it leaves unanswered.
+
+    After the last four frames nothing more than the end of a word would be owed.
+    """
+    if fault == "mute":
+        utterance = point % len(SAID)
+        return {"mute_from_final": utterance + 1}, spoken.ends_s[utterance]
+    frame, utterance = spoken.loud[point * (len(spoken.loud) - 5) // 11]
+    return {{"stall": "stalls_after", "block": "blocks_after"}[fault]: frame}, spoken.ends_s[utterance]
+
+
+@pytest.mark.parametrize("vendor", FAKES)
+@pytest.mark.parametrize("second", ["same", "other"])
+async def test_a_silent_recogniser(vendor, second, tmp_path, autojump_clock):
+    """Stalled, taking no more audio, or mute after the end of speech; at twelve points; with and without interims."""
+    cells = Cells(at_least=72)
+    other = NEXT[vendor] if second == "other" else ""
+    async with open_plane(config(vendor, other), tmp_path) as plane:
+        for fault in ("stall", "block", "mute"):
+            for interims in (True, False):
+                for point in range(12):
+                    with cells.cell(f"{fault} at {point}, interims {interims}"):
+                        await meet_silence(plane, vendor, other, fault, point, interims=interims)
+    cells.check()
+
+
+async def meet_silence(plane, vendor, other, fault, point, *, interims):
+    spoken = Spoken(lead_s=0.05 * (1 + point) if fault == "mute" else 0.25)
+    knobs, ended_s = faulty(fault, point, spoken)
+    first = FAKES[vendor](api_key="k", faulty_sockets=1_000 if other else 1, **knobs)
+    second = FAKES[other](api_key="k") if other else first
+    plane.net.hosts["first.test", 80] = hosted(first)
+    plane.net.hosts["second.test", 80] = hosted(second)
+    plane.kept.records.clear()
+    # A caller of its own dialect is the only one whose session with Deepgram is without interim results.
+    dialect = vendor if vendor == "deepgram" and not interims else ""
+    heard = await hold(plane, spoken, interim_results=interims, dialect=dialect)
+    assert heard.texts == SAID
+    dialled = (second.ledger if other else second.ledger[1:])[0].opened - heard.began
+    assert dialled <= ended_s + WITHIN_S
+    attempts = plane.kept.record.attempts
+    assert [attempt.outcome for attempt in attempts] == ["too_slow", "ok"]
+    assert plane.kept.record.status == ("fallback" if other else "success")
