@@ -307,7 +307,8 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
         return self._relay.paces.of(model.id, self._voice(model), self._request.speed)
 
     def _untried(self) -> tuple[Model, ...]:
-        tried = {attempt.model.id for attempt in self.meter.attempts}
+        answering = self.meter.answering  # one that was overtaken by it has not failed
+        tried = {attempt.model.id for attempt in self.meter.attempts if attempt.error or attempt is answering}
         return tuple(model for model in self.candidates.models if model.id not in tried)
 
     def has_others(self) -> bool:

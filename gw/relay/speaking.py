@@ -340,9 +340,11 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         if not attempt.progress.audio_s:
             takes_over = self.audio_s > 0 and self._has_next(attempt)
             return waits_since + (min(TAKEOVER_S, self._first_audio_s) if takes_over else self._first_audio_s)
+        if attempt.begins and self._made.seconds <= self._sent.seconds and self._playback.ends_at <= attempt.owes_since:
+            return waits_since + self._first_audio_s  # the listener was waiting already
         if not self._has_next(attempt):
             return max(attempt.last_event_at, waits_since) + self.idle_s
-        patience_s = min(self._first_audio_s, max(PATIENCE_S, SLOWER * attempt.latency_s))
+        patience_s = min(self._first_audio_s, (2 if attempt.begins else 1) * max(PATIENCE_S, SLOWER * attempt.latency_s))
         left_s = self.audio_s - self._playback.played_s(now)
         due_at = max(waits_since + patience_s, now + left_s - LOW_S)
         if now < due_at:

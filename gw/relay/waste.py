@@ -98,11 +98,11 @@ class Playback:
 
     def __init__(self) -> None:
         self.sent_s = 0.0
-        self._ends_at = 0.0
+        self.ends_at = 0.0  # time at which the last piece has been played
 
     def send(self, seconds: float, now: float) -> None:
         self.sent_s += seconds
-        self._ends_at = max(self._ends_at, now) + seconds
+        self.ends_at = max(self.ends_at, now) + seconds
 
     def played_s(self, now: float) -> float:
-        return max(0.0, self.sent_s - max(0.0, self._ends_at - now))
+        return max(0.0, self.sent_s - max(0.0, self.ends_at - now))

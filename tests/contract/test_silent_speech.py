@@ -6,7 +6,11 @@ are counted. The voices speak 15 or 22 letters a second, and are known from some
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from base64 import b64decode
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,6 +27,7 @@ from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.live import LiveVendor
+from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.word_voice import FRAME_S, MP3_BYTES, SENTENCE, WORDS, WordVoice, gaps_of
 
 CONFIG = """
@@ -182,3 +187,168 @@ async def test_an_answer_over_http_goes_on(form, fault, tmp_path, autojump_clock
                         assert record.cost_nusd == len(SENTENCE) * 10_000 + second_attempt.characters * 20_000
                         assert record.wasted_units == second_attempt.characters
     cells.check()
+
+
+# ---------------------------------------------------------------------- no false alarms, and nobody else to go on
+
+ALONE = re.sub(r"    second/.*\n", "", CONFIG)
+ALONE = ALONE.replace("fallbacks: {tts: [first/MODEL, second/aura-2-thalia-en]}", "").replace("TYPE", "deepgram")
+ALONE = ALONE.replace("MODEL", "aura-2-thalia-en")
+VOICE = WordVoice(per_s=15.0)
+
+
+@asynccontextmanager
+async def _alone(tmp_path: Path, **fields: Any) -> AsyncIterator[tuple[Plane, FakeDeepgram]]:
+    async with open_plane(ALONE, tmp_path) as plane:
+        vendor = FakeDeepgram(api_key="k", word_voice=VOICE, **{"speech_gap_s": 0.08, **fields})
+        plane.net.hosts["first.test", 80] = hosted(vendor)
+        yield plane, vendor
+
+
+class _Jitter:
+    """Pauses between two pieces of audio of 100 ms: mostly short, now and then 350 ms."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> float:
+        self.count += 1
+        return 0.35 if self.count % 9 == 0 else 0.06
+
+
+@pytest.mark.parametrize("type_", SOCKETS)
+async def test_a_vendor_whose_audio_comes_unevenly_is_no_false_alarm(type_, tmp_path, autojump_clock):
+    make, model, _ = SOCKETS[type_]
+    async with open_plane(CONFIG.replace("TYPE", type_).replace("MODEL", model), tmp_path) as plane:
+        first = make(api_key="k", word_voice=VOICE, first_token_after_s=0.4, speech_gap=_Jitter())
+        plane.net.hosts["first.test", 80] = hosted(first)
+        for text in [*LESSONS, "alpha.", "bravo charlie.", SENTENCE + " " + SENTENCE, *LESSONS]:
+            await _speak(plane, f"first/{model}", text)
+            await trio.sleep(0.1)
+        assert [(r.status, len(r.attempts)) for r in plane.kept.records] == [("success", 1)] * 9, plane.kept.records
+        assert {r.wasted_units for r in plane.kept.records} == {0}
+
+
+async def test_the_only_provider_may_pause(tmp_path, autojump_clock):
+    """Nobody else could go on; before `routing.idle_s` it is not given up."""
+    async with _alone(tmp_path, speech_gap=lambda: 2.0) as (plane, _):
+        spoken = await _speak(plane, "first/aura-2-thalia-en", "alpha bravo.")
+        assert VOICE.heard(spoken.pcm, RATE) == ["alpha", "bravo"]
+        await trio.sleep(0.1)
+        assert (plane.kept.record.status, len(plane.kept.record.attempts)) == ("success", 1)
+
+
+async def test_no_audio_from_the_only_provider_is_an_error(tmp_path, autojump_clock):
+    async with _alone(tmp_path, speech_fault="no audio") as (plane, _):
+        spoken = await _speak(plane, "first/aura-2-thalia-en", SENTENCE)
+        assert (spoken.pcm, len(spoken.errors)) == (b"", 1)
+        await trio.sleep(0.1)
+        record = plane.kept.record
+        assert (record.status, record.attempts[0].outcome) == ("error", "malformed")
+        assert record.wasted_units == record.usage.characters == len(SENTENCE) + 1
+
+
+@pytest.mark.parametrize("text", ["... ", "— !? ", "🎈 "])
+async def test_text_without_words_may_be_silent(text, tmp_path, autojump_clock):
+    async with _alone(tmp_path, speech_fault="no audio") as (plane, vendor):
+        vendor.word_voice = None
+        spoken = await _speak(plane, "first/aura-2-thalia-en", text)
+        assert (spoken.pcm, spoken.errors) == (b"", [])
+        await trio.sleep(0.1)
+        assert plane.kept.record.status == "success"
+
+
+class _BreaksOffOnce:
+    """A vendor whose answer over HTTP breaks off after `next_cut_after` pieces, and later ones do not."""
+
+    def __init__(self, fake: LiveVendor) -> None:
+        self._fake = fake
+        self.next_cut_after: int | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._fake.cut_after, self.next_cut_after = self.next_cut_after, None
+        await self._fake(scope, receive, send)
+
+
+async def test_the_only_provider_is_called_once_more_over_http(tmp_path, autojump_clock):
+    async with _alone(tmp_path) as (plane, vendor):
+        once = _BreaksOffOnce(vendor)
+        plane.net.hosts["first.test", 80] = hosted(once)
+        for lesson in LESSONS:
+            await plane.post("/v1/audio/speech", msgspec.json.encode(FORMS[0].body("first/aura-2-thalia-en", lesson)))
+        plane.kept.records.clear()
+        once.next_cut_after = 40
+        reply = await plane.post("/v1/audio/speech", msgspec.json.encode(FORMS[0].body("first/aura-2-thalia-en", SENTENCE)))
+        assert not reply.cut
+        assert words_off(VOICE.heard(reply.body[44:], RATE)) <= 1
+        record = plane.kept.record
+        assert (record.status, [a.outcome for a in record.attempts]) == ("success", ["cut", "ok"])
+        again = record.attempts[1].characters
+        assert 0 < again < len(SENTENCE)
+        assert (record.usage.characters, record.wasted_units) == (len(SENTENCE) + again, again)
+        assert record.cost_nusd == record.usage.characters * 10_000
+
+
+async def test_a_container_that_cannot_be_continued_breaks_off(tmp_path, autojump_clock):
+    config = CONFIG.replace("TYPE", "openai").replace("MODEL", "tts-x").replace("http://first.test", "http://first.test/v1")
+    async with open_plane(config, tmp_path) as plane:
+        plane.net.hosts["first.test", 80] = hosted(FakeOpenAI(api_key="k", speech_chunk_bytes=1_000, speech_gap_s=0.02, cut_after=9))
+        body = {"model": "first/tts-x", "input": SENTENCE, "voice": "v", "response_format": "flac"}
+        reply = await plane.post("/v1/audio/speech", msgspec.json.encode(body))
+        assert reply.cut
+        assert len(reply.body) == 9_000
+        assert (plane.kept.record.status, [a.outcome for a in plane.kept.record.attempts]) == ("error", ["cut"])
+
+
+TWO = CONFIG.replace("second: {type: deepgram", "second: {type: cartesia").replace("second/aura-2-thalia-en", "second/sonic-3")
+TWO = TWO.replace("TYPE", "cartesia").replace("MODEL", "sonic-3")
+
+
+@asynccontextmanager
+async def _two(tmp_path: Path) -> AsyncIterator[tuple[Plane, FakeCartesia]]:
+    """The first of them breaks off over HTTP."""
+    async with open_plane(TWO, tmp_path) as plane:
+        first = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03, cut_after=60)
+        second = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03)
+        plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
+        yield plane, second
+
+
+async def test_times_go_on_in_a_stream_of_events(tmp_path, autojump_clock):
+    async with _two(tmp_path) as (plane, _):
+        body = FORMS[-1].body("first/sonic-3", SENTENCE) | {"add_timestamps": True}
+        reply = await plane.post("/tts/sse", msgspec.json.encode(body))
+        frames = [msgspec.json.decode(line.removeprefix(b"data: ")) for line in reply.body.splitlines() if line.startswith(b"data: ")]
+        pcm = b"".join(b64decode(frame["data"]) for frame in frames if frame["type"] == "chunk")
+        assert words_off(VOICE.heard(pcm, RATE)) == 0
+        assert [frame["type"] for frame in frames].count("done") == 1
+        times = [frame["word_timestamps"] for frame in frames if frame["type"] == "timestamps"]
+        spans = [span for t in times for span in zip(t["words"], t["start"], t["end"], strict=True)]
+        ends = {word.strip("."): end for word, _, end in spans}
+        assert set(ends) == set(WORDS[:20])
+        assert sorted(ends.values()) == [ends[word] for word in WORDS[:20]]
+        assert ends["tango"] == pytest.approx(len(pcm) / 2 / RATE - VOICE.tail_s, abs=0.05)
+
+
+async def test_a_caller_who_leaves_the_second_provider(tmp_path, autojump_clock):
+    async with _two(tmp_path) as (plane, second):
+        second.speech_gap_s = 0.1
+        async with plane.open("/tts/bytes", msgspec.json.encode(FORMS[-1].body("first/sonic-3", SENTENCE))) as response:
+            with trio.move_on_after(60 * 0.03 + 2.0):
+                while await response.receive_some():
+                    pass
+        await plane.kept.finished.wait()
+        record = plane.kept.record
+        first, second_attempt = record.attempts
+        assert (record.status, first.outcome) == ("cancelled", "cut")
+        assert record.usage.characters == len(SENTENCE) + second_attempt.characters
+        assert record.cost_nusd == len(SENTENCE) * 10_000 + second_attempt.characters * 20_000
+        assert second_attempt.characters < record.wasted_units < record.usage.characters
+
+
+async def test_nobody_can_go_on(tmp_path, autojump_clock):
+    async with _two(tmp_path) as (plane, second):
+        second.status = 503
+        reply = await plane.post("/tts/bytes", msgspec.json.encode(FORMS[-1].body("first/sonic-3", SENTENCE)))
+        assert reply.cut
+        assert (plane.kept.record.status, [a.outcome for a in plane.kept.record.attempts]) == ("error", ["cut", "failed"])

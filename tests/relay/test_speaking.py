@@ -7,6 +7,7 @@ import trio
 
 from gw.errors import ProviderError
 from gw.providers.sim import fsk
+from gw.providers.sim.call import SimCall
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.ids import Caller
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest
@@ -162,3 +163,35 @@ async def test_nobody_left(plane, autojump_clock):
         with pytest.raises(ProviderError):
             await spoken(made, SAID, caller=Caller(fallback=False))
         assert made.kept.record.status == "error"
+
+
+async def test_a_slow_beginning_after_a_pause_is_no_silence_in_mid_speech(plane, monkeypatch, autojump_clock):
+    """The listener hears nothing in either case; until `routing.first_event_s` the provider may think."""
+    step = SimCall.step
+    slow_at = []
+
+    async def slowly(call):
+        if trio.current_time() > 5 and not slow_at:
+            slow_at.append(trio.current_time())
+            await trio.sleep(2.5)
+        await step(call)
+
+    monkeypatch.setattr(SimCall, "step", slowly)
+    async with plane("token_ms: 30") as made:
+        request = SpeakLiveRequest(model="bad/tone", format=PCM_16K)
+        events = []
+
+        async def converse(session):
+            await session.send_text("One two three. ")
+            await session.flush()
+            await trio.sleep(10)
+            await session.send_text("Four five six.")
+            await session.finish()
+
+        async with made.gateway.relay.speak_live(request, Caller()) as session, trio.open_nursery() as nursery:
+            nursery.start_soon(converse, session)
+            while not session.done:
+                events += await session.receive()
+        assert slow_at
+        assert words(audio(events)) == "One two three. Four five six."
+        assert [a.outcome for a in made.kept.record.attempts] == ["ok"]

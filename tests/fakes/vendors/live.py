@@ -125,6 +125,8 @@ class LiveVendor(ScriptedVendor):
     private: str = ""
     """A part of what is said that the vendor removes where it was asked to redact."""
     speech_gap_s: float = 0.0
+    speech_gap: Callable[[], float] | None = None
+    """Returns the next pause between two pieces of live speech, in place of `speech_gap_s`."""
     speech_pcm: bytes | None = None
     """Over HTTP, in place of what the tone voice makes of the text."""
     piece_s: float = 0.1
@@ -247,7 +249,7 @@ class LiveVendor(ScriptedVendor):
         all_pieces = list(pieces)
         count = round(len(all_pieces) * self.speech_share) if self.speech_fault else len(all_pieces)
         for piece in all_pieces[: 0 if self.speech_fault == "no audio" else count]:
-            await trio.sleep(self.speech_gap_s)
+            await trio.sleep(self.speech_gap_s if self.speech_gap is None else self.speech_gap())
             await send(piece)
         if self.speech_fault == "stalls":
             while await peer.receive() is not None:
