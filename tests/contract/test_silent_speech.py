@@ -20,7 +20,7 @@ import trio
 
 from gw.types.usage import RequestRecord
 from tests.contract.readers import DEEPGRAM as READER
-from tests.contract.readers import Spoken, receive_speech, send
+from tests.contract.readers import ELEVEN_ONE, Reader, Spoken, receive_speech, send
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import Plane, hosted, open_plane
 from tests.fakes.vendors.cartesia import FakeCartesia
@@ -54,13 +54,14 @@ SOCKETS: dict[str, tuple[Callable[..., LiveVendor], str, int]] = {
 FAULTS = ["no audio", "stalls", "ends early"]
 
 
-async def _speak(plane: Plane, model: str, text: str) -> Spoken:
+async def _speak(plane: Plane, model: str, text: str, reader: Reader = READER) -> Spoken:
     spoken = Spoken()
-    async with READER.open(plane, model) as ws, trio.open_nursery() as nursery:
-        nursery.start_soon(receive_speech, READER, ws, spoken)
+    async with reader.open(plane, model) as ws, trio.open_nursery() as nursery:
+        nursery.start_soon(receive_speech, reader, ws, spoken)
+        await send(ws, reader.begin(model))
         for word in text.split():
-            await send(ws, READER.say(word + " "))
-        await send(ws, READER.end)
+            await send(ws, reader.say(word + " "))
+        await send(ws, reader.end)
     return spoken
 
 
@@ -244,8 +245,8 @@ async def test_no_audio_from_the_only_provider_is_an_error(tmp_path, autojump_cl
         assert (spoken.pcm, len(spoken.errors)) == (b"", 1)
         await trio.sleep(0.1)
         record = plane.kept.record
-        assert (record.status, record.attempts[0].outcome) == ("error", "malformed")
-        assert record.wasted_units == record.usage.characters == len(SENTENCE) + 1
+        assert (record.status, [a.outcome for a in record.attempts]) == ("error", ["malformed"] * 2)  # it is dialled once more
+        assert record.wasted_units == record.usage.characters == 2 * (len(SENTENCE) + 1)
 
 
 @pytest.mark.parametrize("text", ["... ", "— !? ", "🎈 "])
@@ -352,3 +353,27 @@ async def test_nobody_can_go_on(tmp_path, autojump_clock):
         reply = await plane.post("/tts/bytes", msgspec.json.encode(FORMS[-1].body("first/sonic-3", SENTENCE)))
         assert reply.cut
         assert (plane.kept.record.status, [a.outcome for a in plane.kept.record.attempts]) == ("error", ["cut", "failed"])
+
+
+MP3_READER = attrs.evolve(
+    ELEVEN_ONE, name="elevenlabs mp3", path=lambda model: f"/v1/text-to-speech/v/stream-input?model_id={model}&output_format=mp3_24000_48"
+)
+ELEVEN = CONFIG.replace("second: {type: deepgram", "second: {type: elevenlabs").replace("TYPE", "elevenlabs")
+ELEVEN = ELEVEN.replace("second/aura-2-thalia-en", "second/eleven_turbo_v2_5").replace("MODEL", "eleven_flash_v2_5")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_compressed_live_speech_goes_on(fault, tmp_path, autojump_clock):
+    """Its length is read from its frames."""
+    async with open_plane(ELEVEN, tmp_path) as plane:
+        first, second = (FakeElevenLabs(api_key="k", word_voice=VOICE, speech_gap_s=0.08, first_token_after_s=0.15) for _ in "12")
+        plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
+        for point in (0.1, 0.3, 0.7):  # not just before the end of a word, which would sound as good as twice
+            first.speech_fault, first.speech_share = fault, point
+            plane.kept.records.clear()
+            spoken = await _speak(plane, "first/eleven_flash_v2_5", SENTENCE, MP3_READER)
+            assert words_off(VOICE.heard_mp3(spoken.pcm)) == 0, point
+            pieces = [(at, size / MP3_BYTES * FRAME_S) for at, size in zip(spoken.at, spoken.sizes, strict=True)]
+            assert max(gaps_of(pieces), default=0.0) <= LONGEST_GAP_S
+            await trio.sleep(0.1)
+            check_record(plane.kept.record, fault)
