@@ -30,7 +30,7 @@ from gw.relay.waste import NO_WASTE, Waste, units_of, with_estimated_length
 from gw.telemetry.clock import Clock, RequestIds, utc_day
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
-from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage
+from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage, has_units
 
 
 class Records(Protocol):
@@ -226,15 +226,22 @@ class Meter:
     def bill(
         self, attempt: Attempt, usage: Usage, cost: Cost, waste: Waste = NO_WASTE, measured: Usage | None = None
     ) -> None:
-        """Note what the vendor of this attempt may charge. A part of unknown cost counts against the budget as estimated."""
-        attempt.usage, attempt.cost, attempt.waste, attempt.measured = usage, cost, waste, measured
+        """Note what the vendor of this attempt may charge. A part of unknown cost counts against the budget as estimated.
+
+        `measured`: our own count, where `usage` is the vendor's.
+        """
         if cost.nusd is None:
-            attempt.estimated_nusd = self.stand_in(usage)
+            used = usage if has_units(usage) else measured or usage
+            if not has_units(used):  # nothing was sent: that has no price to be known
+                cost = Cost(nusd=0, source="")
+            attempt.estimated_nusd = self.stand_in(used)
+        attempt.usage, attempt.cost, attempt.waste, attempt.measured = usage, cost, waste, measured
 
     def stand_in(self, usage: Usage) -> int:
         """Return the stand-in for an unknown cost; where the units are implausible, that of the request's estimate."""
         cost = self.accounting.book.cost
-        return cost(usage, STAND_IN, local=False).nusd or cost(self.estimate, STAND_IN, local=False).nusd or 0
+        nusd = cost(usage, STAND_IN, local=False).nusd
+        return nusd if nusd is not None else cost(self.estimate, STAND_IN, local=False).nusd or 0
 
     def bill_unanswered_calls(self, catalog: Catalog) -> Usage:
         """Bill the upstream calls that gave no content but may be charged for; return what was sent to all of them.

@@ -94,6 +94,10 @@ COUNTERS = tuple(
 """Fields of a usage that count units; `Price` has a rate for each."""
 
 
+def has_units(usage: Usage) -> bool:
+    return any(getattr(usage, name) for name in COUNTERS)
+
+
 def total_usage(usages: Collection[Usage], source: UsageSource) -> Usage:
     """Add usages up. Figures of vendors in different units have no sum."""
     figures = [usage.vendor_figure for usage in usages if usage.vendor_figure is not None]

@@ -180,3 +180,22 @@ def test_prices():
 def test_the_error_in_the_record(raised, stopping, code):
     error = record_error(raised, stopping=stopping)
     assert (error and error.code) == code
+
+
+@pytest.mark.parametrize(
+    ("usage", "measured", "estimated", "cost"),
+    [
+        (Usage(), None, 0, 0),
+        (Usage(), Usage(), 0, 0),
+        (Usage(source="vendor"), Usage(input_tokens=2), 10_000, None),
+        (Usage(audio_seconds=float("nan")), None, 5 * 80_000, None),
+    ],
+)
+async def test_what_was_used_at_an_unknown_price(meter, usage, measured, estimated, cost):
+    """Nothing costs nothing; a vendor's empty report is replaced by our count, an implausible one by the request's estimate."""
+    one = await meter()
+    one.estimate = Usage(characters=5)
+    attempt = one.begin_attempt(A, trio.current_time())
+    one.bill(attempt, usage, Cost(nusd=None, source="unpriced"), measured=measured)
+    record = one.finish(usage=usage, measured=measured, error=None, cancelled=False)
+    assert (record.cost_nusd, record.estimated_nusd) == (cost, estimated)
