@@ -48,14 +48,16 @@ _Part = tuple[str, str, _Values]
 def _values(record: RequestRecord, parts: list[AttemptRecord]) -> _Values:
     """Return what counts for the model that answered. With `parts`, units and costs count elsewhere."""
     usage, cost, status = record.usage, record.cost_nusd, record.status
-    counts = (1, status == "error", status == "fallback", status == "cancelled")
     if parts:
-        return (*counts, *_NO_PART)
+        return (1, status == "error", status == "fallback", status == "cancelled", *_NO_PART)
     seconds, characters = 0.0, 0
     if usage.audio_seconds or usage.characters or record.measured is not None:
         seconds, characters = seconds_and_characters(record)
     return (
-        *counts,
+        1,
+        status == "error",
+        status == "fallback",
+        status == "cancelled",
         0 if cost is None else bounded_int(cost),
         cost is None,
         bounded_int(usage.input_tokens),
@@ -89,13 +91,11 @@ def _part(part: AttemptRecord, *, unpriced: bool) -> _Part:
     return part.provider_id, part.model_id, values
 
 
-def _split(record: RequestRecord) -> Iterator[_Part]:
-    """Yield the model that answered, with the request itself, and each vendor with its part.
+def _split(parts: list[AttemptRecord]) -> Iterator[_Part]:
+    """Yield each vendor with its part of a request.
 
     A request with several parts of unknown cost counts as unpriced once, for the last of them.
     """
-    parts = record.parts
-    yield record.provider, record.model_id, _values(record, parts)
     last_unknown = next((part for part in reversed(parts) if part.cost_nusd is None), None)
     for part in parts:
         yield _part(part, unpriced=part is last_unknown)
@@ -257,14 +257,15 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     hours: dict[_Key, _Sums] = {}
     for record in records:
         hour = utc_hour(bounded_float(record.timestamp))
-        for number, (provider, model_id, values) in enumerate(_split(record)):
-            key = (hour, record.project, provider, model_id, record.modality)
-            group = hours.get(key)
-            if group is None:
-                group = hours[key] = _Sums()
-            group.add(values)
-            if not number:
-                group.add_times(record)
+        parts = record.parts
+        key = (hour, record.project, record.provider, record.model_id, record.modality)
+        group = hours.get(key)
+        if group is None:
+            group = hours[key] = _Sums()
+        group.add(_values(record, parts))
+        group.add_times(record)
+        for provider, model_id, values in _split(parts) if parts else ():
+            hours.setdefault((hour, record.project, provider, model_id, record.modality), _Sums()).add(values)
     days: dict[_Key, _Sums] = {}
     for (hour, project, provider, model_id, modality), group in hours.items():
         group.fill_histograms()
