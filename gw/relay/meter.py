@@ -310,10 +310,9 @@ class Meter:
 
     def _billed(self) -> tuple[Cost, int, Waste]:
         """Return the sums of what was billed to the attempts: cost, estimate for unknown costs, waste."""
+        if len(self.attempts) == 1 and (only := self.attempts[0]).cost is not None:
+            return only.cost, only.estimated_nusd, only.waste
         billed = [attempt for attempt in self.attempts if attempt.cost is not None]
-        if len(billed) == 1:
-            [attempt] = billed
-            return attempt.cost, attempt.estimated_nusd, attempt.waste  # type: ignore[return-value]  # a cost: see above
         cost = total_cost([attempt.cost for attempt in billed if attempt.cost is not None])
         waste = sum([attempt.waste for attempt in billed], NO_WASTE)
         return cost, sum([attempt.estimated_nusd for attempt in billed]), waste
@@ -329,7 +328,7 @@ class Meter:
         error, started, ready_at = attempt.error, attempt.started, attempt.ready_at
         record = AttemptRecord(
             model_id=attempt.model.id,
-            provider="" if attempt.model.id.startswith(f"{attempt.model.provider}/") else attempt.model.provider,
+            provider=_other_provider(attempt.model),
             outcome=_outcome(attempt),
             started_ms=_ms(started - self.started),
             duration_ms=_ms((now if attempt.ended is None else attempt.ended) - started),
@@ -341,6 +340,12 @@ class Meter:
             lost_s=attempt.lost_s or None,
         )
         return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
+
+
+def _other_provider(model: Model) -> str:
+    """Return the model's provider where its id begins with another one, else ""."""
+    model_id, provider = model.id, model.provider
+    return "" if model_id.startswith(provider) and model_id[len(provider) :].startswith("/") else provider
 
 
 def _with_part(record: AttemptRecord, attempt: Attempt) -> AttemptRecord:
