@@ -92,7 +92,7 @@ OPENAI_HONOURS: Honours = {
     KEYTERMS: lambda request, account: openai_audio.takes_keyterms(request, account.model),
     PROMPT: lambda request, account: not openai_audio.diarizes(account.model),
     WORD_TIMESTAMPS: lambda request, account: openai_audio.reports_times(account.model),
-    SEGMENT_TIMESTAMPS: lambda request, account: openai_audio.reports_times(account.model),
+    SEGMENT_TIMESTAMPS: lambda request, account: openai_audio.reports_segments(request, account.model),
     RESPONSE_FORMAT: lambda request, account: openai_audio.takes_format(request, account.model),
     DIARIZE: lambda request, account: openai_audio.diarizes(account.model) and request.dialect in ("openai", "assemblyai"),
     TRANSLATE: lambda request, account: openai_audio.reports_times(account.model),

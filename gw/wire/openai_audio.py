@@ -229,6 +229,11 @@ def reports_times(model: str) -> bool:
     return not model.startswith(_JSON_ONLY)
 
 
+def reports_segments(request: TranscribeRequest, model: str) -> bool:
+    """Return whether the answer to this request has the times of segments."""
+    return reports_times(model) or (diarizes(model) and sent_format(request, model, ()) == "diarized_json")
+
+
 def takes_keyterms(request: TranscribeRequest, model: str) -> bool:
     """Return whether a model takes key terms: as keywords, or in the prompt, unless that is in use."""
     return model.startswith(_TAKES_KEYWORDS) or not (diarizes(model) or request.prompt)

@@ -27,7 +27,7 @@ from tests.fakes.vendors.speaches import FakeSpeaches
 
 SAID, SECRET = "my card is four two", "four"
 """What is said in every recording and session, and the part of it that is private."""
-Pairs = Sequence[tuple[str, str]]
+Pairs = Sequence[tuple[str, Any]]
 
 
 @attrs.frozen(kw_only=True)
@@ -61,22 +61,25 @@ SETUPS: Mapping[str, VendorSetup] = {
 
 
 @asynccontextmanager
-async def open_vendors(folder: Path, more: str = "", chain: Sequence[str] = ()) -> AsyncIterator[tuple[Plane, dict[str, Any]]]:
+async def open_vendors(
+    folder: Path, chain: Sequence[str] = (), extra_models: Sequence[str] = ()
+) -> AsyncIterator[tuple[Plane, dict[str, Any]]]:
     """Open a gateway with a provider of each type, named by it, and yield it with their fakes. `chain`: fallbacks of stt."""
     lines = ["providers:"]
     for name, setup in SETUPS.items():
         lines.append(f"  {name}: {{type: {name}, api_key: k, base_url: 'http://{name}.test{setup.path}'}}")
     models = {
-        "stt": {f"{n}/{m}" for n, s in SETUPS.items() for m in (s.stt, s.live) if m} | set(chain),
+        "stt": {f"{n}/{m}" for n, s in SETUPS.items() for m in (s.stt, s.live) if m} | {*chain, *extra_models},
         "tts": {f"{n}/{s.tts}" for n, s in SETUPS.items() if s.tts},
     }
     lines.append("models:")
     for modality, ids in models.items():
-        lines += [f"  {modality}:", *(f"    {id_}: {{}}" for id_ in sorted(ids))]
+        voice = "default_voice: own" if modality == "tts" else ""
+        lines += [f"  {modality}:", *(f"    {id_}: {{{voice}}}" for id_ in sorted(ids))]
     if chain:
         lines += ["fallbacks:", f"  stt: [{', '.join(chain)}]"]
     fakes: dict[str, Any] = {}
-    async with open_plane("\n".join(lines) + "\n" + more, folder) as plane:
+    async with open_plane("\n".join(lines) + "\n", folder) as plane:
         for name, setup in SETUPS.items():
             local = name == "piper"
             fakes[name] = fake = setup.make() if local else setup.make(api_key="k")
@@ -110,13 +113,19 @@ async def transcribe(plane: Plane, dialect: str, model: str, settings: Pairs = (
             return await plane.post(f"/v1/speech-to-text?{query}", *_form([("model_id", model), *fields]), **headers)
         case "cartesia":
             return await plane.post("/stt", *_form([("model", model), *fields]), **headers)
-    return await _transcribe_by_job(plane, model, fields, headers)
+    return await transcribe_by_job(plane, await upload(plane), model, fields, headers)
 
 
-async def _transcribe_by_job(plane: Plane, model: str, fields: Pairs, headers: Mapping[str, str]) -> Reply:
-    uploaded = await plane.post("/v2/upload", recording(SAID), "application/octet-stream")
+async def upload(plane: Plane) -> str:
+    """Return the address of the recording in AssemblyAI's protocol; jobs may share it."""
+    reply = await plane.post("/v2/upload", recording(SAID), "application/octet-stream")
+    return str(reply.json["upload_url"])
+
+
+async def transcribe_by_job(plane: Plane, url: str, model: str, fields: Pairs, headers: Mapping[str, str]) -> Reply:
+    """Ask for a transcript of an upload, and poll for it."""
     members = {name: msgspec.Raw(value.encode()) for name, value in fields}
-    job = {"audio_url": uploaded.json["upload_url"], "speech_models": [model], **members}
+    job = {"audio_url": url, "speech_models": [model], **members}
     reply = await plane.post("/v2/transcript", msgspec.json.encode(job), **headers)
     while reply.status == 200 and reply.json["status"] in ("queued", "processing"):
         async with plane.client.open("client", b"GET", GATEWAY, b"/v2/transcript/" + reply.json["id"].encode(), [], b"") as got:
@@ -127,6 +136,9 @@ async def _transcribe_by_job(plane: Plane, model: str, fields: Pairs, headers: M
 
 
 # ---- live
+
+
+_PAUSE_S = 1.2  # after it an utterance has ended for every vendor
 
 
 async def listen(plane: Plane, talker: Talker, model: str, settings: Pairs = ()) -> Received:
@@ -146,7 +158,8 @@ async def listen(plane: Plane, talker: Talker, model: str, settings: Pairs = ())
         query = urlencode(settings)
     received = Received()
     try:
-        received = await converse(talker, plane, model, [SAID], query=query)
+        with trio.move_on_after(30):
+            received = await converse(talker, plane, model, [SAID], query=query, pause_s=_PAUSE_S)
     except WsClosed as closed:
         received.code, received.reason = closed.code, closed.reason
     except Exception as error:

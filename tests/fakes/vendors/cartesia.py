@@ -15,7 +15,7 @@ from gw.wire import cartesia_listen, cartesia_speak, wav
 from gw.wire.live_messages import CancelContext, ContextText
 from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import LiveVendor, Peer, Session, form_of
-from tests.fakes.vendors.scripted import Answer, Entry
+from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
 FORGOTTEN_S = 1.0
 """A context is forgotten so long after its last audio."""
@@ -74,7 +74,7 @@ class FakeCartesia(LiveVendor):
 
     async def _bytes(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = cartesia_speak.parse_body(body, events=False)
-        entry.fields = {"text": request.text, "voice": request.voice}
+        entry.fields = json_of(body) | {"text": request.text, "voice": request.voice}
         await trio.sleep(self.first_token_after_s)
         await answer.start(CONTENT_TYPES[request.format.encoding])
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
@@ -83,7 +83,7 @@ class FakeCartesia(LiveVendor):
 
     async def _sse(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = cartesia_speak.parse_body(body, events=True)
-        entry.fields = {"text": request.text, "voice": request.voice}
+        entry.fields = json_of(body) | {"text": request.text, "voice": request.voice}
         server = cartesia_speak.CartesiaSpeakServer("c", timestamps=request.want_timings)
         await answer.start("text/event-stream")
         events: list[SpeakEvent] = []

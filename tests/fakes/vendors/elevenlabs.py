@@ -18,7 +18,7 @@ from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, 
 from gw.wire.live_messages import Audio, Control, TtsCommand
 from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import LiveVendor, Peer, Session, form_of
-from tests.fakes.vendors.scripted import Answer, Entry
+from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
 _SPEECH = re.compile(r"/v1/text-to-speech/([^/]+)(/.*)?")
 
@@ -89,7 +89,7 @@ class FakeElevenLabs(LiveVendor):
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         timed = entry.fields["form"].endswith("with-timestamps")
         request = elevenlabs_speak.parse(entry.fields["voice"], entry.fields["query"].encode(), body, timings=timed)
-        entry.fields["text"] = request.text
+        entry.fields |= json_of(body)
         await trio.sleep(self.first_token_after_s)
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
         if not timed:

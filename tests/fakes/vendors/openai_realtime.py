@@ -65,6 +65,7 @@ class RealtimeSession:
         if request is not None and (self._converter is None or request != self._request):
             self._request = request
             self._entry.fields = {"model": request.model, "language": request.language, "format": request.format}
+            self._entry.fields |= {"prompt": request.prompt, "keywords": list(request.keyterms)}
             self._converter = converter(request.format, AudioFormat(encoding="pcm_s16le", sample_rate_hz=HEARD_HZ))
 
     async def _report(self, frames: Sequence[Frame]) -> None:
