@@ -179,6 +179,8 @@ class RealtimeConversation:
 
     async def _create(self, message: Members) -> None:
         item = checked_item(message.get("item"), self.realtime.new_id("item"))
+        if self._find(item["id"]) is not None:
+            raise invalid("item.id", f"the conversation has an item {item['id']!r} already")
         self._require_sight(item, "item")
         if sum(map(length, self._items)) + length(item) > MAX_CHARACTERS:
             what = f"the items of a conversation have at most {MAX_CHARACTERS} characters; delete some first"

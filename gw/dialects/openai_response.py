@@ -21,7 +21,7 @@ import trio
 from gw.dialects import error_bodies
 from gw.dialects.openai_spoken import SpokenAnswer
 from gw.dialects.websocket import WebSocketSession
-from gw.errors import AllCandidatesFailed, GwError, UpstreamProtocolError, one_error
+from gw.errors import AllCandidatesFailed, GwError, UpstreamProtocolError, leaves_of
 from gw.net.prewarm import PrewarmedSockets
 from gw.relay.relay import ChatAnswer
 from gw.relay.speaking import SpeakingSession
@@ -101,9 +101,12 @@ class Responder:
         status = "completed"
         details: Members = {}
         try:
-            with self.scope, one_error():
+            with self.scope:
                 await self._answer(await context())
-        except GwError as error:
+        except (GwError, BaseExceptionGroup) as raised:
+            error, *others = leaves_of(raised)  # both upstreams may fail, or one in the moment of a cancellation
+            if not isinstance(error, GwError) or not all(isinstance(other, GwError) for other in others):
+                raise
             failure = {"type": "server_error", "code": error_bodies.code_of(error), "message": error.message}
             status, details = "failed", {"error": failure}
         if self.scope.cancelled_caught:

@@ -53,25 +53,29 @@ def checked_item(item: Any, id_: str, path: str = "item") -> Members:
     kind = item.get("type") if isinstance(item, dict) else None
     match kind:
         case "message":
-            item = item | {"content": _content(item, path)}
+            made = {"role": item.get("role"), "content": _content(item, path)}
         case "function_call":
-            _texts(item, path, "name", "arguments")
+            item = {**item, "call_id": item.get("call_id") or f"call_of_{id_}"}
+            made = _texts(item, path, "call_id", "name", "arguments")
         case "function_call_output":
-            _texts(item, path, "call_id", "output")
+            made = _texts(item, path, "call_id", "output")
         case _:
             raise invalid(f"{path}.type", "message, function_call or function_call_output is expected")
-    return {"object": "realtime.item", "status": "completed", **item, "id": item.get("id") or id_}
+    if not isinstance(item.get("id"), str | None):
+        raise invalid(f"{path}.id", "a text is expected")
+    return {"id": item.get("id") or id_, "object": "realtime.item", "type": kind, "status": "completed", **made}
 
 
-def _texts(item: Members, path: str, *names: str) -> None:
+def _texts(item: Members, path: str, *names: str) -> Members:
     for name in names:
         if not isinstance(item.get(name), str):
             raise invalid(f"{path}.{name}", "a text is expected")
+    return {name: item[name] for name in names}
 
 
 def _content(item: Members, path: str) -> list[Members]:
     role, content = item.get("role"), item.get("content")
-    if role not in _PARTS:
+    if not isinstance(role, str) or role not in _PARTS:
         raise invalid(f"{path}.role", "user, assistant or system is expected")
     if not isinstance(content, list):
         raise invalid(f"{path}.content", "a list is expected")

@@ -170,7 +170,7 @@ def _tools(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
         raise invalid(path, "a list is expected")
     kept = []
     for n, tool in enumerate(value):
-        kind = tool.get("type", "function") if isinstance(tool, dict) else None
+        kind = (tool.get("type") or "function") if isinstance(tool, dict) else None
         if kind == "mcp":
             refused.append(
                 unsupported(f"{path}[{n}].type", "the gateway calls no MCP servers; offer their tools as functions")

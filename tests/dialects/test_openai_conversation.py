@@ -261,9 +261,10 @@ async def test_items_are_retrieved_deleted_and_put_between_others(talk, autojump
         await client.say("one", previous_item_id="root")
         await client.say("two and a half", previous_item_id=second["id"])
         assert client.of("conversation.item.done")[-1]["previous_item_id"] == second["id"]
-        assert (await client.refused("conversation.item.create", item=second, previous_item_id="x"))[
+        assert (await client.refused("conversation.item.create", item=IMAGE, previous_item_id="x"))[
             "param"
         ] == "previous_item_id"
+        assert (await client.refused("conversation.item.create", item=second))["param"] == "item.id"
         await client.send("conversation.item.retrieve", item_id=third["id"])
         assert (await client.until("conversation.item.retrieved"))["item"] == third
         await client.send("conversation.item.delete", item_id=third["id"])

@@ -33,7 +33,7 @@ def message(role, *parts):
             message("user", {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "x"}),
             "item.content[0].detail",
         ),
-        ({"type": "function_call", "name": "look"}, "item.arguments"),
+        ({"type": "function_call", "name": "look", "call_id": "c"}, "item.arguments"),
         ({"type": "function_call_output", "output": "x"}, "item.call_id"),
     ],
 )
