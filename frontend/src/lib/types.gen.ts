@@ -145,6 +145,13 @@ export interface Shapes {
     flagged: boolean;
     cause: "" | "coverage" | "rate" | "units" | "unpriced";
   };
+  Dimensions: {
+    tier?: string;
+    region?: string;
+    addons?: string[];
+    searches?: number;
+    cache_write_long_tokens?: number;
+  };
   FallbackMove: {
     from: string;
     to: string;
@@ -248,6 +255,7 @@ export interface Shapes {
     pricing_source: string;
     estimated_usd: number;
     wasted_usd: number | null;
+    lost_s: number | null;
   };
   LoginAnswer: {
     status: "logged_in" | "open";
@@ -628,6 +636,8 @@ export interface Shapes {
     audio_seconds?: number;
     characters?: number;
     source?: "estimated" | "measured" | "vendor";
+    dimensions?: Shapes["Dimensions"];
+    vendor_figure?: Shapes["VendorFigure"] | null;
   };
   VendorCharge: {
     provider: string;
@@ -642,6 +652,10 @@ export interface Shapes {
     output_tokens: number;
     audio_seconds: number;
     characters: number;
+  };
+  VendorFigure: {
+    amount: number;
+    unit: string;
   };
   Window: {
     start: string | null;
