@@ -93,6 +93,9 @@ class Serve:
     drain_s: Annotated[float, Meta(ge=0, le=3_600), "how long a stop waits for requests in flight"] = 30.0
     max_body_mb: Annotated[float, Meta(gt=0, le=10_000), "any request body, uploads too; 1 MB = 1,000,000 bytes"] = 50.0
     max_in_flight: Annotated[int, Meta(ge=1, le=1_000_000), "requests of apps; more are refused with 503"] = 2_000
+    stored_responses_mb: Annotated[
+        float, Meta(ge=0, le=100_000), "memory for /v1/responses with `store`, for `previous_response_id`; 0: none are stored"
+    ] = 0.0
     tls_cert: Annotated[Path | None, "both or none; relative to this file"] = None
     tls_key: Path | None = None
     allowed_hosts: Annotated[tuple[str, ...], "Host names accepted besides loopback ones"] = ()

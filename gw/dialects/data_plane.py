@@ -25,6 +25,7 @@ from gw.dialects import (
     ollama,
     openai,
     openai_realtime,
+    openai_responses,
     vendor_metadata,
 )
 from gw.dialects.http_handler import Dialect, Routes
@@ -110,7 +111,9 @@ class DataPlane:
         self._jobs = assemblyai.Jobs(gateway.request_ids)
         self._routes = _Routes()
         recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
-        for dialect, routes, roots in (*_HTTP, recordings):
+        stored = openai_responses.StoredResponses(gateway)
+        responses = (openai_responses.DIALECT, openai_responses.routes(stored), (_ROOT, "/openai", "/livekit"))
+        for dialect, routes, roots in (*_HTTP, recordings, responses):
             for (method, path), handler in routes.items():
                 for root in roots:
                     run = partial(http_handler.serve, dialect, handler, gateway, self._keepalive)

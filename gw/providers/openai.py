@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from types import TracebackType
 from urllib.parse import quote
 
 import attrs
 import msgspec
 
+from gw.errors import ProviderRejected
 from gw.providers import openai_like
-from gw.providers.chat_call import chat_call
+from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, bearer, rejected
+from gw.providers.spec import Abortable, Account, ChatStream, Honours, ListenSession, ProviderSpec, bearer, rejected
 from gw.providers.ws_session import open_listen_socket
 from gw.types.llm import ChatRequest
 from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, PROMPT, SPEED
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_chat, openai_realtime_client
+from gw.wire import (
+    openai_chat,
+    openai_realtime_client,
+    openai_responses_answer,
+    openai_responses_request,
+    vendor_errors,
+)
 from gw.wire.convert import CannotConvert
 from gw.wire.openai_realtime_client import RealtimeListenClient
 
@@ -39,7 +46,56 @@ def _body(request: ChatRequest, account: Account) -> bytes:
     return openai_chat.upstream_body(request, account.model)
 
 
-chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))
+_CHAT = attrs.evolve(openai_like.CHAT, body=_body)
+_RESPONSES = ChatWire(
+    dialect=openai_responses_request.DIALECT, path=b"/responses", stream_type=b"text/event-stream", headers=bearer,
+    body=lambda request, account: openai_responses_request.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: openai_responses_answer.ResponsesDecoder(provider, keep_raw=keep_raw),
+    decode=lambda body, provider, keep_raw: openai_responses_answer.decode_response(body, provider, keep_raw=keep_raw),
+    classify=vendor_errors.classify,
+)
+_CHAT_ONLY = "openai.chat_only"
+
+
+def chat(request: ChatRequest, account: Account) -> Abortable[ChatStream]:
+    """`POST {base}/chat/completions`, or `{base}/responses` for a request of that dialect where the server has it."""
+    if request.dialect != _RESPONSES.dialect or (account.call_state.get(_CHAT_ONLY) and request.only_native is None):
+        return chat_call(_CHAT, request, account)
+    if request.only_native is not None or account.origin.host == _HOST:
+        return chat_call(_RESPONSES, request, account)
+    return _ResponsesOrChat(request, account)
+
+
+class _ResponsesOrChat(Abortable[ChatStream]):
+    """A call of `/responses`, or of `/chat/completions` where a compatible server has no such path. That is remembered."""
+
+    __slots__ = ("_aborted", "_account", "_call", "_request")
+
+    def __init__(self, request: ChatRequest, account: Account) -> None:
+        self._request = request
+        self._account = account
+        self._call: Abortable[ChatStream] = chat_call(_RESPONSES, request, account)
+        self._aborted = False
+
+    def abort(self) -> None:
+        self._aborted = True
+        self._call.abort()
+
+    async def __aenter__(self) -> ChatStream:
+        try:
+            return await self._call.__aenter__()
+        except ProviderRejected as error:
+            if self._aborted or error.upstream_status not in (404, 405) or error.upstream_code.startswith("model"):
+                raise
+        self._call = chat_call(_CHAT, self._request, self._account)
+        stream = await self._call.__aenter__()
+        self._account.call_state[_CHAT_ONLY] = True
+        return stream
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._call.__aexit__(kind, error, trace)
 
 
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
@@ -69,6 +125,7 @@ _SPEECH: Honours = {LANGUAGE: True, SPEED: True, INSTRUCTIONS: True}
 
 SPEC = ProviderSpec(
     type="openai", base_url="https://api.openai.com/v1", dialect="openai",
+    more_chat_dialects=frozenset({openai_responses_request.DIALECT}),
     abilities=frozenset({"stream", "tools", "vision", "audio_in"}),
     honours={
         "transcribe": openai_like.OPENAI_HONOURS, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH,

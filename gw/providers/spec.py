@@ -205,6 +205,8 @@ class ProviderSpec:
     """Default root, as the vendor's own SDK takes it."""
     dialect: str
     """Name of the wire dialect; same dialect on both sides = raw pass-through."""
+    more_chat_dialects: frozenset[str] = frozenset()
+    """Other dialects whose chat requests, too, go to the vendor as they came."""
     abilities: frozenset[Ability] = frozenset({"stream", "tools"})
     honours: Mapping[str, Honours] = attrs.field(factory=dict)
     """Call → the settings that it honours when the caller's dialect is another one."""
@@ -248,6 +250,10 @@ class ProviderSpec:
     """Modules that such an engine imports."""
     engine_extra: str = ""
     """Extra of this package (`gw[...]`) that installs them."""
+
+    def takes_natively(self, request: ChatRequest) -> bool:
+        """Return whether the vendor speaks the dialect of `request`."""
+        return request.dialect == self.dialect or request.dialect in self.more_chat_dialects
 
     @property
     def location(self) -> Location:

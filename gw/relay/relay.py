@@ -24,12 +24,19 @@ import attrs
 from msgspec.structs import replace
 
 from gw.config.settings import Routing
-from gw.errors import ProviderError, ProviderRefused, UpstreamProtocolError
+from gw.errors import (
+    CandidateSkipped,
+    ClientProtocolError,
+    ProviderError,
+    ProviderRefused,
+    UnknownProviderError,
+    UpstreamProtocolError,
+)
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy import hedge
 from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
-from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream
+from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream, spec_of
 from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
 from gw.relay.admission import RequestSpec
@@ -225,13 +232,30 @@ class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
 
     first_content = staticmethod(usage_counters.first_chat)
 
+    def plan(self, caller: Caller) -> None:
+        """Choose the candidates. Raise ClientProtocolError if none speaks the dialect that the request needs."""
+        super().plan(caller)
+        only = self._request.only_native
+        if only is not None and not any(self._is_native(model) for model in self.candidates.models):
+            raise ClientProtocolError(what=only.what, param=only.param)
+
+    def _is_native(self, model: Model) -> bool:
+        try:
+            spec = spec_of(self.candidates.catalog.provider(model.provider).type)
+        except UnknownProviderError:  # of another version: the candidate is passed over
+            return False
+        return spec.takes_natively(self._request)
+
     def track_turn(self) -> None:
         meter = self.meter
         answer = self._relay.turns.chat(meter.place, lambda: last_user(self._request), meter.timestamp)
         self._text = None if answer is None else answer.pieces
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ChatStream]:
-        return partial(offered(spec.chat, account), self._request, account)
+        call, request = offered(spec.chat, account), self._request
+        if request.only_native is not None and not spec.takes_natively(request):
+            raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=request.only_native.what)
+        return partial(call, request, account)
 
     def refused_answer(self, refusal: OpenAttempt[ChatStream, ChatEvent]) -> OpenAttempt[ChatStream, ChatEvent]:
         return replace(refusal, events=usage_counters.refusal_answer(refusal.events))

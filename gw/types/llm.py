@@ -18,6 +18,13 @@ from gw.types.usage import Usage
 Ability = Literal["tools", "stream", "vision", "audio_in"]
 
 
+class OnlyNative(msgspec.Struct, frozen=True, kw_only=True):
+    """The first part of a request that no other dialect can express: its place in the body, and what to say about it."""
+
+    param: str
+    what: str
+
+
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`model` is as the caller wrote it; `fields` are OpenAI's request members, JSON each, `model` included."""
 
@@ -34,6 +41,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Dialect of the caller. An upstream of the same dialect gets the request, and answers, without translation."""
     native: bytes = b""
     """Body of the request as it came, where `dialect` is not OpenAI's."""
+    only_native: OnlyNative | None = None
+    """Set where `fields` lack a part of the request, so only an upstream of the same dialect may be called."""
 
 
 class LastUser(msgspec.Struct, frozen=True):
