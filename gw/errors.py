@@ -138,6 +138,10 @@ class ClientProtocolError(RequestError, status=400):
     """Bytes that violate the protocol."""
 
 
+class UnknownPreviousResponse(ClientProtocolError, status=400, code="previous_response_not_found"):
+    """`previous_response_id` names no response that is stored."""
+
+
 class UnsupportedSetting(RequestError, status=400, code="unsupported_setting"):
     """No candidate can honour a setting of the request. `settings` names each, `param` the first."""
 

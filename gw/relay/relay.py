@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from gw.config.settings import Routing
 from gw.errors import (
     CandidateSkipped,
-    ClientProtocolError,
     ProviderError,
     ProviderRefused,
     UnknownProviderError,
@@ -233,11 +232,11 @@ class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
     first_content = staticmethod(usage_counters.first_chat)
 
     def plan(self, caller: Caller) -> None:
-        """Choose the candidates. Raise ClientProtocolError if none speaks the dialect that the request needs."""
+        """Choose the candidates. Raise the request's own error if it needs a dialect that none speaks."""
         super().plan(caller)
         only = self._request.only_native
         if only is not None and not any(self._is_native(model) for model in self.candidates.models):
-            raise ClientProtocolError(what=only.what, param=only.param)
+            raise only
 
     def _is_native(self, model: Model) -> bool:
         try:

@@ -13,16 +13,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from gw.errors import ClientProtocolError
 from gw.types.usage import Usage
 
 Ability = Literal["tools", "stream", "vision", "audio_in"]
-
-
-class OnlyNative(msgspec.Struct, frozen=True, kw_only=True):
-    """The first part of a request that no other dialect can express: its place in the body, and what to say about it."""
-
-    param: str
-    what: str
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +35,9 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Dialect of the caller. An upstream of the same dialect gets the request, and answers, without translation."""
     native: bytes = b""
     """Body of the request as it came, where `dialect` is not OpenAI's."""
-    only_native: OnlyNative | None = None
-    """Set where `fields` lack a part of the request, so only an upstream of the same dialect may be called."""
+    only_native: ClientProtocolError | None = None
+    """Set where `fields` lack a part of the request, so that only an upstream of the same dialect may be called: the error
+    for a caller who has no such candidate."""
 
 
 class LastUser(msgspec.Struct, frozen=True):

@@ -188,6 +188,7 @@ PATH_PARAMETERS = {
     "provider_id": "The provider's id.",
     "record_id": "The request's id: the `X-Request-Id` of its answer.",
     "key_id": "The key's id.",
+    "response_id": "The response's id.",
     "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",
     "modality": "`stt`, `llm` or `tts`.",
 }

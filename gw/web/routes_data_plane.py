@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gw.dialects.http_handler import ANSWER_HEADERS
-from gw.web.route import Raw, Route
+from gw.web.route import Method, Raw, Route
 
 _TEXT = {"type": "string"}
 _MODEL = {
@@ -29,6 +29,22 @@ _CHAT = _object("messages", {
     "max_tokens": {"type": ["integer", "null"]},
     "max_completion_tokens": {"type": ["integer", "null"]},
     "tools": {"type": ["array", "null"], "items": {}},
+})  # fmt: skip
+_INPUT = {"type": ["string", "array", "null"], "items": {"type": "object"}}
+_RESPONSES = {"type": "object", "properties": {
+    **{"model": _MODEL, "input": _INPUT, "instructions": {"type": ["string", "null"]}},
+    "stream": {"type": ["boolean", "null"], "description": "Answer with server-sent events."},
+    "max_output_tokens": {"type": ["integer", "null"], "minimum": 1},
+    "tools": {"type": ["array", "null"], "items": {"type": "object"}},
+    "previous_response_id": {
+        "type": ["string", "null"],
+        "description": "A response that the provider has stored, or this gateway (`serve.stored_responses_mb`).",
+    },
+}}  # fmt: skip
+_RESPONSE = _object("output", {
+    **{"id": _TEXT, "object": _TEXT, "status": _TEXT, "model": _TEXT},
+    "output": {"type": "array", "items": {"type": "object"}},
+    "usage": {"type": ["object", "null"]},
 })  # fmt: skip
 _COMPLETION = _object("choices", {
     **{"id": _TEXT, "object": _TEXT, "created": {"type": "integer"}, "model": _TEXT},
@@ -73,6 +89,15 @@ def _post(path: str, route_id: str, summary: str, body: Raw, *answers: Raw) -> R
     )  # fmt: skip
 
 
+def _stored(method: Method, path: str, route_id: str, summary: str, answer: dict[str, Any]) -> Route:
+    return Route(
+        method, path, route_id, summary, None, tag="Voice", right="data", aliases=(f"/openai{path}",), errors=(404,),
+        answers=(Raw("application/json", answer),),
+    )  # fmt: skip
+
+
+_DELETED = _object("id", {"id": _TEXT, "object": _TEXT, "deleted": {"type": "boolean"}})
+_PAGE = _object("data", {"object": _TEXT, "data": {"type": "array", "items": {"type": "object"}}})
 _UPLOAD = Raw("multipart/form-data", _TRANSCRIPTION)
 
 DATA_PLANE = (
@@ -81,6 +106,14 @@ DATA_PLANE = (
         Raw("application/json", _CHAT, {"model": "sim/echo", "messages": [{"role": "user", "content": "Hello"}]}),
         Raw("application/json", _COMPLETION), _EVENTS,
     ),
+    _post(
+        "/v1/responses", "create_response", "A language model's answer, in OpenAI's Responses API.",
+        Raw("application/json", _RESPONSES, {"model": "sim/echo", "input": "Hello"}), Raw("application/json", _RESPONSE),
+        _EVENTS,
+    ),
+    _stored("GET", "/v1/responses/{response_id}", "response", "A stored response.", _RESPONSE),
+    _stored("DELETE", "/v1/responses/{response_id}", "delete_response", "Delete a stored response.", _DELETED),
+    _stored("GET", "/v1/responses/{response_id}/input_items", "response_input", "The input of a stored response.", _PAGE),
     _post(
         "/v1/audio/speech", "speech", "Text to speech, in OpenAI's protocol.",
         Raw("application/json", _SPEECH, {"model": "sim/tone", "input": "Hello", "voice": "alloy"}), _AUDIO, _EVENTS,

@@ -91,6 +91,7 @@ class _Usage(msgspec.Struct, gc=False):
 
 _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
+_ANY = msgspec.json.Decoder()
 _NO_DETAILS = _InputDetails()
 
 
@@ -138,7 +139,7 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
             raise self._malformed("an event is not the JSON expected") from None
         kind = decoded.type or event.event
         response = decoded.response
-        if kind == "error" or (kind == "response.failed" and response is not None):
+        if kind == "error" or decoded.error is not None or (kind == "response.failed" and response is not None):
             self._ended = True
             failure = event.data if response is None else response.error
             events.append(stream_error(failure if decoded.error is None else decoded.error))
@@ -220,7 +221,7 @@ _Kind = Literal["output_text", "refusal", "reasoning_text", "summary_text"]
 
 
 class _PartForm(msgspec.Struct, frozen=True):
-    """How a kind of part is sent: names of events, of its text, and of its place in the item."""
+    """Names of the events, the text and the place of one kind of part."""
 
     part_event: str
     text_event: str
@@ -415,10 +416,11 @@ class ResponsesEncoder:
         self._emit(parts, "response.output_item.done", {"output_index": opened.index, "item": opened.item})
 
     def _call(self, piece: ToolCallPiece, parts: list[bytes]) -> None:
-        """Send a piece of a call. Calls stay open until the end, since pieces of several may alternate."""
+        """Send a piece of a call. Pieces of several may alternate, so a call is done when its arguments are complete JSON."""
         opened = self._calls.get(piece.index)
         if opened is None:
             self._close(parts)
+            self._close_calls("completed", parts, complete_only=True)
             call_id = piece.id or f"call_{self._response['id'].removeprefix('resp_')}_{piece.index}"
             members = {"arguments": "", "call_id": call_id, "name": piece.name}
             opened = self._calls[piece.index] = self._begin("function_call", members, parts)
@@ -427,13 +429,17 @@ class ResponsesEncoder:
             place = {"item_id": opened.item["id"], "output_index": opened.index}
             self._emit(parts, "response.function_call_arguments.delta", {**place, "delta": piece.arguments})
 
-    def _close_calls(self, status: str, parts: list[bytes]) -> None:
+    def _close_calls(self, status: str, parts: list[bytes], *, complete_only: bool = False) -> None:
         for opened in self._calls.values():
             item = opened.item
-            item["arguments"] = "".join(opened.pieces)
+            if item["status"] != "in_progress":
+                continue
+            arguments = "".join(opened.pieces)
+            if complete_only and not isinstance(decode_or(_ANY, arguments, None), dict):
+                continue
+            item["arguments"] = arguments
             place = {"item_id": item["id"], "output_index": opened.index}
-            arguments = {"name": item["name"], "arguments": item["arguments"]}
-            self._emit(parts, "response.function_call_arguments.done", {**place, **arguments})
+            self._emit(parts, "response.function_call_arguments.done", {**place, "arguments": arguments})
             self._complete(opened, status, parts)
 
     def _end(self, parts: list[bytes]) -> None:

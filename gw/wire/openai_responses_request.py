@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError
+from gw.errors import ClientProtocolError, UnknownPreviousResponse
 from gw.types import llm
-from gw.types.llm import ChatRequest, OnlyNative
+from gw.types.llm import ChatRequest
 from gw.wire.bounds import MOST_TOKENS
 from gw.wire.json_codec import MEMBERS, decode_request, present
 
@@ -106,7 +106,7 @@ def parse_request(
         body = msgspec.json.encode(members)
     elif request.previous_response_id:
         what = f"Previous response with id '{request.previous_response_id[:100]}' not found{missing}."
-        translator.refuse("previous_response_id", what)
+        translator.only_native = UnknownPreviousResponse(what=what, param="previous_response_id")
     translator.others(request, members)
     messages = translator.conversation(request.instructions, items)
     fields = {
@@ -162,14 +162,14 @@ class _Translator:
     def __init__(self) -> None:
         self.needs: set[llm.Ability] = set()
         self.characters = 0
-        self.only_native: OnlyNative | None = None
+        self.only_native: ClientProtocolError | None = None
         self._messages: list[Item] = []
 
     def refuse(self, param: str, what: str = "") -> None:
         """Note a part that other dialects cannot express; the first one is what the caller reads."""
         if self.only_native is None:
             what = what or f"'{param}' is available only from a provider that has the Responses API itself"
-            self.only_native = OnlyNative(param=param, what=what)
+            self.only_native = ClientProtocolError(what=what, param=param)
 
     # ---- members
 

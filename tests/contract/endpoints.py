@@ -191,6 +191,43 @@ MESSAGES_STREAM = Endpoint(
 MESSAGES_WHOLE = attrs.evolve(MESSAGES_WHOLE, error=MESSAGES_STREAM.error)
 
 
+def _responses_body(model: str, *, stream: bool, **members: Any) -> tuple[bytes, str]:
+    return msgspec.json.encode({"model": model, "stream": stream, "input": TEXT, **members}), "application/json"
+
+
+def _failure(reply: Reply) -> dict[str, Any]:
+    """Return the error of the response that failed, which the last event repeats."""
+    last = _named_events(reply)[-1]
+    assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
+    assert [event["sequence_number"] for event in _named_events(reply)] == list(range(len(_named_events(reply))))
+    error: dict[str, Any] = last["response"]["error"]
+    assert error["code"] in ("server_error", "rate_limit_exceeded")
+    return error
+
+
+RESPONSES_WHOLE = Endpoint(
+    name="responses whole",
+    dialect="openai",
+    modality="llm",
+    path="/v1/responses",
+    body=partial(_responses_body, stream=False),
+    content=lambda reply: "".join(part["text"] for item in reply.json["output"] for part in item["content"]),
+    content_type="application/json",
+    streams=False,
+)
+RESPONSES_STREAM = Endpoint(
+    name="responses stream",
+    dialect="openai",
+    modality="llm",
+    path="/v1/responses",
+    body=partial(_responses_body, stream=True),
+    content=lambda reply: "".join(e["delta"] for e in _named_events(reply) if e["type"] == "response.output_text.delta"),
+    content_type="text/event-stream",
+    streams=True,
+    in_band=_failure,
+)
+
+
 def _lines(reply: Reply) -> list[Any]:
     return [msgspec.json.decode(line) for line in reply.body.splitlines()]
 
@@ -217,5 +254,5 @@ OLLAMA_STREAM = attrs.evolve(
 )
 ENDPOINTS = (
     CHAT_WHOLE, CHAT_STREAM, SPEECH, SPEECH_EVENTS, TRANSCRIPTION, TRANSCRIPTION_STREAM, TRANSLATION,
-    MESSAGES_WHOLE, MESSAGES_STREAM, OLLAMA_WHOLE, OLLAMA_STREAM,
+    MESSAGES_WHOLE, MESSAGES_STREAM, RESPONSES_WHOLE, RESPONSES_STREAM, OLLAMA_WHOLE, OLLAMA_STREAM,
 )  # fmt: skip

@@ -19,6 +19,8 @@ from gw.net.tcp import ConnectFailed
 from tests.contract.endpoints import (
     CHAT_STREAM,
     CHAT_WHOLE,
+    RESPONSES_STREAM,
+    RESPONSES_WHOLE,
     SPEECH,
     SPEECH_EVENTS,
     TRANSCRIPTION,
@@ -68,6 +70,25 @@ _USAGE_CHUNK = _event({"id": "c", "object": "chat.completion.chunk", "created": 
 _ERROR_EVENT = _event({"error": {"message": "over capacity", "type": "server_error", "code": "overloaded"}})
 
 
+_RESPONSE = {
+    "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed", "output": [
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+         "content": [{"type": "output_text", "text": "hello wörld", "annotations": []}]}
+    ], "usage": {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12},
+}  # fmt: skip
+_BEGUN = {**_RESPONSE, "status": "in_progress", "output": [], "usage": None}
+_FAILED = {**_BEGUN, "status": "failed", "error": {"code": "server_error", "message": "over capacity"}}
+
+
+def _named(number: int, kind: str, **members: object) -> bytes:
+    return b"event: " + kind.encode() + b"\n" + _event({"type": kind, "sequence_number": number, **members})
+
+
+def _piece(number: int, text: str) -> bytes:
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    return _named(number, "response.output_text.delta", delta=text, logprobs=[], **place)
+
+
 def _halves(body: bytes) -> tuple[bytes, bytes]:
     return body[: len(body) // 2], body[len(body) // 2 :]
 
@@ -91,6 +112,19 @@ GOOD: Mapping[Endpoint, Good] = {
         usage=_USAGE_CHUNK,
         error_event=_ERROR_EVENT,
         marker=b"data: [DONE]\n\n",
+    ),
+    RESPONSES_WHOLE: Good(
+        content_type=b"application/json", pieces=_halves(msgspec.json.encode(_RESPONSE)), content="hello wörld"
+    ),
+    RESPONSES_STREAM: Good(
+        content_type=b"text/event-stream",
+        pieces=(
+            _named(0, "response.created", response=_BEGUN) + _piece(1, "hello"),
+            _piece(2, " wörld"),
+            _named(3, "response.completed", response=_RESPONSE),
+        ),
+        content="hello wörld",
+        error_event=_named(1, "response.failed", response=_FAILED),
     ),
     SPEECH: Good(
         content_type=b"audio/pcm",
@@ -283,7 +317,9 @@ _DATE = (
     (b"date", formatdate(NOON, usegmt=True).encode()),
     (b"retry-after", formatdate(NOON + 30, usegmt=True).encode()),
 )
-_EVENTS_ARE_FINE: dict[str, When] = {"chat stream": "fine", "speech events": "fine", "transcription stream": "fine"}
+_EVENTS_ARE_FINE: dict[str, When] = dict.fromkeys(
+    ("chat stream", "responses stream", "speech events", "transcription stream"), "fine"
+)
 _AUDIO_IS_FINE: dict[str, When] = {"speech": "fine"}
 
 FAULTS = (
@@ -369,7 +405,7 @@ FAULTS = (
         outcome="malformed",
         when="after",
         whens={"chat stream": "fine", **_AUDIO_IS_FINE},
-        outcomes={"speech events": "cut", "transcription stream": "cut"},
+        outcomes={"responses stream": "cut", "speech events": "cut", "transcription stream": "cut"},
         at_the_end=frozenset({"speech events"}),
     ),
     Fault(name="bad chunk size", play=sent(count=0, bad_chunk=True), outcome="malformed"),
@@ -384,13 +420,15 @@ FAULTS = (
         play=sent(count=1, end=True),
         outcome="cut",
         when="after",
-        outcomes={"chat whole": "malformed", "transcription": "malformed", "speech": "malformed"},
+        outcomes={
+            "chat whole": "malformed", "responses whole": "malformed", "transcription": "malformed", "speech": "malformed",
+        },
     ),
     Fault(
         name="nothing, ended cleanly",
         play=sent(count=0, end=True),
         outcome="malformed",
-        outcomes={"chat stream": "cut", "speech events": "cut", "transcription stream": "cut"},
+        outcomes={"chat stream": "cut", "responses stream": "cut", "speech events": "cut", "transcription stream": "cut"},
     ),
     Fault(name="stall after the head", play=sent(count=0, stall=True), outcome="too_slow", status=504),
     Fault(name="stall in mid-stream", play=sent(count=1, stall=True), outcome="too_slow", when="after", status=504),

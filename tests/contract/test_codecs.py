@@ -29,6 +29,7 @@ from gw.wire import (
     openai_chat,
     openai_realtime_beta,
     openai_realtime_client,
+    openai_responses_answer,
     whisper_cpp,
 )
 from tests.fakes.golden import golden
@@ -39,6 +40,8 @@ STREAMS = {
     "openai/chat_stream_azure": partial(openai_chat.ChatDecoder, "p"),
     "openai/chat_stream_groq": partial(openai_chat.ChatDecoder, "p"),
     "openai/chat_stream_tools": partial(openai_chat.ChatDecoder, "p"),
+    "openai/responses_stream": partial(openai_responses_answer.ResponsesDecoder, "p"),
+    "openai/responses_stream_tools": partial(openai_responses_answer.ResponsesDecoder, "p"),
     "openai/speech_stream": partial(openai_audio.SpeechDecoder, "p"),
     "openai/transcription_stream": partial(openai_audio.TranscriptDecoder, "p"),
     "anthropic/message_stream": partial(anthropic_messages_answer.MessagesDecoder, "p"),
@@ -51,6 +54,7 @@ STREAMS = {
 }
 WHOLE = {
     "openai/chat_completion": partial(openai_chat.decode_completion, provider="p"),
+    "openai/response": partial(openai_responses_answer.decode_response, provider="p"),
     "openai/transcription_verbose": lambda body: openai_audio.decode_transcript(body, "application/json", "verbose_json", "p"),
     "anthropic/message": partial(anthropic_messages_answer.decode_message, provider="p"),
     "ollama/chat": partial(ollama_chat.decode_answer, provider="p"),

@@ -14,7 +14,17 @@ from gw.dialects.http_handler import ANSWER_HEADERS
 from gw.providers.spec import spec_of
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.usage import Usage
-from tests.contract.endpoints import CHAT_STREAM, CHAT_WHOLE, ENDPOINTS, SPEECH, TRANSCRIPTION, TRANSCRIPTION_STREAM
+from tests.contract.endpoints import (
+    CHAT_STREAM,
+    CHAT_WHOLE,
+    ENDPOINTS,
+    RESPONSES_STREAM,
+    RESPONSES_WHOLE,
+    SPEECH,
+    TRANSCRIPTION,
+    TRANSCRIPTION_STREAM,
+)
+from tests.fakes.golden import golden
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.net import ServerSide
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -194,6 +204,7 @@ CHUNKS = (
     b'{"id":"c","x_new":1,"choices":[{"index":0,"delta":{"content":"hi","x_thought":"\xc3\xa9"},"finish_reason":null}]}',
     b'{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_last":true}',
 )
+RESPONSE = golden("openai/response")[:-1] + b',"x_new": {"z":[ 1, null]}}'
 TRANSCRIPT = b'{"text":"hi","x_new":[1, 2],"usage":{"type":"duration","seconds":2}}'
 AUDIO = bytes(range(256)) * 600  # long enough for the text
 DELTA, DONE = (
@@ -211,6 +222,8 @@ def sse(*events):
     [
         (CHAT_WHOLE, b"application/json", COMPLETION, COMPLETION),
         (CHAT_STREAM, b"text/event-stream", sse(*CHUNKS, b"[DONE]"), sse(*CHUNKS, b"[DONE]")),
+        (RESPONSES_WHOLE, b"application/json", RESPONSE, RESPONSE),
+        (RESPONSES_STREAM, b"text/event-stream", golden("openai/responses_stream"), golden("openai/responses_stream")),
         (SPEECH, b"audio/pcm", AUDIO, AUDIO),
         (TRANSCRIPTION, b"application/json", TRANSCRIPT, TRANSCRIPT),
         (TRANSCRIPTION_STREAM, b"text/event-stream", sse(DELTA, DONE), sse(DELTA, DONE)),

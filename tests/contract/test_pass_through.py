@@ -105,6 +105,8 @@ IN_FORM = b'name="new_field"\r\n\r\nnew value'
 HTTP: list[tuple[str, str, tuple[bytes, str], list[bytes]]] = [
     ("openai", "/v1/chat/completions", as_json(model="openai/llm", messages=ASKED), [IN_BODY]),
     ("openai", "/v1/chat/completions", as_json(model="openai/llm", messages=ASKED, stream=True), [IN_BODY]),
+    ("openai", "/v1/responses", as_json(model="openai/llm", input=TEXT), [IN_BODY]),
+    ("openai", "/v1/responses", as_json(model="openai/llm", input=TEXT, stream=True), [IN_BODY]),
     ("openai", "/v1/audio/speech", as_json(model="openai/tts", input=TEXT, voice="alloy"), [IN_BODY]),
     ("openai", "/v1/audio/transcriptions", as_form("openai/stt"), [IN_FORM]),
     ("groq", "/openai/v1/chat/completions", as_json(model="groq/llm", messages=ASKED), [IN_BODY]),

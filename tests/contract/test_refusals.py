@@ -45,6 +45,7 @@ class Vendors:
 REFUSAL = {
     "/v1/chat/completions": lambda reply, stream: _openai_refusal(reply, stream),
     "/v1/messages": lambda reply, stream: _anthropic_refusal(reply, stream),
+    "/v1/responses": lambda reply, stream: _responses_refusal(reply, stream),
     "/ollama/api/chat": lambda reply, stream: _ollama_refusal(reply, stream),
 }
 """Path of an endpoint → whether its reply is a refusal, as the SDKs of that dialect read it."""
@@ -66,6 +67,13 @@ def _openai_refusal(reply, stream: bool) -> bool:
 def _anthropic_refusal(reply, stream: bool) -> bool:
     deltas = [e["delta"] for e in _events(reply) if e["type"] == "message_delta"] if stream else [reply.json]
     return deltas[-1]["stop_reason"] == "refusal"
+
+
+def _responses_refusal(reply, stream: bool) -> bool:
+    response = _events(reply)[-1]["response"] if stream else reply.json
+    parts = [part for item in response["output"] for part in item.get("content", ())]
+    refused = bool(parts) and all(part["type"] == "refusal" and part["refusal"] for part in parts)
+    return refused or response["incomplete_details"] == {"reason": "content_filter"}
 
 
 def _ollama_refusal(reply, stream: bool) -> bool:

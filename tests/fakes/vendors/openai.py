@@ -1,6 +1,6 @@
 """A vendor that speaks OpenAI's HTTP dialect: a plain ASGI app made from the server role of our own codecs.
 
-Served below `prefix`: POST chat/completions, audio/speech, audio/transcriptions, audio/translations; GET models; the
+Served below `prefix`: POST chat/completions, responses, audio/speech, audio/transcriptions, audio/translations; GET models; the
 WebSocket realtime, for transcription.
 """
 
@@ -13,12 +13,21 @@ import attrs
 import msgspec
 import trio
 
+from gw.errors import UnknownPreviousResponse
 from gw.types.audio import CONTENT_TYPES
 from gw.types.llm import ChatEnd, ChatEvent, StreamError, UsageReport
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest
 from gw.types.usage import Usage
-from gw.wire import multipart, openai_audio, openai_chat, wav
+from gw.wire import (
+    multipart,
+    openai_audio,
+    openai_chat,
+    openai_responses_answer,
+    openai_responses_request,
+    sse,
+    wav,
+)
 from tests.fakes.vendors import openai_realtime
 from tests.fakes.vendors.heard import by_speaker, heard, refused
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, json_of, over, words
@@ -46,6 +55,11 @@ class _Upload:
 class FakeOpenAI(ScriptedVendor):
     prefix: str = "/v1"
     models: tuple[str, ...] = ("gpt-x", "tts-x", "whisper-x")
+
+    has_responses: bool = True
+    """False for a compatible server without the Responses API."""
+    responses: dict[str, tuple[openai_responses_request.Item, ...]] = attrs.field(factory=dict)
+    """Id of a stored response → its conversation. Without `store: false` every response is stored."""
 
     speech_pcm: bytes | Callable[[SpeakRequest], bytes] = bytes(48_000)
     """24 kHz, 16 bit; sent as it is under every format but wav, which gets a header."""
@@ -92,6 +106,7 @@ class FakeOpenAI(ScriptedVendor):
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         return {
             ("POST", "/chat/completions"): self._chat,
+            **({("POST", "/responses"): self._responses} if self.has_responses else {}),
             ("POST", "/audio/speech"): self._speech,
             ("POST", "/audio/transcriptions"): self._transcription,
             ("POST", "/audio/translations"): self._transcription,
@@ -105,6 +120,9 @@ class FakeOpenAI(ScriptedVendor):
         )
 
     def stream_error_event(self, code: str) -> bytes:
+        if self.ledger[-1].path.endswith("/responses"):
+            error = {"type": "error", "sequence_number": 9, "code": code, "message": "scripted failure", "param": None}
+            return sse.encode(msgspec.json.encode(error), "error")
         encoder = openai_chat.ChatEncoder(id="", created=0, model="", include_usage=False)
         return encoder.encode([StreamError(code=code, message="scripted failure")])
 
@@ -134,6 +152,45 @@ class FakeOpenAI(ScriptedVendor):
             return
         await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
         complete = encoder.answer([*events, UsageReport(usage=entry.usage)])
+        await answer.send_complete(b'{"id":' if self.malformed else complete, "application/json")
+
+    async def _responses(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        """Source: openai-python 3.52.0, `types/responses`; the answer to an unknown `previous_response_id` as reported in
+        maximhq/bifrost#2441 and bigduu/Bamboo-agent#513."""
+        entry.fields = json_of(body)
+        request = openai_responses_request.parse_request(body, self.responses.get)
+        if isinstance(request.only_native, UnknownPreviousResponse):
+            error = request.only_native
+            await answer.error(400, "", "", openai_chat.error_body(
+                type="invalid_request_error", code=error.code, message=error.message, param=error.param, request_id=""
+            ))  # fmt: skip
+            return
+        id_ = f"resp_{len(self.ledger)}"
+
+        def keep(response: dict[str, Any]) -> None:
+            if request.store:
+                self.responses[id_] = (*request.items, *response["output"])
+
+        encoder = openai_responses_answer.ResponsesEncoder(
+            id=id_, created_at=1_790_000_000, model=request.model, echo={**request.echo, "store": request.store},
+            summarized=request.summarized, on_complete=keep,
+        )
+        pieces = self.pieces_for(request)
+        events = self.chat_events(request, pieces)
+        entry.usage = self.used(request, len(events) - 1)
+        ending: list[ChatEvent] = [events.pop(), UsageReport(usage=entry.usage), ChatEnd()]
+        if request.stream:
+            await answer.start("text/event-stream; charset=utf-8")
+            await trio.sleep(self.first_token_after_s)
+            if self.malformed:
+                await answer.end(b'event: response.created\ndata: {"type":\n\n')
+                return
+            await answer.paced(events, self.token_gap_s, lambda event: encoder.encode([event]))
+            end = encoder.encode(ending)
+            await answer.end(end[: end.rindex(b"event: response.")] if self.omit_done else end)
+            return
+        await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
+        complete = encoder.answer([*events, *ending])
         await answer.send_complete(b'{"id":' if self.malformed else complete, "application/json")
 
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
