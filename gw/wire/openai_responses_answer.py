@@ -26,8 +26,8 @@ from gw.types.llm import (
     ToolCallPiece,
     UsageReport,
 )
-from gw.types.usage import Usage
-from gw.wire import sse
+from gw.types.usage import Dimensions, Usage
+from gw.wire import billing, sse
 from gw.wire.bounds import tokens
 from gw.wire.chat_answer import ENDED_BY, as_delta, with_raw
 from gw.wire.json_codec import BAD_JSON, MEMBERS, convert_or_none, decode_or, decode_upstream
@@ -53,6 +53,7 @@ class _Item(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | None = None
     content: list[_Part] | None = None
+    action: Any = None
 
 
 class _Incomplete(msgspec.Struct, gc=False):
@@ -66,6 +67,8 @@ class _Response(msgspec.Struct, gc=False):
     output: list[_Item] | None = None
     incomplete_details: _Incomplete | None = None
     usage: Any = None
+    service_tier: Any = None
+    tool_usage: Any = None
     error: Any = None
 
 
@@ -95,16 +98,45 @@ _ANY = msgspec.json.Decoder()
 _NO_DETAILS = _InputDetails()
 
 
-def _usage(value: object) -> Usage | None:
+class _WebSearch(msgspec.Struct, gc=False):
+    num_requests: int = 0
+
+
+class _ToolUsage(msgspec.Struct, gc=False):
+    web_search: _WebSearch | None = None
+
+
+_BILLED = frozenset({"file_search_call", "code_interpreter_call", "image_generation_call"})
+"""Items of tools that the vendor runs and bills apart, beside searches."""
+
+
+def _dimensions(response: _Response) -> Dimensions:
+    """Return what beside tokens the answer's price depends on."""
+    items = response.output or ()
+    counted = convert_or_none(response.tool_usage, _ToolUsage)
+    if counted is not None and counted.web_search is not None:
+        searches = tokens(counted.web_search.num_requests)
+    else:
+        searches = sum(item.type == "web_search_call" and _searched(item.action) for item in items)
+    addons = tuple(sorted({item.type.removesuffix("_call") for item in items if item.type in _BILLED}))
+    return billing.dimensions(response.service_tier, searches=searches, addons=addons)
+
+
+def _searched(action: object) -> bool:
+    """Return whether a call of the web search was one; opening a page is free."""
+    return not isinstance(action, dict) or action.get("type") in (None, "search")
+
+
+def _usage(response: _Response) -> Usage | None:
     """Return usage; None if it is missing or unreadable, which is no reason to lose the answer."""
-    usage = convert_or_none(value, _Usage)
+    usage = convert_or_none(response.usage, _Usage)
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return None
     details = usage.input_tokens_details or _NO_DETAILS
     return Usage(
         input_tokens=tokens(usage.input_tokens), output_tokens=tokens(usage.output_tokens),
         cached_input_tokens=tokens(details.cached_tokens), cache_write_tokens=tokens(details.cache_write_tokens),
-        source="vendor",
+        source="vendor", dimensions=_dimensions(response),
     )
 
 
@@ -155,7 +187,7 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
         finish = _finish(response, called=self._called)
         if not self._has_content and finish not in ENDED_BY:
             raise self._malformed("empty answer")
-        usage = _usage(response.usage)
+        usage = _usage(response)
         last: list[Delta | UsageReport] = [Delta(finish_reason=finish)]
         return last if usage is None else [*last, UsageReport(usage=usage)]
 
@@ -210,7 +242,7 @@ def decode_response(body: bytes, provider: str, *, keep_raw: bool = False) -> Co
     if not (text or refusal or calls) and finish not in ENDED_BY:
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     return Completion(
-        text=text, refusal=refusal, tool_calls=calls, finish_reason=finish, usage=_usage(answer.usage),
+        text=text, refusal=refusal, tool_calls=calls, finish_reason=finish, usage=_usage(answer),
         raw=body if keep_raw else None,
     )
 

@@ -180,8 +180,6 @@ class _Translator:
                 self.refuse(name)
         if request.truncation not in (None, "disabled"):
             self.refuse("truncation")
-        if request.service_tier not in (None, "auto", "default"):
-            self.refuse("service_tier")
         if request.top_logprobs:
             self.refuse("top_logprobs")
         if _INCLUDED_BY_NONE in (request.include or ()):
@@ -195,8 +193,15 @@ class _Translator:
         return present(
             max_completion_tokens=request.max_output_tokens, stream=request.stream or None, temperature=request.temperature,
             top_p=request.top_p, user=request.user or request.safety_identifier, reasoning_effort=effort,
-            response_format=self._format((request.text or {}).get("format")),
+            response_format=self._format((request.text or {}).get("format")), service_tier=self._tier(request.service_tier),
         )
+
+    def _tier(self, tier: str | None) -> str | None:
+        """Return a tier with a price of its own, which the meter reads; no other vendor gets it."""
+        if tier in (None, "auto", "default"):
+            return None
+        self.refuse("service_tier")
+        return tier
 
     def _format(self, form: object) -> Item | None:
         if not isinstance(form, dict) or form.get("type") == "text":

@@ -7,10 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from gw.errors import ProviderRejected
 from gw.net.ws import open_ws
+from gw.types.usage import BASE_RATE
+from tests.fakes.golden import golden
 from tests.fakes.hosting import GATEWAY, Plane, Reply, hosted, open_plane
+from tests.fakes.net import Handler, ServerSide
 from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.openai import FakeOpenAI
 
@@ -26,6 +30,17 @@ projects: {shop: {}, bakery: {}}
 CHAIN = "fallbacks: {llm: [other/m, own/m]}\n"
 STORING = "serve: {stored_responses_mb: 1}\n"
 SEARCH = [{"type": "web_search"}]
+
+
+def answering(body: bytes) -> Handler:
+    """Return a host that gives this answer to every request."""
+
+    async def run(stream: trio.abc.Stream) -> None:
+        server = ServerSide(stream)
+        while await server.request() is not None:
+            await server.respond(200, body, (b"content-type", b"application/json"))
+
+    return run
 
 
 async def create(plane: Plane, model: str, text: str | None = "Hi", headers: dict[str, str] | None = None, **members: Any) -> Reply:
@@ -71,6 +86,17 @@ async def test_its_own_vendor_gets_the_request_and_the_caller_the_answer_as_they
         again = await create(plane, "own/m", "And you?", previous_response_id="resp_1")
         assert text_of(again) == "Hello there, how are you?"
         assert fake.ledger[1].fields["previous_response_id"] == "resp_1"
+
+
+async def test_the_price_of_what_the_vendor_ran_is_in_the_record(tmp_path, autojump_clock):
+    config = CONFIG.replace("input: 1, output: 2}", "input: 1, output: 2, per_search: 0.01}")
+    async with open_plane(config, tmp_path) as plane:
+        plane.net.hosts["own.test", 80] = answering(golden("openai/response"))
+        assert (await create(plane, "own/m", tools=SEARCH)).status == 200
+        record = plane.kept.record
+        assert record.usage.dimensions.searches == 1
+        assert record.cost_nusd == 30 * 1_000 + 12 * 2_000 + 10_000_000
+        assert BASE_RATE not in record.pricing_source
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -7,11 +7,12 @@ import pytest
 
 from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, Completion, Delta, StreamError, ToolCallPiece, UsageReport
-from gw.types.usage import Usage
+from gw.types.usage import Dimensions, Usage
 from gw.wire.openai_responses_answer import ResponsesDecoder, ResponsesEncoder, decode_response
 from tests.fakes.golden import golden
 
 USED = Usage(input_tokens=30, cached_input_tokens=20, cache_write_tokens=4, output_tokens=12, source="vendor")
+SEARCHED = msgspec.structs.replace(USED, dimensions=Dimensions(searches=1))
 
 
 def event(kind: str, **members: object) -> bytes:
@@ -54,9 +55,24 @@ def test_an_unstreamed_answer():
     answer = decode_response(body, "p", keep_raw=True)
     assert answer == Completion(
         text="Grüß Gott", tool_calls=(ToolCallPiece(index=0, id="ws_1", name="web_search_call"),), finish_reason="stop",
-        usage=USED, raw=body,
+        usage=SEARCHED, raw=body,
     )
     assert decode_response(body, "p").raw is None
+
+
+def test_what_has_a_price_of_its_own():
+    counted = {"status": "completed", "service_tier": "flex", "usage": {"input_tokens": 1, "output_tokens": 1}, "output": [
+        {"type": "web_search_call", "id": "1", "action": {"type": "search"}},
+        {"type": "web_search_call", "id": "2", "action": {"type": "open_page"}},
+        {"type": "file_search_call", "id": "3"},
+    ]}  # fmt: skip
+    usage = decode_response(msgspec.json.encode(counted), "p").usage
+    assert usage is not None
+    assert usage.dimensions == Dimensions(tier="flex", searches=1, addons=("file_search",))
+    reported = {**counted, "tool_usage": {"web_search": {"num_requests": 3}}}
+    usage = decode_response(msgspec.json.encode(reported), "p").usage
+    assert usage is not None
+    assert usage.dimensions.searches == 3
 
 
 def test_an_incomplete_answer():
