@@ -78,7 +78,7 @@ class SilenceClock:
             self.event_at = max(self.event_at, at)
         else:
             self.event(at)
-            self._interim = False
+            self.transcript(final=True)
 
     def transcript(self, *, final: bool) -> None:
         """Note, after `event`, what came."""
@@ -156,7 +156,7 @@ class SilenceClock:
         if heard_at - self._since >= self.running_s:
             return self._since + self.running_s
         due = math.inf
-        if self._flushed_at < math.inf:
+        if heard_at <= self._flushed_at + LEAST_OWED_S < math.inf:  # else the speech after the command has its own clocks
             due = max(self._flushed_at, event_at, heard_at) + self.answer_s
         pace = self.pace
         allowed_s = pace.pause_s if self.speech_s >= LEAST_OWED_S else pace.endpoint_s

@@ -118,6 +118,21 @@ def test_a_final_answers_a_flush():
     assert first_overdue(clock, end + 1) is None
 
 
+def test_speech_after_a_flush_has_its_own_clocks():
+    clock = made(ListenPace(pause_s=2.0, endpoint_s=2.0))
+    clock.flush(spoken(clock, 0.4))
+    end = spoken(clock, 1.0, BEGAN + 0.6)
+    assert first_overdue(clock, end) == pytest.approx(2.8, abs=0.05)
+
+
+def test_a_frame_without_words_answers_a_flush():
+    clock = made()
+    end = spoken(clock, 1.4)
+    clock.flush(end)
+    clock.alive(end + 0.3)
+    assert first_overdue(clock, end + 0.3) is None
+
+
 def test_nothing_for_a_long_time_while_somebody_speaks():
     clock = made()
     at = BEGAN
