@@ -20,7 +20,7 @@ FAKES = {"deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": Fak
 MODELS = {"deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2"}
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
-FRAME_S, SILENT_FRAME_S = 0.05, 0.25
+FRAME_S, SILENT_FRAME_S = 0.05, 0.5
 SAID = ["one two three", "four five", "sixteen"]
 PAUSE_S = 1.0
 WITHIN_S = 1.2
