@@ -143,7 +143,8 @@ def _summary(turn: Turn) -> TurnSummary:
         duration_ms=round(max(_at(r, began) + r.total_latency_ms for r in records), 3),
         first_audio_ms=round(min(audio), 3) if audio else None,
         cost_usd=usd(sum(cost or 0 for cost in costs)),
-        unpriced_requests=costs.count(None),
+        unpriced_requests=sum("unpriced" in record.pricing_source for record in records)
+        + sum(part.cost_nusd is None for part in speech),
         errors=sum(record.status == "error" for record in records),
         fallbacks=sum(record.status == "fallback" for record in records),
         requests=len(records),

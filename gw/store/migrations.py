@@ -223,12 +223,15 @@ where a.cost_nusd is not null and a.model_id <> r.model_id and r.cost_nusd is no
 live session, in which the attempt that answered has a cost of its own as well."""
 
 _TAKE = """
-update {table} as r set (cost_nusd, audio_seconds, characters) = (
-    select r.cost_nusd - sum(p.cost_nusd), r.audio_seconds - sum(p.audio_seconds), r.characters - sum(p.characters)
-    from part p where {same})
-where exists (select 1 from part p where {same})"""
-_SAME_ROW = """(p.hour / {hours}, p.project, p.answered_by, p.answered, p.modality)
-    = (r.bucket, r.project, r.provider, r.model_id, r.modality)"""
+update {table} as r set cost_nusd = r.cost_nusd - p.cost_nusd, audio_seconds = r.audio_seconds - p.audio_seconds,
+    characters = r.characters - p.characters
+from (
+    select hour / {hours} as bucket, project, answered_by, answered, modality, sum(cost_nusd) as cost_nusd,
+           sum(audio_seconds) as audio_seconds, sum(characters) as characters
+    from part group by 1, 2, 3, 4, 5
+) p
+where r.bucket = p.bucket and r.project = p.project and r.provider = p.answered_by and r.model_id = p.answered
+      and r.modality = p.modality"""
 _GIVE = """
 insert into {table} (bucket, project, provider, model_id, modality, cost_nusd, audio_seconds, characters, calls, requests, errors,
     fallbacks, cancelled, unpriced, input_tokens, cached_input_tokens, output_tokens, wasted_nusd, ttfb, latency)
@@ -254,7 +257,7 @@ def _parts_of_vendors(db: apsw.Connection) -> None:
         db.execute(f"alter table {table} add column estimated_nusd integer not null default 0")
         db.execute(f"alter table {table} add column calls integer not null default 0")
         db.execute(f"update {table} set calls = requests")
-        db.execute(_TAKE.format(table=table, same=_SAME_ROW.format(hours=hours)))
+        db.execute(_TAKE.format(table=table, hours=hours))
         db.execute(_GIVE.format(table=table, hours=hours), {"none": none})
     db.execute("drop table part")
 

@@ -67,6 +67,12 @@ async def test_of_one_session_there_is_one_stage(show_turn):
     assert turn["stages"][1]["cost_usd"] == 2e-06
 
 
+async def test_a_request_of_which_a_part_has_no_price_is_counted_as_such(show_turn):
+    partly = record("partly", turn_id="t", session_id="ears", timestamp=NOON, cost_nusd=5, pricing_source="config + unpriced")
+    turn = await show_turn(partly)
+    assert (turn["unpriced_requests"], turn["cost_usd"]) == (1, 5e-09)
+
+
 async def test_speech_without_a_price_is_counted_as_such(show_turn):
     turn = await show_turn(chat(speech(-0.5, -0.1, cost_nusd=None)))
     assert (turn["unpriced_requests"], turn["stages"][0]["cost_usd"]) == (1, None)

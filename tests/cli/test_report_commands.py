@@ -92,7 +92,9 @@ def test_a_key_that_may_not_see_budgets_still_sees_costs(gw, gateway, terminal):
 
 def test_costs_that_are_not_whole_say_so(gw, gateway):
     gateway.replies["GET /v1/costs"] = json_reply(COSTS | {"unpriced_requests": 2})
-    assert "2 requests to models without a known price are not included in the total" in gw("costs").stderr
+    assert "2 requests to models without a known price are not included in the total\n" in gw("costs").stderr
+    gateway.replies["GET /v1/costs"] = json_reply(COSTS | {"unpriced_requests": 2, "unpriced_estimate": 0.25})
+    assert "not included in the total; budgets count $0.25 for them" in gw("costs").stderr
 
 
 def test_what_nobody_heard_is_told_with_the_costs(gw, gateway):
